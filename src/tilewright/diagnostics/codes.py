@@ -1,0 +1,43 @@
+"""The registry of diagnostic codes: what each means, told by ``tilewright explain CODE``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A stable kind of finding.
+
+    ``summary`` is one sentence. ``explanation`` says which rule is broken, why it exists and
+    how programs usually come to break it. ``wrong`` and ``right`` are small programs (may be
+    empty) that a test checks: the first is reported with this code, the second is not.
+    """
+
+    name: str
+    summary: str
+    explanation: str = ""
+    wrong: str = ""
+    right: str = ""
+
+
+_REGISTRY: dict[str, Code] = {}
+
+
+def define_code(
+    name: str, summary: str, explanation: str = "", *, wrong: str = "", right: str = ""
+) -> str:
+    """Register a code and return its name, so that a module can say ``X = define_code("x", ...)``."""
+    if name in _REGISTRY:
+        raise ValueError(f"diagnostic code {name!r} is defined twice")
+    _REGISTRY[name] = Code(name, summary, explanation, wrong, right)
+    return name
+
+
+def find_code(name: str) -> Code | None:
+    return _REGISTRY.get(name)
+
+
+def all_codes() -> tuple[Code, ...]:
+    """Every code defined by the modules imported so far, by name."""
+    return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))

@@ -1,0 +1,152 @@
+"""Diagnostics as data: what is wrong, where, and what is related to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, Span
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A further place or fact that explains a diagnostic."""
+
+    message: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding.
+
+    ``code`` is stable and is what ``tilewright explain CODE`` takes. ``message`` says what is
+    wrong in one sentence, expected and found included. ``label`` is the short text beside the
+    underlined place. ``help`` proposes a mend.
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    place: Place | None = None
+    label: str = ""
+    notes: tuple[Note, ...] = ()
+    help: str = ""
+
+    @property
+    def file(self) -> str | None:
+        return None if self.place is None else self.place.file_name
+
+    @property
+    def line(self) -> int | None:
+        """1-based line, or None where the place is a byte range or unknown."""
+        return self.place.line if isinstance(self.place, Span | NamedPlace) else None
+
+    @property
+    def column(self) -> int | None:
+        """1-based column, or None where the place is a byte range or unknown."""
+        return self.place.column if isinstance(self.place, Span | NamedPlace) else None
+
+    @property
+    def end(self) -> tuple[int, int] | None:
+        """1-based (line, column) just after the place, for text spans."""
+        if isinstance(self.place, Span):
+            return self.place.end_line, self.place.end_column
+        return None
+
+    @property
+    def byte_offset(self) -> int | None:
+        return self.place.offset if isinstance(self.place, ByteSpan) else None
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity is Severity.ERROR
+
+    def with_notes(self, *notes: Note) -> Diagnostic:
+        return replace(self, notes=self.notes + notes)
+
+    def brief(self) -> str:
+        """``file:line:column: error[code]: message`` on one line."""
+        where = ""
+        if self.place is not None:
+            where = self.place.file_name
+            if self.line:
+                where += f":{self.line}"
+                if self.column:
+                    where += f":{self.column}"
+            elif self.byte_offset is not None:
+                where += f":byte 0x{self.byte_offset:x}"
+            where += ": "
+        return f"{where}{self.severity}[{self.code}]: {self.message}"
+
+
+class TileIRError(Exception):
+    """Bad input. ``diagnostics`` holds every finding, errors and warnings, in source order."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]):
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        super().__init__("\n".join(d.brief() for d in self.diagnostics))
+
+    @classmethod
+    def single(
+        cls,
+        code: str,
+        message: str,
+        place: Place | None = None,
+        *,
+        label: str = "",
+        notes: Iterable[Note] = (),
+        help: str = "",
+    ) -> TileIRError:
+        """An exception with one error diagnostic."""
+        return cls([Diagnostic(Severity.ERROR, code, message, place, label, tuple(notes), help)])
+
+
+class Collector:
+    """Gathers diagnostics of one run; raises them together."""
+
+    def __init__(self) -> None:
+        self.diagnostics: list[Diagnostic] = []
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        place: Place | None = None,
+        *,
+        label: str = "",
+        notes: Iterable[Note] = (),
+        help: str = "",
+    ) -> None:
+        self.diagnostics.append(
+            Diagnostic(Severity.ERROR, code, message, place, label, tuple(notes), help)
+        )
+
+    def warning(
+        self,
+        code: str,
+        message: str,
+        place: Place | None = None,
+        *,
+        label: str = "",
+        notes: Iterable[Note] = (),
+        help: str = "",
+    ) -> None:
+        self.diagnostics.append(
+            Diagnostic(Severity.WARNING, code, message, place, label, tuple(notes), help)
+        )
+
+    @property
+    def has_errors(self) -> bool:
+        return any(d.is_error for d in self.diagnostics)
+
+    def raise_if_errors(self) -> None:
+        if self.has_errors:
+            raise TileIRError(self.diagnostics)

@@ -1,0 +1,1 @@
+"""The dialects: types, attributes and operations, each declared once."""

@@ -1,0 +1,321 @@
+"""Debug info: scopes, and locations in them.
+
+Locations hang on operations as xDSL's ``location``: an unknown location, ``DILocAttr``, or a call
+site of such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.syntax.directives import quote
+from tilewright.dialects.syntax.tokens import fail, token_text
+
+BAD_DEBUG_INFO = define_code(
+    "bad-debug-info", "A debug info attribute is malformed or has parts of the wrong kind."
+)
+
+
+class DIAttr(ParametrizedAttribute):
+    """Any debug info attribute."""
+
+
+class DIScope(DIAttr):
+    """What a location can lie in."""
+
+
+class DILocalScope(DIScope):
+    """A scope inside a function: a subprogram or a lexical block."""
+
+
+@irdl_attr_definition
+class DIFileAttr(DIScope):
+    """A source file: ``di_file<"k.py" in "dir">``."""
+
+    name = "cuda_tile.di_file"
+    file_name: StringAttr
+    directory: StringAttr
+
+    def __init__(self, file_name: str, directory: str = ""):
+        super().__init__(StringAttr(file_name), StringAttr(directory))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            file_name = parser.parse_str_literal()
+            parser.parse_keyword("in")
+            directory = parser.parse_str_literal()
+        return (StringAttr(file_name), StringAttr(directory))
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{quote(self.file_name.data)} in {quote(self.directory.data)}>")
+
+
+def _parse_attribute(parser: AttrParser) -> Attribute:
+    return parser.parse_attribute()
+
+
+def _parse_int(parser: AttrParser) -> Attribute:
+    return IntAttr(parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+
+def _parse_string(parser: AttrParser) -> Attribute:
+    return StringAttr(parser.parse_str_literal())
+
+
+_Field = tuple[Callable[[AttrParser], Attribute], Attribute | None]
+
+
+def _parse_struct(parser: AttrParser, what: str, fields: dict[str, _Field]) -> list[Attribute]:
+    """``<key = value, ...>`` in any order; a field without default must be there."""
+    found: dict[str, Attribute] = {}
+
+    def entry() -> None:
+        key = token_text(parser)
+        if key not in fields or key in found:
+            why = "is given twice" if key in found else "is unknown"
+            fail(parser, f"field '{key}' of {what} {why}", code=BAD_DEBUG_INFO)
+        parser.parse_identifier()
+        parser.parse_punctuation("=")
+        found[key] = fields[key][0](parser)
+
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
+    values: list[Attribute] = []
+    for key, (_, default) in fields.items():
+        value = found.get(key, default)
+        if value is None:
+            fail(parser, f"field '{key}' of {what} is missing", code=BAD_DEBUG_INFO)
+        values.append(value)
+    return values
+
+
+@irdl_attr_definition
+class DICompileUnitAttr(DIScope):
+    """A translation unit: ``di_compile_unit<file = #f>``."""
+
+    name = "cuda_tile.di_compile_unit"
+    file: DIFileAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return _parse_struct(parser, "di_compile_unit", {"file": (_parse_attribute, None)})
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("<file = ")
+        printer.print_attribute(self.file)
+        printer.print_string(">")
+
+
+@irdl_attr_definition
+class DISubprogramAttr(DILocalScope):
+    """A function of the source. Lines count from 1."""
+
+    name = "cuda_tile.di_subprogram"
+    file: DIFileAttr
+    line: IntAttr
+    function_name: StringAttr
+    linkage_name: StringAttr
+    compile_unit: DICompileUnitAttr
+    scope_line: IntAttr
+
+    @classmethod
+    def make(
+        cls,
+        file: DIFileAttr,
+        line: int,
+        function_name: str,
+        linkage_name: str,
+        compile_unit: DICompileUnitAttr,
+        scope_line: int = 0,
+    ) -> DISubprogramAttr:
+        return cls(
+            file,
+            IntAttr(line),
+            StringAttr(function_name),
+            StringAttr(linkage_name),
+            compile_unit,
+            IntAttr(scope_line),
+        )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return _parse_struct(
+            parser,
+            "di_subprogram",
+            {
+                "file": (_parse_attribute, None),
+                "line": (_parse_int, None),
+                "name": (_parse_string, None),
+                "linkageName": (_parse_string, None),
+                "compileUnit": (_parse_attribute, None),
+                "scopeLine": (_parse_int, IntAttr(0)),
+            },
+        )
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("<file = ")
+        printer.print_attribute(self.file)
+        printer.print_string(f", line = {self.line.data}, name = {quote(self.function_name.data)}")
+        printer.print_string(f", linkageName = {quote(self.linkage_name.data)}, compileUnit = ")
+        printer.print_attribute(self.compile_unit)
+        if self.scope_line.data:
+            printer.print_string(f", scopeLine = {self.scope_line.data}")
+        printer.print_string(">")
+
+
+@irdl_attr_definition
+class DILexicalBlockAttr(DILocalScope):
+    """A block inside a subprogram or another block."""
+
+    name = "cuda_tile.di_lexical_block"
+    scope: DILocalScope
+    file: DIFileAttr
+    line: IntAttr
+    column: IntAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return _parse_struct(
+            parser,
+            "di_lexical_block",
+            {
+                "scope": (_parse_attribute, None),
+                "file": (_parse_attribute, None),
+                "line": (_parse_int, None),
+                "column": (_parse_int, IntAttr(0)),
+            },
+        )
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("<scope = ")
+        printer.print_attribute(self.scope)
+        printer.print_string(", file = ")
+        printer.print_attribute(self.file)
+        printer.print_string(f", line = {self.line.data}")
+        if self.column.data:
+            printer.print_string(f", column = {self.column.data}")
+        printer.print_string(">")
+
+
+@irdl_attr_definition
+class DILocAttr(DIAttr):
+    """A source position in a scope: ``di_loc<loc("k.py":6:7) in #sp>``."""
+
+    name = "cuda_tile.di_loc"
+    source: Attribute
+    scope: DILocalScope
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            source = parser.parse_optional_location() or parser.parse_attribute()
+            parser.parse_keyword("in")
+            scope = parser.parse_attribute()
+        return (source, scope)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("<")
+        printer.print_attribute(self.source)
+        printer.print_string(" in ")
+        printer.print_attribute(self.scope)
+        printer.print_string(">")
+
+    @property
+    def position(self) -> tuple[str, int, int] | None:
+        """(file name, line, column) as written; None where the source position is unknown."""
+        return source_position(self.source)
+
+
+@irdl_attr_definition
+class CallSiteAttr(DIAttr):
+    """A location inside an inlined call: ``callsite(callee at caller)``.
+
+    xDSL's own call site takes builtin locations only.
+    """
+
+    name = "cuda_tile.call_site"
+    callee: Attribute
+    caller: Attribute
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            callee = parser.parse_attribute()
+            parser.parse_keyword("at")
+            caller = parser.parse_attribute()
+        return (callee, caller)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("<")
+        printer.print_attribute(self.callee)
+        printer.print_string(" at ")
+        printer.print_attribute(self.caller)
+        printer.print_string(">")
+
+
+def debug_location(location: Attribute) -> DILocAttr | None:
+    """The position in a scope that a location leads to.
+
+    Through call sites it is the caller's, of a fused location the first, of a named one its child.
+    """
+    if isinstance(location, DILocAttr):
+        return location
+    if isinstance(location, CallSiteAttr | CallSiteLoc):
+        return debug_location(location.caller)
+    if isinstance(location, NameLoc):
+        return debug_location(location.location)
+    if isinstance(location, FusedLoc):
+        parts = location.locations
+        assert isinstance(parts, ArrayAttr)
+        found = (debug_location(part) for part in parts.data)
+        return next((loc for loc in found if loc is not None), None)
+    return None
+
+
+def source_position(location: Attribute) -> tuple[str, int, int] | None:
+    """(file name, line, column) of any location, or None where there is none."""
+    if isinstance(location, FileLineColLoc):
+        return location.filename.data, location.line.data, location.column.data
+    if (inner := debug_location(location)) is not None:
+        return source_position(inner.source)
+    if isinstance(location, NameLoc):
+        return source_position(location.location)
+    return None
+
+
+def subprogram_of(scope: Attribute) -> DISubprogramAttr | None:
+    """The subprogram that a local scope lies in."""
+    while isinstance(scope, DILexicalBlockAttr):
+        scope = scope.scope
+    return scope if isinstance(scope, DISubprogramAttr) else None
+
+
+def is_known(location: Attribute) -> bool:
+    return not isinstance(location, UnknownLoc | NoneAttr)
+
+
+ATTRIBUTES = (
+    DIFileAttr,
+    DICompileUnitAttr,
+    DISubprogramAttr,
+    DILexicalBlockAttr,
+    DILocAttr,
+    CallSiteAttr,
+)

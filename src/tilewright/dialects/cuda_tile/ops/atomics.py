@@ -1,0 +1,313 @@
+"""Atomic read-modify-write operations on pointers and views."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.base import (
+    Report,
+    TileOp,
+    attr,
+    bool_array,
+    enum_property,
+    same_shape,
+    same_type,
+    tile_op,
+    tile_type,
+    type_of,
+)
+from tilewright.dialects.cuda_tile.constraints import (
+    ANY_TILE,
+    BOOL_ARRAY,
+    I1_TILE,
+    INT_TILE,
+    PTR_TILE,
+    TILE_VIEW,
+    TOKEN,
+    enum_field,
+)
+from tilewright.dialects.cuda_tile.enums import (
+    AtomicRMWModeAttr,
+    MemoryOrderingSemanticsAttr,
+    MemoryScopeAttr,
+)
+from tilewright.dialects.cuda_tile.ops.memory import (
+    MEMORY_ORDER,
+    ORDERING,
+    ExtraOperands,
+    ExtraTypes,
+    check_pointers,
+    check_same_shape_as,
+)
+from tilewright.dialects.cuda_tile.ops.views import (
+    VIEW_TILE,
+    InBounds,
+    ViewIndexTypes,
+    ViewIndices,
+    check_inbounds,
+    check_indices,
+    default_inbounds,
+)
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.syntax.directives import (
+    ARROW,
+    ATTR_DICT,
+    COLON,
+    COMMA,
+    AttrDict,
+    EnumKeyword,
+    Keyword,
+    Operand,
+    TokenOperand,
+    TypeOf,
+)
+from tilewright.dialects.versions import V13_3, V13_5
+from tilewright.numerics.element_types import FORMATS
+
+GROUP = "atomics"
+
+ATOMIC_TYPE = define_code(
+    "atomic-type",
+    "The atomic operation does not exist for this element type.",
+    "Integer modes take i32 and i64; addf takes f16, bf16, f32 and f64; xchg and cas take integers "
+    "and floats of 32 or 64 bits.",
+)
+ATOMIC_MODE = define_code("atomic-mode", "The mode does not exist for this operation.")
+
+ATOMIC_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
+SCOPE = EnumKeyword("memory_scope", MemoryScopeAttr, what="memory scope")
+INTEGER_MODES = ("and", "or", "xor", "add", "max", "min", "umax", "umin")
+
+
+def check_atomic_order(op: TileOp, report: Report) -> None:
+    ordering = enum_property(op, "memory_ordering_semantics")
+    if ordering not in ATOMIC_ORDERS:
+        report.error(
+            MEMORY_ORDER,
+            f"memory ordering semantics must be one of: {', '.join(ATOMIC_ORDERS)}, got: {ordering}",
+            attr("memory_ordering_semantics"),
+        )
+
+
+def check_mode(op: TileOp, report: Report, element: str, group: str) -> None:
+    """The mode exists for the element type."""
+    mode = enum_property(op, "mode")
+    if mode in INTEGER_MODES and element not in ("i32", "i64"):
+        report.error(
+            ATOMIC_TYPE,
+            f"mode '{mode}' works only with integers i32 and i64, got {element}",
+            type_of(group),
+        )
+    elif mode == "addf" and element not in T.BASE_FLOAT_NAMES:
+        report.error(
+            ATOMIC_TYPE,
+            f"mode 'addf' works only with floats f16, bf16, f32 and f64, got {element}",
+            type_of(group),
+        )
+    elif mode == "xchg":
+        check_exchange(report, element, group)
+
+
+def check_exchange(report: Report, element: str, group: str) -> None:
+    if element not in FORMATS or FORMATS[element].bits not in (32, 64):
+        report.error(
+            ATOMIC_TYPE,
+            f"expected integers or floats of 32 or 64 bits, got {element}",
+            type_of(group),
+        )
+
+
+@tile_op("atomic_cas_tko", opcode=0x07, group=GROUP)
+class AtomicCASTkoOp(TileOp):
+    """Through each pointer, atomically: writes ``val`` if the memory equals ``cmp`` bit for bit.
+
+    Gives what was there before; masked-off elements give ``cmp``.
+    """
+
+    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = prop_def(enum_field(MemoryScopeAttr))
+    pointers = operand_def(PTR_TILE)
+    cmp = operand_def(ANY_TILE)
+    val = operand_def(ANY_TILE)
+    mask = opt_operand_def(I1_TILE)
+    token = opt_operand_def(TOKEN)
+    result = result_def(ANY_TILE)
+    result_token = result_def(TOKEN)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    RELATIONS: ClassVar = (same_type("cmp", "val", "result"),)
+    RESULT_NAMES: ClassVar = ("result", "result_token")
+    SYNTAX: ClassVar = (
+        ORDERING,
+        SCOPE,
+        Operand("pointers"),
+        COMMA,
+        Operand("cmp"),
+        COMMA,
+        Operand("val"),
+        ExtraOperands(("mask",)),
+        TokenOperand(),
+        ATTR_DICT,
+        COLON,
+        TypeOf("pointers"),
+        COMMA,
+        TypeOf("val"),
+        ExtraTypes(("mask",)),
+        ARROW,
+        TypeOf("result"),
+        COMMA,
+        Keyword("token"),
+    )
+    INFER: ClassVar = {"cmp": "val"}
+
+    def check(self, report: Report) -> None:
+        check_atomic_order(self, report)
+        check_pointers(self, report, "pointers", "val")
+        check_same_shape_as(self, report, "mask", "pointers")
+        ty = tile_type(self.val)
+        if ty is not None:
+            check_exchange(report, ty.element, "val")
+
+
+@tile_op("atomic_rmw_tko", opcode=0x08, group=GROUP)
+class AtomicRMWTkoOp(TileOp):
+    """Through each pointer, atomically: combines the memory with ``arg``; gives the old value.
+
+    What masked-off elements give is implementation-defined.
+    """
+
+    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = prop_def(enum_field(MemoryScopeAttr))
+    mode = prop_def(enum_field(AtomicRMWModeAttr))
+    pointers = operand_def(PTR_TILE)
+    arg = operand_def(ANY_TILE)
+    mask = opt_operand_def(I1_TILE)
+    token = opt_operand_def(TOKEN)
+    result = result_def(ANY_TILE)
+    result_token = result_def(TOKEN)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    RELATIONS: ClassVar = (same_type("arg", "result"), same_shape("pointers", "arg", "result"))
+    RESULT_NAMES: ClassVar = ("result", "result_token")
+    SYNTAX: ClassVar = (
+        ORDERING,
+        SCOPE,
+        Operand("pointers"),
+        COMMA,
+        EnumKeyword("mode", AtomicRMWModeAttr),
+        COMMA,
+        Operand("arg"),
+        ExtraOperands(("mask",)),
+        TokenOperand(),
+        ATTR_DICT,
+        COLON,
+        TypeOf("pointers"),
+        COMMA,
+        TypeOf("arg"),
+        ExtraTypes(("mask",)),
+        ARROW,
+        TypeOf("result"),
+        COMMA,
+        Keyword("token"),
+    )
+
+    def check(self, report: Report) -> None:
+        check_atomic_order(self, report)
+        check_pointers(self, report, "pointers", "arg")
+        check_same_shape_as(self, report, "mask", "pointers")
+        ty = tile_type(self.arg)
+        if ty is not None:
+            check_mode(self, report, ty.element, "arg")
+
+
+@tile_op("atomic_red_view_tko", opcode=0x75, since=V13_3, group=GROUP)
+class AtomicRedViewTkoOp(TileOp):
+    """Combines each element of a tile into the memory of a view, atomically; gives no values.
+
+    Elements outside the tensor are left out.
+    """
+
+    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = prop_def(enum_field(MemoryScopeAttr))
+    mode = prop_def(enum_field(AtomicRMWModeAttr))
+    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
+    view = operand_def(TILE_VIEW)
+    index = var_operand_def(INT_TILE)
+    value = operand_def(ANY_TILE)
+    token = opt_operand_def(TOKEN)
+    result_token = result_def(TOKEN)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    SINCE_OF: ClassVar = {"inbounds": V13_5}
+    SYNTAX: ClassVar = (
+        ORDERING,
+        SCOPE,
+        Operand("view"),
+        ViewIndices(),
+        COMMA,
+        EnumKeyword("mode", AtomicRMWModeAttr),
+        COMMA,
+        Operand("value"),
+        TokenOperand(spaced=True),
+        InBounds(),
+        AttrDict("attributes"),
+        COLON,
+        TypeOf("value"),
+        COMMA,
+        TypeOf("view"),
+        ViewIndexTypes(),
+        ARROW,
+        Keyword("token"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        default_inbounds(self)
+
+    def check(self, report: Report) -> None:
+        if enum_property(self, "memory_ordering_semantics") != "relaxed":
+            report.error(
+                MEMORY_ORDER,
+                f"memory ordering semantics must be relaxed, got: "
+                f"{enum_property(self, 'memory_ordering_semantics')}",
+                attr("memory_ordering_semantics"),
+            )
+        if enum_property(self, "memory_scope") == "sys":
+            report.error(MEMORY_ORDER, "memory scope 'sys' is not supported", attr("memory_scope"))
+        mode = enum_property(self, "mode")
+        if mode == "xchg":
+            report.error(ATOMIC_MODE, "mode 'xchg' is not supported", attr("mode"))
+        check_inbounds(self, report)
+        view = self.view.type
+        if isinstance(view, T.GatherScatterViewType):
+            report.error(
+                VIEW_TILE,
+                "gather_scatter_view is not supported; use partition_view instead",
+                type_of("view"),
+            )
+            return
+        if not isinstance(view, T.TileViewType):
+            return
+        check_indices(self, report, view)
+        if self.value.type != view.tile_type:
+            report.error(
+                VIEW_TILE,
+                f"expected a value of the view's tile type '{format_type(view.tile_type)}', got "
+                f"'{format_type(self.value.type)}'",
+                type_of("value"),
+            )
+        elif mode != "xchg":
+            check_mode(self, report, view.tile_type.element, "value")

@@ -1,0 +1,527 @@
+"""Control flow: conditionals, loops, their terminators, and assertions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Operation, Region
+from xdsl.irdl import (
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, NoMemoryEffect, Pure, RecursiveMemoryEffect
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.base import (
+    Related,
+    Report,
+    TileOp,
+    ensure_terminator,
+    operand,
+    same_type,
+    tile_op,
+    type_of,
+)
+from tilewright.dialects.cuda_tile.constraints import (
+    ANY_VALUE,
+    CUDA_TILE_VALUE,
+    I1_TILE,
+    SCALAR_I1,
+    SCALAR_INT,
+    STRING,
+    UNIT,
+)
+from tilewright.dialects.cuda_tile.ops.regions import (
+    IterValues,
+    TerminatorOperands,
+    parse_body,
+    parse_iter_values,
+    parse_paren_types,
+    parse_type_list,
+    print_body,
+    print_iter_values,
+    type_list,
+)
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.syntax.directives import (
+    ATTR_DICT,
+    COLON,
+    COMMA,
+    Operand,
+    StringField,
+    TypeOf,
+    parse_operand,
+    parse_type_into,
+)
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.tokens import fail, token_text
+from tilewright.dialects.versions import V13_2
+
+GROUP = "control_flow"
+
+TERMINATOR_PLACE = define_code(
+    "terminator-place",
+    "A terminator stands where it does not belong.",
+    "break ends a loop; continue a for or loop; yield an if, reduce or scan; return an entry, or "
+    "an if or loop in it, never inside a for. Between a terminator and what it ends only ifs may "
+    "stand.",
+)
+CARRIED_TYPES = define_code(
+    "carried-types",
+    "The types of values that flow through a region do not match.",
+    "A for has equally many initial values, body arguments, continue operands and results of equal "
+    "types. A loop's continue feeds its body arguments, its break gives the results.",
+)
+VIEW_CARRIED = define_code(
+    "view-carried",
+    "Views cannot be carried by loops nor be results of if.",
+    "Make the view inside the region from its pointer, shape and strides.",
+)
+ELSE_MISSING = define_code("else-missing", "An if with results needs an else branch.")
+BODY_ARGUMENTS = define_code(
+    "body-arguments", "The body of an operation has other arguments than the operation needs."
+)
+
+_VIEW_KINDS = (
+    (T.TensorViewType, "is a tensor_view, which is not supported"),
+    (T.TileViewType, "is a tile view, which is not supported"),
+)
+
+
+def check_no_views(report: Report, types: Sequence[Attribute], what: str, group: str) -> None:
+    for index, ty in enumerate(types):
+        for cls, message in _VIEW_KINDS:
+            if isinstance(ty, cls):
+                report.error(
+                    VIEW_CARRIED,
+                    f"{what} {index} {message}: '{format_type(ty)}'",
+                    type_of(group, index),
+                )
+
+
+def show_types(types: Sequence[Attribute]) -> str:
+    return "(" + ", ".join(map(format_type, types)) + ")"
+
+
+def enclosing(op: Operation, *through: type[TileOp]) -> Operation | None:
+    """The nearest ancestor that is none of ``through``."""
+    parent = op.parent_op()
+    while isinstance(parent, through):
+        parent = parent.parent_op()
+    return parent
+
+
+def check_parent(op: TileOp, report: Report, allowed: tuple[type[TileOp], ...]) -> bool:
+    parent = op.parent_op()
+    if isinstance(parent, allowed):
+        return True
+    names = ", ".join(cls.name for cls in allowed)
+    found = f", found '{parent.name}'" if parent is not None else ""
+    report.error(TERMINATOR_PLACE, f"expects parent op to be one of '{names}'{found}")
+    return False
+
+
+@tile_op("assert", opcode=0x05, group=GROUP)
+class AssertOp(TileOp):
+    """Reports each false element of the condition with the message; the kernel may go on."""
+
+    condition = operand_def(I1_TILE)
+    message = prop_def(STRING)
+    SYNTAX: ClassVar = (
+        Operand("condition"),
+        COMMA,
+        StringField("message"),
+        ATTR_DICT,
+        COLON,
+        TypeOf("condition"),
+    )
+
+
+@tile_op("break", opcode=0x0A, group=GROUP)
+class BreakOp(TileOp):
+    """Ends the innermost loop; the operands become its results."""
+
+    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+
+    def check(self, report: Report) -> None:
+        if not check_parent(self, report, (IfOp, LoopOp)):
+            return
+        loop = enclosing(self, IfOp)
+        if not isinstance(loop, LoopOp):
+            report.error(
+                TERMINATOR_PLACE,
+                "can only be nested within a ancestor chain of 'cuda_tile.loop', 'cuda_tile.if' "
+                "operations",
+            )
+            return
+        given, wanted = [v.type for v in self.operands], [r.type for r in loop.results]
+        if given != wanted:
+            report.error(
+                CARRIED_TYPES,
+                f"operand types must correspond to the parent loop result types: expected "
+                f"{show_types(wanted)}, got {show_types(given)}",
+                operand("operands_"),
+                notes=(Related("the loop", loop),),
+            )
+
+
+@tile_op("continue", opcode=0x11, group=GROUP)
+class ContinueOp(TileOp):
+    """Starts the next iteration of the innermost loop with the operands as carried values."""
+
+    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+
+    def check(self, report: Report) -> None:
+        if not check_parent(self, report, (ForOp, IfOp, LoopOp)):
+            return
+        loop = enclosing(self, IfOp)
+        if not isinstance(loop, ForOp | LoopOp):
+            report.error(
+                TERMINATOR_PLACE,
+                "can only be nested within a ancestor chain of 'cuda_tile.for', 'cuda_tile.loop', "
+                "'cuda_tile.if' operations",
+            )
+            return
+        given = [v.type for v in self.operands]
+        if isinstance(loop, ForOp):
+            wanted, what = [r.type for r in loop.results], "return types"
+        else:
+            wanted, what = [v.type for v in loop.initValues], "iter_values"
+        if given != wanted:
+            word = loop.mnemonic()
+            report.error(
+                CARRIED_TYPES,
+                f"`{word}` is missing a valid terminator. `continue` op should have operand types "
+                f"that match the parent loop {what}: {show_types(wanted)}, but found: "
+                f"{show_types(given)}",
+                operand("operands_"),
+                notes=(Related("the loop", loop),),
+            )
+
+
+@tile_op("return", opcode=0x5C, group=GROUP)
+class ReturnOp(TileOp):
+    """Ends the tile block."""
+
+    operands_ = var_operand_def(ANY_VALUE)
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+
+    def check(self, report: Report) -> None:
+        from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
+
+        if not check_parent(self, report, (*FUNCTIONS, IfOp, LoopOp)):
+            return
+        function = enclosing(self, IfOp, LoopOp)
+        if not isinstance(function, FUNCTIONS):
+            report.error(
+                TERMINATOR_PLACE,
+                "must be used within a cuda_tile.entry, cuda_tile.if, or cuda_tile.loop operation, "
+                "and never under a cuda_tile.for",
+            )
+            return
+        wanted = list(function.function_type_value.outputs.data)
+        given = [v.type for v in self.operands]
+        if given != wanted:
+            report.error(
+                CARRIED_TYPES,
+                f"expected the operand types of return to be the results of the function: "
+                f"{show_types(wanted)}, got {show_types(given)}",
+                operand("operands_"),
+            )
+
+
+@tile_op("yield", opcode=0x6D, group=GROUP)
+class YieldOp(TileOp):
+    """Ends a region of if, reduce or scan; the operands become its results."""
+
+    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    traits = traits_def(IsTerminator(), Pure())
+    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+
+    def check(self, report: Report) -> None:
+        from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ScanOp
+
+        check_parent(self, report, (IfOp, ReduceOp, ScanOp))
+
+
+class IfSyntax(Directive):
+    """``[-> (types)] { ... } [else { ... }]``"""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.types["results_"] = []
+        if parser.parse_optional_punctuation("->"):
+            parse_paren_types(parser, state, "results_")
+        parse_body(parser, state, (), YieldOp)
+        if parser.parse_optional_keyword("else"):
+            parse_body(parser, state, (), YieldOp)
+        else:
+            state.regions.append(Region())
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        if op.results:
+            printer.print_string(f" -> ({type_list(op.results)})")
+        print_body(printer, op.regions[0], YieldOp)
+        if op.regions[1].blocks:
+            printer.print_string(" else")
+            print_body(printer, op.regions[1], YieldOp)
+
+    def grammar(self) -> str:
+        return "[`->` `(` types(%results) `)`] REGION [`else` REGION]"
+
+
+@tile_op("if", opcode=0x32, group=GROUP)
+class IfOp(TileOp):
+    """Runs one of two regions; the values that it yields become the results.
+
+    A region may also end in break, continue or return.
+    """
+
+    condition = operand_def(SCALAR_I1)
+    then_region = region_def()
+    else_region = region_def()
+    results_ = var_result_def(ANY_VALUE)
+    traits = traits_def(RecursiveMemoryEffect())
+    SYNTAX: ClassVar = (Operand("condition"), IfSyntax(), ATTR_DICT)
+
+    def check(self, report: Report) -> None:
+        wanted = [r.type for r in self.results]
+        check_no_views(report, wanted, "result", "results_")
+        if wanted and not self.else_region.blocks:
+            report.error(ELSE_MISSING, "has non-empty return type, must define else branch")
+        for name, region in (("then", self.then_region), ("else", self.else_region)):
+            last = region.blocks[-1].last_op if region.blocks else None
+            if isinstance(last, YieldOp):
+                _check_yield(report, name, wanted, last, self)
+
+
+def _check_yield(
+    report: Report, branch: str, wanted: list[Attribute], last: YieldOp, op: IfOp
+) -> None:
+    given = [v.type for v in last.operands]
+    if given == wanted:
+        return
+    if not wanted:
+        message = f"does not return a value, but {branch} branch yields {show_types(given)}"
+    elif not given:
+        message = (
+            f"has return type of {show_types(wanted)} but {branch} branch does not yield anything"
+        )
+    else:
+        message = (
+            f"type does not match yield type, {branch} branch yields {show_types(given)} but op "
+            f"result type is {show_types(wanted)}"
+        )
+    report.error(CARRIED_TYPES, message, type_of("results_"), notes=(Related("the yield", last),))
+
+
+class ForSyntax(Directive):
+    """``[unsigned] %iv in (%lb to %ub, step %st) : T [iter_values(...) -> (types)] { ... }``"""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if parser.parse_optional_keyword("unsigned"):
+            state.properties["unsignedCmp"] = UnitAttr()
+        variable = parser.parse_argument(expect_type=False)
+        parser.parse_keyword("in")
+        parser.parse_punctuation("(")
+        parse_operand(parser, state, "lowerBound")
+        parser.parse_keyword("to")
+        parse_operand(parser, state, "upperBound")
+        parser.parse_punctuation(",")
+        parser.parse_keyword("step")
+        parse_operand(parser, state, "step")
+        parser.parse_punctuation(")")
+        parser.parse_punctuation(":")
+        parse_type_into(parser, state, "lowerBound")
+        state.types["resultValues"] = []
+        carried = parse_iter_values(parser, state)
+        if carried.names:
+            parser.parse_punctuation("->")
+            parse_paren_types(parser, state, "resultValues")
+            _check_type_count(parser, state, carried, "resultValues")
+        arguments = [variable.resolve(state.types["lowerBound"][0])]
+        arguments += [
+            name.resolve(ty)
+            for name, ty in zip(carried.names, state.types["resultValues"], strict=True)
+        ]
+        parse_body(parser, state, arguments, ContinueOp)
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        assert isinstance(op, ForOp)
+        if "unsignedCmp" in op.properties:
+            printer.print_string(" unsigned")
+        printer.print_string(" ")
+        printer.print_ssa_value(op.body.blocks[0].args[0])
+        for text, value in (
+            (" in (", op.lowerBound),
+            (" to ", op.upperBound),
+            (", step ", op.step),
+        ):
+            printer.print_string(text)
+            printer.print_ssa_value(value)
+        printer.print_string(f") : {format_type(op.lowerBound.type)}")
+        print_iter_values(printer, op, 1)
+        if op.initValues:
+            printer.print_string(f" -> ({type_list(op.results)})")
+        print_body(printer, op.body, ContinueOp)
+
+    def grammar(self) -> str:
+        return (
+            "[`unsigned`] %iv `in` `(` %lowerBound `to` %upperBound `,` `step` %step `)` `:` type(%iv) "
+            "[`iter_values` `(` %arg `=` %init {`,` ...} `)` `->` `(` types `)`] REGION"
+        )
+
+
+def _check_type_count(parser: Parser, state: ParseState, carried: IterValues, group: str) -> None:
+    types = state.types[group]
+    if len(types) != len(carried.names):
+        fail(
+            parser,
+            f"mismatch in number of loop-carried values and types: {len(carried.names)} values, "
+            f"{len(types)} types",
+            state.start,
+            code=CARRIED_TYPES,
+        )
+
+
+@tile_op("for", opcode=0x29, group=GROUP)
+class ForOp(TileOp):
+    """Counts from lowerBound by step while below upperBound, with carried values.
+
+    Compared signed, or unsigned with the flag. Cannot be left early.
+    """
+
+    lowerBound = operand_def(SCALAR_INT)
+    upperBound = operand_def(SCALAR_INT)
+    step = operand_def(SCALAR_INT)
+    initValues = var_operand_def(ANY_VALUE)
+    unsignedCmp = opt_prop_def(UNIT)
+    body = region_def()
+    resultValues = var_result_def(ANY_VALUE)
+    traits = traits_def(RecursiveMemoryEffect())
+    SINCE_OF: ClassVar = {"unsignedCmp": V13_2}
+    RELATIONS: ClassVar = (same_type("lowerBound", "upperBound", "step"),)
+    RESULT_NAMES: ClassVar = ("for",)
+    SYNTAX: ClassVar = (ForSyntax(), ATTR_DICT)
+    INFER: ClassVar = {
+        "upperBound": "lowerBound",
+        "step": "lowerBound",
+        "initValues": "resultValues",
+    }
+    UNDEFINED: ClassVar = (
+        "a step of 0 or less",
+        "an induction value that leaves its type before it reaches upperBound",
+    )
+
+    def check(self, report: Report) -> None:
+        initial = [v.type for v in self.initValues]
+        check_no_views(report, initial, "loop-carried value", "initValues")
+        results = [r.type for r in self.results]
+        if initial != results:
+            report.error(
+                CARRIED_TYPES,
+                f"expected the results to have the types of the initial values: "
+                f"{show_types(initial)}, got {show_types(results)}",
+                type_of("resultValues"),
+            )
+        check_arguments(self, report, [self.lowerBound.type, *initial])
+
+
+def check_arguments(op: TileOp, report: Report, wanted: list[Attribute]) -> None:
+    region = op.regions[0]
+    if not region.blocks:
+        return
+    given = [a.type for a in region.blocks[0].args]
+    if given != wanted:
+        report.error(
+            BODY_ARGUMENTS,
+            f"expected body arguments of types {show_types(wanted)}, got {show_types(given)}",
+            ("region", "", 0),
+        )
+
+
+class LoopSyntax(Directive):
+    """``[iter_values(...)] [: types [-> types]] { ... }``"""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        carried = parse_iter_values(parser, state)
+        state.types["initValues"] = []
+        state.types["resultValues"] = []
+        if parser.parse_optional_punctuation(":"):
+            if carried.names:
+                parse_type_list(parser, state, "initValues")
+                _check_type_count(parser, state, carried, "initValues")
+                if parser.parse_optional_punctuation("->"):
+                    parse_type_list(parser, state, "resultValues")
+            else:
+                parse_type_list(parser, state, "resultValues")
+        elif carried.names:
+            fail(
+                parser,
+                f"expected ':' and the types of the carried values, found '{token_text(parser)}'",
+            )
+        arguments = [
+            name.resolve(ty)
+            for name, ty in zip(carried.names, state.types["initValues"], strict=True)
+        ]
+        parse_body(parser, state, arguments, ContinueOp)
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        assert isinstance(op, LoopOp)
+        print_iter_values(printer, op, 0)
+        if op.initValues:
+            printer.print_string(f" : {type_list(op.initValues)}")
+        if op.results:
+            printer.print_string(" -> " if op.initValues else " : ")
+            printer.print_string(type_list(op.results))
+        print_body(printer, op.body, ContinueOp)
+
+    def grammar(self) -> str:
+        return "[`iter_values` `(` %arg `=` %init {`,` ...} `)`] [`:` types [`->` types]] REGION"
+
+
+@tile_op("loop", opcode=0x41, group=GROUP)
+class LoopOp(TileOp):
+    """Repeats its body until a break, whose operands become the results."""
+
+    initValues = var_operand_def(ANY_VALUE)
+    body = region_def()
+    resultValues = var_result_def(ANY_VALUE)
+    traits = traits_def(RecursiveMemoryEffect())
+    SYNTAX: ClassVar = (LoopSyntax(), ATTR_DICT)
+
+    def check(self, report: Report) -> None:
+        initial = [v.type for v in self.initValues]
+        check_no_views(report, initial, "loop-carried value", "initValues")
+        check_no_views(report, [r.type for r in self.results], "result", "resultValues")
+        check_arguments(self, report, initial)
+
+
+#: The terminator that a region may leave out in text.
+IMPLICIT_TERMINATORS: dict[type[TileOp], type[TileOp]] = {
+    IfOp: YieldOp,
+    ForOp: ContinueOp,
+    LoopOp: ContinueOp,
+}
+
+
+def add_implicit_terminators(op: TileOp) -> None:
+    """Complete the regions of an operation made in Python."""
+    terminator = IMPLICIT_TERMINATORS.get(type(op))
+    for region in op.regions:
+        if terminator is not None and region.blocks:
+            ensure_terminator(region, terminator)

@@ -1,0 +1,362 @@
+"""Conversions between element types, and between pointers and integers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile.base import (
+    Report,
+    TileOp,
+    attr,
+    enum_property,
+    same_shape,
+    tile_op,
+    tile_types,
+    type_of,
+)
+from tilewright.dialects.cuda_tile.constraints import (
+    FLOAT_TILE,
+    I64_TILE,
+    INT_OR_I4_TILE,
+    INT_TILE,
+    NUMBER_TILE,
+    PTR_TILE,
+    UNIT,
+    enum_field,
+)
+from tilewright.dialects.cuda_tile.enums import (
+    IntegerOverflow,
+    IntegerOverflowAttr,
+    RoundingMode,
+    RoundingModeAttr,
+    SignednessAttr,
+)
+from tilewright.dialects.cuda_tile.ops.floating_point import ROUNDING_NOT_SUPPORTED
+from tilewright.dialects.syntax.directives import (
+    ARROW,
+    ATTR_DICT,
+    COLON,
+    EnumKeyword,
+    EnumSlot,
+    Flag,
+    Operand,
+    TypeOf,
+)
+from tilewright.dialects.versions import V13_4
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.legality import ftof_rounding_modes
+
+GROUP = "conversions"
+
+WIDTH_RULE = define_code(
+    "conversion-width",
+    "The widths of source and result do not fit the conversion.",
+    "exti widens strictly, trunci narrows strictly, bitcast keeps the width (tf32 has 19 bits, "
+    "i1 has 1).",
+)
+NO_OP_CONVERSION = define_code("no-op-conversion", "ftof must change the element type.")
+
+SIGNED_WORD = EnumKeyword("signedness", SignednessAttr)
+NEAREST_EVEN = RoundingModeAttr(RoundingMode.NEAREST_EVEN)
+TO_ZERO = RoundingModeAttr(RoundingMode.NEAREST_INT_TO_ZERO)
+
+
+def _widths(op: TileOp) -> tuple[int, int] | None:
+    """(source, result) widths in significant bits, or None unless both are tiles of numbers."""
+    types = tile_types(op.operands[0], op.results[0])
+    if types is None or not all(ty.element in FORMATS for ty in types):
+        return None
+    return FORMATS[types[0].element].bits, FORMATS[types[1].element].bits
+
+
+@tile_op("bitcast", opcode=0x09, group=GROUP)
+class BitcastOp(TileOp):
+    """The same bits read as another element type of equal width."""
+
+    source = operand_def(NUMBER_TILE)
+    result = result_def(NUMBER_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("source", "result"),)
+    SYNTAX: ClassVar = (
+        Operand("source"),
+        ATTR_DICT,
+        COLON,
+        TypeOf("source"),
+        ARROW,
+        TypeOf("result"),
+    )
+
+    def check(self, report: Report) -> None:
+        widths = _widths(self)
+        if widths is not None and widths[0] != widths[1]:
+            report.error(
+                WIDTH_RULE,
+                f"types must be equal width, got {widths[0]} and {widths[1]} bits",
+                type_of("result"),
+            )
+
+
+@tile_op("exti", opcode=0x25, group=GROUP)
+class ExtIOp(TileOp):
+    """Extends integers to a wider type: with copies of the sign, or with zeros."""
+
+    from_ = operand_def(INT_OR_I4_TILE)
+    to = result_def(INT_OR_I4_TILE)
+    signedness = prop_def(enum_field(SignednessAttr))
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("from_", "to"),)
+    SYNTAX: ClassVar = (
+        Operand("from_"),
+        SIGNED_WORD,
+        ATTR_DICT,
+        COLON,
+        TypeOf("from_"),
+        ARROW,
+        TypeOf("to"),
+    )
+
+    def check(self, report: Report) -> None:
+        widths = _widths(self)
+        if widths is not None and widths[0] >= widths[1]:
+            report.error(
+                WIDTH_RULE,
+                f"extending to smaller or identical integer: from {widths[0]} to {widths[1]} bits",
+                type_of("to"),
+            )
+
+
+@tile_op("trunci", opcode=0x6B, group=GROUP)
+class TruncIOp(TileOp):
+    """Keeps the low bits of integers.
+
+    Flags promise what the dropped bits are: copies of the new sign bit (no_signed_wrap), zeros
+    (no_unsigned_wrap), or both.
+    """
+
+    from_ = operand_def(INT_OR_I4_TILE)
+    to = result_def(INT_OR_I4_TILE)
+    overflow = prop_def(
+        enum_field(IntegerOverflowAttr), default_value=IntegerOverflowAttr(IntegerOverflow.NONE)
+    )
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("from_", "to"),)
+    SYNTAX: ClassVar = (
+        Operand("from_"),
+        EnumSlot("overflow", IntegerOverflowAttr, "overflow", "none"),
+        ATTR_DICT,
+        COLON,
+        TypeOf("from_"),
+        ARROW,
+        TypeOf("to"),
+    )
+    UNDEFINED: ClassVar = ("dropped bits other than the overflow flag promises",)
+
+    def check(self, report: Report) -> None:
+        widths = _widths(self)
+        if widths is not None and widths[0] <= widths[1]:
+            report.error(
+                WIDTH_RULE,
+                f"truncating to larger or identical integer: from {widths[0]} to {widths[1]} bits",
+                type_of("to"),
+            )
+
+
+@tile_op("ftof", opcode=0x2A, group=GROUP)
+class FToFOp(TileOp):
+    """Converts between float types, rounded once in the given mode.
+
+    Types without infinity saturate; NaN stays NaN where the result has one. Conversions to
+    f8E8M0FNU have no default mode: zero or positive_inf must be written.
+    """
+
+    from_ = operand_def(FLOAT_TILE)
+    to = result_def(FLOAT_TILE)
+    rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("from_", "to"),)
+    SYNTAX: ClassVar = (
+        Operand("from_"),
+        EnumSlot(
+            "rounding_mode",
+            RoundingModeAttr,
+            "rounding",
+            "nearest_even",
+            ("nearest_even", "zero", "negative_inf", "positive_inf", "nearest_away"),
+            True,
+        ),
+        ATTR_DICT,
+        COLON,
+        TypeOf("from_"),
+        ARROW,
+        TypeOf("to"),
+    )
+
+    def check(self, report: Report) -> None:
+        types = tile_types(self.operands[0], self.results[0])
+        if types is None:
+            return
+        source, result = types
+        if source == result:
+            report.error(
+                NO_OP_CONVERSION,
+                f"converting tiles must not be a no-op: both types have {source.element} elements",
+                type_of("to"),
+            )
+            return
+        mode = enum_property(self, "rounding_mode")
+        allowed = ftof_rounding_modes(source.element, result.element)
+        if mode not in allowed:
+            report.error(
+                ROUNDING_NOT_SUPPORTED,
+                f"conversion from {source.element} to {result.element} does not support rounding "
+                f"mode '{mode}'. Only {' and '.join(repr(m) for m in allowed)} are supported",
+                attr("rounding_mode"),
+            )
+
+
+@tile_op("ftoi", opcode=0x2B, group=GROUP)
+class FToIOp(TileOp):
+    """Truncates floats to integers.
+
+    With saturating, values out of range take the nearest bound and NaN gives 0.
+    """
+
+    from_ = operand_def(FLOAT_TILE)
+    to = result_def(INT_TILE)
+    signedness = prop_def(enum_field(SignednessAttr))
+    rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=TO_ZERO)
+    saturating = opt_prop_def(UNIT)
+    traits = traits_def(Pure())
+    SINCE_OF: ClassVar = {"saturating": V13_4}
+    RELATIONS: ClassVar = (same_shape("from_", "to"),)
+    SYNTAX: ClassVar = (
+        Operand("from_"),
+        SIGNED_WORD,
+        EnumSlot(
+            "rounding_mode",
+            RoundingModeAttr,
+            "rounding",
+            "nearest_int_to_zero",
+            ("nearest_int_to_zero",),
+            True,
+        ),
+        Flag("saturating"),
+        ATTR_DICT,
+        COLON,
+        TypeOf("from_"),
+        ARROW,
+        TypeOf("to"),
+    )
+    UNDEFINED: ClassVar = ("without saturating: NaN, or a value outside the result's range",)
+
+    def check(self, report: Report) -> None:
+        mode = enum_property(self, "rounding_mode")
+        if mode != "nearest_int_to_zero":
+            report.error(
+                ROUNDING_NOT_SUPPORTED,
+                f"expected rounding mode to be one of: nearest_int_to_zero, got: '{mode}'",
+                attr("rounding_mode"),
+            )
+
+
+@tile_op("itof", opcode=0x3B, group=GROUP)
+class IToFOp(TileOp):
+    """Converts integers to floats, rounded to nearest even."""
+
+    from_ = operand_def(INT_TILE)
+    to = result_def(FLOAT_TILE)
+    signedness = prop_def(enum_field(SignednessAttr))
+    rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("from_", "to"),)
+    SYNTAX: ClassVar = (
+        Operand("from_"),
+        SIGNED_WORD,
+        EnumSlot(
+            "rounding_mode",
+            RoundingModeAttr,
+            "rounding",
+            "nearest_even",
+            ("nearest_even", "zero", "negative_inf", "positive_inf"),
+            True,
+        ),
+        ATTR_DICT,
+        COLON,
+        TypeOf("from_"),
+        ARROW,
+        TypeOf("to"),
+    )
+
+    def check(self, report: Report) -> None:
+        types = tile_types(self.results[0])
+        if types is not None and types[0].element == "f8E8M0FNU":
+            report.error(
+                ROUNDING_NOT_SUPPORTED,
+                "conversion from integer to f8E8M0FNU is not supported",
+                type_of("to"),
+            )
+        mode = enum_property(self, "rounding_mode")
+        if mode != "nearest_even":
+            report.error(
+                ROUNDING_NOT_SUPPORTED,
+                f"expected rounding mode to be one of: nearest_even, got: '{mode}'",
+                attr("rounding_mode"),
+            )
+
+
+@tile_op("int_to_ptr", opcode=0x33, group=GROUP)
+class IntToPtrOp(TileOp):
+    """Addresses from 64-bit unsigned integers."""
+
+    source = operand_def(I64_TILE)
+    result = result_def(PTR_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("source", "result"),)
+    SYNTAX: ClassVar = (
+        Operand("source"),
+        ATTR_DICT,
+        COLON,
+        TypeOf("source"),
+        ARROW,
+        TypeOf("result"),
+    )
+
+
+@tile_op("ptr_to_int", opcode=0x56, group=GROUP)
+class PtrToIntOp(TileOp):
+    """Addresses as 64-bit unsigned integers."""
+
+    source = operand_def(PTR_TILE)
+    result = result_def(I64_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("source", "result"),)
+    SYNTAX: ClassVar = (
+        Operand("source"),
+        ATTR_DICT,
+        COLON,
+        TypeOf("source"),
+        ARROW,
+        TypeOf("result"),
+    )
+
+
+@tile_op("ptr_to_ptr", opcode=0x57, group=GROUP)
+class PtrToPtrOp(TileOp):
+    """The same addresses, for elements of another type."""
+
+    source = operand_def(PTR_TILE)
+    result = result_def(PTR_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("source", "result"),)
+    SYNTAX: ClassVar = (
+        Operand("source"),
+        ATTR_DICT,
+        COLON,
+        TypeOf("source"),
+        ARROW,
+        TypeOf("result"),
+    )

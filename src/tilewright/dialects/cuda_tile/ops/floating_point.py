@@ -1,0 +1,540 @@
+"""Element-wise floating point, and the matrix products of floats."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile.base import (
+    Report,
+    TileOp,
+    attr,
+    enum_property,
+    same_shape,
+    same_type,
+    tile_op,
+    tile_type,
+)
+from tilewright.dialects.cuda_tile.constraints import (
+    BASE_FLOAT_TILE,
+    EXPONENT_TILE,
+    I1_TILE,
+    UNIT,
+    enum_field,
+)
+from tilewright.dialects.cuda_tile.enums import (
+    ComparisonOrderingAttr,
+    ComparisonPredicateAttr,
+    RoundingMode,
+    RoundingModeAttr,
+)
+from tilewright.dialects.syntax.directives import (
+    ARROW,
+    ATTR_DICT,
+    COLON,
+    COMMA,
+    EnumKeyword,
+    EnumSlot,
+    Flag,
+    Flags,
+    Operand,
+    TypeOf,
+)
+from tilewright.dialects.versions import V13_2, V13_3, V13_4
+
+GROUP = "floating_point"
+
+ROUNDING_NOT_SUPPORTED = define_code(
+    "rounding-not-supported",
+    "The rounding mode does not exist for this operation and element type.",
+    "Arithmetic takes nearest_even, zero, negative_inf and positive_inf; divf also approx and "
+    "full, sqrt also approx; exp and tanh take full and approx. approx and divf's full are f32 "
+    "only.",
+)
+FTZ_NOT_SUPPORTED = define_code(
+    "flush-to-zero-not-supported",
+    "flush_to_zero exists for f32 elements only.",
+)
+
+IEEE_MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
+ROUNDING = enum_field(RoundingModeAttr)
+NEAREST_EVEN = RoundingModeAttr(RoundingMode.NEAREST_EVEN)
+FULL = RoundingModeAttr(RoundingMode.FULL)
+FTZ = Flag("flush_to_zero")
+TAIL = (ATTR_DICT, COLON, TypeOf("result"))
+UNARY = (Operand("source"), *TAIL)
+BINARY_HEAD = (Operand("lhs"), COMMA, Operand("rhs"))
+FROM_RESULT: dict[str, str] = {"source": "result"}
+FROM_RESULT_2: dict[str, str] = {"lhs": "result", "rhs": "result"}
+
+
+def rounding_slot(*allowed: str, default: str = "nearest_even") -> EnumSlot:
+    return EnumSlot("rounding_mode", RoundingModeAttr, "rounding", default, allowed, True)
+
+
+def check_rounding(
+    op: TileOp, report: Report, allowed: tuple[str, ...], f32_only: tuple[str, ...]
+) -> None:
+    """The mode is one of ``allowed``; those in ``f32_only`` need f32 elements."""
+    mode = enum_property(op, "rounding_mode")
+    if mode not in allowed:
+        report.error(
+            ROUNDING_NOT_SUPPORTED,
+            f"expected rounding mode to be one of: {', '.join(allowed)}, got: '{mode}'",
+            attr("rounding_mode"),
+        )
+    elif mode in f32_only:
+        ty = tile_type(op.results[0])
+        if ty is not None and ty.element != "f32":
+            report.error(
+                ROUNDING_NOT_SUPPORTED,
+                f"rounding mode '{mode}' is only supported for f32 data type, got {ty.element}",
+                attr("rounding_mode"),
+            )
+
+
+def check_flush_to_zero(op: TileOp, report: Report) -> None:
+    ty = tile_type(op.results[0])
+    if "flush_to_zero" in op.properties and ty is not None and ty.element != "f32":
+        report.error(
+            FTZ_NOT_SUPPORTED,
+            f"flush_to_zero modifier only supported for f32 data type, got {ty.element}",
+            attr("flush_to_zero"),
+        )
+
+
+class IEEEArithmetic(TileOp):
+    """Rules of the correctly rounded operations."""
+
+    MODES: ClassVar[tuple[str, ...]] = IEEE_MODES
+    F32_MODES: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, report: Report) -> None:
+        check_rounding(self, report, self.MODES, self.F32_MODES)
+        check_flush_to_zero(self, report)
+
+
+class FlushOnly(TileOp):
+    """Rules of operations with flush_to_zero and no rounding mode."""
+
+    def check(self, report: Report) -> None:
+        check_flush_to_zero(self, report)
+
+
+class Accuracy(TileOp):
+    """Rules of operations that are either full or approx."""
+
+    def check(self, report: Report) -> None:
+        check_rounding(self, report, ("approx", "full"), ("approx",))
+
+
+@tile_op("absf", opcode=0x00, group=GROUP)
+class AbsFOp(TileOp):
+    """|source|: clears the sign bit of each element."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("addf", opcode=0x02, group=GROUP)
+class AddFOp(IEEEArithmetic):
+    """lhs + rhs, element by element, rounded once."""
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("subf", opcode=0x67, group=GROUP)
+class SubFOp(IEEEArithmetic):
+    """lhs - rhs, element by element, rounded once."""
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("mulf", opcode=0x4C, group=GROUP)
+class MulFOp(IEEEArithmetic):
+    """lhs * rhs, element by element, rounded once."""
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("divf", opcode=0x14, group=GROUP)
+class DivFOp(IEEEArithmetic):
+    """lhs / rhs. approx and full (f32) are within 2 ulp instead of correctly rounded."""
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    MODES: ClassVar = (*IEEE_MODES, "approx", "full")
+    F32_MODES: ClassVar = ("approx", "full")
+    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(), FTZ, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("remf", opcode=0x59, group=GROUP)
+class RemFOp(TileOp):
+    """lhs - trunc(lhs / rhs) * rhs, exact; the sign follows lhs. NaN where rhs is 0."""
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("fma", opcode=0x28, group=GROUP)
+class FmaOp(IEEEArithmetic):
+    """lhs * rhs + acc with a single rounding."""
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    acc = operand_def(BASE_FLOAT_TILE)
+    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "acc", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, COMMA, Operand("acc"), rounding_slot(*IEEE_MODES), FTZ, *TAIL)
+    INFER: ClassVar = {**FROM_RESULT_2, "acc": "result"}
+
+
+@tile_op("sqrt", opcode=0x64, group=GROUP)
+class SqrtOp(IEEEArithmetic):
+    """Square root; NaN for negative elements, -0 for -0. approx (f32) is not correctly rounded."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    MODES: ClassVar = (*IEEE_MODES, "approx")
+    F32_MODES: ClassVar = ("approx",)
+    SYNTAX: ClassVar = (Operand("source"), rounding_slot(), FTZ, *TAIL)
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("exp", opcode=0x17, group=GROUP)
+class ExpOp(Accuracy):
+    """e to the power of each element; f16 and bf16 are computed in f32 and rounded once."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    rounding_mode = prop_def(ROUNDING, default_value=FULL)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    SINCE_OF: ClassVar = {"rounding_mode": V13_3}
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("tanh", opcode=0x6A, group=GROUP)
+class TanHOp(Accuracy):
+    """Hyperbolic tangent; full is within 2 ulp in f32 and 1 ulp in f64."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    rounding_mode = prop_def(ROUNDING, default_value=FULL)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    SINCE_OF: ClassVar = {"rounding_mode": V13_2}
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("exp2", opcode=0x18, group=GROUP)
+class Exp2Op(FlushOnly):
+    """2 to the power of each element; f16 and bf16 are computed in f32 and rounded once."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("rsqrt", opcode=0x5D, group=GROUP)
+class RsqrtOp(FlushOnly):
+    """1 / sqrt(source), approximate; infinite with the sign of a zero, NaN for negatives."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("maxf", opcode=0x45, group=GROUP)
+class MaxFOp(FlushOnly):
+    """The larger element; +0 counts as larger than -0.
+
+    One NaN gives the other operand, two give NaN; with propagate_nan any NaN gives NaN.
+    """
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    propagate_nan = opt_prop_def(UNIT)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("minf", opcode=0x47, group=GROUP)
+class MinFOp(FlushOnly):
+    """The smaller element; -0 counts as smaller than +0. NaNs as for maxf."""
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    propagate_nan = opt_prop_def(UNIT)
+    flush_to_zero = opt_prop_def(UNIT)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("ceil", opcode=0x0D, group=GROUP)
+class CeilOp(TileOp):
+    """The smallest integral value not below each element; keeps the sign of zero."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("floor", opcode=0x27, group=GROUP)
+class FloorOp(TileOp):
+    """The largest integral value not above each element; keeps the sign of zero."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("negf", opcode=0x4F, group=GROUP)
+class NegFOp(TileOp):
+    """Flips the sign bit of each element, of NaNs too."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("cos", opcode=0x12, group=GROUP)
+class CosOp(TileOp):
+    """Cosine (radians); f16 and bf16 are computed in f32 and rounded once."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("sin", opcode=0x62, group=GROUP)
+class SinOp(TileOp):
+    """Sine (radians); f16 and bf16 are computed in f32 and rounded once."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("tan", opcode=0x69, group=GROUP)
+class TanOp(TileOp):
+    """Tangent (radians); f16 and bf16 are computed in f32 and rounded once."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("cosh", opcode=0x13, group=GROUP)
+class CosHOp(TileOp):
+    """Hyperbolic cosine; f16 and bf16 are computed in f32 and rounded once."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("sinh", opcode=0x63, group=GROUP)
+class SinHOp(TileOp):
+    """Hyperbolic sine; f16 and bf16 are computed in f32 and rounded once."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("log", opcode=0x3F, group=GROUP)
+class LogOp(TileOp):
+    """Natural logarithm: -inf for zeros, NaN for negatives."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("log2", opcode=0x40, group=GROUP)
+class Log2Op(TileOp):
+    """Logarithm to base 2: -inf for zeros, NaN for negatives."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = UNARY
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("fpowf", opcode=0x54, group=GROUP)
+class FPowFOp(TileOp):
+    """source to the power of exponent, with the special values of C99's pow.
+
+    Spelled ``pow`` before 13.4; the bytecode is the same.
+    """
+
+    source = operand_def(BASE_FLOAT_TILE)
+    exponent = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    ALIASES: ClassVar = ("pow",)
+    RELATIONS: ClassVar = (same_type("source", "exponent", "result"),)
+    SYNTAX: ClassVar = (Operand("source"), COMMA, Operand("exponent"), *TAIL)
+    INFER: ClassVar = {"source": "result", "exponent": "result"}
+
+
+@tile_op("fpowi", opcode=0x79, since=V13_4, group=GROUP)
+class FPowIOp(TileOp):
+    """source to the power of an integer, always read as signed; 1 for exponent 0."""
+
+    source = operand_def(BASE_FLOAT_TILE)
+    exponent = operand_def(EXPONENT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"), same_shape("source", "exponent"))
+    SYNTAX: ClassVar = (
+        Operand("source"),
+        COMMA,
+        Operand("exponent"),
+        ATTR_DICT,
+        COLON,
+        TypeOf("result"),
+        COMMA,
+        TypeOf("exponent"),
+    )
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("atan2", opcode=0x6E, since=V13_2, group=GROUP)
+class Atan2Op(TileOp):
+    """The angle of the ratio x / y, in (-pi, pi], its quadrant from the signs of both.
+
+    ``x`` is what C's atan2 calls y, its first argument.
+    """
+
+    x = operand_def(BASE_FLOAT_TILE)
+    y = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("x", "y", "result"),)
+    SYNTAX: ClassVar = (Operand("x"), COMMA, Operand("y"), *TAIL)
+    INFER: ClassVar = {"x": "result", "y": "result"}
+
+
+@tile_op("cmpf", opcode=0x0E, group=GROUP)
+class CmpFOp(TileOp):
+    """Compares element by element.
+
+    ``ordered`` is false where an operand is NaN, ``unordered`` is true there, whatever the
+    predicate. -0 equals +0.
+    """
+
+    comparison_predicate = prop_def(enum_field(ComparisonPredicateAttr))
+    comparison_ordering = prop_def(enum_field(ComparisonOrderingAttr))
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    result = result_def(I1_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs"), same_shape("lhs", "result"))
+    SYNTAX: ClassVar = (
+        EnumKeyword("comparison_predicate", ComparisonPredicateAttr),
+        EnumKeyword("comparison_ordering", ComparisonOrderingAttr),
+        *BINARY_HEAD,
+        ATTR_DICT,
+        COLON,
+        TypeOf("lhs"),
+        ARROW,
+        TypeOf("result"),
+    )
+    INFER: ClassVar = {"rhs": "lhs"}

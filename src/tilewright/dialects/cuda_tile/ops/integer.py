@@ -1,0 +1,336 @@
+"""Element-wise integers and bit operations; every width from i1 to i64, signless."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def
+from xdsl.traits import NoMemoryEffect, Pure
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile.base import (
+    Report,
+    TileOp,
+    attr,
+    enum_property,
+    same_shape,
+    same_type,
+    tile_op,
+)
+from tilewright.dialects.cuda_tile.constraints import I1_TILE, INT_TILE, enum_field
+from tilewright.dialects.cuda_tile.enums import (
+    ComparisonPredicateAttr,
+    IntegerOverflow,
+    IntegerOverflowAttr,
+    RoundingMode,
+    RoundingModeAttr,
+    SignednessAttr,
+)
+from tilewright.dialects.cuda_tile.ops.floating_point import ROUNDING_NOT_SUPPORTED
+from tilewright.dialects.syntax.directives import (
+    ARROW,
+    ATTR_DICT,
+    COLON,
+    COMMA,
+    EnumKeyword,
+    EnumSlot,
+    Operand,
+    TypeOf,
+)
+from tilewright.dialects.versions import V13_2
+
+GROUP = "integer"
+BITWISE = "bitwise"
+
+OVERFLOW_NOT_SUPPORTED = define_code(
+    "overflow-not-supported",
+    "The overflow flag does not exist for this operation.",
+    "negi takes none, no_signed_wrap and no_wrap.",
+)
+
+OVERFLOW = enum_field(IntegerOverflowAttr)
+NO_FLAGS = IntegerOverflowAttr(IntegerOverflow.NONE)
+SIGNEDNESS = enum_field(SignednessAttr)
+SIGNED_WORD = EnumKeyword("signedness", SignednessAttr)
+OVERFLOW_SLOT = EnumSlot("overflow", IntegerOverflowAttr, "overflow", "none")
+TAIL = (ATTR_DICT, COLON, TypeOf("result"))
+BINARY_HEAD = (Operand("lhs"), COMMA, Operand("rhs"))
+FROM_RESULT: dict[str, str] = {"source": "result"}
+FROM_RESULT_2: dict[str, str] = {"lhs": "result", "rhs": "result"}
+WRAPS = ("a result that wraps in a reading that the overflow flag promises not to",)
+
+
+@tile_op("addi", opcode=0x03, group=GROUP)
+class AddIOp(TileOp):
+    """lhs + rhs modulo 2**width."""
+
+    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+    UNDEFINED: ClassVar = WRAPS
+
+
+@tile_op("subi", opcode=0x68, group=GROUP)
+class SubIOp(TileOp):
+    """lhs - rhs modulo 2**width."""
+
+    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+    UNDEFINED: ClassVar = WRAPS
+
+
+@tile_op("muli", opcode=0x4E, group=GROUP)
+class MulIOp(TileOp):
+    """lhs * rhs modulo 2**width."""
+
+    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+    UNDEFINED: ClassVar = WRAPS
+
+
+@tile_op("shli", opcode=0x60, group=GROUP)
+class ShLIOp(TileOp):
+    """lhs shifted left by rhs bits, zeros coming in; rhs is read unsigned.
+
+    A shift by the width or more gives 0.
+    """
+
+    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+    UNDEFINED: ClassVar = (*WRAPS, "a shift by the width or more")
+
+
+@tile_op("maxi", opcode=0x46, group=GROUP)
+class MaxIOp(TileOp):
+    """The larger element in the reading given by signedness."""
+
+    signedness = prop_def(SIGNEDNESS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("mini", opcode=0x48, group=GROUP)
+class MinIOp(TileOp):
+    """The smaller element in the reading given by signedness."""
+
+    signedness = prop_def(SIGNEDNESS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("remi", opcode=0x5A, group=GROUP)
+class RemIOp(TileOp):
+    """lhs - trunc(lhs / rhs) * rhs; the sign follows lhs."""
+
+    signedness = prop_def(SIGNEDNESS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+    UNDEFINED: ClassVar = ("a zero in rhs",)
+
+
+@tile_op("shri", opcode=0x61, group=GROUP)
+class ShRIOp(TileOp):
+    """lhs shifted right by rhs bits; signed fills with the sign, unsigned with zeros.
+
+    rhs is read unsigned.
+    """
+
+    signedness = prop_def(SIGNEDNESS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+    UNDEFINED: ClassVar = ("a shift by the width or more",)
+
+
+@tile_op("andi", opcode=0x04, group=BITWISE)
+class AndIOp(TileOp):
+    """Bitwise and."""
+
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("ori", opcode=0x52, group=BITWISE)
+class OrIOp(TileOp):
+    """Bitwise or."""
+
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("xori", opcode=0x6C, group=BITWISE)
+class XOrIOp(TileOp):
+    """Bitwise exclusive or."""
+
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("mulhii", opcode=0x4D, group=GROUP)
+class MulhiIOp(TileOp):
+    """The high half of the unsigned 2*width-bit product of x and y."""
+
+    x = operand_def(INT_TILE)
+    y = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("x", "y", "result"),)
+    SYNTAX: ClassVar = (Operand("x"), COMMA, Operand("y"), *TAIL)
+    INFER: ClassVar = {"x": "result", "y": "result"}
+
+
+@tile_op("divi", opcode=0x15, group=GROUP)
+class DivIOp(TileOp):
+    """lhs / rhs rounded to an integer: to zero by default, down or up on demand."""
+
+    signedness = prop_def(SIGNEDNESS)
+    rounding = prop_def(
+        enum_field(RoundingModeAttr), default_value=RoundingModeAttr(RoundingMode.ZERO)
+    )
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(NoMemoryEffect())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (
+        *BINARY_HEAD,
+        SIGNED_WORD,
+        EnumSlot("rounding", RoundingModeAttr, "rounding", "zero"),
+        *TAIL,
+    )
+    INFER: ClassVar = FROM_RESULT_2
+    UNDEFINED: ClassVar = ("a zero in rhs", "signed: the smallest value divided by -1")
+
+    def check(self, report: Report) -> None:
+        mode = enum_property(self, "rounding")
+        if mode not in ("zero", "negative_inf", "positive_inf"):
+            report.error(
+                ROUNDING_NOT_SUPPORTED,
+                f"expected rounding mode to be one of: zero, negative_inf, positive_inf, "
+                f"got: '{mode}'",
+                attr("rounding"),
+            )
+        elif mode == "negative_inf" and enum_property(self, "signedness") == "unsigned":
+            report.error(
+                ROUNDING_NOT_SUPPORTED,
+                "rounding mode 'negative_inf' is not allowed with 'unsigned' flag",
+                attr("rounding"),
+                help="leave the rounding out: for unsigned values it is the same as zero",
+            )
+
+
+@tile_op("absi", opcode=0x01, group=GROUP)
+class AbsIOp(TileOp):
+    """|source|, reading source signed and the result unsigned, so that it always fits."""
+
+    source = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = (Operand("source"), *TAIL)
+    INFER: ClassVar = FROM_RESULT
+
+
+@tile_op("negi", opcode=0x50, group=GROUP)
+class NegIOp(TileOp):
+    """-source modulo 2**width."""
+
+    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
+    source = operand_def(INT_TILE)
+    result = result_def(INT_TILE)
+    traits = traits_def(Pure())
+    SINCE_OF: ClassVar = {"overflow": V13_2}
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = (Operand("source"), OVERFLOW_SLOT, *TAIL)
+    INFER: ClassVar = FROM_RESULT
+    UNDEFINED: ClassVar = WRAPS
+
+    def check(self, report: Report) -> None:
+        if enum_property(self, "overflow") == "no_unsigned_wrap":
+            report.error(
+                OVERFLOW_NOT_SUPPORTED,
+                "'no_unsigned_wrap' overflow flag is not supported",
+                attr("overflow"),
+            )
+
+
+@tile_op("cmpi", opcode=0x0F, group=GROUP)
+class CmpIOp(TileOp):
+    """Compares element by element, in the reading given by signedness."""
+
+    comparison_predicate = prop_def(enum_field(ComparisonPredicateAttr))
+    signedness = prop_def(SIGNEDNESS)
+    lhs = operand_def(INT_TILE)
+    rhs = operand_def(INT_TILE)
+    result = result_def(I1_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs"), same_shape("lhs", "result"))
+    SYNTAX: ClassVar = (
+        EnumKeyword("comparison_predicate", ComparisonPredicateAttr),
+        *BINARY_HEAD,
+        COMMA,
+        SIGNED_WORD,
+        ATTR_DICT,
+        COLON,
+        TypeOf("lhs"),
+        ARROW,
+        TypeOf("result"),
+    )
+    INFER: ClassVar = {"rhs": "lhs"}

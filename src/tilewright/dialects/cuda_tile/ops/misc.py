@@ -1,0 +1,277 @@
+"""Assumptions and printing."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.attributes import (
+    BoundedAttr,
+    DivByAttr,
+    SameElementsAttr,
+    parse_predicate,
+    print_predicate,
+)
+from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, same_type, tile_op
+from tilewright.dialects.cuda_tile.constraints import (
+    ANY_TILE,
+    ANY_VALUE,
+    PREDICATE,
+    STRING,
+    TOKEN,
+)
+from tilewright.dialects.cuda_tile.ops.core import ConstantOp
+from tilewright.dialects.cuda_tile.ops.regions import type_list
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.syntax.directives import (
+    ATTR_DICT,
+    COLON,
+    COMMA,
+    Operand,
+    StringField,
+    TokenOperand,
+    TypeOf,
+    parse_operand,
+    parse_type_into,
+)
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.tokens import previous_end, token_start
+from tilewright.dialects.versions import V13_2
+from tilewright.numerics.element_types import FORMATS
+
+GROUP = "misc"
+
+ASSUME_RULE = define_code(
+    "assume-predicate",
+    "The assume predicate does not fit the type of the value.",
+    "div_by takes tiles of integers or pointers and tensor views; same_elements tiles of integers "
+    "or pointers; bounded tiles of integers, with bounds inside the signed range.",
+)
+FORMAT_RULE = define_code(
+    "print-format",
+    "The format string of print_tko is not complete, or names another number of operands.",
+    "A conversion runs from `%` to the first of d i u o x X e E f F g G a A c s S p n; `%%` "
+    "prints a percent sign.",
+)
+
+_CONVERSIONS = frozenset("diuoxXeEfFgGaAcsSpn%")
+
+
+class Predicate(Directive):
+    """``div_by<16>``"""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        state.properties["predicate"] = parse_predicate(parser)
+        state.mark(("attr", "predicate", 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        printer.print_string(" ")
+        print_predicate(printer, op.properties["predicate"])
+
+    def grammar(self) -> str:
+        return "(`div_by` | `same_elements` | `bounded`) `<` ... `>`"
+
+
+@tile_op("assume", opcode=0x06, group=GROUP)
+class AssumeOp(TileOp):
+    """The value itself, with the promise that it fulfils the predicate."""
+
+    predicate = prop_def(PREDICATE)
+    value = operand_def(ANY_VALUE)
+    result = result_def(ANY_VALUE)
+    RELATIONS: ClassVar = (same_type("value", "result"),)
+    SYNTAX: ClassVar = (Predicate(), COMMA, Operand("value"), ATTR_DICT, COLON, TypeOf("value"))
+    INFER: ClassVar = {"result": "value"}
+    UNDEFINED: ClassVar = ("a value that does not fulfil the predicate",)
+
+    def result_name(self, index: int) -> str | None:
+        owner = self.value.owner
+        hint = owner.result_name(0) if isinstance(owner, ConstantOp) else None
+        return f"assume_{hint}" if hint else "assume"
+
+    def check(self, report: Report) -> None:
+        predicate, ty = self.properties["predicate"], self.value.type
+        if isinstance(predicate, DivByAttr):
+            _check_div_by(report, predicate, ty)
+        elif isinstance(predicate, SameElementsAttr):
+            _check_same_elements(report, predicate, ty)
+        elif isinstance(predicate, BoundedAttr):
+            _check_bounded(report, predicate, ty)
+
+
+def _complain(report: Report, message: str) -> None:
+    report.error(ASSUME_RULE, message, attr("predicate"))
+
+
+def _check_div_by(report: Report, predicate: DivByAttr, ty: object) -> None:
+    group = predicate.group
+    if isinstance(ty, T.TensorViewType):
+        if group is not None:
+            _complain(
+                report, "'every'/'along' cannot be used if the constrained value is a tensor_view"
+            )
+        return
+    if not isinstance(ty, T.TileType) or ty.element not in (*T.INTEGER_NAMES, "i4", "ptr"):
+        shown = format_type(ty)  # pyright: ignore[reportArgumentType]
+        _complain(
+            report,
+            f"div_by is valid only for tile of integer/pointer or tensor_view values, got '{shown}'",
+        )
+        return
+    if group is None:
+        return
+    every, along = group
+    if ty.rank == 0:
+        _complain(report, "'every'/'along' cannot be used if the constrained value is a 0D tile")
+    elif not 0 <= along < ty.rank:
+        _complain(report, f"'along' ({along}) must be >= 0 and < tile rank ({ty.rank})")
+    elif not 0 <= every <= ty.dims[along]:
+        _complain(
+            report,
+            f"expects 'every' to be within 0 and the size of the respective dimension "
+            f"({ty.dims[along]}), got {every}",
+        )
+
+
+def _check_same_elements(report: Report, predicate: SameElementsAttr, ty: object) -> None:
+    if not isinstance(ty, T.TileType) or ty.element not in (*T.INTEGER_NAMES, "i4", "ptr"):
+        shown = format_type(ty)  # pyright: ignore[reportArgumentType]
+        _complain(
+            report, f"same_elements is valid only for tile of integer/pointer values, got '{shown}'"
+        )
+        return
+    values = predicate.values.data
+    if len(values) != ty.rank:
+        _complain(
+            report,
+            f"expected number of values in same_elements ({len(values)}) to match rank of "
+            f"constrained tile ({ty.rank})",
+        )
+        return
+    for value, extent in zip(values, ty.dims, strict=True):
+        if not 0 <= value <= extent:
+            _complain(report, f"expected same_elements values within [0, {extent}], got {value}")
+
+
+def _check_bounded(report: Report, predicate: BoundedAttr, ty: object) -> None:
+    if not isinstance(ty, T.TileType) or ty.element not in (*T.INTEGER_NAMES, "i4"):
+        shown = format_type(ty)  # pyright: ignore[reportArgumentType]
+        _complain(report, f"bounded is valid only for tile of integer values, got '{shown}'")
+        return
+    half = 1 << (FORMATS[ty.element].bits - 1)
+    for what, bound in zip(("lower", "upper"), predicate.bounds, strict=True):
+        if bound is not None and not -half <= bound < half:
+            _complain(
+                report,
+                f"expects {what} bound to be within [{-half}, {half - 1}] for {ty.element}, got "
+                f"{bound}",
+            )
+
+
+class PrintOperands(Directive):
+    """``{, %arg}``, before the token."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.operands["args"] = []
+        while parser.parse_optional_punctuation(","):
+            parse_operand(parser, state, "args")
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        assert isinstance(op, PrintTkoOp)
+        for value in op.args:
+            printer.print_string(", ")
+            printer.print_ssa_value(value)
+
+    def grammar(self) -> str:
+        return "{`,` %arg}"
+
+
+class PrintTypes(Directive):
+    """``[: types] -> token``; the old ``print`` shows neither arrow nor token."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.types["args"] = []
+        if parser.parse_optional_punctuation(":"):
+            parse_type_into(parser, state, "args")
+            while parser.parse_optional_punctuation(","):
+                parse_type_into(parser, state, "args")
+        if parser.parse_optional_punctuation("->"):
+            parser.parse_keyword("token")
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        assert isinstance(op, PrintTkoOp)
+        types = f" : {type_list(op.args)}" if op.args else ""
+        printer.print_string(f"{types} -> token")
+
+    def grammar(self) -> str:
+        return "[`:` types] `->` `token`"
+
+
+@tile_op("print_tko", opcode=0x55, group=GROUP)
+class PrintTkoOp(TileOp):
+    """Prints tiles by a printf-like format, one conversion for each operand.
+
+    Spelled ``print`` in 13.1, without tokens.
+    """
+
+    str_ = prop_def(STRING, prop_name="str")
+    args = var_operand_def(ANY_TILE)
+    token = opt_operand_def(TOKEN)
+    result_token = result_def(TOKEN)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    SINCE_OF: ClassVar = {"token": V13_2, "result_token": V13_2}
+    ALIASES: ClassVar = ("print",)
+    SYNTAX: ClassVar = (
+        StringField("str"),
+        PrintOperands(),
+        TokenOperand(),
+        ATTR_DICT,
+        PrintTypes(),
+    )
+    UNDEFINED: ClassVar = ("a conversion that does not fit its operand",)
+
+    @property
+    def format(self) -> str:
+        found = self.properties["str"]
+        assert isinstance(found, StringAttr)
+        return found.data
+
+    def check(self, report: Report) -> None:
+        count = count_conversions(self.format)
+        if count is None:
+            report.error(FORMAT_RULE, "found unterminated format expression", attr("str"))
+        elif count != len(self.args):
+            report.error(
+                FORMAT_RULE,
+                f"incorrect number of operands: expected {count}, found {len(self.args)}",
+                attr("str"),
+            )
+
+
+def count_conversions(text: str) -> int | None:
+    """Operands that a format string takes, or None where its last conversion does not end."""
+    count, at = 0, 0
+    while (at := text.find("%", at)) >= 0:
+        at += 1
+        start = at
+        while at < len(text) and text[at] not in _CONVERSIONS:
+            at += 1
+        if at == len(text):
+            return None
+        count += not (text[at] == "%" and at == start)
+        at += 1
+    return count

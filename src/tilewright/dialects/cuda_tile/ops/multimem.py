@@ -1,0 +1,277 @@
+"""Accesses to multicast memory: every replica at once (13.5)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.base import (
+    Report,
+    TileOp,
+    attr,
+    bool_array,
+    bool_values,
+    enum_property,
+    tile_op,
+    type_of,
+)
+from tilewright.dialects.cuda_tile.constraints import (
+    ANY_TILE,
+    BOOL_ARRAY,
+    INT_TILE,
+    PARTITION_VIEW,
+    TOKEN,
+    enum_field,
+)
+from tilewright.dialects.cuda_tile.enums import (
+    MemoryOrderingSemanticsAttr,
+    MemoryScopeAttr,
+    MultimemReductionKind,
+    MultimemReductionKindAttr,
+)
+from tilewright.dialects.cuda_tile.ops.atomics import SCOPE
+from tilewright.dialects.cuda_tile.ops.memory import (
+    LOAD_ORDERS,
+    MULTICAST_POINTER,
+    ORDERING,
+    STORE_ORDERS,
+    OrderingAndScope,
+    check_ordering,
+    is_multicast,
+)
+from tilewright.dialects.cuda_tile.ops.views import (
+    VIEW_TILE,
+    InBounds,
+    ViewIndexTypes,
+    ViewIndices,
+    check_inbounds,
+    check_indices,
+    default_inbounds,
+)
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.syntax.directives import (
+    ARROW,
+    COLON,
+    COMMA,
+    AttrDict,
+    Keyword,
+    Operand,
+    TokenOperand,
+    TypeOf,
+)
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.versions import V13_5
+
+GROUP = "views"
+
+MULTIMEM_TYPE = define_code(
+    "multimem-type",
+    "The multimem operation does not exist for this element type and reduction.",
+    "Elements are i32, i64, f16, bf16, f32 or f64. Floats reduce by add; min and max exist for "
+    "f16 and bf16 in multimem_load_reduce_view_tko only.",
+)
+
+ADD = MultimemReductionKindAttr(MultimemReductionKind.ADD)
+
+
+class MultimemAttributes(Directive):
+    """``attributes {reduction = #cuda_tile.multimem_reduction_kind<max>, ...}``; add is left out."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        AttrDict("attributes").parse(parser, state)
+        state.properties["reduction"] = state.attributes.pop("reduction", ADD)
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        reduction = op.properties.get("reduction", ADD)
+        shown = {} if reduction == ADD else {"reduction": reduction}
+        printer.print_op_attributes({**shown, **op.attributes}, print_keyword=True)
+
+    def grammar(self) -> str:
+        return "[`attributes` `{` [`reduction` `=` KIND] ... `}`]"
+
+
+class InBoundsSlot(InBounds):
+    """``inbounds``, whose slot keeps its space when it is empty."""
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        if any(bool_values(op.properties.get("inbounds"))):
+            super().print(printer, op)
+        else:
+            printer.print_string(" ")
+
+
+_ELEMENTS = ("i32", "i64", "f16", "bf16", "f32", "f64")
+
+
+class Multimem(TileOp):
+    """Rules that the multimem operations share."""
+
+    TILE: ClassVar[str] = "tile"
+    ORDERS: ClassVar[tuple[str, ...]]
+    FLOAT_MIN_MAX: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        default_inbounds(self)
+
+    def check(self, report: Report) -> None:
+        check_ordering(self, report, self.ORDERS, "access")
+        check_inbounds(self, report)
+        view = self.view.type  # pyright: ignore[reportAttributeAccessIssue]
+        if not isinstance(view, T.PartitionViewType):
+            return
+        check_indices(self, report, view)
+        if not is_multicast(view.tensor_view):
+            report.error(
+                MULTICAST_POINTER, "expected a multicast pointer, but got none", type_of("view")
+            )
+        found = getattr(self, self.TILE).type
+        if found != view.tile_type:
+            report.error(
+                VIEW_TILE,
+                f"expected tile type to be '{format_type(view.tile_type)}' (based on view type), "
+                f"got '{format_type(found)}'",
+                type_of(self.TILE),
+            )
+        self._check_elements(report, view.tile_type.element)
+
+    def _check_elements(self, report: Report, element: str) -> None:
+        if element not in _ELEMENTS:
+            report.error(
+                MULTIMEM_TYPE,
+                f"requires elements of {', '.join(_ELEMENTS)}, got {element}",
+                type_of("view"),
+            )
+            return
+        reduction = enum_property(self, "reduction")
+        if not reduction or element.startswith("i") or reduction == "add":
+            return
+        if reduction not in ("min", "max") or element not in self.FLOAT_MIN_MAX:
+            supported = f"add, and min and max for {' and '.join(self.FLOAT_MIN_MAX)}"
+            report.error(
+                MULTIMEM_TYPE,
+                f"supports only {supported if self.FLOAT_MIN_MAX else 'add'} for floating-point "
+                f"element types, got {reduction} of {element}",
+                attr("reduction"),
+            )
+
+
+@tile_op("multimem_load_reduce_view_tko", opcode=0x7B, since=V13_5, group=GROUP)
+class MultimemLoadReduceViewTkoOp(Multimem):
+    """Loads the tile at an index from every replica and combines them element by element."""
+
+    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
+    reduction = prop_def(enum_field(MultimemReductionKindAttr), default_value=ADD)
+    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
+    view = operand_def(PARTITION_VIEW)
+    index = var_operand_def(INT_TILE)
+    token = opt_operand_def(TOKEN)
+    reduced_values = result_def(ANY_TILE)
+    result_token = result_def(TOKEN)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    TILE: ClassVar = "reduced_values"
+    ORDERS: ClassVar = LOAD_ORDERS
+    FLOAT_MIN_MAX: ClassVar = ("f16", "bf16")
+    RESULT_NAMES: ClassVar = ("reduced_values", "result_token")
+    SYNTAX: ClassVar = (
+        OrderingAndScope(),
+        Operand("view"),
+        ViewIndices(),
+        TokenOperand(spaced=True),
+        InBoundsSlot(),
+        MultimemAttributes(),
+        COLON,
+        TypeOf("view"),
+        ViewIndexTypes(lists_token=True),
+        ARROW,
+        TypeOf("reduced_values"),
+        COMMA,
+        Keyword("token"),
+    )
+
+
+@tile_op("multimem_reduce_view_tko", opcode=0x7C, since=V13_5, group=GROUP)
+class MultimemReduceViewTkoOp(Multimem):
+    """Combines a tile into every replica, atomically."""
+
+    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = prop_def(enum_field(MemoryScopeAttr))
+    reduction = prop_def(enum_field(MultimemReductionKindAttr), default_value=ADD)
+    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
+    view = operand_def(PARTITION_VIEW)
+    tile = operand_def(ANY_TILE)
+    index = var_operand_def(INT_TILE)
+    token = opt_operand_def(TOKEN)
+    result_token = result_def(TOKEN)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    ORDERS: ClassVar = ("relaxed", "release")
+    SYNTAX: ClassVar = (
+        ORDERING,
+        SCOPE,
+        Operand("view"),
+        COMMA,
+        Operand("tile"),
+        ViewIndices(),
+        TokenOperand(spaced=True),
+        InBoundsSlot(),
+        MultimemAttributes(),
+        COLON,
+        TypeOf("view"),
+        COMMA,
+        TypeOf("tile"),
+        ViewIndexTypes(lists_token=True),
+        ARROW,
+        Keyword("token"),
+    )
+
+
+@tile_op("multimem_store_view_tko", opcode=0x7D, since=V13_5, group=GROUP)
+class MultimemStoreViewTkoOp(Multimem):
+    """Writes a tile to every replica."""
+
+    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
+    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
+    view = operand_def(PARTITION_VIEW)
+    tile = operand_def(ANY_TILE)
+    index = var_operand_def(INT_TILE)
+    token = opt_operand_def(TOKEN)
+    result_token = result_def(TOKEN)
+    traits = traits_def(MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    ORDERS: ClassVar = STORE_ORDERS
+    SYNTAX: ClassVar = (
+        OrderingAndScope(),
+        Operand("view"),
+        COMMA,
+        Operand("tile"),
+        ViewIndices(),
+        TokenOperand(spaced=True),
+        InBoundsSlot(),
+        AttrDict("attributes"),
+        COLON,
+        TypeOf("view"),
+        COMMA,
+        TypeOf("tile"),
+        ViewIndexTypes(lists_token=True),
+        ARROW,
+        Keyword("token"),
+    )

@@ -1,0 +1,367 @@
+"""Reductions and scans along a dimension, over a body of pure operations."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import prop_def, region_def, traits_def, var_operand_def, var_result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect, is_side_effect_free
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.base import (
+    Related,
+    Report,
+    TileOp,
+    attr,
+    int_property,
+    same_shape,
+    tile_op,
+    tile_types,
+    type_of,
+)
+from tilewright.dialects.cuda_tile.constants import (
+    BAD_CONSTANT,
+    FloatBitsAttr,
+    format_scalar,
+    parse_scalar,
+    scalar_bits,
+    scalar_literal,
+)
+from tilewright.dialects.cuda_tile.constraints import ANY_TILE, ARRAY, BOOL, INT32
+from tilewright.dialects.cuda_tile.ops.control_flow import (
+    BODY_ARGUMENTS,
+    CARRIED_TYPES,
+    ForOp,
+    LoopOp,
+    YieldOp,
+    show_types,
+)
+from tilewright.dialects.cuda_tile.ops.core import DIM_RULE, SHAPE_RULE
+from tilewright.dialects.cuda_tile.ops.regions import (
+    parse_body,
+    parse_typed_arguments,
+    print_body,
+    print_typed_arguments,
+)
+from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling, format_type, parse_type
+from tilewright.dialects.syntax.directives import (
+    ARROW,
+    ATTR_DICT,
+    COLON,
+    IntField,
+    Operands,
+    TypesOf,
+)
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.numerics.element_types import FORMATS
+
+GROUP = "core"
+
+OPERAND_COUNT = define_code(
+    "operand-count", "An operation has too few operands, or other counts of related things."
+)
+IDENTITY_TYPE = define_code(
+    "identity-type", "Each identity must be a scalar of its operand's element type."
+)
+IMPURE_BODY = define_code(
+    "impure-body",
+    "The body of reduce and scan may hold only operations without memory effects.",
+    "Loads, stores, atomics, prints, assertions, assume, alloca and loops are refused.",
+)
+
+
+class Identities(Directive):
+    """``identities=[0.000000e+00 : f32, ...]``: one typed scalar for each operand."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_keyword("identities")
+        parser.parse_punctuation("=")
+        start = token_start(parser)
+        values = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: parse_identity(parser)
+        )
+        state.properties["identities"] = ArrayAttr(values)
+        state.mark(("attr", "identities", 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        array = op.properties["identities"]
+        assert isinstance(array, ArrayAttr)
+        printer.print_string(f" identities=[{', '.join(map(format_identity, array.data))}]")
+
+    def grammar(self) -> str:
+        return "`identities` `=` `[` SCALAR `:` ELEM {`,` ...} `]`"
+
+
+def parse_identity(parser: Parser) -> Attribute:
+    """A typed scalar; floats keep their bits, bare integers are i64 and bare floats f64."""
+    start = token_start(parser)
+    text = parse_scalar(parser)
+    if text in ("true", "false"):
+        return IntegerAttr(int(text == "true"), IntegerType(1))
+    default = "f64" if "." in text else "i64"
+    element: Attribute = T.ELEMENT_TYPES[default]
+    if parser.parse_optional_punctuation(":"):
+        spelled = token_text(parser)
+        element = parse_type(parser)
+        if element_by_spelling(spelled) is None:
+            fail(
+                parser,
+                f"expected a number type for an identity, got '{format_type(element)}'",
+                start,
+                previous_end(parser),
+                code=BAD_CONSTANT,
+            )
+    return make_identity(parser, text, T.element_name(element), start)
+
+
+def make_identity(parser: Parser, text: str, element: str, offset: int) -> Attribute:
+    fmt = FORMATS[element]
+    if fmt.name == "i4":
+        fail(parser, "identities of type i4 cannot be written", offset, code=BAD_CONSTANT)
+    bits = scalar_literal(parser, text, fmt, offset)
+    return identity(element, bits)
+
+
+def identity(element: str, bits: int) -> Attribute:
+    """The identity attribute with this bit pattern."""
+    fmt = FORMATS[element]
+    if fmt.is_float:
+        return FloatBitsAttr(T.ELEMENT_TYPES[element], bits)
+    signed = bits - (1 << fmt.bits) if fmt.bits > 1 and bits >> (fmt.bits - 1) else bits
+    return IntegerAttr(signed, IntegerType(fmt.bits))
+
+
+def format_identity(value: Attribute) -> str:
+    """As the reference tools print it: i64, f64 in decimal and i1 without their type."""
+    found = scalar_bits(value)
+    if found is None:
+        return str(value)
+    element, bits = found
+    text = format_scalar(bits, FORMATS[element])
+    bare = element in ("i1", "i64") or (element == "f64" and not text.startswith("0x"))
+    return text if bare else f"{text} : {format_type(T.ELEMENT_TYPES[element])}"
+
+
+class BodyWithArguments(Directive):
+    """``(%a: T, %b: T) { ... }``, on a line of its own."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        arguments = parse_typed_arguments(parser)
+        parse_body(parser, state, arguments, YieldOp)
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        printer.print_string(" ")
+        printer._print_new_line()
+        print_typed_arguments(printer, op.regions[0].blocks[0])
+        print_body(printer, op.regions[0])
+
+    def grammar(self) -> str:
+        return "`(` %arg `:` type {`,` ...} `)` REGION"
+
+
+class Fold(TileOp):
+    """Rules that reduce and scan share."""
+
+    def check(self, report: Report) -> None:
+        operands = list(self.operands)
+        identities = self.properties.get("identities")
+        if not operands:
+            report.error(OPERAND_COUNT, "expected at least one operand, got none")
+            return
+        if len(self.results) != len(operands):
+            report.error(
+                OPERAND_COUNT,
+                f"expected as many results as operands, {len(operands)}, got {len(self.results)}",
+            )
+            return
+        types = tile_types(*operands)
+        if types is None or not isinstance(identities, ArrayAttr):
+            return
+        self._check_identities(report, identities, types)
+        dim, rank = int_property(self, "dim"), types[0].rank
+        if dim < 0 or dim >= rank:
+            report.error(DIM_RULE, f"dimension ({dim}) is out of bound [0, {rank})", attr("dim"))
+        else:
+            self._check_results(report, types, dim)
+        self._check_body(report, types)
+
+    def _check_identities(
+        self, report: Report, identities: ArrayAttr, types: tuple[T.TileType, ...]
+    ) -> None:
+        if len(identities.data) != len(types):
+            report.error(
+                OPERAND_COUNT,
+                f"expected {len(types)} identities, one for each operand, got "
+                f"{len(identities.data)}",
+                attr("identities"),
+            )
+            return
+        halves = {"f16", "bf16"}
+        for index, (value, ty) in enumerate(zip(identities.data, types, strict=True)):
+            found = scalar_bits(value)
+            name = "none" if found is None else found[0]
+            if name != ty.element and {name, ty.element} != halves:
+                report.error(
+                    IDENTITY_TYPE,
+                    f"expected identity {index} to have type '{ty.element}', the element type of "
+                    f"its operand, got '{name}'",
+                    attr("identities"),
+                )
+
+    def _check_results(self, report: Report, types: tuple[T.TileType, ...], dim: int) -> None:
+        for index, (ty, result) in enumerate(zip(types, self.results, strict=True)):
+            wanted = self.result_type(ty, dim)
+            if result.type != wanted:
+                report.error(
+                    SHAPE_RULE,
+                    f"expected result {index} to be '{format_type(wanted)}', got "
+                    f"'{format_type(result.type)}'",
+                    type_of("results_", index),
+                )
+
+    def result_type(self, ty: T.TileType, dim: int) -> T.TileType:
+        """The type of a result, from that of its operand."""
+        raise NotImplementedError
+
+    def _check_body(self, report: Report, types: tuple[T.TileType, ...]) -> None:
+        region = self.regions[0]
+        if not region.blocks:
+            return
+        block = region.blocks[0]
+        scalars = [T.tile((), ty.element_type) for ty in types]
+        wanted: list[Attribute] = [ty for scalar in scalars for ty in (scalar, scalar)]
+        given = [a.type for a in block.args]
+        if given != wanted:
+            report.error(
+                BODY_ARGUMENTS,
+                f"expect {len(wanted)} block arguments but got {len(given)}"
+                if len(given) != len(wanted)
+                else f"expected block arguments of types {show_types(wanted)}, two for each "
+                f"operand, got {show_types(given)}",
+                ("region", "", 0),
+            )
+        last = block.last_op
+        if isinstance(last, YieldOp):
+            yielded = [v.type for v in last.operands]
+            if yielded != scalars:
+                report.error(
+                    CARRIED_TYPES,
+                    f"expected the body to yield {show_types(scalars)}, got {show_types(yielded)}",
+                    ("region", "", 0),
+                    notes=(Related("the yield", last),),
+                )
+        for op in block.ops:
+            if not has_no_memory_effect(op):
+                report.error(
+                    IMPURE_BODY,
+                    f"only memory-effect-free operations are allowed inside '{self.name}', got "
+                    f"'{op.name}'",
+                    ("region", "", 0),
+                    notes=(Related("this operation", op),),
+                )
+
+
+def has_no_memory_effect(op: Operation) -> bool:
+    """Whether an operation and all in its regions touch no memory and surely end."""
+    if isinstance(op, ForOp | LoopOp):
+        return False
+    if op.has_trait(RecursiveMemoryEffect, value_if_unregistered=False):
+        return all(
+            has_no_memory_effect(inner)
+            for region in op.regions
+            for block in region.blocks
+            for inner in block.ops
+        )
+    if op.has_trait(IsTerminator, value_if_unregistered=False):
+        return True
+    return op.has_trait(NoMemoryEffect, value_if_unregistered=False) or is_side_effect_free(op)
+
+
+@tile_op("reduce", opcode=0x58, group=GROUP)
+class ReduceOp(Fold):
+    """Combines the elements along dimension ``dim`` into one, which removes the dimension.
+
+    The body gets two values for each operand and yields their combination. It must be associative
+    and commutative with the given identities; the order of combination is not fixed.
+    """
+
+    operands_ = var_operand_def(ANY_TILE)
+    dim = prop_def(INT32)
+    identities = prop_def(ARRAY)
+    body = region_def()
+    results_ = var_result_def(ANY_TILE)
+    traits = traits_def(RecursiveMemoryEffect())
+    RELATIONS: ClassVar = (same_shape("operands_"),)
+    RESULT_NAMES: ClassVar = ("reduce",)
+    SYNTAX: ClassVar = (
+        Operands("operands_"),
+        ATTR_DICT,
+        IntField("dim", 32, spaced=False),
+        Identities(),
+        COLON,
+        TypesOf("operands_"),
+        ARROW,
+        TypesOf("results_"),
+        BodyWithArguments(),
+    )
+
+    def result_type(self, ty: T.TileType, dim: int) -> T.TileType:
+        return ty.with_shape(ty.dims[:dim] + ty.dims[dim + 1 :])
+
+
+class Reverse(Directive):
+    """``reverse=false``"""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_keyword("reverse")
+        parser.parse_punctuation("=")
+        state.properties["reverse"] = BoolAttr.from_bool(parser.parse_boolean())
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        assert isinstance(op, ScanOp)
+        printer.print_string(f" reverse={'true' if op.is_reverse else 'false'}")
+
+    def grammar(self) -> str:
+        return "`reverse` `=` (`true` | `false`)"
+
+
+@tile_op("scan", opcode=0x5E, group=GROUP)
+class ScanOp(Fold):
+    """Inclusive scan along dimension ``dim``: each element combined with all before it.
+
+    With ``reverse`` it runs from the last element down. The body is as for reduce.
+    """
+
+    operands_ = var_operand_def(ANY_TILE)
+    dim = prop_def(INT32)
+    reverse = prop_def(BOOL)
+    identities = prop_def(ARRAY)
+    body = region_def()
+    results_ = var_result_def(ANY_TILE)
+    traits = traits_def(RecursiveMemoryEffect())
+    RELATIONS: ClassVar = (same_shape("operands_"),)
+    SYNTAX: ClassVar = (
+        Operands("operands_"),
+        ATTR_DICT,
+        IntField("dim", 32, spaced=False),
+        Reverse(),
+        Identities(),
+        COLON,
+        TypesOf("operands_"),
+        ARROW,
+        TypesOf("results_"),
+        BodyWithArguments(),
+    )
+
+    @property
+    def is_reverse(self) -> bool:
+        return bool(int_property(self, "reverse"))
+
+    def result_type(self, ty: T.TileType, dim: int) -> T.TileType:
+        return ty

@@ -1,0 +1,164 @@
+"""What operations with bodies share: arguments, terminators and their syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, Region
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from tilewright.dialects.cuda_tile.base import TileOp, ensure_terminator
+from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.tokens import is_value_name, previous_end, token_start, token_text
+
+
+def parse_body(
+    parser: Parser,
+    state: ParseState,
+    arguments: Sequence[Parser.Argument] | None,
+    terminator: type[TileOp] | None,
+) -> None:
+    """Read a region; append the implicit terminator where the text leaves it out."""
+    start = token_start(parser)
+    region = parser.parse_region(arguments)
+    if terminator is not None:
+        if not region.blocks:
+            types = [a.type for a in arguments or ()]
+            region.add_block(Block(arg_types=types))
+        ensure_terminator(region, terminator)
+    state.mark(("region", "", len(state.regions)), start, previous_end(parser))
+    state.regions.append(region)
+
+
+def print_body(printer: Printer, region: Region, hide: type[TileOp] | None = None) -> None:
+    """Print a region; an operand-less last operation of kind ``hide`` is left out."""
+    printer.print_string(" ")
+    last = region.blocks[-1].last_op if region.blocks else None
+    hidden = (
+        hide is not None and isinstance(last, hide) and not last.operands and not last.attributes
+    )
+    printer.print_region(
+        region,
+        print_entry_block_args=False,
+        print_empty_block=False,
+        print_block_terminators=not hidden,
+    )
+
+
+def parse_typed_arguments(parser: Parser) -> list[Parser.Argument]:
+    """``(%a: T, %b: T)``"""
+
+    def argument() -> Parser.Argument:
+        unresolved = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation(":")
+        return unresolved.resolve(parse_type(parser))
+
+    return parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+
+
+def print_typed_arguments(printer: Printer, block: Block) -> None:
+    printer.print_string("(")
+    for index, argument in enumerate(block.args):
+        printer.print_string(", " if index else "")
+        printer.print_ssa_value(argument)
+        printer.print_string(f": {format_type(argument.type)}")
+    printer.print_string(")")
+
+
+@dataclass(slots=True)
+class IterValues:
+    """The carried values of a loop as written: argument names and initial values."""
+
+    names: list[Parser.UnresolvedArgument]
+    operands: list[UnresolvedOperand]
+
+
+def parse_iter_values(parser: Parser, state: ParseState) -> IterValues:
+    """``iter_values(%a = %x, ...)``, if it is there."""
+    found = IterValues([], state.operands.setdefault("initValues", []))
+    if not parser.parse_optional_keyword("iter_values"):
+        return found
+
+    def pair() -> None:
+        found.names.append(parser.parse_argument(expect_type=False))
+        parser.parse_punctuation("=")
+        parse_operand(parser, state, "initValues")
+
+    parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+    return found
+
+
+def print_iter_values(printer: Printer, op: Operation, first_argument: int) -> None:
+    initial = op.initValues
+    if not initial:
+        return
+    arguments = op.regions[0].blocks[0].args[first_argument:]
+    printer.print_string(" iter_values(")
+    for index, (argument, value) in enumerate(zip(arguments, initial, strict=True)):
+        printer.print_string(", " if index else "")
+        printer.print_ssa_value(argument)
+        printer.print_string(" = ")
+        printer.print_ssa_value(value)
+    printer.print_string(")")
+
+
+def parse_type_list(parser: Parser, state: ParseState, group: str) -> None:
+    state.types[group] = []
+    parse_type_into(parser, state, group)
+    while parser.parse_optional_punctuation(","):
+        parse_type_into(parser, state, group)
+
+
+def parse_paren_types(parser: Parser, state: ParseState, group: str) -> None:
+    """``(T, ...)`` or one bare type."""
+    if token_text(parser) != "(":
+        parse_type_list(parser, state, group)
+        return
+    state.types[group] = []
+    parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parse_type_into(parser, state, group)
+    )
+
+
+def type_list(values: Sequence[object]) -> str:
+    return ", ".join(format_type(v.type) for v in values)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class TerminatorOperands(Directive):
+    """``[%a, %b : T, U]``: the operands of a terminator with their types, if there are any."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.operands["operands_"] = []
+        state.types["operands_"] = []
+        if not is_value_name(parser) or _starts_next_operation(parser):
+            return
+        parse_operand(parser, state, "operands_")
+        while parser.parse_optional_punctuation(","):
+            parse_operand(parser, state, "operands_")
+        parser.parse_punctuation(":")
+        parse_type_list(parser, state, "operands_")
+
+    def print(self, printer: Printer, op: TileOp) -> None:
+        if not op.operands:
+            return
+        printer.print_string(" ")
+        printer.print_list(op.operands, printer.print_ssa_value)
+        printer.print_string(f" : {type_list(op.operands)}")
+
+    def grammar(self) -> str:
+        return "[%v {`,` %v} `:` types]"
+
+
+def _starts_next_operation(parser: Parser) -> bool:
+    """Whether the value name here begins another operation (``%x = ...``) after a terminator."""
+    text = parser.lexer.input.content
+    at = token_start(parser) + len(token_text(parser))
+    while at < len(text) and text[at] in " \t":
+        at += 1
+    return text[at : at + 1] == "=" or (
+        text[at : at + 1] == ":" and text[at + 1 : at + 8].split("=")[0].strip().isdigit()
+    )

@@ -1,0 +1,70 @@
+"""Where an operation was read from: kept beside the operation, outside its semantics.
+
+Parsers record; the verifier and the machines ask. Nothing is copied by ``clone``, so IR made by
+a pass has no source of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation
+
+from tilewright.diagnostics import ByteSpan, Place, SourceFile, Span
+
+#: Names one part of an operation: ``("operand", "lhs", 0)``, ``("result", "", 1)``,
+#: ``("type", "result", 0)``, ``("attr", "rounding_mode", 0)``, ``("region", "body", 0)``.
+Part = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class TextSource:
+    """Offsets of an operation and of its parts in a text; ends are exclusive."""
+
+    file: SourceFile
+    start: int
+    end: int
+    parts: dict[Part, tuple[int, int]] = field(default_factory=dict)
+
+    def place(self, part: Part | None = None) -> Place:
+        start, end = (
+            self.parts.get(part, (self.start, self.end)) if part else (self.start, self.end)
+        )
+        return Span(self.file, start, end)
+
+
+@dataclass(slots=True)
+class BytecodeSource:
+    """The byte range of an encoded operation."""
+
+    file_name: str
+    start: int
+    end: int
+    what: str = ""
+
+    def place(self, part: Part | None = None) -> Place:
+        return ByteSpan(self.file_name, self.start, self.end, self.what)
+
+
+Source = TextSource | BytecodeSource
+
+_FIELD = "_tilewright_source"
+
+
+def set_source(op: Operation | Block, source: Source) -> None:
+    op.__dict__[_FIELD] = source
+
+
+def source_of(op: Operation | Block) -> Source | None:
+    return op.__dict__.get(_FIELD)
+
+
+def place_of(op: Operation, part: Part | None = None) -> Place | None:
+    """The place of an operation or of its part; that of the nearest enclosing operation with a
+    known source where the operation has none itself."""
+    current: Operation | None = op
+    while current is not None:
+        if (source := source_of(current)) is not None:
+            return source.place(part if current is op else None)
+        current = current.parent_op()
+    return None

@@ -1,0 +1,4 @@
+"""The engine behind the custom assembly format.
+
+An operation's ``SYNTAX`` is one tuple of directives, used to parse, to print and to explain.
+"""

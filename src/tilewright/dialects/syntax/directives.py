@@ -1,0 +1,456 @@
+"""The directives that most operations are written with.
+
+Each prints its own leading space, so a syntax tuple reads like the text that it prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
+from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
+from tilewright.dialects.syntax.tokens import (
+    consume,
+    fail,
+    is_identifier,
+    is_value_name,
+    previous_end,
+    token_end,
+    token_start,
+    token_text,
+)
+
+BAD_KEYWORD = define_code(
+    "bad-keyword",
+    "A keyword is expected here, one of a fixed set, and another is written.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Punct(Directive):
+    """A punctuation sign: ``,`` binds to what precedes it, others have a space before them."""
+
+    sign: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_punctuation(self.sign)  # pyright: ignore[reportArgumentType]
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(self.sign if self.sign in ",[]" else f" {self.sign}")
+
+    def grammar(self) -> str:
+        return f"`{self.sign}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword(Directive):
+    """A fixed word."""
+
+    word: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_keyword(self.word)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(f" {self.word}")
+
+    def grammar(self) -> str:
+        return f"`{self.word}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand(Directive):
+    """One required operand."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parse_operand(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(values_of(op, self.name)[0])
+
+    def grammar(self) -> str:
+        return f"%{self.name}"
+
+
+def parse_operand(parser: Parser, state: ParseState, name: str) -> None:
+    """Read one more operand of a group."""
+    start = token_start(parser)
+    if not is_value_name(parser):
+        found = token_text(parser) or "the end of the file"
+        fail(parser, f"expected an SSA operand for '{name}', found '{found}'")
+    group = state.operands.setdefault(name, [])
+    end = token_end(parser)
+    group.append(parser.parse_unresolved_operand())
+    state.mark(("operand", name, len(group) - 1), start, end)
+
+
+def parse_type_into(parser: Parser, state: ParseState, name: str) -> None:
+    """Read one more type of a group."""
+    start = token_start(parser)
+    ty = parse_type(parser)
+    group = state.types.setdefault(name, [])
+    state.mark(("type", name, len(group)), start, previous_end(parser))
+    group.append(ty)
+
+
+@dataclass(frozen=True, slots=True)
+class Operands(Directive):
+    """A comma-separated group of operands; ``brackets`` puts it in ``[...]``, glued to what
+    precedes."""
+
+    name: str
+    brackets: bool = False
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.operands.setdefault(self.name, [])
+        if self.brackets:
+            parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parse_operand(parser, state, self.name)
+            )
+        elif is_value_name(parser):
+            parse_operand(parser, state, self.name)
+            while parser.parse_optional_punctuation(","):
+                parse_operand(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        values = values_of(op, self.name)
+        if self.brackets:
+            printer.print_string("[")
+            printer.print_list(values, printer.print_ssa_value)
+            printer.print_string("]")
+        elif values:
+            printer.print_string(" ")
+            printer.print_list(values, printer.print_ssa_value)
+
+    def grammar(self) -> str:
+        items = f"[%{self.name} {{`,` %{self.name}}}]"
+        return f"`[` {items} `]`" if self.brackets else items
+
+
+@dataclass(frozen=True, slots=True)
+class TokenOperand(Directive):
+    """The optional token operand: `` token=%t``, or `` token = %t`` where ``spaced``."""
+
+    name: str = "token"
+    spaced: bool = False
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if parser.parse_optional_keyword("token"):
+            parser.parse_punctuation("=")
+            parse_operand(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        if values := values_of(op, self.name):
+            printer.print_string(" token = " if self.spaced else " token=")
+            printer.print_ssa_value(values[0])
+
+    def grammar(self) -> str:
+        return "[`token` `=` %token]"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeOf(Directive):
+    """The type of one operand or result; ``shared`` where all values of the group have it."""
+
+    name: str
+    shared: bool = False
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parse_type_into(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(" " + format_type(values_of(op, self.name)[0].type))
+
+    def grammar(self) -> str:
+        return f"type(%{self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class TypesOf(Directive):
+    """The comma-separated types of a group of values."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.types.setdefault(self.name, [])
+        parse_type_into(parser, state, self.name)
+        while parser.parse_optional_punctuation(","):
+            parse_type_into(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        types = ", ".join(format_type(v.type) for v in values_of(op, self.name))
+        printer.print_string(f" {types}")
+
+    def grammar(self) -> str:
+        return f"types(%{self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class AttrDict(Directive):
+    """The optional dictionary of discardable attributes, behind ``keyword`` if there is one.
+
+    Names of the operation's own properties are accepted in it, as in MLIR's generic form.
+    """
+
+    keyword: str = ""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if self.keyword and not parser.parse_optional_keyword(self.keyword):
+            return
+        if token_text(parser) == "{":
+            state.attributes.update(parser.parse_optional_attr_dict())
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_op_attributes(op.attributes, print_keyword=bool(self.keyword))
+
+    def grammar(self) -> str:
+        return f"[`{self.keyword}` attr-dict]" if self.keyword else "[attr-dict]"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Directive):
+    """A unit property, written as a keyword when set."""
+
+    name: str
+    word: str = ""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        if parser.parse_optional_keyword(self.word or self.name):
+            state.properties[self.name] = UnitAttr()
+            state.mark(("attr", self.name, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        if self.name in op.properties:
+            printer.print_string(f" {self.word or self.name}")
+
+    def grammar(self) -> str:
+        return f"[`{self.word or self.name}`]"
+
+
+@dataclass(frozen=True, slots=True)
+class Flags(Directive):
+    """Unit properties in any order, each at most once, printed in the order given."""
+
+    names: tuple[str, ...]
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        while (name := token_text(parser)) in self.names:
+            if name in state.properties:
+                fail(parser, f"'{name}' is written twice")
+            Flag(name).parse(parser, state)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        for name in self.names:
+            Flag(name).print(printer, op)
+
+    def grammar(self) -> str:
+        return "{" + " | ".join(f"`{name}`" for name in self.names) + "}"
+
+
+def parse_enum_keyword(
+    parser: Parser,
+    state: ParseState,
+    name: str,
+    attribute: type[TileEnumAttribute],
+    allowed: Sequence[str] = (),
+    what: str = "",
+) -> None:
+    """Read a bare keyword, or the ``#cuda_tile.x<value>`` spelling, into a property."""
+    start = token_start(parser)
+    values = tuple(allowed) or tuple(m.value for m in attribute.enum_type)
+    text = token_text(parser)
+    if text == f"#{attribute.name}":
+        consume(parser)
+        with parser.in_angle_brackets():
+            text = _take_keyword(parser, values, what or name)
+    else:
+        text = _take_keyword(parser, values, what or name)
+    state.properties[name] = attribute(attribute.enum_type(text))  # pyright: ignore[reportCallIssue]
+    state.mark(("attr", name, 0), start, previous_end(parser))
+
+
+def _take_keyword(parser: Parser, values: Sequence[str], what: str) -> str:
+    text = token_text(parser)
+    if not is_identifier(parser) or text not in values:
+        listed = ", ".join(f"'{v}'" for v in values)
+        found = f"'{text}'" if text else "the end of the file"
+        fail(
+            parser,
+            f"expected {what.replace('_', ' ')} to be one of: {listed}, got: {found}",
+            code=BAD_KEYWORD,
+        )
+    return consume(parser)
+
+
+@dataclass(frozen=True, slots=True)
+class EnumKeyword(Directive):
+    """A mandatory enumeration property, written as its bare keyword."""
+
+    name: str
+    attribute: type[TileEnumAttribute]
+    comma: bool = False
+    what: str = ""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parse_enum_keyword(parser, state, self.name, self.attribute, what=self.what)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(f" {op.properties[self.name].data.value}")  # pyright: ignore[reportAttributeAccessIssue]
+
+    def grammar(self) -> str:
+        return "(" + " | ".join(f"`{m.value}`" for m in self.attribute.enum_type) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class EnumSlot(Directive):
+    """An optional ``word<value>`` whose default is not printed.
+
+    ``keeps_space`` prints the slot's space even when it is empty, as the reference tools do for
+    rounding modes. ``allowed`` narrows what the parser takes; ``stored`` says whether a property
+    is made when nothing is written.
+    """
+
+    name: str
+    attribute: type[TileEnumAttribute]
+    word: str
+    default: str
+    allowed: tuple[str, ...] = ()
+    keeps_space: bool = False
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        value = self.default
+        if parser.parse_optional_keyword(self.word):
+            values = self.allowed or tuple(m.value for m in self.attribute.enum_type)
+            with parser.in_angle_brackets():
+                what = "rounding mode" if self.word == "rounding" else self.word
+                value = _take_keyword(parser, values, what)
+            state.mark(("attr", self.name, 0), start, previous_end(parser))
+        state.properties[self.name] = self.attribute(self.attribute.enum_type(value))  # pyright: ignore[reportCallIssue]
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        attribute = op.properties.get(self.name)
+        value = self.default if attribute is None else attribute.data.value  # pyright: ignore[reportAttributeAccessIssue]
+        if value != self.default:
+            printer.print_string(f" {self.word}<{value}>")
+        elif self.keeps_space:
+            printer.print_string(" ")
+
+    def grammar(self) -> str:
+        values = self.allowed or tuple(m.value for m in self.attribute.enum_type)
+        return f"[`{self.word}` `<` ({' | '.join(values)}) `>`]"
+
+
+@dataclass(frozen=True, slots=True)
+class IntField(Directive):
+    """An integer property written ``word = 3`` (or ``word=3`` where not ``spaced``)."""
+
+    name: str
+    width: int
+    word: str = ""
+    spaced: bool = True
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_keyword(self.word or self.name)
+        parser.parse_punctuation("=")
+        start = token_start(parser)
+        value = parser.parse_integer(allow_boolean=False)
+        limit = 1 << (self.width - 1)
+        if not -limit <= value < limit:
+            fail(parser, f"{value} does not fit a signed {self.width}-bit integer", start)
+        state.properties[self.name] = IntegerAttr(value, IntegerType(self.width))
+        state.mark(("attr", self.name, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        value = op.properties[self.name].value.data  # pyright: ignore[reportAttributeAccessIssue]
+        equals = " = " if self.spaced else "="
+        printer.print_string(f" {self.word or self.name}{equals}{value}")
+
+    def grammar(self) -> str:
+        return f"`{self.word or self.name}` `=` INT"
+
+
+@dataclass(frozen=True, slots=True)
+class StringField(Directive):
+    """A string literal property."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        state.properties[self.name] = StringAttr(parser.parse_str_literal())
+        state.mark(("attr", self.name, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        text = op.properties[self.name].data  # pyright: ignore[reportAttributeAccessIssue]
+        printer.print_string(" " + quote(text))
+
+    def grammar(self) -> str:
+        return "STRING"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolField(Directive):
+    """A reference to a symbol: ``@name``."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        state.properties[self.name] = SymbolRefAttr(parser.parse_symbol_name())
+        state.mark(("attr", self.name, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        text = op.properties[self.name].root_reference.data  # pyright: ignore[reportAttributeAccessIssue]
+        printer.print_string(" " + format_symbol(text))
+
+    def grammar(self) -> str:
+        return "@NAME"
+
+
+_PLAIN = frozenset(range(0x20, 0x7F)) - {0x22, 0x5C}
+
+
+def quote(text: str) -> str:
+    """A string literal as MLIR escapes it: `` \\22 ``, `` \\\\ `` and two hex digits for each
+    byte outside printable ASCII.
+
+    Bytes that were no UTF-8 are kept as surrogate escapes and come out as they went in.
+    """
+    data = text.encode("utf-8", "surrogateescape")
+    return '"' + "".join(_escape(b) for b in data) + '"'
+
+
+def _escape(byte: int) -> str:
+    if byte in _PLAIN:
+        return chr(byte)
+    return "\\\\" if byte == 0x5C else f"\\{byte:02X}"
+
+
+def format_symbol(name: str) -> str:
+    """``@name``, quoted where it is no plain identifier."""
+    plain = (
+        bool(name)
+        and name.isascii()
+        and (name[0].isalpha() or name[0] == "_")
+        and all(c.isalnum() or c in "_$." for c in name)
+    )
+    return "@" + (name if plain else quote(name))
+
+
+COMMA = Punct(",")
+COLON = Punct(":")
+ARROW = Punct("->")
+ATTR_DICT = AttrDict()

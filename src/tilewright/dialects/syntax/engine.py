@@ -1,0 +1,194 @@
+"""Parses and prints operations from their ``SYNTAX``: a tuple of directives.
+
+Parsing fills a :class:`ParseState`; at the end, types that the text does not show are inferred
+and the operation is made. It works on any xDSL parser, so that stock tools read our text; where
+the parser keeps spans (``records_spans``), each part's range is recorded too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.builtin import i32 as builtin_i32
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.irdl import (
+    AttrConstraint,
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    OperandDef,
+    OptOperandDef,
+    ResultDef,
+    VarOperandDef,
+    VarResultDef,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.source_map import Part
+from tilewright.dialects.syntax.tokens import fail, previous_end, token_start
+
+COUNT_MISMATCH = define_code(
+    "operand-type-count",
+    "An operation shows another number of types than of operands or results.",
+)
+
+
+@dataclass(slots=True)
+class ParseState:
+    """What has been read of one operation so far."""
+
+    op_name: str
+    start: int
+    operands: dict[str, list[UnresolvedOperand]] = field(default_factory=dict)
+    types: dict[str, list[Attribute]] = field(default_factory=dict)
+    properties: dict[str, Attribute] = field(default_factory=dict)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    regions: list[Region] = field(default_factory=list)
+    parts: dict[Part, tuple[int, int]] = field(default_factory=dict)
+
+    def mark(self, part: Part, start: int, end: int) -> None:
+        self.parts[part] = (start, end)
+
+
+class Directive(ABC):
+    """One element of an operation's syntax."""
+
+    @abstractmethod
+    def parse(self, parser: Parser, state: ParseState) -> None: ...
+
+    @abstractmethod
+    def print(self, printer: Printer, op: IRDLOperation) -> None: ...
+
+    @abstractmethod
+    def grammar(self) -> str:
+        """How the element is written, for people."""
+
+
+#: Computes the types of an operand or result group from those read so far.
+Inference = Callable[[ParseState], Sequence[Attribute]]
+
+
+class SyntaxOp(IRDLOperation, ABC):
+    """An operation whose text is given by ``SYNTAX``.
+
+    ``INFER`` maps the name of an operand or result group whose types the text leaves out to the
+    group whose type it shares, or to a function of the state.
+    """
+
+    SYNTAX: ClassVar[tuple[Directive, ...]] = ()
+    INFER: ClassVar[Mapping[str, str | Inference]] = {}
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        state = ParseState(cls.name, token_start(parser))
+        for directive in cls.SYNTAX:
+            directive.parse(parser, state)
+        return cls.from_state(parser, state)
+
+    def print(self, printer: Printer) -> None:
+        for directive in self.SYNTAX:
+            directive.print(printer, self)
+
+    @classmethod
+    def group_types(cls, state: ParseState, name: str) -> Sequence[Attribute]:
+        """The types of a group: as read, or as inferred."""
+        if (types := state.types.get(name)) is not None:
+            return types
+        rule = cls.INFER.get(name)
+        if isinstance(rule, str):
+            types = list(cls.group_types(state, rule))
+        elif rule is not None:
+            types = list(rule(state))
+        else:
+            fixed = fixed_type(cls, name)
+            assert fixed is not None, f"{cls.name}: no type and no rule for {name}"
+            count = len(state.operands[name]) if name in state.operands else 1
+            types = [fixed] * count
+        state.types[name] = types
+        return types
+
+    @classmethod
+    def from_state(cls, parser: Parser, state: ParseState) -> Self:
+        """The operation described by a fully read state."""
+        definition = cls.get_irdl_definition()
+        operands: list[SSAValue] = []
+        segments: list[int] = []
+        for name, _ in definition.operands:
+            unresolved = state.operands.get(name, ())
+            segments.append(len(unresolved))
+            if not unresolved:
+                continue
+            types = cls.group_types(state, name)
+            if len(types) == 1 and len(unresolved) > 1 and _shares_one_type(cls, name):
+                types = list(types) * len(unresolved)
+            if len(types) != len(unresolved):
+                fail(
+                    parser,
+                    f"expected {len(unresolved)} types for the operands '{name}', got {len(types)}",
+                    state.start,
+                    previous_end(parser),
+                    code=COUNT_MISMATCH,
+                )
+            operands += [
+                parser.resolve_operand(operand, ty)
+                for operand, ty in zip(unresolved, types, strict=True)
+            ]
+        if any(isinstance(o, AttrSizedOperandSegments) for o in definition.options):
+            state.properties["operandSegmentSizes"] = DenseArrayBase.from_list(
+                builtin_i32, segments
+            )
+        result_types: list[Attribute] = []
+        for name, _ in definition.results:
+            result_types += cls.group_types(state, name)
+        op = cls.create(
+            operands=operands,
+            result_types=result_types,
+            properties=state.properties,
+            attributes=state.attributes,
+            regions=state.regions,
+        )
+        if (record := getattr(parser, "record_parts", None)) is not None:
+            record(op, state.parts)
+        return op
+
+
+def _shares_one_type(cls: type[SyntaxOp], name: str) -> bool:
+    return name in getattr(cls, "ONE_TYPE_FOR_ALL", ())
+
+
+def fixed_type(cls: type[IRDLOperation], name: str) -> Attribute | None:
+    """The only type that the constraint of a group allows, if it is one type only."""
+    definition = cls.get_irdl_definition()
+    for group, group_def in (*definition.operands, *definition.results):
+        if group == name:
+            return getattr(value_constraint(group_def), "only_type", None)
+    return None
+
+
+def value_constraint(group_def: OperandDef | ResultDef) -> AttrConstraint:
+    """The constraint on each value of an operand or result group, without its count."""
+    constraint: object = group_def.constr
+    while not isinstance(constraint, AttrConstraint):
+        constraint = getattr(constraint, "constraint", None) or getattr(constraint, "constr")  # noqa: B009
+    return constraint
+
+
+def is_variadic(op_def: object) -> bool:
+    return isinstance(op_def, VarOperandDef | VarResultDef)
+
+
+def is_optional(op_def: object) -> bool:
+    return isinstance(op_def, OptOperandDef)
+
+
+def values_of(op: Operation, name: str) -> Sequence[SSAValue]:
+    """The values of an operand or result group, always as a sequence."""
+    value = getattr(op, name)
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, SSAValue) else value

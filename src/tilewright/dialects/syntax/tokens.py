@@ -1,0 +1,116 @@
+"""The few things that the syntax engine needs from xDSL's parser beyond its public methods.
+
+Private names of xDSL are used here and in ``tilewright.text`` only, so that a change of theirs
+is mended in one place.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Span
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from tilewright.diagnostics import define_code
+
+SYNTAX = define_code(
+    "syntax",
+    "The text does not follow the grammar.",
+    "The parser met something else than what the grammar allows at the marked place. "
+    "`tilewright explain OP` shows the syntax of an operation.",
+)
+
+
+class CodedParseError(ParseError):
+    """A parse error that carries a diagnostic code, and notes as (message, span) pairs."""
+
+    def __init__(
+        self,
+        span: Span,
+        code: str,
+        message: str,
+        notes: tuple[tuple[str, Span | None], ...] = (),
+        help: str = "",
+    ):
+        super().__init__(span, message)
+        self.code = code
+        self.message = message
+        self.notes = notes
+        self.help = help
+
+
+def fail(
+    parser: AttrParser,
+    message: str,
+    start: int | None = None,
+    end: int | None = None,
+    *,
+    code: str = SYNTAX,
+    notes: tuple[tuple[str, Span | None], ...] = (),
+    help: str = "",
+) -> NoReturn:
+    """Raise a coded parse error over [start, end), by default over the current token."""
+    current = parser._current_token.span
+    begin = current.start if start is None else start
+    stop = (current.end if start is None else begin) if end is None else end
+    span = Span(begin, stop, parser.lexer.input)
+    raise CodedParseError(span, code, message, notes, help)
+
+
+def token_text(parser: AttrParser) -> str:
+    """The current token as written; empty at the end of the file."""
+    return parser._current_token.text
+
+
+def token_start(parser: AttrParser) -> int:
+    return parser._current_token.span.start
+
+
+def token_end(parser: AttrParser) -> int:
+    return parser._current_token.span.end
+
+
+def content(parser: AttrParser) -> str:
+    return parser.lexer.input.content
+
+
+def resume_at(parser: AttrParser, offset: int) -> None:
+    parser._resume_from(offset)
+
+
+def is_identifier(parser: AttrParser) -> bool:
+    return parser._current_token.kind is MLIRTokenKind.BARE_IDENT
+
+
+def is_value_name(parser: AttrParser) -> bool:
+    return parser._current_token.kind is MLIRTokenKind.PERCENT_IDENT
+
+
+def consume(parser: AttrParser) -> str:
+    """Take the current token whatever it is; returns its text."""
+    return parser._consume_token().text
+
+
+def previous_end(parser: AttrParser) -> int:
+    """The offset just after the last consumed character that is not white space.
+
+    Needs no record of the last token: white space and comments before the current token are
+    skipped backwards, line by line for comments.
+    """
+    text = content(parser)
+    end = token_start(parser)
+    while True:
+        stripped = len(text[:end].rstrip()) if end - 256 < 0 else _rstrip(text, end)
+        line = text.rfind("\n", 0, stripped) + 1
+        comment = text.find("//", line, stripped)
+        if comment < 0 or '"' in text[line:comment]:
+            return stripped
+        end = comment
+
+
+def _rstrip(text: str, end: int) -> int:
+    while end > 0 and text[end - 1].isspace():
+        end -= 1
+    return end

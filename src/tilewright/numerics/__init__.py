@@ -1,0 +1,52 @@
+"""What each scalar and element operation of Tile IR computes: the only place that says so.
+
+The names here load neither NumPy nor ml_dtypes. Tiles and their arithmetic are in the modules
+``arrays``, ``semantics`` (the table of element-wise operations), ``convert``, ``matrix``,
+``int_ops`` and ``float_ops``; which modes are legal is in ``legality``.
+"""
+
+from tilewright.numerics.element_types import (
+    BASE_FLOAT_TYPES,
+    CONSTANT_TYPES,
+    FLOAT_TYPES,
+    FORMAT_OF_TAG,
+    FORMATS,
+    INT_TYPES,
+    ElementFormat,
+    Version,
+)
+from tilewright.numerics.floats import (
+    Special,
+    bits_to_float,
+    decode,
+    encode,
+    float_to_bits,
+    format_float,
+    is_inf,
+    is_nan,
+    is_negative,
+    is_zero,
+    round_decimal_text,
+)
+
+__all__ = [
+    "BASE_FLOAT_TYPES",
+    "CONSTANT_TYPES",
+    "FLOAT_TYPES",
+    "FORMATS",
+    "FORMAT_OF_TAG",
+    "INT_TYPES",
+    "ElementFormat",
+    "Special",
+    "Version",
+    "bits_to_float",
+    "decode",
+    "encode",
+    "float_to_bits",
+    "format_float",
+    "is_inf",
+    "is_nan",
+    "is_negative",
+    "is_zero",
+    "round_decimal_text",
+]

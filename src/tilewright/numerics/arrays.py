@@ -1,0 +1,232 @@
+"""How tiles are held as NumPy arrays, and how they go to and from memory and constant pools.
+
+| Element type | dtype | Held as |
+|---|---|---|
+| i1 | bool | |
+| i4 | int8 | the sign-extended nibble |
+| i8 i16 i32 i64 | int8 .. int64 | two's complement; an operation decides on the reading |
+| f16 f32 f64 | float16, float32, float64 | |
+| bf16, f8E4M3FN, f8E5M2, f8E8M0FNU, f4E2M1FN | the dtypes of ml_dtypes | f4: one byte each |
+| tf32 | float32 | the low 13 mantissa bits are zero |
+| f8E5M3FNU | uint8 | the bit pattern |
+| ptr | uint64 | the address |
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.diagnostics import TileIRError, define_code
+from tilewright.numerics.element_types import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tilewright.diagnostics import Place
+
+Array = np.ndarray[Any, np.dtype[Any]]
+"""A tile, of any rank and dtype."""
+
+CONSTANT_DATA_SIZE = define_code(
+    "constant-data-size",
+    "the data of a constant do not have the size that its type asks for",
+    "Constant data in bytecode hold either one element, which fills the whole tile, or exactly as "
+    "many elements as the tile has. An i1 element takes one bit, an f4E2M1FN element one byte, a "
+    "tf32 element three bytes.",
+)
+
+PTR = "ptr"
+"""The element name of pointers in this package, whatever they point to."""
+
+_DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
+    {
+        "i1": np.dtype(np.bool_),
+        "i4": np.dtype(np.int8),
+        "i8": np.dtype(np.int8),
+        "i16": np.dtype(np.int16),
+        "i32": np.dtype(np.int32),
+        "i64": np.dtype(np.int64),
+        "f16": np.dtype(np.float16),
+        "bf16": np.dtype(ml_dtypes.bfloat16),
+        "f32": np.dtype(np.float32),
+        "tf32": np.dtype(np.float32),
+        "f64": np.dtype(np.float64),
+        "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+        "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+        "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
+        "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
+        "f8E5M3FNU": np.dtype(np.uint8),
+        PTR: np.dtype(np.uint64),
+    }
+)
+
+_UNSIGNED = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+}
+
+# tf32 is the upper part of an f32.
+_TF32_SHIFT = FORMATS["f32"].mantissa_bits - FORMATS["tf32"].mantissa_bits
+_TF32_MASK = np.uint32(0xFFFFFFFF << _TF32_SHIFT & 0xFFFFFFFF)
+
+
+def dtype_of(element: str) -> np.dtype[Any]:
+    """The dtype that holds elements of this type; ``ptr`` for pointers."""
+    return _DTYPES[element]
+
+
+def unsigned_view(array: Array) -> Array:
+    """The same memory seen as unsigned integers of the same size."""
+    return array.view(_UNSIGNED[array.dtype.itemsize])
+
+
+def bits_of(array: Array, element: str) -> Array:
+    """Bit patterns as unsigned integers; 19 bits for tf32, 4 for i4 and f4E2M1FN."""
+    bits = unsigned_view(array)
+    if element == "tf32":
+        return np.asarray(bits >> _TF32_SHIFT)
+    if element in ("i4", "f4E2M1FN"):
+        return np.asarray(bits & np.uint8(0x0F))
+    return bits
+
+
+def from_bits(bits: Array, element: str) -> Array:
+    """The elements with these bit patterns; the inverse of ``bits_of``. Spare bits are dropped."""
+    dtype = _DTYPES[element]
+    if element == "i1":
+        return np.asarray(bits & bits.dtype.type(1)).astype(np.bool_)
+    if element == "i4":
+        nibble = np.asarray(bits.astype(np.uint8) << 4)
+        return np.asarray(nibble.view(np.int8) >> 4)
+    if element == "tf32":
+        return np.asarray(bits.astype(np.uint32) << _TF32_SHIFT).view(dtype)
+    if element == "f4E2M1FN":
+        return np.asarray(bits.astype(np.uint8) & np.uint8(0x0F)).view(dtype)
+    return bits.astype(_UNSIGNED[dtype.itemsize]).view(dtype)
+
+
+def _unpack_nibbles(data: Array, count: int) -> Array:
+    """The nibbles of bytes, the low one of each byte first."""
+    nibbles = np.empty(2 * data.size, np.uint8)
+    nibbles[0::2] = data & 0x0F
+    nibbles[1::2] = data >> 4
+    return nibbles[:count]
+
+
+def _pack_nibbles(nibbles: Array) -> Array:
+    even, odd = nibbles[0::2], nibbles[1::2]
+    packed = even.copy()
+    packed[: odd.size] |= odd << 4
+    return packed
+
+
+def from_bytes(data: bytes | bytearray | memoryview | Array, element: str, count: int) -> Array:
+    """``count`` elements read from little-endian memory, as a new rank-1 array.
+
+    Any nonzero byte is a true i1; the spare low bits of a tf32 word are dropped; of two 4-bit
+    elements in a byte the first is in the low bits. ``data`` holds exactly the bytes of the
+    elements, else ValueError.
+    """
+    raw = np.frombuffer(data, np.uint8)
+    expected = 8 * count if element == PTR else FORMATS[element].bytes_for(count)
+    if raw.size != expected:
+        raise ValueError(f"{count} elements of {element} take {expected} bytes, not {raw.size}")
+    if element == "i1":
+        return raw != 0
+    if element in ("i4", "f4E2M1FN"):
+        return from_bits(_unpack_nibbles(raw, count), element)
+    array = raw.copy().view(_DTYPES[element])
+    if element == "tf32":
+        unsigned_view(array)[...] &= _TF32_MASK
+    return array
+
+
+def to_bytes(array: Array, element: str) -> bytes:
+    """The little-endian memory image of the elements in row-major order.
+
+    A last unpaired 4-bit element leaves the high bits of its byte zero.
+    """
+    if element in ("i4", "f4E2M1FN"):
+        return _pack_nibbles(bits_of(array.reshape(-1), element)).tobytes()
+    return array.tobytes()
+
+
+def from_constant_bytes(
+    data: bytes | memoryview, element: str, shape: tuple[int, ...], place: Place | None = None
+) -> Array:
+    """The tile of a bytecode constant: ``data`` hold all elements, or one that fills the tile.
+
+    Raises ``constant-data-size`` at ``place`` when they hold another number.
+    """
+    count = int(np.prod(shape, dtype=np.int64))
+    raw = np.frombuffer(data, np.uint8)
+    size = FORMATS[element].constant_bytes
+    if size is None:
+        raise ValueError(f"{element} has no constants")
+    if size == 0:
+        return _i1_from_constant(raw, count, place).reshape(shape)
+    if raw.size not in (size, size * count):
+        raise TileIRError.single(
+            CONSTANT_DATA_SIZE,
+            f"a constant of {count} {element} elements has {raw.size} bytes of data; "
+            f"expected {size * count}, or {size} for a uniform value",
+            place,
+        )
+    if element == "tf32":
+        words = np.zeros((raw.size // 3, 4), np.uint8)
+        words[:, :3] = raw.reshape(-1, 3)
+        elements = from_bits(words.view("<u4").reshape(-1), element)
+    elif element == "f4E2M1FN":
+        elements = from_bits(raw, element)
+    else:
+        elements = raw.copy().view(_DTYPES[element])
+    if elements.size != count:
+        return np.full(shape, elements[0], elements.dtype)
+    return elements.reshape(shape)
+
+
+def _i1_from_constant(raw: Array, count: int, place: Place | None) -> Array:
+    # A single byte of equal bits is the uniform form; any other single byte is eight elements.
+    if raw.size == 1 and raw[0] in (0x00, 0xFF):
+        return np.full(count, raw[0] != 0)
+    if raw.size != (count + 7) // 8:
+        raise TileIRError.single(
+            CONSTANT_DATA_SIZE,
+            f"a constant of {count} i1 elements has {raw.size} bytes of data; "
+            f"expected {(count + 7) // 8}, or one byte 0x00 or 0xFF for a uniform value",
+            place,
+        )
+    return np.unpackbits(raw, count=count, bitorder="little").astype(np.bool_)
+
+
+def is_uniform(array: Array, element: str) -> bool:
+    """Whether all elements have the same bit pattern."""
+    bits = bits_of(array, element)
+    return bits.size > 0 and bool((bits == bits.flat[0]).all())
+
+
+def to_constant_bytes(array: Array, element: str) -> bytes:
+    """The data of a bytecode constant: one element if all have the same bits, else all."""
+    size = FORMATS[element].constant_bytes
+    if size is None:
+        raise ValueError(f"{element} has no constants")
+    flat = array.reshape(-1)
+    uniform = is_uniform(flat, element)
+    if size == 0:
+        if uniform:
+            return b"\xff" if flat[0] else b"\x00"
+        return np.packbits(flat, bitorder="little").tobytes()
+    if uniform:
+        flat = flat[:1]
+    if element == "tf32":
+        words = bits_of(flat, element).astype("<u4")
+        return words.view(np.uint8).reshape(-1, 4)[:, :3].tobytes()
+    if element == "f4E2M1FN":
+        return bits_of(flat, element).tobytes()
+    return flat.tobytes()

@@ -1,0 +1,67 @@
+"""Matrix multiply-accumulate: ``result[i, j] = sum over k of lhs[i, k] * rhs[k, j] + acc[i, j]``.
+
+Operands have rank 2, or rank 3 with a leading batch dimension. Tile IR fixes neither the order of
+the float additions nor their intermediate precision nor the number of roundings; another
+implementation may differ by an error that grows with K. These are the reference choices:
+
+* mmaf multiplies and adds in f32 (f64 operands: in f64), then adds the accumulator and rounds
+  once to its type. Products of f16 and narrower operands are exact in f32. The order of the
+  additions is that of NumPy's matmul.
+* mmaf_scaled multiplies operands by their scales and adds in f64, then rounds once to f32.
+* mmai is exact modulo 2**32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.numerics.int_ops import as_numbers
+from tilewright.numerics.rounding import quiet, to_float64
+
+
+@quiet
+def mmaf(
+    lhs: Array, rhs: Array, acc: Array, element: str, *, acc_element: str, fast_acc: bool = False
+) -> Array:
+    """Float product and sum; ``element`` is the type of lhs and rhs. ``fast_acc`` has no effect."""
+    wide = np.float64 if element == "f64" else np.float32
+    product = np.matmul(lhs.astype(wide, copy=False), rhs.astype(wide, copy=False))
+    return (product + acc.astype(wide, copy=False)).astype(dtype_of(acc_element), copy=False)
+
+
+@quiet
+def mmai(
+    lhs: Array, rhs: Array, acc: Array, element: str, *, signedness_lhs: str, signedness_rhs: str
+) -> Array:
+    """i8 products summed in i32, wrapping."""
+    # Sums of 16-bit products stay exact in float64 up to K = 2**37, and its matmul is much faster.
+    product = np.matmul(
+        as_numbers(lhs, signedness_lhs).astype(np.float64),
+        as_numbers(rhs, signedness_rhs).astype(np.float64),
+    )
+    return (product.astype(np.int64) + acc).astype(np.int32)
+
+
+@quiet
+def mmaf_scaled(
+    lhs: Array,
+    rhs: Array,
+    acc: Array,
+    lhs_scale: Array,
+    rhs_scale: Array,
+    element: str,
+    *,
+    scale_element: str,
+) -> Array:
+    """As mmaf into f32, with a scale for every block of V = K / K_s operands along K.
+
+    ``lhs_scale`` is M x K_s and ``rhs_scale`` K_s x N; K is a multiple of K_s.
+    """
+    block = lhs.shape[-1] // lhs_scale.shape[-1]
+    lhs_factors = np.repeat(to_float64(lhs_scale, scale_element), block, axis=-1)
+    rhs_factors = np.repeat(to_float64(rhs_scale, scale_element), block, axis=-2)
+    product = np.matmul(
+        to_float64(lhs, element) * lhs_factors, to_float64(rhs, element) * rhs_factors
+    )
+    return (product + acc).astype(np.float32)

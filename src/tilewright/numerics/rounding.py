@@ -1,0 +1,173 @@
+"""Vectorised single rounding of float64 values to every narrower float format.
+
+The method for exact results in a narrow format: compute in float64 together with the sign of the
+error (error-free transforms), fold that sign into the last bit (*rounding to odd*), then round to
+the target. A float64 rounded to odd keeps enough of the exact value for any target of at most 51
+significant bits, in every direction, subnormals included.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import bits_to_float
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tilewright.numerics.element_types import ElementFormat
+    from tilewright.numerics.floats import Overflow, Rounding
+
+
+quiet = np.errstate(all="ignore")
+"""Decorator of functions in which IEEE exceptions are ordinary results."""
+
+
+def two_sum(lhs: Array, rhs: Array) -> tuple[Array, Array]:
+    """``(sum, error)`` with ``sum + error == lhs + rhs`` exactly, unless something overflows."""
+    total = lhs + rhs
+    virtual = total - lhs
+    return total, (lhs - (total - virtual)) + (rhs - virtual)
+
+
+# Splits a float64 into two halves of at most 26 bits (Veltkamp).
+_SPLITTER = float(2**27 + 1)
+
+
+def two_product(lhs: Array, rhs: Array) -> tuple[Array, Array]:
+    """``(product, error)`` of float64 with ``product + error == lhs * rhs`` exactly.
+
+    Holds while both operands are below 2**995 and the product is zero or within
+    2**-960 .. 2**1020.
+    """
+    product = lhs * rhs
+    scaled = lhs * _SPLITTER
+    lhs_high = scaled - (scaled - lhs)
+    lhs_low = lhs - lhs_high
+    scaled = rhs * _SPLITTER
+    rhs_high = scaled - (scaled - rhs)
+    rhs_low = rhs - rhs_high
+    error = ((lhs_high * rhs_high - product) + lhs_high * rhs_low + lhs_low * rhs_high) + (
+        lhs_low * rhs_low
+    )
+    return product, error
+
+
+def round_to_odd(nearest: Array, error: Array) -> Array:
+    """The exact value ``nearest + error`` rounded to odd, given float64 ``nearest`` closest to it.
+
+    Only the sign of ``error`` matters. Infinities and NaN stay.
+    """
+    bits = np.asarray(nearest).view(np.int64)
+    # The error of an infinite operand is NaN, which counts as none.
+    inexact = (error < 0) | (error > 0)
+    inexact_and_even = inexact & ((bits & 1) == 0) & np.isfinite(nearest)
+    # Patterns grow with the magnitude, so away from zero is +1 whatever the sign.
+    step = np.where((error > 0) == (nearest > 0), 1, -1)
+    return np.asarray(bits + step * inexact_and_even).view(np.float64)
+
+
+def _round_half_away(scaled: Array) -> Array:
+    whole = np.trunc(scaled)
+    return whole + np.where(np.abs(scaled - whole) >= 0.5, np.sign(scaled), 0.0)
+
+
+_TO_INTEGER: dict[str, Callable[[Array], Array]] = {
+    "nearest_even": np.rint,
+    "nearest_away": _round_half_away,
+    "zero": np.trunc,
+    "negative_inf": np.floor,
+    "positive_inf": np.ceil,
+}
+
+
+def _to_powers_of_two(values: Array, fmt: ElementFormat, rounding: Rounding) -> Array:
+    """Nonnegative values rounded to powers of two, at least the smallest of the format.
+
+    The only significant bit is odd, so nearest_even sends ties up, as nearest_away does.
+    """
+    fraction, exponent = np.frexp(values)
+    threshold = {"zero": 1.0, "negative_inf": 1.0, "positive_inf": 0.5}.get(rounding, 0.75)
+    up = fraction > threshold if rounding == "positive_inf" else fraction >= threshold
+    power = np.maximum(exponent - 1 + up, fmt.min_exponent)
+    power = np.where(values == 0, fmt.min_exponent, power)
+    return np.where(np.isfinite(values), np.ldexp(1.0, power), values)
+
+
+@quiet
+def round_float64(
+    values: Array, element: str, rounding: Rounding = "nearest_even", overflow: Overflow = "natural"
+) -> Array:
+    """Float64 ``values`` rounded once to a narrower type and returned in that type's dtype.
+
+    ``overflow`` is explained at ``floats.Overflow``. NaN becomes the largest value in a type
+    without NaN. Unsigned types take the magnitude: CUDA's own conversion to f8E8M0FNU discards
+    the sign, and Tile IR says nothing.
+    """
+    fmt = FORMATS[element]
+    if not fmt.signed:
+        values = np.abs(values)
+    if fmt.has_zero:
+        _, exponent = np.frexp(values)
+        quantum = np.maximum(exponent - fmt.precision, fmt.min_exponent - fmt.mantissa_bits)
+        rounded = np.ldexp(_TO_INTEGER[rounding](np.ldexp(values, -quantum)), quantum)
+        # Half-away rounding loses the sign of a zero.
+        rounded = np.copysign(rounded, values)
+    else:
+        rounded = _to_powers_of_two(values, fmt, rounding)
+    largest = bits_to_float(fmt.max_finite_bits, fmt)
+    too_large = np.abs(rounded) > largest
+    if overflow == "saturate":
+        rounded = np.where(too_large, np.copysign(largest, rounded), rounded)
+    elif too_large.any():
+        rounded = np.where(too_large, _overflow_values(values, fmt, rounding, largest), rounded)
+    return encode_exact(rounded, element)
+
+
+def _overflow_values(
+    values: Array, fmt: ElementFormat, rounding: Rounding, largest: float
+) -> Array:
+    beyond = np.inf if fmt.has_inf else (largest if fmt.nan == "none" else np.nan)
+    towards_zero = {
+        "zero": np.True_,
+        "negative_inf": values > 0,
+        "positive_inf": values < 0,
+    }.get(rounding, np.False_)
+    stays_finite = towards_zero & np.isfinite(values)
+    return np.copysign(np.where(stays_finite, largest, beyond), values)
+
+
+@quiet
+def encode_exact(values: Array, element: str) -> Array:
+    """Float64 ``values``, each of which the type can represent, in the dtype of that type."""
+    fmt = FORMATS[element]
+    if fmt.nan == "none":
+        largest = bits_to_float(fmt.max_finite_bits, fmt)
+        values = np.where(np.isnan(values), largest, values)
+    if element == "f8E5M3FNU":
+        # No library type exists. The finite values ascend with their patterns; NaN sorts last.
+        return np.asarray(np.searchsorted(_F8E5M3FNU_VALUES[:-1], values)).astype(np.uint8)
+    if element == "tf32":
+        # A payload could put bits below those that tf32 keeps.
+        values = np.where(np.isnan(values), np.nan, values)
+    return np.asarray(values).astype(dtype_of(element))
+
+
+def _all_values_of(element: str) -> Array:
+    fmt = FORMATS[element]
+    return np.array([bits_to_float(bits, fmt) for bits in range(1 << fmt.bits)])
+
+
+_F8E5M3FNU_VALUES = _all_values_of("f8E5M3FNU")
+
+
+@quiet
+def to_float64(array: Array, element: str) -> Array:
+    """The exact values of float elements as float64."""
+    if element == "f8E5M3FNU":
+        return _F8E5M3FNU_VALUES[array]
+    return array.astype(np.float64)

@@ -1,0 +1,1 @@
+"""cuTile kernels of our own, one module per theme."""

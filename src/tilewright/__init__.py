@@ -1,1 +1,65 @@
+"""Tilewright: CUDA Tile IR in Python, end to end.
+
+The functions below are all that most users need; everything they return is xDSL IR, so xDSL's
+walkers, builders and rewriters work on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.analysis.verifier import find_problems, verify
+    from tilewright.builder import ModuleBuilder
+    from tilewright.bytecode import is_bytecode, read, write
+    from tilewright.diagnostics import Diagnostic, TileIRError
+    from tilewright.machine import run
+    from tilewright.passes.pipelines import run_pipeline
+    from tilewright.text import parse, print_text
+
 __version__ = "0.1.0"
+
+#: Where each public name lives; imported when first used, so that ``import tilewright`` is cheap.
+_HOMES = {
+    "Diagnostic": "tilewright.diagnostics",
+    "ModuleBuilder": "tilewright.builder",
+    "TileIRError": "tilewright.diagnostics",
+    "find_problems": "tilewright.analysis.verifier",
+    "is_bytecode": "tilewright.bytecode",
+    "parse": "tilewright.text",
+    "print_text": "tilewright.text",
+    "read": "tilewright.bytecode",
+    "run": "tilewright.machine",
+    "run_pipeline": "tilewright.passes.pipelines",
+    "verify": "tilewright.analysis.verifier",
+    "write": "tilewright.bytecode",
+}
+
+__all__ = [
+    "Diagnostic",
+    "ModuleBuilder",
+    "TileIRError",
+    "__version__",
+    "find_problems",
+    "is_bytecode",
+    "parse",
+    "print_text",
+    "read",
+    "run",
+    "run_pipeline",
+    "verify",
+    "write",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -22,6 +22,7 @@ from tilewright.numerics import (
     is_nan,
     is_negative,
     is_zero,
+    padding_bits,
     round_decimal_text,
 )
 
@@ -269,3 +270,23 @@ def test_neighbours_of_f16_decimals():
         text = f"{middle.numerator * 10**scale // middle.denominator}.0e-{scale}"
         assert round_decimal_text(text, fmt) == bits + bits % 2
         assert bisect_left(values, middle) == bits + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("f32", (0, 0x80000000, 0x7FC00000, 0x7F800000, 0xFF800000)),
+        ("bf16", (0, 0x8000, 0x7FC0, 0x7F80, 0xFF80)),
+        ("f8E5M2", (0, 0x80, 0x7E, 0x7C, 0xFC)),
+        ("f8E4M3FN", (0, 0x80, 0x7F, 0x7E, 0xFE)),
+        ("f4E2M1FN", (0, 0x8, 0x7, 0x7, 0xF)),
+        ("f8E8M0FNU", (0, 0, 0xFF, 0xFE, 0)),
+    ],
+)
+def test_padding(name, expected):
+    kinds = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
+    assert tuple(padding_bits(kind, FORMATS[name]) for kind in kinds) == expected
+
+
+def test_integers_are_padded_with_zero():
+    assert padding_bits("zero", FORMATS["i32"]) == 0

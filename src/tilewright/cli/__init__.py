@@ -1,1 +1,1 @@
-
+"""The ``tilewright`` command. Importing this package loads nothing."""

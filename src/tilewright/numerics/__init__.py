@@ -26,6 +26,7 @@ from tilewright.numerics.floats import (
     is_nan,
     is_negative,
     is_zero,
+    padding_bits,
     round_decimal_text,
 )
 
@@ -48,5 +49,6 @@ __all__ = [
     "is_nan",
     "is_negative",
     "is_zero",
+    "padding_bits",
     "round_decimal_text",
 ]

@@ -37,17 +37,13 @@ from tilewright.numerics.rounding import quiet, round_float64, round_to_odd, to_
 if TYPE_CHECKING:
     from tilewright.numerics.floats import Overflow, Rounding
 
-# NumPy's own conversion is exact, or rounds once to nearest even, between these.
-_DIRECT_TO = {
-    "f16": ("f32",),
-    "bf16": ("f32",),
-    "f32": ("f16", "bf16", "f64", "tf32"),
-    "f64": ("f32", "f16"),
-}
-_DIRECT = frozenset((source, to) for to, sources in _DIRECT_TO.items() for source in sources)
-_DIRECT_EXACT = frozenset(
-    {("f16", "f32"), ("bf16", "f32"), ("tf32", "f32")}
-    | {(source, "f64") for source in ("f16", "bf16", "f32", "tf32")}
+# Where NumPy's own conversion is right: it is exact, or rounds once to nearest even.
+_EXACT = frozenset(
+    {(source, "f32") for source in ("f16", "bf16", "tf32")}
+    | {(source, "f64") for source in ("f16", "bf16", "tf32", "f32")}
+)
+_NEAREST_EVEN = frozenset(
+    {("f64", "f32"), ("f64", "f16"), ("f32", "f16"), ("f32", "bf16"), ("tf32", "f16")}
 )
 
 
@@ -58,7 +54,8 @@ def ftof(source: Array, element: str, *, to: str, rounding: Rounding = "nearest_
     Types of 16 bits and more overflow as IEEE arithmetic does: to infinity, or to the largest
     value where the direction is towards zero.
     """
-    if (element, to) in _DIRECT_EXACT or (rounding == "nearest_even" and (element, to) in _DIRECT):
+    pair = (element, to)
+    if pair in _EXACT or (rounding == "nearest_even" and pair in _NEAREST_EVEN):
         return np.asarray(source.astype(dtype_of(to)))
     wide = np.asarray(to_float64(source, element))
     if to == "f64":

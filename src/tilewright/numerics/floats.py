@@ -193,6 +193,29 @@ def float_to_bits(
     return encode(Fraction(value), fmt, rounding, overflow)
 
 
+_PADDING: Final = {
+    "zero": 0,
+    "neg_zero": Special.NEGATIVE_ZERO,
+    "nan": Special.NAN,
+    "pos_inf": Special.POSITIVE_INF,
+    "neg_inf": Special.NEGATIVE_INF,
+}
+
+
+def padding_bits(padding_value: str, fmt: ElementFormat) -> int:
+    """The pattern that a view reads outside of its tensor; ``padding_value`` as in Tile IR.
+
+    A type without NaN or infinities takes its largest value instead, and an unsigned type its
+    smallest instead of a negative one; Tile IR does not say. Integers have only ``zero``.
+    """
+    if padding_value == "zero" and fmt.is_int:
+        return 0
+    value = _PADDING[padding_value]
+    if value is Special.NEGATIVE_INF and not fmt.signed:
+        return 0
+    return encode(value, fmt, overflow="natural" if fmt.has_inf else "saturate")
+
+
 _DECIMAL: Final = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 # No element type needs more digits to decide a tie (f64 needs 768) or reaches beyond 10**+-400.
 _DIGIT_LIMIT: Final = 1000

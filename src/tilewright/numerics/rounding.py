@@ -169,5 +169,5 @@ _F8E5M3FNU_VALUES = _all_values_of("f8E5M3FNU")
 def to_float64(array: Array, element: str) -> Array:
     """The exact values of float elements as float64."""
     if element == "f8E5M3FNU":
-        return _F8E5M3FNU_VALUES[array]
+        return np.asarray(_F8E5M3FNU_VALUES[array])
     return array.astype(np.float64)

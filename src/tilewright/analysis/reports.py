@@ -1,0 +1,130 @@
+"""Collects findings about operations, each placed where the operation was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import (
+    ByteSpan,
+    Diagnostic,
+    NamedPlace,
+    Note,
+    Place,
+    Severity,
+    Span,
+)
+from tilewright.dialects.cuda_tile.base import Related
+from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
+from tilewright.dialects.source_map import Part, TextSource, place_of, source_of
+
+#: Where to point instead when a part was not written: types are often inferred.
+_OTHER_KIND = {"type": "operand", "operand": "type"}
+
+
+def best_place(op: Operation, part: Part | None) -> Place | None:
+    """The place of a part, else of the value or type that goes with it, else of the operation."""
+    source = source_of(op)
+    if part is not None and isinstance(source, TextSource):
+        kind, name, index = part
+        for candidate in (part, (_OTHER_KIND.get(kind, kind), name, index)):
+            if candidate in source.parts:
+                return source.place(candidate)
+    return place_of(op)
+
+
+class Findings:
+    """The diagnostics of one run."""
+
+    def __init__(self) -> None:
+        self._found: list[Diagnostic] = []
+
+    def add(
+        self,
+        severity: Severity,
+        code: str,
+        message: str,
+        op: Operation,
+        part: Part | None = None,
+        notes: Sequence[Related] = (),
+        help: str = "",
+    ) -> None:
+        place = best_place(op, part)
+        related = [Note(n.message, best_place(n.op, n.part)) for n in notes]
+        if not isinstance(place, Span):
+            related.append(_context(op))
+        self._found.append(
+            Diagnostic(severity, code, message, place, notes=tuple(related), help=help)
+        )
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        op: Operation,
+        part: Part | None = None,
+        *,
+        notes: Sequence[Related] = (),
+        help: str = "",
+    ) -> None:
+        self.add(Severity.ERROR, code, message, op, part, notes, help)
+
+    def in_source_order(self) -> list[Diagnostic]:
+        """The findings by file and position; those without a place last, in order of discovery."""
+        return sorted(self._found, key=_position)
+
+
+class OpReport:
+    """Reports about ``op``, which the caller moves from operation to operation."""
+
+    def __init__(self, findings: Findings, op: Operation):
+        self.findings = findings
+        self.op = op
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        part: Part | None = None,
+        *,
+        notes: Sequence[Related] = (),
+        help: str = "",
+    ) -> None:
+        self.findings.add(Severity.ERROR, code, message, self.op, part, notes, help)
+
+    def warning(
+        self,
+        code: str,
+        message: str,
+        part: Part | None = None,
+        *,
+        notes: Sequence[Related] = (),
+        help: str = "",
+    ) -> None:
+        self.findings.add(Severity.WARNING, code, message, self.op, part, notes, help)
+
+
+def _position(diagnostic: Diagnostic) -> tuple[int, str, int]:
+    match diagnostic.place:
+        case Span(file, start):
+            return 0, file.name, start
+        case ByteSpan(file_name, offset):
+            return 1, file_name, offset
+        case NamedPlace(file_name, line):
+            return 2, file_name, line
+        case _:
+            return 3, "", 0
+
+
+def _context(op: Operation) -> Note:
+    """Names the operation where no text shows it, and the program line that it came from."""
+    current: Operation | None = op
+    while current is not None and not isinstance(current, FUNCTIONS):
+        current = current.parent_op()
+    where = f" in @{current.symbol}" if current is not None and current is not op else ""
+    position = source_position(op.location)
+    if position is None:
+        return Note(f"the operation is '{op.name}'{where}")
+    return Note(f"the operation is '{op.name}'{where}, made for this line", NamedPlace(*position))

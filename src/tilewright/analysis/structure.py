@@ -1,0 +1,391 @@
+"""What every operation must have: numbers and types of operands and results, properties, regions.
+
+The declaration of each operation class is compiled once into tuples, which the checks run over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import AttrSizedOperandSegments, OptionalDef, OptPropertyDef, VariadicDef
+from xdsl.traits import IsTerminator, NoTerminator
+
+from tilewright.analysis.reports import OpReport
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile.base import Relation, TileOp
+from tilewright.dialects.cuda_tile.constraints import NamedConstraint
+from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
+from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.source_map import Part
+from tilewright.dialects.syntax.engine import value_constraint
+
+OPERAND_TYPE = define_code(
+    "operand-type",
+    "An operand has a type that the operation does not take.",
+    "Arithmetic takes i1 to i64 and f16, bf16, f32 and f64; narrower types must be converted "
+    "first. `tilewright explain OP` lists what each operand may be.",
+)
+RESULT_TYPE = define_code("result-type", "A result has a type that the operation does not give.")
+RESULT_COUNT = define_code("result-count", "An operation has another number of results.")
+SEGMENTS = define_code(
+    "operand-segments",
+    "operandSegmentSizes does not divide the operands into the operation's groups.",
+    "Operations with optional operands say in this property how many operands each group has. "
+    "Only the generic form shows it.",
+)
+MISSING_PROPERTY = define_code("missing-property", "A property that the operation needs is absent.")
+PROPERTY_KIND = define_code("property-kind", "A property holds another kind of attribute.")
+UNKNOWN_PROPERTY = define_code("unknown-property", "The operation has no property of this name.")
+MISPLACED_PROPERTY = define_code(
+    "misplaced-property",
+    "A property of the operation stands among its discardable attributes.",
+    "It would have no effect there.",
+)
+REGION_COUNT = define_code("region-count", "An operation has another number of regions.")
+BLOCK_COUNT = define_code(
+    "block-count",
+    "A region has another number of blocks than its operation allows.",
+    "Control flow in Tile IR is structured: every region is a single block, and only the else "
+    "region of an if may be empty.",
+)
+SUCCESSORS = define_code("successors", "No operation of Tile IR branches to a block.")
+EMPTY_BLOCK = define_code("empty-block", "A block is empty; it needs at least a terminator.")
+MISSING_TERMINATOR = define_code("missing-terminator", "The last operation of a block ends nothing.")
+TERMINATOR_NOT_LAST = define_code(
+    "terminator-not-last", "A terminator has operations behind it in its block."
+)
+
+_SEGMENTS_PROPERTY = "operandSegmentSizes"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive operands or results under one name; ``most`` is None for any number."""
+
+    name: str
+    constraint: NamedConstraint
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The compiled declaration of an operation class.
+
+    ``relations`` pairs each relation with the positions of its values, operands before results,
+    where these are the same for every operation of the class.
+    """
+
+    operands: tuple[Group, ...]
+    results: tuple[Group, ...]
+    segmented: bool
+    required: tuple[tuple[str, NamedConstraint], ...]
+    optional: dict[str, NamedConstraint]
+    defaults: dict[str, str]
+    regions: tuple[str, ...]
+    optional_bodies: frozenset[int]
+    needs_terminators: bool
+    is_terminator: bool
+    relations: tuple[tuple[Relation, tuple[int, ...] | None], ...]
+    has_check: bool
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a property of that name."""
+        return name in self.optional or any(name == known for known, _ in self.required)
+
+
+@cache
+def structure_of(cls: type[TileOp]) -> Structure:
+    """The declaration of a class, in the form that the checks use."""
+    definition = cls.get_irdl_definition()
+    operands = tuple(_group(name, d) for name, d in definition.operands)
+    results = tuple(_group(name, d) for name, d in definition.results)
+    required: list[tuple[str, NamedConstraint]] = []
+    optional: dict[str, NamedConstraint] = {}
+    defaults: dict[str, str] = {}
+    for name, prop in definition.properties.items():
+        assert isinstance(prop.constr, NamedConstraint), f"{cls.name}.{name}"
+        if isinstance(prop, OptPropertyDef):
+            optional[name] = prop.constr
+        else:
+            required.append((name, prop.constr))
+        if prop.default_value is not None:
+            defaults[name] = str(prop.default_value)
+    return Structure(
+        operands,
+        results,
+        any(isinstance(o, AttrSizedOperandSegments) for o in definition.options),
+        tuple(required),
+        optional,
+        defaults,
+        tuple(name for name, _ in definition.regions),
+        frozenset({1}) if cls is IfOp else frozenset(),
+        bool(definition.regions) and not cls.has_trait(NoTerminator),
+        cls.has_trait(IsTerminator),
+        tuple((r, _positions(r, operands, results)) for r in cls.RELATIONS),
+        cls.check is not TileOp.check,
+    )
+
+
+def _group(name: str, definition: object) -> Group:
+    constraint = value_constraint(definition)  # pyright: ignore[reportArgumentType]
+    assert isinstance(constraint, NamedConstraint), name
+    if isinstance(definition, OptionalDef):
+        return Group(name, constraint, 0, 1)
+    if isinstance(definition, VariadicDef):
+        return Group(name, constraint, 0, None)
+    return Group(name, constraint, 1, 1)
+
+
+def _positions(
+    relation: Relation, operands: tuple[Group, ...], results: tuple[Group, ...]
+) -> tuple[int, ...] | None:
+    groups = (*operands, *results)
+    if any(group.most != 1 or group.least != 1 for group in groups):
+        return None
+    names = [group.name for group in groups]
+    return tuple(names.index(name) for name in relation.groups)
+
+
+def segment_sizes(op: Operation, structure: Structure) -> list[int] | None:
+    """How many operands each group has, or None where the operation does not say so properly."""
+    if structure.segmented:
+        sizes = op.properties.get(_SEGMENTS_PROPERTY)
+        if not isinstance(sizes, DenseArrayBase) or not isinstance(sizes.elt_type, IntegerType):
+            return None
+        values = [int(v) for v in sizes.iter_values()]
+        fits = len(values) == len(structure.operands) and sum(values) == len(op.operands)
+        allowed = fits and all(
+            group.least <= n and (group.most is None or n <= group.most)
+            for group, n in zip(structure.operands, values, strict=True)
+        )
+        return values if allowed else None
+    return _spread(structure.operands, len(op.operands))
+
+
+def _spread(groups: Sequence[Group], count: int) -> list[int] | None:
+    """Sizes of groups, at most one of them of free size, that share ``count`` values."""
+    spare = count - sum(group.least for group in groups)
+    sizes: list[int] = []
+    for group in groups:
+        extra = 0 if group.most == group.least else spare
+        if group.most is not None:
+            extra = min(extra, group.most - group.least)
+        sizes.append(group.least + extra)
+        spare -= extra
+    return sizes if spare == 0 else None
+
+
+def operand_part(op: Operation, index: int) -> Part | None:
+    """The part that names an operand, where the operation's groups can be told."""
+    if not isinstance(op, TileOp):
+        return None
+    structure = structure_of(type(op))
+    sizes = segment_sizes(op, structure)
+    for group, size in zip(structure.operands, sizes or (), strict=False):
+        if index < size:
+            return ("operand", group.name, index)
+        index -= size
+    return None
+
+
+class StructureChecker:
+    """Checks operations one by one; remembers which types each constraint takes.
+
+    Types are remembered by identity: they must stay alive while the checker is in use.
+    """
+
+    def __init__(self) -> None:
+        self._accepted: set[tuple[int, int]] = set()
+
+    def is_sound(self, op: TileOp, report: OpReport) -> bool:
+        """Report what is wrong with the structure of an operation; True where nothing is.
+
+        Rules that look further may rely on the structure of sound operations only.
+        """
+        structure = structure_of(type(op))
+        sound = self._values_fit(op, structure, report)
+        sound &= _properties_fit(op, structure, report)
+        if structure.regions or op.regions:
+            sound &= _regions_fit(op, structure, report)
+        if op.successors:
+            report.error(SUCCESSORS, f"'{op.name}' has no successors, got {len(op.successors)}")
+            sound = False
+        return sound
+
+    def _values_fit(self, op: TileOp, structure: Structure, report: OpReport) -> bool:
+        operands, results = op.operands, op.results
+        operand_sizes = segment_sizes(op, structure)
+        result_sizes = _spread(structure.results, len(results))
+        if operand_sizes is None:
+            _report_operand_count(op, structure, report)
+        if result_sizes is None:
+            wanted = _expected_count(structure.results)
+            report.error(RESULT_COUNT, f"expected {wanted} results, got {len(results)}")
+        if operand_sizes is None or result_sizes is None:
+            return False
+        fits = self._types_fit(structure.operands, operand_sizes, operands, "operand", report)
+        return self._types_fit(structure.results, result_sizes, results, "result", report) and fits
+
+    def _types_fit(
+        self,
+        groups: tuple[Group, ...],
+        sizes: list[int],
+        values: Sequence[SSAValue],
+        what: str,
+        report: OpReport,
+    ) -> bool:
+        fits, accepted = True, self._accepted
+        position = 0
+        for group, size in zip(groups, sizes, strict=True):
+            constraint = group.constraint
+            for index in range(size):
+                ty = values[position].type
+                key = (id(constraint), id(ty))
+                if key not in accepted:
+                    if constraint.accepts(ty):
+                        accepted.add(key)
+                    else:
+                        report.error(
+                            OPERAND_TYPE if what == "operand" else RESULT_TYPE,
+                            f"{what} #{position} ('{group.name}') must be "
+                            f"{constraint.description}, but got '{format_type(ty)}'",
+                            ("type", group.name, index),
+                        )
+                        fits = False
+                position += 1
+        return fits
+
+
+def _expected_count(groups: Sequence[Group]) -> str:
+    least = sum(group.least for group in groups)
+    if any(group.most is None for group in groups):
+        return f"at least {least}"
+    most = sum(group.most or 0 for group in groups)
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _report_operand_count(op: TileOp, structure: Structure, report: OpReport) -> None:
+    if not structure.segmented:
+        wanted = _expected_count(structure.operands)
+        report.error(OPERAND_COUNT, f"expected {wanted} operands, got {len(op.operands)}")
+        return
+    groups = ", ".join(
+        f"'{g.name}' ({_expected_count([g]) if g.most else 'any number'})"
+        for g in structure.operands
+    )
+    found = op.properties.get(_SEGMENTS_PROPERTY)
+    shown = "none" if found is None else str(found)
+    report.error(
+        SEGMENTS,
+        f"expected {_SEGMENTS_PROPERTY} to divide {len(op.operands)} operands into the groups "
+        f"{groups}, got {shown}",
+    )
+
+
+def _properties_fit(op: TileOp, structure: Structure, report: OpReport) -> bool:
+    fits, properties = True, op.properties
+    known = structure.segmented
+    for name, kind in structure.required:
+        value = properties.get(name)
+        if value is None:
+            fits = False
+            default = structure.defaults.get(name)
+            report.error(
+                MISSING_PROPERTY,
+                f"property '{name}' is missing: it must be {kind.description}",
+                help=f"its usual value is {default}" if default else "",
+            )
+            continue
+        known += 1
+        if not kind.accepts(value):
+            fits = False
+            report.error(
+                PROPERTY_KIND,
+                f"property '{name}' must be {kind.description}, but got {value}",
+                ("attr", name, 0),
+            )
+    if known != len(properties):
+        fits &= _other_properties_fit(op, structure, report)
+    for name in op.attributes:
+        if structure.knows(name):
+            report.error(
+                MISPLACED_PROPERTY,
+                f"'{name}' is a property of '{op.name}' and has no effect in the attribute "
+                "dictionary",
+            )
+    return fits
+
+
+def _other_properties_fit(op: TileOp, structure: Structure, report: OpReport) -> bool:
+    """Optional properties are of the right kind, and there are none beyond the declared ones."""
+    fits = True
+    required = {name for name, _ in structure.required}
+    for name, value in op.properties.items():
+        if name in required or (structure.segmented and name == _SEGMENTS_PROPERTY):
+            continue
+        kind = structure.optional.get(name)
+        if kind is None:
+            fits = False
+            names = sorted(required | structure.optional.keys())
+            report.error(
+                UNKNOWN_PROPERTY,
+                f"'{op.name}' has no property '{name}'; its properties are: "
+                f"{', '.join(names) or 'none'}",
+            )
+        elif not kind.accepts(value):
+            fits = False
+            report.error(
+                PROPERTY_KIND,
+                f"property '{name}' must be {kind.description}, but got {value}",
+                ("attr", name, 0),
+            )
+    return fits
+
+
+def _regions_fit(op: TileOp, structure: Structure, report: OpReport) -> bool:
+    if len(op.regions) != len(structure.regions):
+        report.error(
+            REGION_COUNT, f"expected {len(structure.regions)} regions, got {len(op.regions)}"
+        )
+        return False
+    fits = True
+    for index, region in enumerate(op.regions):
+        count = len(region.blocks)
+        if count != 1 and not (count == 0 and index in structure.optional_bodies):
+            fits = False
+            wanted = "at most one block" if index in structure.optional_bodies else "one block"
+            report.error(
+                BLOCK_COUNT,
+                f"region #{index} ('{structure.regions[index]}') must have {wanted}, got {count}",
+                ("region", "", index),
+            )
+    return fits
+
+
+def check_terminators(op: TileOp, report: OpReport) -> None:
+    """Each block of the operation ends in a terminator, and has no other."""
+    for index, region in enumerate(op.regions):
+        for block in region.blocks:
+            last = block.last_op
+            if last is None:
+                report.error(EMPTY_BLOCK, "expects a non-empty block", ("region", "", index))
+            elif not last.has_trait(IsTerminator, value_if_unregistered=True):
+                report.findings.error(
+                    MISSING_TERMINATOR,
+                    f"block with no terminator, has '{last.name}' as its last operation",
+                    last,
+                )
+
+
+def check_terminator_is_last(op: TileOp, report: OpReport) -> None:
+    if op.next_op is not None:
+        report.error(
+            TERMINATOR_NOT_LAST,
+            f"'{op.name}' must be the last operation in its block, but '{op.next_op.name}' follows",
+        )

@@ -1,0 +1,243 @@
+"""Bytes in and out: a bounds-checked cursor and a writer, with the primitives of the format.
+
+Integers wider than a byte are little-endian. A *varint* is unsigned LEB128 of at most 64 bits; a
+*svarint* is its zigzag form, so that small negative numbers stay short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct, error, unpack_from
+
+from tilewright.bytecode.format import MALFORMED_VARINT, TRUNCATED
+
+MAX_VARINT_BYTES = 10
+_U64 = (1 << 64) - 1
+_PADDING = b"\xcb"
+_U32_STRUCT, _U64_STRUCT = Struct("<I"), Struct("<Q")
+
+
+class DecodeError(Exception):
+    """What is wrong with some bytes; the reader adds in which part of the file they lie."""
+
+    def __init__(self, code: str, message: str, start: int, end: int, help: str = ""):
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.start = start
+        self.end = end
+        self.help = help
+
+
+#: Told of dropped varint bits: start and end of the varint.
+OnDropped = Callable[[int, int], None]
+
+
+def _ignore(start: int, end: int) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Reads forward through ``data[pos:end]``; offsets are those of the whole file.
+
+    Every method raises DecodeError, and reads nothing, where the bytes do not suffice. Counts are
+    checked against the bytes that are left before anything is allocated.
+    """
+
+    data: bytes
+    pos: int
+    end: int
+    on_dropped: OnDropped = _ignore
+
+    @property
+    def remaining(self) -> int:
+        return self.end - self.pos
+
+    def sub(self, start: int, end: int) -> Cursor:
+        """A cursor over a part of the file, which must lie inside it."""
+        assert 0 <= start <= end <= len(self.data)
+        return Cursor(self.data, start, end, self.on_dropped)
+
+    def truncated(self, wanted: int) -> DecodeError:
+        return DecodeError(
+            TRUNCATED,
+            f"expected {wanted} more byte{'s' if wanted != 1 else ''}, got {self.remaining}",
+            self.pos,
+            self.end,
+        )
+
+    def byte(self) -> int:
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(1)
+        self.pos = pos + 1
+        return self.data[pos]
+
+    def varint(self) -> int:
+        pos = self.pos
+        if pos < self.end:
+            byte = self.data[pos]
+            if byte < 0x80:
+                self.pos = pos + 1
+                return byte
+        return self._long_varint()
+
+    def _long_varint(self) -> int:
+        start, data = self.pos, self.data
+        value = shift = 0
+        for at in range(start, min(self.end, start + MAX_VARINT_BYTES)):
+            byte = data[at]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                self.pos = at + 1
+                if value > _U64:
+                    self.on_dropped(start, at + 1)
+                return value & _U64
+            shift += 7
+        if self.remaining >= MAX_VARINT_BYTES:
+            raise DecodeError(
+                MALFORMED_VARINT,
+                f"expected a varint of at most {MAX_VARINT_BYTES} bytes, got a longer one",
+                start,
+                start + MAX_VARINT_BYTES,
+            )
+        raise DecodeError(
+            TRUNCATED, "expected the rest of a varint, got the end of the data", start, self.end
+        )
+
+    def svarint(self) -> int:
+        return unzigzag(self.varint())
+
+    def count(self, what: str, least_bytes: int = 1) -> int:
+        """A varint that counts things of at least ``least_bytes`` bytes each, still to come."""
+        start = self.pos
+        found = self.varint()
+        if found * least_bytes > self.end - self.pos:
+            raise DecodeError(
+                TRUNCATED,
+                f"expected at most {self.remaining // least_bytes} {what} in the "
+                f"{self.remaining} bytes that are left, got a count of {found}",
+                start,
+                self.pos,
+            )
+        return found
+
+    def take(self, size: int) -> bytes:
+        if size > self.end - self.pos:
+            raise self.truncated(size)
+        start = self.pos
+        self.pos = start + size
+        return self.data[start : self.pos]
+
+    def _fixed(self, count: int, letter: str, size: int) -> tuple[int, ...]:
+        if count * size > self.end - self.pos:
+            raise self.truncated(count * size)
+        found = unpack_from(f"<{count}{letter}", self.data, self.pos)
+        self.pos += count * size
+        return found
+
+    def u16(self) -> int:
+        return self._fixed(1, "H", 2)[0]
+
+    def u32s(self, count: int) -> tuple[int, ...]:
+        return self._fixed(count, "I", 4)
+
+    def u64s(self, count: int) -> tuple[int, ...]:
+        return self._fixed(count, "Q", 8)
+
+    def i8_array(self) -> tuple[int, ...]:
+        """A count and that many signed bytes."""
+        return self._fixed(self.count("elements"), "b", 1)
+
+    def i32_array(self) -> tuple[int, ...]:
+        return self._fixed(self.count("elements", 4), "i", 4)
+
+    def i64_array(self) -> tuple[int, ...]:
+        return self._fixed(self.count("elements", 8), "q", 8)
+
+    def align(self, alignment: int, base: int) -> None:
+        """Skip padding up to the next multiple of ``alignment`` from ``base``; any value pads."""
+        pad = (base - self.pos) % alignment
+        if pad > self.end - self.pos:
+            raise self.truncated(pad)
+        self.pos += pad
+
+
+def zigzag(value: int) -> int:
+    """The unsigned form of a signed 64-bit value: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    return ((value << 1) ^ (value >> 63)) & _U64
+
+
+def unzigzag(value: int) -> int:
+    return (value >> 1) ^ -(value & 1)
+
+
+def signed(bits: int, width: int) -> int:
+    """A two's complement pattern of ``width`` bits as a signed value."""
+    return bits - (1 << width) if bits >> (width - 1) else bits
+
+
+class ByteWriter:
+    """Appends primitives to a growing buffer."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def __len__(self) -> int:
+        return len(self.buffer)
+
+    def byte(self, value: int) -> None:
+        self.buffer.append(value)
+
+    def varint(self, value: int) -> None:
+        """Append ``value``, in 0 .. 2**64 - 1, in the shortest form."""
+        if value < 0x80:
+            self.buffer.append(value)
+            return
+        assert value <= _U64, f"{value} does not fit in 64 bits"
+        append = self.buffer.append
+        while value >= 0x80:
+            append(value & 0x7F | 0x80)
+            value >>= 7
+        append(value)
+
+    def svarint(self, value: int) -> None:
+        """Append a signed 64-bit value."""
+        self.varint(zigzag(value))
+
+    def raw(self, data: bytes | bytearray) -> None:
+        self.buffer += data
+
+    def u16(self, value: int) -> None:
+        self.buffer += value.to_bytes(2, "little")
+
+    def u32(self, value: int) -> None:
+        self.buffer += _U32_STRUCT.pack(value)
+
+    def u64(self, value: int) -> None:
+        self.buffer += _U64_STRUCT.pack(value)
+
+    def i8_array(self, values: tuple[int, ...]) -> None:
+        self._array(values, "b")
+
+    def i32_array(self, values: tuple[int, ...]) -> None:
+        self._array(values, "i")
+
+    def i64_array(self, values: tuple[int, ...]) -> None:
+        self._array(values, "q")
+
+    def _array(self, values: tuple[int, ...], letter: str) -> None:
+        self.varint(len(values))
+        self.buffer += Struct(f"<{len(values)}{letter}").pack(*values)
+
+    def align(self, alignment: int) -> None:
+        """Pad up to the next multiple of ``alignment`` from the start of the buffer."""
+        self.buffer += _PADDING * (-len(self.buffer) % alignment)
+
+
+#: Raised by the array methods of ByteWriter for an element that does not fit.
+RangeError = error

@@ -1,0 +1,240 @@
+"""The wire layout of every operation at every version, derived from its declaration.
+
+An operation is written as: opcode, result types, flags, attributes, operands, regions. How each
+part looks follows from the declared fields:
+
+* **results**: a count stands before the types where any group of operands or results is variadic;
+* **flags**: a bit for each optional attribute, each unit attribute and, in operations with operand
+  segments, each optional operand. Bits are ordered by the version of their field, then attributes
+  before operands, then as declared, so newer versions only append. No bits, no flags;
+* **attributes**: in declaration order, optional ones where their bit is set; a unit attribute is
+  its bit;
+* **operands**: in declaration order. With segments, a variadic group has its own count and an
+  optional operand its bit. Without, one count of all operands stands first where any group is
+  variadic or optional, and nothing does where all are single;
+* **regions**: a count, then the regions.
+
+A field that is younger than the file is left out and takes its default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    OpDef,
+    OptOperandDef,
+    OptPropertyDef,
+    VarOperandDef,
+    VarResultDef,
+)
+
+from tilewright.bytecode.format import MAX_OPCODE
+from tilewright.dialects import cuda_tile
+from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
+from tilewright.dialects.cuda_tile.constraints import FieldKind
+from tilewright.dialects.versions import BYTECODE_VERSIONS, Version
+
+#: Attributes whose default depends on the operation: one ``false`` for each operand of the group.
+FALSE_FOR_EACH = {"inbounds": "index"}
+
+#: Declarations with an opcode that stand in sections of their own, never in a body.
+NOT_IN_BODIES = frozenset({"module", "entry", "global"})
+
+
+class Arity(Enum):
+    """How many operands a group has."""
+
+    ONE = ""
+    OPTIONAL = "?"
+    MANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeField:
+    """An attribute; ``bit`` is its mask in the flags where it is optional, else 0."""
+
+    name: str
+    kind: FieldKind
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperandField:
+    """A group of operands; ``bit`` is its mask in the flags where it has one, else 0.
+
+    ``present`` is False for a group that is younger than the file: it is empty.
+    """
+
+    name: str
+    arity: Arity
+    bit: int
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentField:
+    """An attribute that is younger than the file; ``default`` is None where it is just not set."""
+
+    name: str
+    kind: FieldKind
+    since: Version
+    default: Attribute | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpLayout:
+    """The wire layout of one operation at one version."""
+
+    op: type[TileOp]
+    opcode: int
+    #: Result groups on the wire; the last may be variadic.
+    results: tuple[str, ...]
+    has_variadic_results: bool
+    #: A count stands before the result types.
+    counts_results: bool
+    #: Types of results that exist in memory but not at this version.
+    absent_results: tuple[str, ...]
+    #: Names by bit, from bit 0; empty where there is no flags field.
+    flags: tuple[str, ...]
+    #: Unit attributes: name and mask.
+    units: tuple[tuple[str, int], ...]
+    attributes: tuple[AttributeField, ...]
+    absent: tuple[AbsentField, ...]
+    operands: tuple[OperandField, ...]
+    #: One count of all operands stands before them.
+    counts_operands: bool
+    #: Operand groups have their sizes recorded in the operation.
+    has_segments: bool
+    regions: int
+
+    def __str__(self) -> str:
+        """The layout in one line, for people and tests.
+
+        ``types(a)`` or, with a count before, ``types#(a*)``; ``flags(x, y)`` from bit 0;
+        ``name:kind`` and ``name?:kind``; ``%a``, ``%a?``, ``%a*`` or ``#(a, b*)``; ``regions(1)``.
+        """
+        words: list[str] = []
+        if self.results or self.counts_results:
+            shown = ["*"] if self.has_variadic_results else [plain(name) for name in self.results]
+            words.append(f"types{'#' if self.counts_results else ''}({', '.join(shown)})")
+        if self.flags:
+            words.append(f"flags({', '.join(self.flags)})")
+        for field in self.attributes:
+            words.append(f"{field.name}{'?' if field.bit else ''}:{kind_name(field.kind)}")
+        groups = [f"{plain(f.name)}{f.arity.value}" for f in self.operands if f.present]
+        if self.counts_operands:
+            words.append(f"#({', '.join(groups)})")
+        else:
+            words += [f"%{group}" for group in groups]
+        if self.regions:
+            words.append(f"regions({self.regions})")
+        return " ".join(words)
+
+
+def plain(name: str) -> str:
+    """A field's name without the underscore that keeps it apart from a Python name."""
+    return name.removesuffix("_")
+
+
+def kind_name(kind: FieldKind) -> str:
+    if kind.wire == "enum":
+        return kind.enum.__name__.removesuffix("Attr")
+    return f"int{kind.width}" if kind.wire == "int" else kind.wire
+
+
+def _property_kinds(definition: OpDef) -> dict[str, FieldKind]:
+    """The declared attributes; operand segment sizes are not among them."""
+    return {
+        name: prop.constr
+        for name, prop in definition.properties.items()
+        if isinstance(prop.constr, FieldKind)
+    }
+
+
+def _flag_names(op: type[TileOp], definition: OpDef, version: Version) -> tuple[str, ...]:
+    optional = [
+        name
+        for name in _property_kinds(definition)
+        if isinstance(definition.properties[name], OptPropertyDef)
+    ]
+    if _has_segments(definition):
+        optional += [name for name, d in definition.operands if isinstance(d, OptOperandDef)]
+    known = [name for name in optional if op.since_of(name) <= version]
+    return tuple(sorted(known, key=op.since_of))
+
+
+def _has_segments(definition: OpDef) -> bool:
+    return any(isinstance(option, AttrSizedOperandSegments) for option in definition.options)
+
+
+def _arity(definition: object) -> Arity:
+    if isinstance(definition, OptOperandDef):
+        return Arity.OPTIONAL
+    return Arity.MANY if isinstance(definition, VarOperandDef) else Arity.ONE
+
+
+@cache
+def layout_of(op: type[TileOp], version: Version) -> OpLayout:
+    """The layout of an operation that has an opcode at a version; it must exist there."""
+    assert op.OPCODE is not None and op.SINCE <= version
+    definition = op.get_irdl_definition()
+    flags = _flag_names(op, definition, version)
+    bit_of = {name: 1 << index for index, name in enumerate(flags)}
+    kinds = _property_kinds(definition)
+    here = {name: kind for name, kind in kinds.items() if op.since_of(name) <= version}
+    arities = {name: _arity(d) for name, d in definition.operands}
+    has_segments = _has_segments(definition)
+    results = [name for name, _ in definition.results]
+    has_variadic_results = any(isinstance(d, VarResultDef) for _, d in definition.results)
+    return OpLayout(
+        op=op,
+        opcode=op.OPCODE,
+        results=tuple(name for name in results if op.since_of(name) <= version),
+        has_variadic_results=has_variadic_results,
+        counts_results=has_variadic_results or Arity.MANY in arities.values(),
+        absent_results=tuple(name for name in results if op.since_of(name) > version),
+        flags=flags,
+        units=tuple((name, bit_of[name]) for name, kind in here.items() if kind.wire == "unit"),
+        attributes=tuple(
+            AttributeField(name, kind, bit_of.get(name, 0))
+            for name, kind in here.items()
+            if kind.wire != "unit"
+        ),
+        absent=tuple(
+            AbsentField(
+                name,
+                kind,
+                op.since_of(name),
+                getattr(definition.properties[name], "default_value", None),
+            )
+            for name, kind in kinds.items()
+            if name not in here
+        ),
+        operands=tuple(
+            OperandField(name, arity, bit_of.get(name, 0), op.since_of(name) <= version)
+            for name, arity in arities.items()
+        ),
+        counts_operands=not has_segments and set(arities.values()) - {Arity.ONE} != set(),
+        has_segments=has_segments,
+        regions=len(definition.regions),
+    )
+
+
+@cache
+def layouts(version: Version) -> dict[int, OpLayout]:
+    """The layouts of all operations that can stand in a body at a version, by opcode."""
+    assert version in BYTECODE_VERSIONS
+    cuda_tile.load()
+    return {
+        op.OPCODE: layout_of(op, version)
+        for name, op in OPERATIONS.items()
+        if op.OPCODE is not None
+        and op.SINCE <= version
+        and op.OPCODE <= MAX_OPCODE[version]
+        and name not in NOT_IN_BODIES
+    }

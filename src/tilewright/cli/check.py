@@ -1,0 +1,81 @@
+"""``tilewright check``: report everything that is wrong with files."""
+
+from __future__ import annotations
+
+import argparse
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.modules import add_reading_options, parse_source
+from tilewright.cli.session import Session, UsageError
+from tilewright.diagnostics import Diagnostic, TileIRError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="text or bytecode; - is standard input"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "sarif"),
+        default="text",
+        help="text goes to standard error, json and sarif to standard output",
+    )
+    hints = parser.add_mutually_exclusive_group()
+    hints.add_argument(
+        "--warn-hints",
+        dest="hints",
+        action="store_const",
+        const="warn",
+        default="ignore",
+        help="warn about optimisation hints that a compiler would ignore or refuse",
+    )
+    hints.add_argument(
+        "--error-hints",
+        dest="hints",
+        action="store_const",
+        const="error",
+        help="report such hints as errors",
+    )
+    add_reading_options(parser)
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    """Check every file, whatever is wrong with those before it."""
+    found: list[Diagnostic] = []
+    status = Exit.OK
+    for path in options.files:
+        try:
+            problems = _problems(path, options, session)
+        except UsageError as error:
+            problems = list(error.diagnostics)
+            status = Exit.USAGE
+        if status is Exit.OK and any(problem.is_error for problem in problems):
+            status = Exit.FINDINGS
+        found += problems
+    _show(found, options.format, session)
+    return status
+
+
+def _problems(path: str, options: argparse.Namespace, session: Session) -> list[Diagnostic]:
+    source = session.read(path)
+    try:
+        module = parse_source(source, options)
+    except TileIRError as error:
+        return list(error.diagnostics)
+    from tilewright.analysis import verifier
+
+    return verifier.find_problems(
+        module, allow_unregistered=options.allow_unregistered, hints=options.hints
+    )
+
+
+def _show(found: list[Diagnostic], form: str, session: Session) -> None:
+    if form == "text":
+        session.report(found)
+        return
+    import json
+
+    from tilewright.diagnostics import to_json, to_sarif
+
+    document = to_json(found) if form == "json" else to_sarif(found)
+    session.write_stdout(json.dumps(document, indent=2) + "\n")

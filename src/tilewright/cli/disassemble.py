@@ -1,0 +1,46 @@
+"""``tilewright dis``: bytecode, or text, as text."""
+
+from __future__ import annotations
+
+import argparse
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.modules import add_reading_options, parse_source, verify_or_raise
+from tilewright.cli.outputs import write_text
+from tilewright.cli.session import Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="bytecode or text; - is standard input")
+    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
+    parser.add_argument(
+        "--module", action="store_true", help="print the module's own line around its contents"
+    )
+    parser.add_argument(
+        "-g", "--print-locations", action="store_true", help="print debug information"
+    )
+    parser.add_argument(
+        "--generic", action="store_true", help="print operations in generic form, with the module"
+    )
+    parser.add_argument(
+        "--verify",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="print only what the verifier accepts (default)",
+    )
+    add_reading_options(parser)
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    module = parse_source(session.read(options.file), options)
+    if options.verify:
+        verify_or_raise(module, options, session)
+    from tilewright import text
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+
+    bare = isinstance(module, ModuleOp) and not (options.module or options.generic)
+    printed = text.print_text(
+        module, generic=options.generic, locations=options.print_locations, bare=bare
+    )
+    write_text(session, options.output, printed)
+    return Exit.OK

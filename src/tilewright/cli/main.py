@@ -1,0 +1,121 @@
+"""The ``tilewright`` command: finds the sub-command, runs it, and turns failures into messages.
+
+A sub-command is a module with two functions: ``add_arguments(parser)`` and
+``execute(options, session) -> int``. It is imported only when it is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from tilewright import __version__
+from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
+from tilewright.cli.session import OutputClosedError, Session, UsageError
+from tilewright.diagnostics import TileIRError
+
+PROGRAM = "tilewright"
+
+
+class SubCommand(Protocol):
+    """What the module of a sub-command has."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def execute(self, options: argparse.Namespace, session: Session) -> int: ...
+
+
+#: The module and the summary of each sub-command, in the order of ``--help``.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "check": ("check", "report everything that is wrong with files of text or bytecode"),
+    "dis": ("disassemble", "print bytecode (or text) as text"),
+    "as": ("assemble", "write text (or bytecode) as bytecode"),
+    "opt": ("optimize", "run passes and show what they do"),
+    "run": ("run", "run a kernel on the reference machine"),
+    "explain": ("explain", "tell about an operation, a type or a diagnostic code"),
+    "completion": ("completion", "print a completion script for a shell"),
+}
+
+
+def build_parser(filled: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The command's parser; only the sub-commands in ``filled`` get their options."""
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Read, write, verify, optimise and run CUDA Tile IR.",
+        epilog=EXIT_STATUS_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    wanted = set(filled)
+    for name, (_, summary) in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if name in wanted:
+            _module_of(name).add_arguments(sub)
+            sub.add_argument(
+                "--color",
+                choices=("auto", "always", "never"),
+                default="auto",
+                help="colour of diagnostics; auto: on a terminal, unless NO_COLOR is set",
+            )
+    return parser
+
+
+def _module_of(command: str) -> SubCommand:
+    return cast("SubCommand", import_module(f"tilewright.cli.{COMMANDS[command][0]}"))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv`` (without the program's name); returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    session = Session(arguments)
+    try:
+        return _run(arguments, session)
+    except UsageError as error:
+        session.report(error.diagnostics)
+        return Exit.USAGE
+    except TileIRError as error:
+        session.report(error.diagnostics)
+        return Exit.FINDINGS
+    except (OutputClosedError, BrokenPipeError):
+        return Exit.OUTPUT_CLOSED
+    except KeyboardInterrupt:
+        session.say(f"{PROGRAM}: interrupted")
+        return Exit.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 (the top: what arrives here is a bug of ours)
+        return _report_bug(session, error)
+
+
+def _run(arguments: list[str], session: Session) -> int:
+    # Top-level options take no values, so the first plain word is the sub-command.
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    try:
+        options = build_parser([command]).parse_args(arguments)
+    except SystemExit as stop:  # how argparse ends: after --help with 0, after an error with 2
+        session.write_stdout("")
+        return stop.code if isinstance(stop.code, int) else Exit.USAGE
+    session.color = options.color
+    return int(_module_of(options.command).execute(options, session))
+
+
+def _report_bug(session: Session, error: Exception) -> int:
+    from tilewright.cli.crash import describe, write_reproducer
+
+    session.say(f"{PROGRAM}: internal error, this is a bug in tilewright: {describe(error)}")
+    try:
+        path = write_reproducer(session, error)
+    except OSError as failure:
+        session.say(f"{PROGRAM}: the report of it cannot be written: {failure}")
+    else:
+        session.say(f"{PROGRAM}: command, inputs and traceback are in {path}; please report it")
+    return Exit.INTERNAL

@@ -1,0 +1,101 @@
+"""Output files, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Mapping
+
+from tilewright.cli.session import (
+    UNWRITABLE_OUTPUT,
+    Session,
+    UsageError,
+    is_terminal,
+    reason,
+)
+
+
+def write_text(session: Session, path: str | None, text: str) -> None:
+    """Write UTF-8 text to a file, or to standard output where ``path`` is None or ``-``."""
+    write_files(session, {path or "-": text.encode("utf-8", "surrogateescape")})
+
+
+def write_binary(session: Session, path: str | None, data: bytes) -> None:
+    """Like ``write_text`` for bytes; ``UsageError`` where they would go to a terminal."""
+    refuse_terminal(path)
+    write_files(session, {path or "-": data})
+
+
+def refuse_terminal(path: str | None) -> None:
+    """``UsageError`` where binary output to ``path`` would go to a terminal."""
+    if path in (None, "-") and is_terminal(sys.stdout):
+        raise UsageError.because(
+            "refusing to write bytecode to a terminal",
+            help="name a file with -o, or redirect the output",
+        )
+
+
+def write_files(session: Session, contents: Mapping[str, bytes]) -> None:
+    """Write files by path; ``-`` is standard output.
+
+    Every file is complete beside its target before the first target is replaced. On failure
+    (``UsageError``) and on interruption no target is half-written and no temporary file is left.
+    """
+    staged: dict[str, str] = {}
+    try:
+        for path, data in contents.items():
+            if path != "-":
+                target = os.path.realpath(path)  # a symbolic link stays one
+                if target in staged:
+                    raise UsageError.because(f"two outputs are to be written to '{path}'")
+                staged[target] = _stage(path, target, data)
+        for target, temporary in staged.items():
+            if temporary:
+                _replace(temporary, target)
+                staged[target] = ""
+    finally:
+        for temporary in filter(None, staged.values()):
+            os.unlink(temporary)
+    if "-" in contents:
+        session.write_stdout(contents["-"])
+
+
+def _stage(path: str, target: str, data: bytes) -> str:
+    """The path of a temporary file with ``data`` beside ``target``.
+
+    "" where the target is a device or a pipe: that cannot be replaced, so it has been written.
+    """
+    temporary = ""
+    try:
+        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+            with open(target, "wb") as stream:
+                stream.write(data)
+            return ""
+        directory, name = os.path.split(target)
+        candidate = os.path.join(directory, f".{name[:60]}.{secrets.token_hex(6)}.tmp")
+        with open(candidate, "xb") as stream:
+            temporary = candidate
+            stream.write(data)
+        if os.path.exists(target):
+            shutil.copymode(target, temporary)
+        return temporary
+    except BaseException as error:
+        if temporary:
+            os.unlink(temporary)
+        if isinstance(error, OSError | ValueError):
+            raise _unwritable(path, error) from error
+        raise
+
+
+def _replace(temporary: str, target: str) -> None:
+    try:
+        os.replace(temporary, target)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def _unwritable(path: str, error: OSError | ValueError) -> UsageError:
+    return UsageError.because(f"cannot write '{path}': {reason(error)}", code=UNWRITABLE_OUTPUT)

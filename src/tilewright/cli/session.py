@@ -1,0 +1,176 @@
+"""One run of the command: what it reads, what it says, and where."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tilewright.diagnostics import Diagnostic, TileIRError, define_code
+
+UNREADABLE_INPUT = define_code(
+    "unreadable-input",
+    "An input file cannot be read.",
+    "The operating system refused to open or read the file. The message gives its reason.",
+)
+UNWRITABLE_OUTPUT = define_code(
+    "unwritable-output",
+    "An output cannot be written.",
+    "The operating system refused to create, write or replace the file. An existing file of that "
+    "name is as it was before.",
+)
+BAD_USAGE = define_code(
+    "bad-usage",
+    "The command line asks for something that cannot be done.",
+    "The options or arguments do not fit each other or the input. `tilewright COMMAND --help` "
+    "lists what a sub-command takes.",
+)
+
+STDIN_NAME = "<stdin>"
+_MIN_WIDTH, _MAX_WIDTH, _DEFAULT_WIDTH = 60, 160, 100
+# Windows reports a closed pipe as an invalid argument.
+_CLOSED_PIPE = frozenset({errno.EPIPE, errno.EINVAL})
+
+
+class UsageError(TileIRError):
+    """The command cannot do what it is asked, whatever the input means; exit status 2."""
+
+    @classmethod
+    def because(cls, message: str, *, code: str = BAD_USAGE, help: str = "") -> UsageError:
+        return cls(TileIRError.single(code, message, help=help).diagnostics)
+
+
+class OutputClosedError(Exception):
+    """Nobody reads standard output any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """The bytes of an input under the name that diagnostics use for it."""
+
+    name: str
+    data: bytes
+
+
+class Session:
+    """The inputs and the streams of one run.
+
+    ``color`` is ``"auto"`` (on a terminal, unless ``NO_COLOR`` is set and not empty),
+    ``"always"`` or ``"never"``. ``inputs`` keeps what was read: diagnostics show it, and the
+    report of an internal error holds a copy.
+    """
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.arguments = tuple(arguments)
+        self.color = "auto"
+        self.inputs: dict[str, bytes] = {}
+
+    def read(self, path: str) -> InputFile:
+        """The contents of a file, of standard input for ``-``; ``UsageError`` where it fails."""
+        if path == "-":
+            return self._keep(STDIN_NAME, self._read_stdin())
+        try:
+            with open(path, "rb") as stream:
+                return self._keep(path, stream.read())
+        except (OSError, ValueError) as error:  # ValueError: a name that no file system can hold
+            raise _unreadable(f"'{path}'", error) from error
+
+    def _keep(self, name: str, data: bytes) -> InputFile:
+        self.inputs[name] = data
+        return InputFile(name, data)
+
+    def _read_stdin(self) -> bytes:
+        if STDIN_NAME in self.inputs:
+            raise UsageError.because("standard input (-) is named twice; it can be read only once")
+        if sys.stdin is None:
+            raise UsageError.because(
+                "cannot read standard input: it is closed", code=UNREADABLE_INPUT
+            )
+        try:
+            return sys.stdin.buffer.read()
+        except OSError as error:
+            raise _unreadable("standard input", error) from error
+
+    def report(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Show diagnostics on standard error."""
+        found = list(diagnostics)
+        if not found:
+            return
+        from tilewright.diagnostics import render
+
+        on_terminal = is_terminal(sys.stderr)
+        width = _terminal_width() if on_terminal else _DEFAULT_WIDTH
+        text = render(
+            found, color=self._wants_color(on_terminal), width=width, binaries=self.inputs
+        )
+        self.say(text)
+
+    def _wants_color(self, on_terminal: bool) -> bool:
+        if self.color == "auto":
+            return on_terminal and not os.environ.get("NO_COLOR")
+        return self.color == "always"
+
+    def say(self, text: str) -> None:
+        """Write a line or more to standard error; a closed one is no error."""
+        if sys.stderr is None:
+            return
+        try:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+        except OSError:
+            _silence(sys.stderr)
+
+    def write_stdout(self, content: str | bytes) -> None:
+        """Write all of ``content`` to standard output; text as UTF-8 with plain line ends."""
+        data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+        if sys.stdout is None:
+            raise UsageError.because("standard output is closed", code=UNWRITABLE_OUTPUT)
+        try:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            _silence(sys.stdout)
+            if error.errno in _CLOSED_PIPE:
+                raise OutputClosedError from error
+            raise UsageError.because(
+                f"cannot write standard output: {reason(error)}", code=UNWRITABLE_OUTPUT
+            ) from error
+
+
+def is_terminal(stream: object) -> bool:
+    """Whether a standard stream, which may be closed, is a terminal."""
+    isatty = getattr(stream, "isatty", None)
+    try:
+        return isatty is not None and isatty()
+    except ValueError:  # the stream object has been closed
+        return False
+
+
+def reason(error: OSError | ValueError) -> str:
+    """The operating system's words for a failure, without numbers and file names."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _unreadable(what: str, error: OSError | ValueError) -> UsageError:
+    return UsageError.because(f"cannot read {what}: {reason(error)}", code=UNREADABLE_INPUT)
+
+
+def _terminal_width() -> int:
+    import shutil
+
+    columns = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
+    return max(_MIN_WIDTH, min(columns, _MAX_WIDTH))
+
+
+def _silence(stream: object) -> None:
+    """Point a broken stream at the null device, so that the interpreter's last flush succeeds."""
+    try:
+        descriptor = stream.fileno()  # pyright: ignore[reportAttributeAccessIssue]
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
+    except (OSError, ValueError, AttributeError):  # a stream that is no file of the system
+        return

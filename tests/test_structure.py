@@ -13,12 +13,14 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 
 #: Floors from the ground up; a room may import rooms of lower floors, and itself.
 FLOORS: tuple[frozenset[str], ...] = (
-    frozenset({"diagnostics", "numerics"}),
+    frozenset({"diagnostics"}),
+    frozenset({"numerics"}),
     frozenset({"dialects"}),
     frozenset({"text", "bytecode", "analysis"}),
     frozenset({"builder", "passes"}),
     frozenset({"machine"}),
-    frozenset({"cli", "universe", "__main__"}),
+    frozenset({"cli", "universe"}),
+    frozenset({"__main__"}),
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 #: The package itself: its version, and lazy names that lead to any room.

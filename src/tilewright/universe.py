@@ -1,12 +1,49 @@
-"""The entry point by which stock xDSL tools find our dialects."""
+"""The entry point by which stock xDSL tools find our dialects and passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from xdsl.universe import Universe
 
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+    from xdsl.passes import ModulePass
 
-def _cuda_tile():
+#: Goes before the names of our passes in xDSL's tools, which have passes of the same names.
+PASS_PREFIX = "cuda-tile-"
+
+_PASS_NAMES = (
+    "canonicalize",
+    "cse",
+    "dce",
+    "licm",
+    "fuse-fma",
+    "loop-split",
+    "synthesize-debug-info-scopes",
+)
+
+
+def _cuda_tile() -> Dialect:
     from tilewright.dialects.cuda_tile import load
 
     return load()
 
 
-UNIVERSE = Universe(name="tilewright", all_dialects={"cuda_tile": _cuda_tile}, all_passes={})
+def _pass(name: str) -> Callable[[], type[ModulePass]]:
+    """Loads a pass when a tool asks for it; xDSL wants the class to have the listed name."""
+
+    def load_pass() -> type[ModulePass]:
+        from tilewright.passes import PASSES
+
+        cls = PASSES[name]
+        return type(cls.__name__, (cls,), {"name": PASS_PREFIX + name, "__doc__": cls.__doc__})
+
+    return load_pass
+
+
+UNIVERSE = Universe(
+    all_dialects={"cuda_tile": _cuda_tile},
+    all_passes={PASS_PREFIX + name: _pass(name) for name in _PASS_NAMES},
+)

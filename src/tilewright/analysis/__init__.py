@@ -1,1 +1,1 @@
-
+"""Facts about modules: whether they are well-formed, and what passes and machines ask."""

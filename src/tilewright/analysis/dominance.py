@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -12,13 +12,12 @@ from tilewright.analysis.reports import Findings
 from tilewright.analysis.structure import operand_part
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.base import Related
-from tilewright.dialects.source_map import Part
 
 USE_BEFORE_DEFINITION = define_code(
     "use-before-definition",
     "A value is used before the operation that defines it.",
-    "Operations run in the order in which they stand. A value that a later iteration needs must be "
-    "carried: `iter_values` of for and loop.",
+    "Operations run in the order in which they stand. A value that the next iteration needs must "
+    "be carried: `iter_values` of for and loop.",
 )
 VALUE_NOT_VISIBLE = define_code(
     "value-not-visible",
@@ -35,16 +34,24 @@ ISOLATED_REGION = define_code(
 
 @dataclass(slots=True)
 class _Frame:
-    """A block that is being walked; ``visible`` is shared by frames up to an isolated region."""
+    """A block that is being walked.
+
+    ``visible`` holds the ids of the values that its operations may use; frames share it up to an
+    isolated region. ``pending`` become visible before the next operation.
+    """
 
     ops: Iterator[Operation]
     visible: set[int]
+    pending: Sequence[SSAValue]
     added: list[int] = field(default_factory=list[int])
 
-    def define(self, values: tuple[SSAValue, ...]) -> None:
-        for value in values:
+    def next_op(self) -> Operation | None:
+        for value in self.pending:
             self.visible.add(id(value))
             self.added.append(id(value))
+        op = next(self.ops, None)
+        self.pending = op.results if op is not None else ()
+        return op
 
 
 def check_dominance(root: Operation, findings: Findings) -> None:
@@ -52,7 +59,7 @@ def check_dominance(root: Operation, findings: Findings) -> None:
     frames = _frames_of(root, set())
     while frames:
         frame = frames[-1]
-        op = next(frame.ops, None)
+        op = frame.next_op()
         if op is None:
             frame.visible.difference_update(frame.added)
             frames.pop()
@@ -61,18 +68,62 @@ def check_dominance(root: Operation, findings: Findings) -> None:
         for index, value in enumerate(op.operands):
             if id(value) not in visible:
                 _report(op, index, value, findings)
-        if results := op.results:
-            frame.define(tuple(results))
         if op.regions:
-            # The results stand for what the regions leave behind, so the regions do not see them.
-            hidden = {id(result) for result in results}
-            visible -= hidden
-            frames.append(_Restore(iter(()), visible, [], hidden))
             frames += _frames_of(op, visible)
 
 
-@dataclass(slots=True)
-class _Restore(_Frame):
-    """Makes the results of an operation visible again once its regions are walked."""
+def _frames_of(op: Operation, visible: set[int]) -> list[_Frame]:
+    """The blocks of an operation, the last one first.
 
-    hidden: set[int] = field(default_factory=set[int])
+    Regions of several blocks are left out: they are an error of their own.
+    """
+    isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=False)
+    blocks = [region.blocks[0] for region in op.regions if len(region.blocks) == 1]
+    return [
+        _Frame(iter(block.ops), set() if isolated else visible, block.args)
+        for block in reversed(blocks)
+    ]
+
+
+def _report(op: Operation, index: int, value: SSAValue, findings: Findings) -> None:
+    part = operand_part(op, index)
+    name = f"operand #{index}" + (f" ('{part[1]}')" if part else "")
+    code, why = _explain(op, value)
+    findings.error(code, f"{name} {why}", op, part, notes=_definition(value))
+
+
+def _explain(op: Operation, value: SSAValue) -> tuple[str, str]:
+    """The code and the reason for a value that is not visible at an operation."""
+    home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    if home is None:
+        return VALUE_NOT_VISIBLE, "is defined by an operation that is not in the module"
+    isolating: Operation | None = None
+    user: Operation | None = op
+    while user is not None:
+        if user is value.owner and user is not op:
+            return USE_BEFORE_DEFINITION, f"is a result of '{user.name}', which encloses this use"
+        if user.parent is home:
+            if isolating is not None:
+                return (
+                    ISOLATED_REGION,
+                    f"is defined outside of '{isolating.name}', which is isolated",
+                )
+            return USE_BEFORE_DEFINITION, "is used before it is defined"
+        user = user.parent_op()
+        if user is not None and user.has_trait(IsolatedFromAbove, value_if_unregistered=False):
+            isolating = isolating or user
+    holder = home.parent_op()
+    where = f" of '{holder.name}'" if holder is not None else ""
+    return VALUE_NOT_VISIBLE, f"is defined inside a region{where} and not visible outside of it"
+
+
+def _definition(value: SSAValue) -> list[Related]:
+    if isinstance(value, BlockArgument):
+        holder = value.block.parent_op()
+        region = value.block.parent
+        if holder is None or region is None:
+            return []
+        part = ("region", "", holder.get_region_index(region))
+        return [Related("it is an argument of this region", holder, part)]
+    assert isinstance(value.owner, Operation)
+    return [Related("it is defined here", value.owner)]

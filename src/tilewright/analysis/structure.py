@@ -55,7 +55,9 @@ BLOCK_COUNT = define_code(
 )
 SUCCESSORS = define_code("successors", "No operation of Tile IR branches to a block.")
 EMPTY_BLOCK = define_code("empty-block", "A block is empty; it needs at least a terminator.")
-MISSING_TERMINATOR = define_code("missing-terminator", "The last operation of a block ends nothing.")
+MISSING_TERMINATOR = define_code(
+    "missing-terminator", "The last operation of a block ends nothing."
+)
 TERMINATOR_NOT_LAST = define_code(
     "terminator-not-last", "A terminator has operations behind it in its block."
 )
@@ -109,6 +111,8 @@ def structure_of(cls: type[TileOp]) -> Structure:
     optional: dict[str, NamedConstraint] = {}
     defaults: dict[str, str] = {}
     for name, prop in definition.properties.items():
+        if name == _SEGMENTS_PROPERTY:
+            continue
         assert isinstance(prop.constr, NamedConstraint), f"{cls.name}.{name}"
         if isinstance(prop, OptPropertyDef):
             optional[name] = prop.constr
@@ -219,7 +223,7 @@ class StructureChecker:
         return sound
 
     def _values_fit(self, op: TileOp, structure: Structure, report: OpReport) -> bool:
-        operands, results = op.operands, op.results
+        operands, results = tuple(op.operands), op.results
         operand_sizes = segment_sizes(op, structure)
         result_sizes = _spread(structure.results, len(results))
         if operand_sizes is None:

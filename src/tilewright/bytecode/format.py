@@ -64,7 +64,8 @@ BAD_CONSTANT = define_code(
     "bytecode-bad-constant", "The data of a constant does not fit the type that it is used with."
 )
 BAD_FUNCTION = define_code(
-    "bytecode-bad-function", "The header of a kernel or global is not legal."
+    "bytecode-bad-function",
+    "A kernel or global has a type, flags or attributes that it cannot have.",
 )
 UNKNOWN_OPCODE = define_code(
     "bytecode-unknown-opcode", "No operation of the file's version has this opcode."

@@ -37,10 +37,14 @@ from tilewright.bytecode.format import MAX_OPCODE
 from tilewright.dialects import cuda_tile
 from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
 from tilewright.dialects.cuda_tile.constraints import FieldKind
+from tilewright.dialects.syntax.engine import fixed_type
 from tilewright.dialects.versions import BYTECODE_VERSIONS, Version
 
 #: Attributes whose default depends on the operation: one ``false`` for each operand of the group.
 FALSE_FOR_EACH = {"inbounds": "index"}
+
+#: Regions that may have no block: an ``if`` without else.
+OPTIONAL_REGIONS = frozenset({("if", "else_region")})
 
 #: Declarations with an opcode that stand in sections of their own, never in a body.
 NOT_IN_BODIES = frozenset({"module", "entry", "global"})
@@ -97,8 +101,8 @@ class OpLayout:
     has_variadic_results: bool
     #: A count stands before the result types.
     counts_results: bool
-    #: Types of results that exist in memory but not at this version.
-    absent_results: tuple[str, ...]
+    #: Results that exist in memory but not at this version: name and type.
+    absent_results: tuple[tuple[str, Attribute], ...]
     #: Names by bit, from bit 0; empty where there is no flags field.
     flags: tuple[str, ...]
     #: Unit attributes: name and mask.
@@ -110,7 +114,8 @@ class OpLayout:
     counts_operands: bool
     #: Operand groups have their sizes recorded in the operation.
     has_segments: bool
-    regions: int
+    #: Name of each region and whether it may have no block.
+    regions: tuple[tuple[str, bool], ...]
 
     def __str__(self) -> str:
         """The layout in one line, for people and tests.
@@ -132,7 +137,7 @@ class OpLayout:
         else:
             words += [f"%{group}" for group in groups]
         if self.regions:
-            words.append(f"regions({self.regions})")
+            words.append(f"regions({len(self.regions)})")
         return " ".join(words)
 
 
@@ -172,6 +177,13 @@ def _has_segments(definition: OpDef) -> bool:
     return any(isinstance(option, AttrSizedOperandSegments) for option in definition.options)
 
 
+def _type_of_younger_result(op: type[TileOp], name: str) -> Attribute:
+    """The type of a result that older files do not write: its declaration leaves no choice."""
+    only = fixed_type(op, name)
+    assert only is not None, f"result {name} of {op.name} is younger and has one possible type"
+    return only
+
+
 def _arity(definition: object) -> Arity:
     if isinstance(definition, OptOperandDef):
         return Arity.OPTIONAL
@@ -181,7 +193,7 @@ def _arity(definition: object) -> Arity:
 @cache
 def layout_of(op: type[TileOp], version: Version) -> OpLayout:
     """The layout of an operation that has an opcode at a version; it must exist there."""
-    assert op.OPCODE is not None and op.SINCE <= version
+    assert op.OPCODE is not None and version >= op.SINCE
     definition = op.get_irdl_definition()
     flags = _flag_names(op, definition, version)
     bit_of = {name: 1 << index for index, name in enumerate(flags)}
@@ -197,7 +209,11 @@ def layout_of(op: type[TileOp], version: Version) -> OpLayout:
         results=tuple(name for name in results if op.since_of(name) <= version),
         has_variadic_results=has_variadic_results,
         counts_results=has_variadic_results or Arity.MANY in arities.values(),
-        absent_results=tuple(name for name in results if op.since_of(name) > version),
+        absent_results=tuple(
+            (name, _type_of_younger_result(op, name))
+            for name in results
+            if op.since_of(name) > version
+        ),
         flags=flags,
         units=tuple((name, bit_of[name]) for name, kind in here.items() if kind.wire == "unit"),
         attributes=tuple(
@@ -221,7 +237,9 @@ def layout_of(op: type[TileOp], version: Version) -> OpLayout:
         ),
         counts_operands=not has_segments and set(arities.values()) - {Arity.ONE} != set(),
         has_segments=has_segments,
-        regions=len(definition.regions),
+        regions=tuple(
+            (name, (op.mnemonic(), name) in OPTIONAL_REGIONS) for name, _ in definition.regions
+        ),
     )
 
 
@@ -234,7 +252,7 @@ def layouts(version: Version) -> dict[int, OpLayout]:
         op.OPCODE: layout_of(op, version)
         for name, op in OPERATIONS.items()
         if op.OPCODE is not None
-        and op.SINCE <= version
-        and op.OPCODE <= MAX_OPCODE[version]
+        and version >= op.SINCE
+        and MAX_OPCODE[version] >= op.OPCODE
         and name not in NOT_IN_BODIES
     }

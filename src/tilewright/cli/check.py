@@ -58,13 +58,14 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
 def _problems(path: str, options: argparse.Namespace, session: Session) -> list[Diagnostic]:
     source = session.read(path)
+    warnings: list[Diagnostic] = []
     try:
-        module = parse_source(source, options)
+        module = parse_source(source, options, warnings)
     except TileIRError as error:
-        return list(error.diagnostics)
+        return [*warnings, *error.diagnostics]
     from tilewright.analysis import verifier
 
-    return verifier.find_problems(
+    return warnings + verifier.find_problems(
         module, allow_unregistered=options.allow_unregistered, hints=options.hints
     )
 

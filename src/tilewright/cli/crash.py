@@ -15,15 +15,17 @@ from tilewright.cli.session import Session
 
 
 def describe(error: BaseException) -> str:
-    """The exception's type, message and the place that raised it, on one line."""
+    """The exception's type, message and the last place in our code on its way, on one line."""
     what = type(error).__name__
     if message := " ".join(str(error).split()):
         what += f": {message[:200]}"
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if frame.filename.startswith(ours)] or frames[-1:]
     if not frames:
         return what
-    place = frames[-1]
-    return f"{what} ({os.path.basename(place.filename)}:{place.lineno} in {place.name})"
+    file = os.path.relpath(frames[-1].filename, ours).replace(os.sep, "/")
+    return f"{what} ({file}:{frames[-1].lineno} in {frames[-1].name})"
 
 
 def write_reproducer(session: Session, error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, parse_source, verify_or_raise
+from tilewright.cli.modules import add_reading_options, load
 from tilewright.cli.outputs import write_text
 from tilewright.cli.session import Session
 
@@ -32,9 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    module = parse_source(session.read(options.file), options)
-    if options.verify:
-        verify_or_raise(module, options, session)
+    module = load(options.file, options, session, verify=options.verify)
     from tilewright import text
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 

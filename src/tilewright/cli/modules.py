@@ -6,12 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilewright.cli.session import InputFile, Session
-from tilewright.diagnostics import ByteSpan, TileIRError, define_code
+from tilewright.diagnostics import ByteSpan, Diagnostic, TileIRError, define_code
 
 if TYPE_CHECKING:
     from xdsl.dialects import builtin
 
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.dialects.versions import Version
 
     Module = ModuleOp | builtin.ModuleOp
 
@@ -41,19 +42,48 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parse_source(source: InputFile, options: argparse.Namespace) -> Module:
-    """The module of a file, not verified; the format is recognised by its content.
+def add_version_option(parser: argparse.ArgumentParser) -> None:
+    """``--bytecode-version``, for commands that write bytecode."""
+    from tilewright.dialects.versions import BYTECODE_VERSIONS, LATEST, format_version
 
-    Raises ``TileIRError`` for what cannot be read.
-    """
+    parser.add_argument(
+        "--bytecode-version",
+        choices=[format_version(version) for version in BYTECODE_VERSIONS],
+        default=format_version(LATEST),
+        metavar="13.N",
+        help=f"version of the bytecode to write (default {format_version(LATEST)})",
+    )
+
+
+def requested_version(options: argparse.Namespace) -> Version:
+    """The version that ``--bytecode-version`` names."""
+    from tilewright.dialects.versions import parse_version
+
+    return parse_version(options.bytecode_version)
+
+
+def is_bytecode(source: InputFile) -> bool:
+    """Whether the contents begin as bytecode does."""
     from tilewright import bytecode
 
-    if bytecode.is_bytecode(source.data):
-        return bytecode.read(source.data, source.name)
-    return parse_text(source, options)
+    return bytecode.is_bytecode(source.data)
 
 
-def parse_text(source: InputFile, options: argparse.Namespace) -> Module:
+def parse_source(
+    source: InputFile, options: argparse.Namespace, warnings: list[Diagnostic]
+) -> Module:
+    """The module of a file, not verified; the format is recognised by its content.
+
+    ``warnings`` takes what is odd but readable. Raises ``TileIRError`` for what cannot be read.
+    """
+    if is_bytecode(source):
+        from tilewright import bytecode
+
+        return bytecode.read(source.data, source.name, warnings=warnings)
+    return _parse_text(source, options)
+
+
+def _parse_text(source: InputFile, options: argparse.Namespace) -> Module:
     """The module of a file that is no bytecode."""
     zero = source.data.find(0)
     if zero >= 0:
@@ -73,11 +103,26 @@ def parse_text(source: InputFile, options: argparse.Namespace) -> Module:
     )
 
 
-def verify_or_raise(module: Module, options: argparse.Namespace, session: Session) -> None:
-    """Raise every error of the verifier; report its warnings."""
-    from tilewright.analysis import verifier
+def load(
+    path: str, options: argparse.Namespace, session: Session, *, verify: bool = True
+) -> Module:
+    """The module of a file, verified unless told otherwise; its warnings are reported.
 
-    session.report(verifier.verify(module, allow_unregistered=options.allow_unregistered))
+    Raises ``UsageError`` where the file cannot be read, ``TileIRError`` with every finding where
+    the input has errors.
+    """
+    source = session.read(path)
+    warnings: list[Diagnostic] = []
+    try:
+        module = parse_source(source, options, warnings)
+        if verify:
+            from tilewright.analysis import verifier
+
+            warnings += verifier.verify(module, allow_unregistered=options.allow_unregistered)
+    except TileIRError as error:
+        raise TileIRError([*warnings, *error.diagnostics]) from error
+    session.report(warnings)
+    return module
 
 
 def one_module(module: Module, name: str) -> ModuleOp:
@@ -86,12 +131,12 @@ def one_module(module: Module, name: str) -> ModuleOp:
 
     if isinstance(module, ModuleOp):
         return module
-    found = [op for op in module.body.ops if isinstance(op, ModuleOp)]
-    if len(found) != 1 or len(module.body.ops) != 1:
-        count = sum(1 for _ in module.body.ops)
+    operations = list(module.body.block.ops)
+    found = [op for op in operations if isinstance(op, ModuleOp)]
+    if len(found) != 1 or len(operations) != 1:
         raise TileIRError.single(
             NOT_ONE_MODULE,
-            f"expected one cuda_tile.module in '{name}', found {len(found)} among {count} "
-            "operations",
+            f"expected one cuda_tile.module in '{name}' and nothing else, found {len(found)} "
+            f"among {len(operations)} operations",
         )
     return found[0]

@@ -131,7 +131,8 @@ def attention(q, k, v, out):
     for j in range(ct.num_tiles(k, 0, shape=(16, 8))):
         key = ct.load(k, (0, j), (8, 16), order="F")
         scores = ct.mma(query, key, ct.zeros((8, 16), ct.float64)) * 0.5
-        new_best = ct.maximum(best, ct.max(scores, 1, keepdims=True))
+        # Not ct.max: cuTile 1.7 loses the sign of its identity, -inf, for float64.
+        new_best = ct.maximum(best, -ct.min(-scores, 1, keepdims=True))
         shrink = ct.exp(best - new_best)
         p = ct.exp(scores - new_best)
         weight = weight * shrink + ct.sum(p, 1, keepdims=True)

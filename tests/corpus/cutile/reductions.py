@@ -55,7 +55,10 @@ for _dtype in (
         array(_dtype, 2),
         name=f"row_reductions_{_dtype}",
         ops="reduce yield",
-        launch=Launch(
+        # cuTile 1.7 loses the sign of float64 identities, so that its maximum starts from +inf.
+        launch=None
+        if _dtype == ct.float64
+        else Launch(
             (4, 1, 1),
             lambda rng, element=NUMPY_TYPES[_dtype]: {
                 "x": _factors(rng, element),

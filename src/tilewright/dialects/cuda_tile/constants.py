@@ -431,7 +431,10 @@ class FloatBitsAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            bits = parser.parse_integer()
+            start = token_start(parser)
+            bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            if bits >= 1 << 64:
+                fail(parser, "a bit pattern has at most 64 bits", start, code=BAD_CONSTANT)
             parser.parse_punctuation(":")
             ty = parse_type(parser)
         return (ty, BytesAttr(bits.to_bytes(8, "little")))

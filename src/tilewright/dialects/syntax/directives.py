@@ -15,8 +15,7 @@ from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
-from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
-from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
+from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
     consume,
     fail,
@@ -98,7 +97,7 @@ def parse_operand(parser: Parser, state: ParseState, name: str) -> None:
 def parse_type_into(parser: Parser, state: ParseState, name: str) -> None:
     """Read one more type of a group."""
     start = token_start(parser)
-    ty = parse_type(parser)
+    ty = state.type_syntax.parse(parser)
     group = state.types.setdefault(name, [])
     state.mark(("type", name, len(group)), start, previous_end(parser))
     group.append(ty)
@@ -170,7 +169,7 @@ class TypeOf(Directive):
         parse_type_into(parser, state, self.name)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string(" " + format_type(values_of(op, self.name)[0].type))
+        printer.print_string(" " + shown_type(op, values_of(op, self.name)[0]))
 
     def grammar(self) -> str:
         return f"type(%{self.name})"
@@ -189,7 +188,7 @@ class TypesOf(Directive):
             parse_type_into(parser, state, self.name)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        types = ", ".join(format_type(v.type) for v in values_of(op, self.name))
+        types = ", ".join(shown_type(op, v) for v in values_of(op, self.name))
         printer.print_string(f" {types}")
 
     def grammar(self) -> str:

@@ -25,10 +25,11 @@ from xdsl.irdl import (
     VarOperandDef,
     VarResultDef,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start
 
@@ -38,12 +39,24 @@ COUNT_MISMATCH = define_code(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class TypeSyntax:
+    """How types are read and written in the type slots of a dialect's operations."""
+
+    parse: Callable[[AttrParser], Attribute]
+    format: Callable[[Attribute], str]
+
+
+CUDA_TILE_TYPES = TypeSyntax(parse_type, format_type)
+
+
 @dataclass(slots=True)
 class ParseState:
     """What has been read of one operation so far."""
 
     op_name: str
     start: int
+    type_syntax: TypeSyntax = CUDA_TILE_TYPES
     operands: dict[str, list[UnresolvedOperand]] = field(default_factory=dict)
     types: dict[str, list[Attribute]] = field(default_factory=dict)
     properties: dict[str, Attribute] = field(default_factory=dict)
@@ -77,15 +90,17 @@ class SyntaxOp(IRDLOperation, ABC):
     """An operation whose text is given by ``SYNTAX``.
 
     ``INFER`` maps the name of an operand or result group whose types the text leaves out to the
-    group whose type it shares, or to a function of the state.
+    group whose type it shares, or to a function of the state. ``TYPE_SYNTAX`` reads and writes the
+    types in it.
     """
 
+    TYPE_SYNTAX: ClassVar[TypeSyntax] = CUDA_TILE_TYPES
     SYNTAX: ClassVar[tuple[Directive, ...]] = ()
     INFER: ClassVar[Mapping[str, str | Inference]] = {}
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        state = ParseState(cls.name, token_start(parser))
+        state = ParseState(cls.name, token_start(parser), cls.TYPE_SYNTAX)
         for directive in cls.SYNTAX:
             directive.parse(parser, state)
         return cls.from_state(parser, state)
@@ -184,6 +199,12 @@ def is_variadic(op_def: object) -> bool:
 
 def is_optional(op_def: object) -> bool:
     return isinstance(op_def, OptOperandDef)
+
+
+def shown_type(op: Operation, value: SSAValue) -> str:
+    """The type of a value as it stands in a type slot of the operation."""
+    syntax = op.TYPE_SYNTAX if isinstance(op, SyntaxOp) else CUDA_TILE_TYPES
+    return syntax.format(value.type)
 
 
 def values_of(op: Operation, name: str) -> Sequence[SSAValue]:

@@ -96,9 +96,12 @@ def consume(parser: AttrParser) -> str:
 def previous_end(parser: AttrParser) -> int:
     """The offset just after the last consumed character that is not white space.
 
-    Needs no record of the last token: white space and comments before the current token are
-    skipped backwards, line by line for comments.
+    Parsers that keep a record of it (``previous_end``) are asked; for others, white space and
+    comments before the current token are skipped backwards, line by line for comments.
     """
+    recorded: int | None = getattr(parser, "previous_end", None)
+    if recorded is not None:
+        return recorded
     text = content(parser)
     end = token_start(parser)
     while True:

@@ -23,6 +23,7 @@ from tilewright.dialects.cuda_tile.base import (
     attr,
     bool_array,
     enum_property,
+    examples,
     same_shape,
     same_type,
     tile_op,
@@ -172,6 +173,15 @@ class AtomicCASTkoOp(TileOp):
         Keyword("token"),
     )
     INFER: ClassVar = {"cmp": "val"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        // Takes a lock: the old value is 0 where it was free.
+        %old, %t = atomic_cas_tko acquire device %pi32, %zero, %one
+          : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+        """,
+    )
 
     def check(self, report: Report) -> None:
         check_atomic_order(self, report)
@@ -223,6 +233,23 @@ class AtomicRMWTkoOp(TileOp):
         COMMA,
         Keyword("token"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %one = constant <i32: 1> : tile<i32>
+        %old, %t = atomic_rmw_tko relaxed device %pi32, add, %one
+          : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+        """,
+        """
+        %base = reshape %pf32 : tile<ptr<f32>> -> tile<1xptr<f32>>
+        %all = broadcast %base : tile<1xptr<f32>> -> tile<8xptr<f32>>
+        %i = iota : tile<8xi32>
+        %p = offset %all, %i : tile<8xptr<f32>>, tile<8xi32> -> tile<8xptr<f32>>
+        %x = constant <f32: 0.5> : tile<8xf32>
+        %mask = constant <i1: true> : tile<8xi1>
+        %old, %t = atomic_rmw_tko acq_rel sys %p, addf, %x, %mask
+          : tile<8xptr<f32>>, tile<8xf32>, tile<8xi1> -> tile<8xf32>, token
+        """,
+    )
 
     def check(self, report: Report) -> None:
         check_atomic_order(self, report)
@@ -271,6 +298,17 @@ class AtomicRedViewTkoOp(TileOp):
         ViewIndexTypes(),
         ARROW,
         Keyword("token"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf32, strides=[16,1]>
+        %p = make_partition_view %v : partition_view<tile=(4x8), tensor_view<?x16xf32, strides=[16,1]>>
+        %i = constant <i32: 0> : tile<i32>
+        %x = constant <f32: 1.0> : tile<4x8xf32>
+        %t = atomic_red_view_tko relaxed device %p[%i, %i], addf, %x
+          : tile<4x8xf32>, partition_view<tile=(4x8), tensor_view<?x16xf32, strides=[16,1]>>, tile<i32> -> token
+        """,
     )
 
     def __post_init__(self) -> None:

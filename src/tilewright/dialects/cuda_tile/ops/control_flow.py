@@ -18,7 +18,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, NoMemoryEffect, Pure, RecursiveMemoryEffect
+from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import types as T
@@ -27,6 +27,7 @@ from tilewright.dialects.cuda_tile.base import (
     Report,
     TileOp,
     ensure_terminator,
+    examples,
     operand,
     same_type,
     tile_op,
@@ -145,6 +146,13 @@ class AssertOp(TileOp):
         COLON,
         TypeOf("condition"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %zero = constant <i32: 0> : tile<i32>
+        %c = cmpi greater_than %n, %zero, signed : tile<i32> -> tile<i1>
+        assert %c, "n must be positive" : tile<i1>
+        """,
+    )
 
 
 @tile_op("break", opcode=0x0A, group=GROUP)
@@ -152,8 +160,22 @@ class BreakOp(TileOp):
     """Ends the innermost loop; the operands become its results."""
 
     operands_ = var_operand_def(CUDA_TILE_VALUE)
-    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    traits = traits_def(IsTerminator())
     SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    EXAMPLES: ClassVar = examples(
+        """
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %last = loop iter_values(%i = %zero) : tile<i32> -> tile<i32> {
+          %c = cmpi equal %i, %n, signed : tile<i32> -> tile<i1>
+          if %c {
+            break %i : tile<i32>
+          }
+          %next = addi %i, %one : tile<i32>
+          continue %next : tile<i32>
+        }
+        """,
+    )
 
     def check(self, report: Report) -> None:
         if not check_parent(self, report, (IfOp, LoopOp)):
@@ -182,8 +204,22 @@ class ContinueOp(TileOp):
     """Starts the next iteration of the innermost loop with the operands as carried values."""
 
     operands_ = var_operand_def(CUDA_TILE_VALUE)
-    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    traits = traits_def(IsTerminator())
     SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    EXAMPLES: ClassVar = examples(
+        """
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%s = %zero) -> (tile<i32>) {
+          %odd = trunci %i : tile<i32> -> tile<i1>
+          if %odd {
+            continue %s : tile<i32>
+          }
+          %t = addi %s, %i : tile<i32>
+          continue %t : tile<i32>
+        }
+        """,
+    )
 
     def check(self, report: Report) -> None:
         if not check_parent(self, report, (ForOp, IfOp, LoopOp)):
@@ -218,8 +254,17 @@ class ReturnOp(TileOp):
     """Ends the tile block."""
 
     operands_ = var_operand_def(ANY_VALUE)
-    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    traits = traits_def(IsTerminator())
     SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    EXAMPLES: ClassVar = examples(
+        """
+        %x, %y, %z = get_tile_block_id : tile<i32>
+        %outside = cmpi greater_than_or_equal %x, %n, signed : tile<i32> -> tile<i1>
+        if %outside {
+          return
+        }
+        """,
+    )
 
     def check(self, report: Report) -> None:
         from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
@@ -252,6 +297,17 @@ class YieldOp(TileOp):
     operands_ = var_operand_def(CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator(), Pure())
     SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    EXAMPLES: ClassVar = examples(
+        """
+        %c = constant <i1: true> : tile<i1>
+        %r = if %c -> (tile<i32>) {
+          yield %n : tile<i32>
+        } else {
+          %zero = constant <i32: 0> : tile<i32>
+          yield %zero : tile<i32>
+        }
+        """,
+    )
 
     def check(self, report: Report) -> None:
         from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ScanOp
@@ -297,6 +353,23 @@ class IfOp(TileOp):
     results_ = var_result_def(ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     SYNTAX: ClassVar = (Operand("condition"), IfSyntax(), ATTR_DICT)
+    EXAMPLES: ClassVar = examples(
+        """
+        %limit = constant <i32: 4> : tile<i32>
+        %c = cmpi less_than %n, %limit, signed : tile<i32> -> tile<i1>
+        %least = if %c -> (tile<i32>) {
+          yield %n : tile<i32>
+        } else {
+          yield %limit : tile<i32>
+        }
+        """,
+        """
+        %c = constant <i1: false> : tile<i1>
+        if %c {
+          %t = print_tko "never" -> token
+        }
+        """,
+    )
 
     def check(self, report: Report) -> None:
         wanted = [r.type for r in self.results]
@@ -422,6 +495,23 @@ class ForOp(TileOp):
         "step": "lowerBound",
         "initValues": "resultValues",
     }
+    EXAMPLES: ClassVar = examples(
+        """
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%s = %zero) -> (tile<i32>) {
+          %t = addi %s, %i : tile<i32>
+          continue %t : tile<i32>
+        }
+        """,
+        """
+        %zero = constant <i32: 0> : tile<i32>
+        %two = constant <i32: 2> : tile<i32>
+        for unsigned %i in (%zero to %n, step %two) : tile<i32> {
+          %t = print_tko "%d ", %i : tile<i32> -> token
+        }
+        """,
+    )
     UNDEFINED: ClassVar = (
         "a step of 0 or less",
         "an induction value that leaves its type before it reaches upperBound",
@@ -503,6 +593,19 @@ class LoopOp(TileOp):
     resultValues = var_result_def(ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     SYNTAX: ClassVar = (LoopSyntax(), ATTR_DICT)
+    EXAMPLES: ClassVar = examples(
+        """
+        %one = constant <i32: 1> : tile<i32>
+        %power = loop iter_values(%p = %one) : tile<i32> -> tile<i32> {
+          %stop = cmpi greater_than %p, %n, signed : tile<i32> -> tile<i1>
+          if %stop {
+            break %p : tile<i32>
+          }
+          %next = addi %p, %p : tile<i32>
+          continue %next : tile<i32>
+        }
+        """,
+    )
 
     def check(self, report: Report) -> None:
         initial = [v.type for v in self.initValues]

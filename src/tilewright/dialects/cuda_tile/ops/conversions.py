@@ -13,6 +13,7 @@ from tilewright.dialects.cuda_tile.base import (
     TileOp,
     attr,
     enum_property,
+    examples,
     same_shape,
     tile_op,
     tile_types,
@@ -89,6 +90,12 @@ class BitcastOp(TileOp):
         ARROW,
         TypeOf("result"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: 1.0> : tile<4xf32>
+        %y = bitcast %x : tile<4xf32> -> tile<4xi32>  // 0x3F800000
+        """,
+    )
 
     def check(self, report: Report) -> None:
         widths = _widths(self)
@@ -117,6 +124,13 @@ class ExtIOp(TileOp):
         TypeOf("from_"),
         ARROW,
         TypeOf("to"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i8: [-1, 1]> : tile<2xi8>
+        %s = exti %x signed : tile<2xi8> -> tile<2xi32>    // -1, 1
+        %u = exti %x unsigned : tile<2xi8> -> tile<2xi32>  // 255, 1
+        """,
     )
 
     def check(self, report: Report) -> None:
@@ -152,6 +166,13 @@ class TruncIOp(TileOp):
         TypeOf("from_"),
         ARROW,
         TypeOf("to"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [258, 3]> : tile<2xi32>
+        %y = trunci %x : tile<2xi32> -> tile<2xi8>  // 2, 3
+        %z = trunci %x overflow<no_wrap> : tile<2xi32> -> tile<2xi16>
+        """,
     )
     UNDEFINED: ClassVar = ("dropped bits other than the overflow flag promises",)
 
@@ -193,6 +214,14 @@ class FToFOp(TileOp):
         TypeOf("from_"),
         ARROW,
         TypeOf("to"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.1, 70000.0]> : tile<2xf32>
+        %h = ftof %x : tile<2xf32> -> tile<2xf16>  // 0.0999756, inf
+        %z = ftof %x rounding<zero> : tile<2xf32> -> tile<2xbf16>
+        %scale = ftof %x rounding<positive_inf> : tile<2xf32> -> tile<2xf8E8M0FNU>
+        """,
     )
 
     def check(self, report: Report) -> None:
@@ -251,6 +280,13 @@ class FToIOp(TileOp):
         ARROW,
         TypeOf("to"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [2.75, -2.75]> : tile<2xf32>
+        %y = ftoi %x signed : tile<2xf32> -> tile<2xi32>                // 2, -2
+        %z = ftoi %x unsigned saturating : tile<2xf32> -> tile<2xi32>   // 2, 0
+        """,
+    )
     UNDEFINED: ClassVar = ("without saturating: NaN, or a value outside the result's range",)
 
     def check(self, report: Report) -> None:
@@ -290,6 +326,13 @@ class IToFOp(TileOp):
         ARROW,
         TypeOf("to"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i8: [-1, 1]> : tile<2xi8>
+        %s = itof %x signed : tile<2xi8> -> tile<2xf32>    // -1.0, 1.0
+        %u = itof %x unsigned : tile<2xi8> -> tile<2xf32>  // 255.0, 1.0
+        """,
+    )
 
     def check(self, report: Report) -> None:
         types = tile_types(self.results[0])
@@ -324,6 +367,12 @@ class IntToPtrOp(TileOp):
         ARROW,
         TypeOf("result"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %address = ptr_to_int %pf32 : tile<ptr<f32>> -> tile<i64>
+        %p = int_to_ptr %address : tile<i64> -> tile<ptr<f32>>
+        """,
+    )
 
 
 @tile_op("ptr_to_int", opcode=0x56, group=GROUP)
@@ -342,6 +391,11 @@ class PtrToIntOp(TileOp):
         ARROW,
         TypeOf("result"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %address = ptr_to_int %pf32 : tile<ptr<f32>> -> tile<i64>
+        """,
+    )
 
 
 @tile_op("ptr_to_ptr", opcode=0x57, group=GROUP)
@@ -359,4 +413,10 @@ class PtrToPtrOp(TileOp):
         TypeOf("source"),
         ARROW,
         TypeOf("result"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %p = ptr_to_ptr %pf32 : tile<ptr<f32>> -> tile<ptr<i32>>
+        %bits, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+        """,
     )

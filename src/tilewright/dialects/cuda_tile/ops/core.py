@@ -25,6 +25,7 @@ from tilewright.dialects.cuda_tile.base import (
     Report,
     TileOp,
     attr,
+    examples,
     int_property,
     operand,
     same_element_type,
@@ -126,6 +127,13 @@ class BroadcastOp(TileOp):
     RELATIONS: ClassVar = (same_element_type("source", "result"), same_rank("source", "result"))
     RESULT_NAMES: ClassVar = ("bcast",)
     SYNTAX: ClassVar = SOURCE_TO_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %row = iota : tile<8xi32>
+        %m = reshape %row : tile<8xi32> -> tile<1x8xi32>
+        %rows = broadcast %m : tile<1x8xi32> -> tile<4x8xi32>  // four equal rows
+        """,
+    )
 
     def check(self, report: Report) -> None:
         types = tile_types(self.source, self.result)
@@ -166,6 +174,13 @@ class CatOp(TileOp):
         TypeOf("rhs"),
         ARROW,
         TypeOf("result"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<4xi32>
+        %y = constant <i32: 9> : tile<4xi32>
+        %z = cat %x, %y dim = 0 : tile<4xi32>, tile<4xi32> -> tile<8xi32>
+        """,
     )
 
     def check(self, report: Report) -> None:
@@ -229,6 +244,14 @@ class ConstantOp(TileOp):
     result = result_def(NUMBER_TILE)
     traits = traits_def(Pure(), TileConstantLike())
     SYNTAX: ClassVar = (ConstantLiteral(), ATTR_DICT)
+    EXAMPLES: ClassVar = examples(
+        """
+        %splat = constant <f32: 1.0> : tile<4x4xf32>
+        %list = constant <i32: [[1, 2], [-3, 0xFF]]> : tile<2x2xi32>
+        %scalar = constant <i1: true> : tile<i1>
+        %nan = constant <f16: 0x7E00> : tile<f16>  // by its bit pattern
+        """,
+    )
 
     @property
     def constant(self) -> TileConstantAttr:
@@ -249,19 +272,20 @@ class ConstantOp(TileOp):
     def result_name(self, index: int) -> str | None:
         value = self.constant
         element = value.type.element
+        spelled = format_type(value.type.element_type)
         if not value.is_splat:
-            return f"cst_{element}"
+            return f"cst_{spelled}"
         (number,) = value.values()
         if element == "i1":
             return "true" if number else "false"
         if FORMATS[element].is_int:
             return f"cst_{number}_{element}"
         if number != number:
-            return f"cst_NaN_{element}"
+            return f"cst_NaN_{spelled}"
         is_count = (
             number >= 0 and number == number // 1 and value.bits()[0] != _negative_zero(element)
         )
-        return f"cst_{int(number)}_{element}" if is_count else f"cst_{element}"
+        return f"cst_{int(number)}_{spelled}" if is_count else f"cst_{spelled}"
 
 
 def _negative_zero(element: str) -> int:
@@ -288,6 +312,13 @@ class ExtractOp(TileOp):
         TypeOf("source"),
         ARROW,
         TypeOf("result"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<8xi32>
+        %i = constant <i32: 1> : tile<i32>
+        %y = extract %x[%i] : tile<8xi32> -> tile<4xi32>  // 4, 5, 6, 7
+        """,
     )
     UNDEFINED: ClassVar = ("an index outside the grid of sub-tiles",)
 
@@ -321,6 +352,14 @@ class InsertOp(TileOp):
         TypeOf("destination"),
     )
     INFER: ClassVar = {"result": "destination"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<8xi32>
+        %y = constant <i32: -1> : tile<4xi32>
+        %i = constant <i32: 1> : tile<i32>
+        %z = insert %y, %x[%i] : tile<4xi32>, tile<8xi32>  // 0, 1, 2, 3, -1, -1, -1, -1
+        """,
+    )
     UNDEFINED: ClassVar = ("an index outside the grid of sub-tiles",)
 
     def check(self, report: Report) -> None:
@@ -372,6 +411,12 @@ class GetGlobalOp(TileOp):
     result = result_def(SCALAR_PTR)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = (SymbolField("name"), ATTR_DICT, COLON, TypeOf("result"))
+    EXAMPLES: ClassVar = examples(
+        """
+        %p = get_global @table : tile<ptr<f32>>
+        %v, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
+        """,
+    )
 
     @property
     def symbol(self) -> str:
@@ -391,6 +436,11 @@ class GetNumTileBlocksOp(TileOp):
     RESULT_NAMES: ClassVar = ("gridSize_x", "gridSize_y", "gridSize_z")
     SYNTAX: ClassVar = (ATTR_DICT, COLON, TypeOf("gridSize_x"))
     INFER: ClassVar = {"gridSize_y": "gridSize_x", "gridSize_z": "gridSize_x"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %nx, %ny, %nz = get_num_tile_blocks : tile<i32>
+        """,
+    )
 
 
 @tile_op("get_tile_block_id", opcode=0x30, group=GROUP)
@@ -404,6 +454,11 @@ class GetTileBlockIdOp(TileOp):
     RESULT_NAMES: ClassVar = ("blockId_x", "blockId_y", "blockId_z")
     SYNTAX: ClassVar = (ATTR_DICT, COLON, TypeOf("blockId_x"))
     INFER: ClassVar = {"blockId_y": "blockId_x", "blockId_z": "blockId_x"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %x, %y, %z = get_tile_block_id : tile<i32>
+        """,
+    )
 
 
 @tile_op("iota", opcode=0x3A, group=GROUP)
@@ -413,6 +468,11 @@ class IotaOp(TileOp):
     result = result_def(INT_TILE)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = (ATTR_DICT, COLON, TypeOf("result"))
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<8xi32>  // 0, 1, 2, ... 7
+        """,
+    )
 
     def check(self, report: Report) -> None:
         ty = tile_type(self.result)
@@ -454,6 +514,14 @@ class OffsetOp(TileOp):
         ARROW,
         TypeOf("result"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %base = reshape %pf32 : tile<ptr<f32>> -> tile<1xptr<f32>>
+        %all = broadcast %base : tile<1xptr<f32>> -> tile<8xptr<f32>>
+        %i = iota : tile<8xi32>
+        %p = offset %all, %i : tile<8xptr<f32>>, tile<8xi32> -> tile<8xptr<f32>>
+        """,
+    )
     UNDEFINED: ClassVar = ("an address that does not fit 64 bits",)
 
 
@@ -465,6 +533,12 @@ class PackOp(TileOp):
     result = result_def(I8_TILE_1D)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = SOURCE_TO_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [1, 256]> : tile<2xi32>
+        %bytes = pack %x : tile<2xi32> -> tile<8xi8>  // 1, 0, 0, 0, 0, 1, 0, 0
+        """,
+    )
 
     def check(self, report: Report) -> None:
         _check_pack(self, report, self.source.type, self.result.type)
@@ -478,6 +552,12 @@ class UnpackOp(TileOp):
     result = result_def(NUMBER_OR_I4_TILE_1D)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = SOURCE_TO_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %bytes = constant <i8: [1, 0, 0, 0, 0, 1, 0, 0]> : tile<8xi8>
+        %x = unpack %bytes : tile<8xi8> -> tile<2xi32>  // 1, 256
+        """,
+    )
 
     def check(self, report: Report) -> None:
         _check_pack(self, report, self.result.type, self.source.type)
@@ -537,6 +617,12 @@ class PermuteOp(TileOp):
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_element_type("source", "result"), same_rank("source", "result"))
     SYNTAX: ClassVar = (Operand("source"), Permutation(), *SOURCE_TO_RESULT[1:])
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [[1, 2, 3, 4], [5, 6, 7, 8]]> : tile<2x4xi32>
+        %y = permute %x [1, 0] : tile<2x4xi32> -> tile<4x2xi32>  // transposed
+        """,
+    )
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -584,6 +670,13 @@ class ReshapeOp(TileOp):
     RELATIONS: ClassVar = (same_element_type("source", "result"),)
     RESULT_NAMES: ClassVar = ("reshape",)
     SYNTAX: ClassVar = SOURCE_TO_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<8xi32>
+        %y = reshape %x : tile<8xi32> -> tile<2x4xi32>
+        %z = reshape %n : tile<i32> -> tile<1x1xi32>
+        """,
+    )
 
     def check(self, report: Report) -> None:
         types = tile_types(self.source, self.result)
@@ -622,6 +715,14 @@ class SelectOp(TileOp):
         TypeOf("result"),
     )
     INFER: ClassVar = {"val_if_true": "result", "val_if_false": "result"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<4xi32>
+        %two = constant <i32: 2> : tile<4xi32>
+        %c = cmpi less_than %x, %two, signed : tile<4xi32> -> tile<4xi1>
+        %y = select %c, %x, %two : tile<4xi1>, tile<4xi32>  // 0, 1, 2, 2
+        """,
+    )
 
     def check(self, report: Report) -> None:
         ty = tile_type(self.result)

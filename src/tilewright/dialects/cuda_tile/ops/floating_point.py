@@ -13,6 +13,7 @@ from tilewright.dialects.cuda_tile.base import (
     TileOp,
     attr,
     enum_property,
+    examples,
     same_shape,
     same_type,
     tile_op,
@@ -141,6 +142,12 @@ class AbsFOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [-1.5, 0.25, -0.0, 9.0]> : tile<4xf32>
+        %y = absf %x : tile<4xf32>  // 1.5, 0.25, 0.0, 9.0
+        """,
+    )
 
 
 @tile_op("addf", opcode=0x02, group=GROUP)
@@ -156,6 +163,18 @@ class AddFOp(IEEEArithmetic):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.0, 2.0, 3.0, 4.0]> : tile<4xf32>
+        %y = constant <f32: 0.5> : tile<4xf32>
+        %z = addf %x, %y : tile<4xf32>  // 1.5, 2.5, 3.5, 4.5
+        """,
+        """
+        %x = constant <f32: 1.0> : tile<8xf32>
+        %y = constant <f32: 1.0e-10> : tile<8xf32>
+        %up = addf %x, %y rounding<positive_inf> flush_to_zero : tile<8xf32>
+        """,
+    )
 
 
 @tile_op("subf", opcode=0x67, group=GROUP)
@@ -171,6 +190,13 @@ class SubFOp(IEEEArithmetic):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f64: [1.0, 2.0]> : tile<2xf64>
+        %y = constant <f64: 0.25> : tile<2xf64>
+        %z = subf %x, %y rounding<zero> : tile<2xf64>  // 0.75, 1.75
+        """,
+    )
 
 
 @tile_op("mulf", opcode=0x4C, group=GROUP)
@@ -186,6 +212,16 @@ class MulFOp(IEEEArithmetic):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f16: [1.5, -2.0]> : tile<2xf16>
+        %z = mulf %x, %x : tile<2xf16>  // 2.25, 4.0
+        """,
+        """
+        %x = constant <f32: 3.0> : tile<4x4xf32>
+        %z = mulf %x, %x rounding<negative_inf> flush_to_zero : tile<4x4xf32>
+        """,
+    )
 
 
 @tile_op("divf", opcode=0x14, group=GROUP)
@@ -203,6 +239,14 @@ class DivFOp(IEEEArithmetic):
     F32_MODES: ClassVar = ("approx", "full")
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(), FTZ, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.0, 2.0, 3.0, 4.0]> : tile<4xf32>
+        %y = constant <f32: 3.0> : tile<4xf32>
+        %exact = divf %x, %y : tile<4xf32>                    // correctly rounded
+        %fast = divf %x, %y rounding<approx> : tile<4xf32>    // within 2 ulp
+        """,
+    )
 
 
 @tile_op("remf", opcode=0x59, group=GROUP)
@@ -216,6 +260,13 @@ class RemFOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [5.5, -5.5]> : tile<2xf32>
+        %y = constant <f32: 2.0> : tile<2xf32>
+        %z = remf %x, %y : tile<2xf32>  // 1.5, -1.5
+        """,
+    )
 
 
 @tile_op("fma", opcode=0x28, group=GROUP)
@@ -232,6 +283,17 @@ class FmaOp(IEEEArithmetic):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "acc", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, COMMA, Operand("acc"), rounding_slot(*IEEE_MODES), FTZ, *TAIL)
     INFER: ClassVar = {**FROM_RESULT_2, "acc": "result"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.0, 2.0, 3.0, 4.0]> : tile<4xf32>
+        %y = constant <f32: 10.0> : tile<4xf32>
+        %z = fma %x, %y, %x : tile<4xf32>  // 11.0, 22.0, 33.0, 44.0
+        """,
+        """
+        %x = constant <f32: 0.1> : tile<8xf32>
+        %z = fma %x, %x, %x rounding<zero> flush_to_zero : tile<8xf32>
+        """,
+    )
 
 
 @tile_op("sqrt", opcode=0x64, group=GROUP)
@@ -248,6 +310,13 @@ class SqrtOp(IEEEArithmetic):
     F32_MODES: ClassVar = ("approx",)
     SYNTAX: ClassVar = (Operand("source"), rounding_slot(), FTZ, *TAIL)
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [4.0, 2.0]> : tile<2xf32>
+        %y = sqrt %x : tile<2xf32>                                  // 2.0, 1.41421354
+        %z = sqrt %x rounding<approx> flush_to_zero : tile<2xf32>
+        """,
+    )
 
 
 @tile_op("exp", opcode=0x17, group=GROUP)
@@ -262,6 +331,13 @@ class ExpOp(Accuracy):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
+        %y = exp %x : tile<2xf32>                    // 1.0, 2.71828175
+        %z = exp %x rounding<approx> : tile<2xf32>   // faster, less precise
+        """,
+    )
 
 
 @tile_op("tanh", opcode=0x6A, group=GROUP)
@@ -276,6 +352,13 @@ class TanHOp(Accuracy):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
+        %y = tanh %x : tile<2xf32>
+        %z = tanh %x rounding<approx> : tile<2xf32>
+        """,
+    )
 
 
 @tile_op("exp2", opcode=0x18, group=GROUP)
@@ -289,6 +372,12 @@ class Exp2Op(FlushOnly):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [-1.0, 3.0]> : tile<2xf32>
+        %y = exp2 %x flush_to_zero : tile<2xf32>  // 0.5, 8.0
+        """,
+    )
 
 
 @tile_op("rsqrt", opcode=0x5D, group=GROUP)
@@ -302,6 +391,12 @@ class RsqrtOp(FlushOnly):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [4.0, 16.0]> : tile<2xf32>
+        %y = rsqrt %x flush_to_zero : tile<2xf32>  // 0.5, 0.25
+        """,
+    )
 
 
 @tile_op("maxf", opcode=0x45, group=GROUP)
@@ -320,6 +415,14 @@ class MaxFOp(FlushOnly):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.0, 0x7FC00000]> : tile<2xf32>
+        %y = constant <f32: 2.0> : tile<2xf32>
+        %a = maxf %x, %y : tile<2xf32>                // 2.0, 2.0: a NaN gives way
+        %b = maxf %x, %y propagate_nan : tile<2xf32>  // 2.0, NaN
+        """,
+    )
 
 
 @tile_op("minf", opcode=0x47, group=GROUP)
@@ -335,6 +438,14 @@ class MinFOp(FlushOnly):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.0, 0x7FC00000]> : tile<2xf32>
+        %y = constant <f32: 2.0> : tile<2xf32>
+        %a = minf %x, %y flush_to_zero : tile<2xf32>  // 1.0, 2.0
+        %b = minf %x, %y propagate_nan : tile<2xf32>  // 1.0, NaN
+        """,
+    )
 
 
 @tile_op("ceil", opcode=0x0D, group=GROUP)
@@ -347,6 +458,12 @@ class CeilOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.25, -1.25]> : tile<2xf32>
+        %y = ceil %x : tile<2xf32>  // 2.0, -1.0
+        """,
+    )
 
 
 @tile_op("floor", opcode=0x27, group=GROUP)
@@ -359,6 +476,12 @@ class FloorOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.25, -1.25]> : tile<2xf32>
+        %y = floor %x : tile<2xf32>  // 1.0, -2.0
+        """,
+    )
 
 
 @tile_op("negf", opcode=0x4F, group=GROUP)
@@ -371,6 +494,12 @@ class NegFOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <bf16: [1.5, -0.0]> : tile<2xbf16>
+        %y = negf %x : tile<2xbf16>  // -1.5, 0.0
+        """,
+    )
 
 
 @tile_op("cos", opcode=0x12, group=GROUP)
@@ -383,6 +512,12 @@ class CosOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.0, 3.0]> : tile<2xf32>
+        %y = cos %x : tile<2xf32>  // 1.0, -0.9899925
+        """,
+    )
 
 
 @tile_op("sin", opcode=0x62, group=GROUP)
@@ -395,6 +530,12 @@ class SinOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.0, 1.5]> : tile<2xf32>
+        %y = sin %x : tile<2xf32>  // 0.0, 0.997495
+        """,
+    )
 
 
 @tile_op("tan", opcode=0x69, group=GROUP)
@@ -407,6 +548,12 @@ class TanOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
+        %y = tan %x : tile<2xf32>  // 0.0, 1.5574077
+        """,
+    )
 
 
 @tile_op("cosh", opcode=0x13, group=GROUP)
@@ -419,6 +566,12 @@ class CosHOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
+        %y = cosh %x : tile<2xf32>  // 1.0, 1.5430806
+        """,
+    )
 
 
 @tile_op("sinh", opcode=0x63, group=GROUP)
@@ -431,6 +584,12 @@ class SinHOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
+        %y = sinh %x : tile<2xf32>  // 0.0, 1.1752012
+        """,
+    )
 
 
 @tile_op("log", opcode=0x3F, group=GROUP)
@@ -443,6 +602,12 @@ class LogOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.0, 10.0]> : tile<2xf32>
+        %y = log %x : tile<2xf32>  // 0.0, 2.3025851
+        """,
+    )
 
 
 @tile_op("log2", opcode=0x40, group=GROUP)
@@ -455,6 +620,12 @@ class Log2Op(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [0.5, 1024.0]> : tile<2xf32>
+        %y = log2 %x : tile<2xf32>  // -1.0, 10.0
+        """,
+    )
 
 
 @tile_op("fpowf", opcode=0x54, group=GROUP)
@@ -472,6 +643,13 @@ class FPowFOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "exponent", "result"),)
     SYNTAX: ClassVar = (Operand("source"), COMMA, Operand("exponent"), *TAIL)
     INFER: ClassVar = {"source": "result", "exponent": "result"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %base = constant <f32: [2.0, 4.0]> : tile<2xf32>
+        %exponent = constant <f32: [3.0, 0.5]> : tile<2xf32>
+        %y = fpowf %base, %exponent : tile<2xf32>  // 8.0, 2.0
+        """,
+    )
 
 
 @tile_op("fpowi", opcode=0x79, since=V13_4, group=GROUP)
@@ -494,6 +672,13 @@ class FPowIOp(TileOp):
         TypeOf("exponent"),
     )
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %base = constant <f32: [2.0, 4.0]> : tile<2xf32>
+        %exponent = constant <i32: [10, -1]> : tile<2xi32>
+        %y = fpowi %base, %exponent : tile<2xf32>, tile<2xi32>  // 1024.0, 0.25
+        """,
+    )
 
 
 @tile_op("atan2", opcode=0x6E, since=V13_2, group=GROUP)
@@ -510,6 +695,13 @@ class Atan2Op(TileOp):
     RELATIONS: ClassVar = (same_type("x", "y", "result"),)
     SYNTAX: ClassVar = (Operand("x"), COMMA, Operand("y"), *TAIL)
     INFER: ClassVar = {"x": "result", "y": "result"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %y = constant <f32: [1.0, -1.0]> : tile<2xf32>
+        %x = constant <f32: [1.0, -1.0]> : tile<2xf32>
+        %angle = atan2 %y, %x : tile<2xf32>  // pi / 4, -3 pi / 4
+        """,
+    )
 
 
 @tile_op("cmpf", opcode=0x0E, group=GROUP)
@@ -538,3 +730,11 @@ class CmpFOp(TileOp):
         TypeOf("result"),
     )
     INFER: ClassVar = {"rhs": "lhs"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [1.0, 0x7FC00000]> : tile<2xf32>
+        %y = constant <f32: 2.0> : tile<2xf32>
+        %a = cmpf less_than ordered %x, %y : tile<2xf32> -> tile<2xi1>    // true, false
+        %b = cmpf less_than unordered %x, %y : tile<2xf32> -> tile<2xi1>  // true, true
+        """,
+    )

@@ -13,6 +13,7 @@ from tilewright.dialects.cuda_tile.base import (
     TileOp,
     attr,
     enum_property,
+    examples,
     same_shape,
     same_type,
     tile_op,
@@ -72,6 +73,14 @@ class AddIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<4xi32>
+        %y = constant <i32: 10> : tile<4xi32>
+        %z = addi %x, %y : tile<4xi32>                       // 10, 11, 12, 13
+        %w = addi %z, %y overflow<no_wrap> : tile<4xi32>     // promises not to wrap
+        """,
+    )
     UNDEFINED: ClassVar = WRAPS
 
 
@@ -87,6 +96,13 @@ class SubIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<4xi32>
+        %y = constant <i32: 1> : tile<4xi32>
+        %z = subi %x, %y overflow<no_signed_wrap> : tile<4xi32>  // -1, 0, 1, 2
+        """,
+    )
     UNDEFINED: ClassVar = WRAPS
 
 
@@ -102,6 +118,12 @@ class MulIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<4xi32>
+        %z = muli %x, %x overflow<no_unsigned_wrap> : tile<4xi32>  // 0, 1, 4, 9
+        """,
+    )
     UNDEFINED: ClassVar = WRAPS
 
 
@@ -120,6 +142,13 @@ class ShLIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: 1> : tile<4xi32>
+        %bits = iota : tile<4xi32>
+        %z = shli %x, %bits overflow<no_wrap> : tile<4xi32>  // 1, 2, 4, 8
+        """,
+    )
     UNDEFINED: ClassVar = (*WRAPS, "a shift by the width or more")
 
 
@@ -135,6 +164,14 @@ class MaxIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [-1, 5]> : tile<2xi32>
+        %y = constant <i32: 2> : tile<2xi32>
+        %s = maxi %x, %y signed : tile<2xi32>    // 2, 5
+        %u = maxi %x, %y unsigned : tile<2xi32>  // -1 (the largest number), 5
+        """,
+    )
 
 
 @tile_op("mini", opcode=0x48, group=GROUP)
@@ -149,6 +186,14 @@ class MinIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [-1, 5]> : tile<2xi32>
+        %y = constant <i32: 2> : tile<2xi32>
+        %s = mini %x, %y signed : tile<2xi32>    // -1, 2
+        %u = mini %x, %y unsigned : tile<2xi32>  // 2, 2
+        """,
+    )
 
 
 @tile_op("remi", opcode=0x5A, group=GROUP)
@@ -163,6 +208,13 @@ class RemIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [7, -7]> : tile<2xi32>
+        %y = constant <i32: 3> : tile<2xi32>
+        %z = remi %x, %y signed : tile<2xi32>  // 1, -1
+        """,
+    )
     UNDEFINED: ClassVar = ("a zero in rhs",)
 
 
@@ -181,6 +233,14 @@ class ShRIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i8: [-8, 8]> : tile<2xi8>
+        %one = constant <i8: 1> : tile<2xi8>
+        %s = shri %x, %one signed : tile<2xi8>    // -4, 4
+        %u = shri %x, %one unsigned : tile<2xi8>  // 124, 4
+        """,
+    )
     UNDEFINED: ClassVar = ("a shift by the width or more",)
 
 
@@ -195,6 +255,13 @@ class AndIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<4xi32>
+        %mask = constant <i32: 1> : tile<4xi32>
+        %odd = andi %x, %mask : tile<4xi32>  // 0, 1, 0, 1
+        """,
+    )
 
 
 @tile_op("ori", opcode=0x52, group=BITWISE)
@@ -208,6 +275,13 @@ class OrIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<4xi32>
+        %bit = constant <i32: 4> : tile<4xi32>
+        %y = ori %x, %bit : tile<4xi32>  // 4, 5, 6, 7
+        """,
+    )
 
 
 @tile_op("xori", opcode=0x6C, group=BITWISE)
@@ -221,6 +295,13 @@ class XOrIOp(TileOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %c = constant <i1: [true, false]> : tile<2xi1>
+        %true = constant <i1: true> : tile<2xi1>
+        %not = xori %c, %true : tile<2xi1>  // false, true
+        """,
+    )
 
 
 @tile_op("mulhii", opcode=0x4D, group=GROUP)
@@ -234,6 +315,14 @@ class MulhiIOp(TileOp):
     RELATIONS: ClassVar = (same_type("x", "y", "result"),)
     SYNTAX: ClassVar = (Operand("x"), COMMA, Operand("y"), *TAIL)
     INFER: ClassVar = {"x": "result", "y": "result"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: 0x40000000> : tile<8xi32>
+        %y = iota : tile<8xi32>
+        %high = mulhii %x, %y : tile<8xi32>  // 0, 0, 0, 0, 1, 1, 1, 1
+        %low = muli %x, %y : tile<8xi32>
+        """,
+    )
 
 
 @tile_op("divi", opcode=0x15, group=GROUP)
@@ -256,6 +345,15 @@ class DivIOp(TileOp):
         *TAIL,
     )
     INFER: ClassVar = FROM_RESULT_2
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [7, -7]> : tile<2xi32>
+        %y = constant <i32: 2> : tile<2xi32>
+        %zero = divi %x, %y signed : tile<2xi32>                         // 3, -3
+        %down = divi %x, %y signed rounding<negative_inf> : tile<2xi32>  // 3, -4
+        %up = divi %x, %y signed rounding<positive_inf> : tile<2xi32>    // 4, -3
+        """,
+    )
     UNDEFINED: ClassVar = ("a zero in rhs", "signed: the smallest value divided by -1")
 
     def check(self, report: Report) -> None:
@@ -286,6 +384,12 @@ class AbsIOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), *TAIL)
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i8: [-128, 5]> : tile<2xi8>
+        %y = absi %x : tile<2xi8>  // 128 read unsigned, 5
+        """,
+    )
 
 
 @tile_op("negi", opcode=0x50, group=GROUP)
@@ -300,6 +404,12 @@ class NegIOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), OVERFLOW_SLOT, *TAIL)
     INFER: ClassVar = FROM_RESULT
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = iota : tile<4xi32>
+        %y = negi %x overflow<no_signed_wrap> : tile<4xi32>  // 0, -1, -2, -3
+        """,
+    )
     UNDEFINED: ClassVar = WRAPS
 
     def check(self, report: Report) -> None:
@@ -334,3 +444,11 @@ class CmpIOp(TileOp):
         TypeOf("result"),
     )
     INFER: ClassVar = {"rhs": "lhs"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [-1, 1]> : tile<2xi32>
+        %y = constant <i32: 0> : tile<2xi32>
+        %s = cmpi less_than %x, %y, signed : tile<2xi32> -> tile<2xi1>    // true, false
+        %u = cmpi less_than %x, %y, unsigned : tile<2xi32> -> tile<2xi1>  // false, false
+        """,
+    )

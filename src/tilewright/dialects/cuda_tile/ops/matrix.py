@@ -12,6 +12,7 @@ from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import (
     Report,
     TileOp,
+    examples,
     same_element_type,
     same_rank,
     same_type,
@@ -129,6 +130,21 @@ class MmaFOp(TileOp):
     )
     SYNTAX: ClassVar = (*HEAD, Flag("fast_acc"), *TYPES)
     INFER: ClassVar = {"result": "acc"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %a = constant <f16: 1.0> : tile<16x32xf16>
+        %b = constant <f16: 2.0> : tile<32x8xf16>
+        %acc = constant <f32: 0.0> : tile<16x8xf32>
+        %c = mmaf %a, %b, %acc : tile<16x32xf16>, tile<32x8xf16>, tile<16x8xf32>  // all 64.0
+        """,
+        """
+        %a = constant <f8E4M3FN: 1.0> : tile<2x16x32xf8E4M3FN>
+        %b = constant <f8E4M3FN: 2.0> : tile<2x32x16xf8E4M3FN>
+        %acc = constant <f32: 0.0> : tile<2x16x16xf32>
+        %c = mmaf %a, %b, %acc fast_acc
+          : tile<2x16x32xf8E4M3FN>, tile<2x32x16xf8E4M3FN>, tile<2x16x16xf32>
+        """,
+    )
 
     def check(self, report: Report) -> None:
         types = tile_types(self.lhs, self.rhs, self.acc)
@@ -166,6 +182,15 @@ class MmaIOp(TileOp):
         *TYPES,
     )
     INFER: ClassVar = {"result": "acc"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %a = constant <i8: -1> : tile<16x32xi8>
+        %b = constant <i8: -1> : tile<32x16xi8>
+        %acc = constant <i32: 0> : tile<16x16xi32>
+        // -1 is 255 when read unsigned.
+        %c = mmai %a, %b, %acc unsigned signed : tile<16x32xi8>, tile<32x16xi8>, tile<16x16xi32>
+        """,
+    )
 
     def check(self, report: Report) -> None:
         types = tile_types(self.lhs, self.rhs, self.acc)
@@ -206,6 +231,19 @@ class MmaFScaledOp(TileOp):
         TypeOf("rhs_scale"),
     )
     INFER: ClassVar = {"result": "acc"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %a = constant <f8E4M3FN: 1.0> : tile<16x64xf8E4M3FN>
+        %b = constant <f8E4M3FN: 1.0> : tile<64x16xf8E4M3FN>
+        %acc = constant <f32: 0.0> : tile<16x16xf32>
+        // One scale for each block of 32 along K.
+        %as = constant <f8E8M0FNU: 2.0> : tile<16x2xf8E8M0FNU>
+        %bs = constant <f8E8M0FNU: 0.5> : tile<2x16xf8E8M0FNU>
+        %c = mmaf_scaled %a, %b, %acc, %as, %bs
+          : tile<16x64xf8E4M3FN>, tile<64x16xf8E4M3FN>, tile<16x16xf32>,
+            tile<16x2xf8E8M0FNU>, tile<2x16xf8E8M0FNU>
+        """,
+    )
     UNDEFINED: ClassVar = ("a negative f8E4M3FN scale",)
 
     def check(self, report: Report) -> None:

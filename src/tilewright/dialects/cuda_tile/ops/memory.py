@@ -27,6 +27,7 @@ from tilewright.dialects.cuda_tile.base import (
     TileOp,
     attr,
     enum_property,
+    examples,
     int_property,
     tile_op,
     tile_type,
@@ -301,6 +302,13 @@ class AllocaOp(TileOp):
         COLON,
         TypeOf("result"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %p = alloca num_elem = 8, alignment = 16 : tile<ptr<f32>>
+        %x = constant <f32: 1.0> : tile<f32>
+        %t = store_ptr_tko weak %p, %x : tile<ptr<f32>>, tile<f32> -> token
+        """,
+    )
     UNDEFINED: ClassVar = (
         "use of the memory after its block has ended",
         "without global: use by another tile block",
@@ -344,6 +352,14 @@ class JoinTokensOp(TileOp):
     result = result_def(TOKEN)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = (Operands("tokens"), *TOKEN_TAIL)
+    EXAMPLES: ClassVar = examples(
+        """
+        %x, %a = load_ptr_tko weak %pf32 : tile<ptr<f32>> -> tile<f32>, token
+        %y, %b = load_ptr_tko weak %pi32 : tile<ptr<i32>> -> tile<i32>, token
+        %both = join_tokens %a, %b : token
+        %t = store_ptr_tko weak %pf32, %x token=%both : tile<ptr<f32>>, tile<f32> -> token
+        """,
+    )
 
     def check(self, report: Report) -> None:
         if len(self.tokens) < 2:
@@ -357,6 +373,12 @@ class MakeTokenOp(TileOp):
     result = result_def(TOKEN)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = TOKEN_TAIL
+    EXAMPLES: ClassVar = examples(
+        """
+        %start = make_token : token
+        %x, %t = load_ptr_tko weak %pf32 token=%start : tile<ptr<f32>> -> tile<f32>, token
+        """,
+    )
 
 
 @tile_op("load_ptr_tko", opcode=0x3D, group=GROUP)
@@ -392,6 +414,23 @@ class LoadPtrTkoOp(TileOp):
         TypeOf("result"),
         COMMA,
         Keyword("token"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x, %t = load_ptr_tko weak %pf32 : tile<ptr<f32>> -> tile<f32>, token
+        %y, %u = load_ptr_tko acquire device %pi32 token=%t : tile<ptr<i32>> -> tile<i32>, token
+        """,
+        """
+        %base = reshape %pf32 : tile<ptr<f32>> -> tile<1xptr<f32>>
+        %all = broadcast %base : tile<1xptr<f32>> -> tile<8xptr<f32>>
+        %i = iota : tile<8xi32>
+        %p = offset %all, %i : tile<8xptr<f32>>, tile<8xi32> -> tile<8xptr<f32>>
+        %five = constant <i32: 5> : tile<8xi32>
+        %mask = cmpi less_than %i, %five, signed : tile<8xi32> -> tile<8xi1>
+        %padding = constant <f32: -1.0> : tile<8xf32>
+        %x, %t = load_ptr_tko weak %p, %mask, %padding optimization_hints = <sm_90 = {latency = 3}>
+          : tile<8xptr<f32>>, tile<8xi1>, tile<8xf32> -> tile<8xf32>, token
+        """,
     )
     UNDEFINED: ClassVar = (
         "an address outside live memory, or not a multiple of the element size",
@@ -443,6 +482,22 @@ class StorePtrTkoOp(TileOp):
         ARROW,
         Keyword("token"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %base = reshape %pf32 : tile<ptr<f32>> -> tile<1xptr<f32>>
+        %all = broadcast %base : tile<1xptr<f32>> -> tile<8xptr<f32>>
+        %i = iota : tile<8xi32>
+        %p = offset %all, %i : tile<8xptr<f32>>, tile<8xi32> -> tile<8xptr<f32>>
+        %x = itof %i signed : tile<8xi32> -> tile<8xf32>
+        %five = constant <i32: 5> : tile<8xi32>
+        %mask = cmpi less_than %i, %five, signed : tile<8xi32> -> tile<8xi1>
+        %t = store_ptr_tko weak %p, %x, %mask : tile<8xptr<f32>>, tile<8xf32>, tile<8xi1> -> token
+        """,
+        """
+        %x = constant <i32: 1> : tile<i32>
+        %t = store_ptr_tko release device %pi32, %x : tile<ptr<i32>>, tile<i32> -> token
+        """,
+    )
     UNDEFINED: ClassVar = (
         "an address outside live memory, or not a multiple of the element size",
         "weak: two elements with the same address",
@@ -463,6 +518,12 @@ class GdcLaunchDependentsTkoOp(TileOp):
     result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, Keyword("token"))
+    EXAMPLES: ClassVar = examples(
+        """
+        %x, %t = load_ptr_tko weak %pf32 : tile<ptr<f32>> -> tile<f32>, token
+        %u = gdc_launch_dependents_tko token = %t -> token
+        """,
+    )
 
 
 @tile_op("gdc_wait_tko", opcode=0x78, since=V13_4, group=GROUP)
@@ -473,6 +534,12 @@ class GdcWaitTkoOp(TileOp):
     result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, Keyword("token"))
+    EXAMPLES: ClassVar = examples(
+        """
+        %t = gdc_wait_tko -> token
+        %x, %u = load_ptr_tko weak %pf32 token=%t : tile<ptr<f32>> -> tile<f32>, token
+        """,
+    )
 
 
 @tile_op("memory_fence_alias_tko", opcode=0x7A, since=V13_4, group=GROUP)
@@ -483,3 +550,10 @@ class MemoryFenceAliasTkoOp(TileOp):
     result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SYNTAX: ClassVar = (Operand("token"), ATTR_DICT)
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: 1.0> : tile<f32>
+        %t = store_ptr_tko weak %pf32, %x : tile<ptr<f32>>, tile<f32> -> token
+        %u = memory_fence_alias_tko %t
+        """,
+    )

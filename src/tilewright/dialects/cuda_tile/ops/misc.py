@@ -25,7 +25,7 @@ from tilewright.dialects.cuda_tile.attributes import (
     parse_predicate,
     print_predicate,
 )
-from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, same_type, tile_op
+from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, examples, same_type, tile_op
 from tilewright.dialects.cuda_tile.constraints import (
     ANY_TILE,
     ANY_VALUE,
@@ -33,7 +33,6 @@ from tilewright.dialects.cuda_tile.constraints import (
     STRING,
     TOKEN,
 )
-from tilewright.dialects.cuda_tile.ops.core import ConstantOp
 from tilewright.dialects.cuda_tile.ops.regions import type_list
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
@@ -67,6 +66,8 @@ FORMAT_RULE = define_code(
     "prints a percent sign.",
 )
 
+MAX_NAMED_ASSUMPTIONS = 32
+
 _CONVERSIONS = frozenset("diuoxXeEfFgGaAcsSpn%")
 
 
@@ -96,12 +97,38 @@ class AssumeOp(TileOp):
     RELATIONS: ClassVar = (same_type("value", "result"),)
     SYNTAX: ClassVar = (Predicate(), COMMA, Operand("value"), ATTR_DICT, COLON, TypeOf("value"))
     INFER: ClassVar = {"result": "value"}
+    EXAMPLES: ClassVar = examples(
+        """
+        %p = assume div_by<16>, %pf32 : tile<ptr<f32>>
+        %m = assume bounded<0, 1024>, %n : tile<i32>
+        %x = constant <i32: [0, 1, 2, 3, 8, 9, 10, 11]> : tile<8xi32>
+        %y = assume div_by<4, every 4 along 0>, %x : tile<8xi32>
+        %z = constant <i32: 5> : tile<8xi32>
+        %w = assume same_elements<[8]>, %z : tile<8xi32>
+        """,
+    )
     UNDEFINED: ClassVar = ("a value that does not fulfil the predicate",)
 
     def result_name(self, index: int) -> str | None:
-        owner = self.value.owner
-        hint = owner.result_name(0) if isinstance(owner, ConstantOp) else None
-        return f"assume_{hint}" if hint else "assume"
+        """``assume_`` and the name that the operation behind the value proposes for it.
+
+        Long chains of assumptions stop growing names at some point; the reference tools do not.
+        """
+        prefix, value = "assume", self.value
+        for _ in range(MAX_NAMED_ASSUMPTIONS):
+            owner = value.owner
+            if not isinstance(owner, AssumeOp):
+                break
+            prefix, value = prefix + "_assume", owner.value
+        owner = value.owner
+        if not isinstance(owner, TileOp) or isinstance(owner, AssumeOp):
+            return prefix
+        position = list(owner.results).index(value)
+        if position and len(owner.RESULT_NAMES) == 1:
+            # Only the first value of a pack has a name of its own.
+            return prefix + "_"
+        proposed = owner.result_name(position)
+        return f"{prefix}_{proposed}" if proposed else prefix
 
     def check(self, report: Report) -> None:
         predicate, ty = self.properties["predicate"], self.value.type
@@ -241,6 +268,13 @@ class PrintTkoOp(TileOp):
         TokenOperand(),
         ATTR_DICT,
         PrintTypes(),
+    )
+    EXAMPLES: ClassVar = examples(
+        r"""
+        %x = iota : tile<4xi32>
+        %t = print_tko "n is %d, x is %d\0A", %n, %x : tile<i32>, tile<4xi32> -> token
+        %u = print_tko "100%% done" token=%t -> token
+        """,
     )
     UNDEFINED: ClassVar = ("a conversion that does not fit its operand",)
 

@@ -15,7 +15,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface, Symb
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, tile_op, type_of
+from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, examples, tile_op, type_of
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr, parse_literal_and_type
 from tilewright.dialects.cuda_tile.constraints import (
     CONSTANT,
@@ -110,6 +110,16 @@ class ModuleOp(TileOp):
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolTable(), SymbolOpInterface())
     SINCE_OF: ClassVar = {"producer": V13_3}
     SYNTAX: ClassVar = (ModuleSyntax(),)
+    EXAMPLES: ClassVar = examples(
+        """
+        cuda_tile.module @m attributes {producer = "hand"} {
+          global @g <f32: [1.0, 2.0]> : tile<2xf32>
+          entry @k() {
+            return
+          }
+        }
+        """,
+    )
 
     @property
     def symbol(self) -> str:
@@ -296,6 +306,17 @@ class EntryOp(Function):
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     SINCE_OF: ClassVar = {"arg_attrs": V13_5}
     SYNTAX: ClassVar = (FunctionSyntax(), ATTR_DICT)
+    EXAMPLES: ClassVar = examples(
+        """
+        cuda_tile.module @m {
+          entry @scale(%p: tile<ptr<f32>>, %n: tile<i32>)
+              optimization_hints=<sm_100 = {num_cta_in_cga = 2, occupancy = 4}> {
+            %x, %y, %z = get_tile_block_id : tile<i32>
+            return
+          }
+        }
+        """,
+    )
 
     @property
     def hints(self) -> OptimizationHintsAttr | None:
@@ -427,6 +448,18 @@ class GlobalOp(TileOp):
     traits = traits_def(SymbolOpInterface())
     SINCE_OF: ClassVar = {"constant": V13_3, "symbol_visibility": V13_3}
     SYNTAX: ClassVar = (GlobalSyntax(),)
+    EXAMPLES: ClassVar = examples(
+        """
+        cuda_tile.module @m {
+          global @counter <i32: 0> : tile<1xi32>
+          global private constant @table alignment = 16 <f32: [1.0, 2.0]> : tile<2xf32>
+          entry @k() {
+            %p = get_global @table : tile<ptr<f32>>
+            return
+          }
+        }
+        """,
+    )
     UNDEFINED: ClassVar = ("a kernel that writes to a constant global",)
 
     @property

@@ -27,6 +27,7 @@ from tilewright.dialects.cuda_tile.base import (
     bool_array,
     bool_values,
     enum_property,
+    examples,
     tile_op,
     type_of,
 )
@@ -205,6 +206,17 @@ class MultimemLoadReduceViewTkoOp(Multimem):
         COMMA,
         Keyword("token"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %mc = ptr_to_ptr %pf32 : tile<ptr<f32>> -> tile<ptr<f32, <multicast>>>
+        %v = make_tensor_view %mc, shape = [8, 16], strides = [16, 1]
+          : tile<ptr<f32, <multicast>>> -> tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>
+        %p = make_partition_view %v : partition_view<tile=(4x8), tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>>
+        %i = constant <i32: 0> : tile<i32>
+        %sum, %t = multimem_load_reduce_view_tko relaxed sys %p[%i, %i]
+          : partition_view<tile=(4x8), tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>>, tile<i32> -> tile<4x8xf32>, token
+        """,
+    )
 
 
 @tile_op("multimem_reduce_view_tko", opcode=0x7C, since=V13_5, group=GROUP)
@@ -241,6 +253,18 @@ class MultimemReduceViewTkoOp(Multimem):
         ARROW,
         Keyword("token"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %mc = ptr_to_ptr %pf32 : tile<ptr<f32>> -> tile<ptr<f32, <multicast>>>
+        %v = make_tensor_view %mc, shape = [8, 16], strides = [16, 1]
+          : tile<ptr<f32, <multicast>>> -> tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>
+        %p = make_partition_view %v : partition_view<tile=(4x8), tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>>
+        %i = constant <i32: 0> : tile<i32>
+        %x = constant <f32: 1.0> : tile<4x8xf32>
+        %t = multimem_reduce_view_tko relaxed sys %p, %x[%i, %i] inbounds = [true, true]
+          : partition_view<tile=(4x8), tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>>, tile<4x8xf32>, tile<i32> -> token
+        """,
+    )
 
 
 @tile_op("multimem_store_view_tko", opcode=0x7D, since=V13_5, group=GROUP)
@@ -274,4 +298,16 @@ class MultimemStoreViewTkoOp(Multimem):
         ViewIndexTypes(lists_token=True),
         ARROW,
         Keyword("token"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %mc = ptr_to_ptr %pf32 : tile<ptr<f32>> -> tile<ptr<f32, <multicast>>>
+        %v = make_tensor_view %mc, shape = [8, 16], strides = [16, 1]
+          : tile<ptr<f32, <multicast>>> -> tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>
+        %p = make_partition_view %v : partition_view<tile=(4x8), tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>>
+        %i = constant <i32: 0> : tile<i32>
+        %x = constant <f32: 1.0> : tile<4x8xf32>
+        %t = multimem_store_view_tko weak %p, %x[%i, %i]
+          : partition_view<tile=(4x8), tensor_view<8x16xf32, strides=[16,1], #cuda_tile.ptr_attr<multicast>>>, tile<4x8xf32>, tile<i32> -> token
+        """,
     )

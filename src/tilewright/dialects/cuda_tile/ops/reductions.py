@@ -18,6 +18,7 @@ from tilewright.dialects.cuda_tile.base import (
     Report,
     TileOp,
     attr,
+    examples,
     int_property,
     same_shape,
     tile_op,
@@ -310,6 +311,29 @@ class ReduceOp(Fold):
         TypesOf("results_"),
         BodyWithArguments(),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <f32: [[1.0, 2.0], [3.0, 4.0]]> : tile<2x2xf32>
+        %sum = reduce %x dim=1 identities=[0.0 : f32] : tile<2x2xf32> -> tile<2xf32>
+        (%a: tile<f32>, %b: tile<f32>) {
+          %s = addf %a, %b : tile<f32>
+          yield %s : tile<f32>
+        }  // 3.0, 7.0
+        """,
+        """
+        %x = constant <i32: [5, 1, 7, 3]> : tile<4xi32>
+        %i = iota : tile<4xi32>
+        // The largest number and where it stands.
+        %best:2 = reduce %x, %i dim=0 identities=[-2147483648 : i32, 0 : i32]
+          : tile<4xi32>, tile<4xi32> -> tile<i32>, tile<i32>
+        (%a: tile<i32>, %b: tile<i32>, %ia: tile<i32>, %ib: tile<i32>) {
+          %c = cmpi greater_than %a, %b, signed : tile<i32> -> tile<i1>
+          %m = select %c, %a, %b : tile<i1>, tile<i32>
+          %j = select %c, %ia, %ib : tile<i1>, tile<i32>
+          yield %m, %j : tile<i32>, tile<i32>
+        }
+        """,
+    )
 
     def result_type(self, ty: T.TileType, dim: int) -> T.TileType:
         return ty.with_shape(ty.dims[:dim] + ty.dims[dim + 1 :])
@@ -357,6 +381,24 @@ class ScanOp(Fold):
         ARROW,
         TypesOf("results_"),
         BodyWithArguments(),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = constant <i32: [1, 2, 3, 4]> : tile<4xi32>
+        %sums = scan %x dim=0 reverse=false identities=[0 : i32] : tile<4xi32> -> tile<4xi32>
+        (%a: tile<i32>, %b: tile<i32>) {
+          %s = addi %a, %b : tile<i32>
+          yield %s : tile<i32>
+        }  // 1, 3, 6, 10
+        """,
+        """
+        %x = constant <i32: [1, 2, 3, 4]> : tile<4xi32>
+        %sums = scan %x dim=0 reverse=true identities=[0 : i32] : tile<4xi32> -> tile<4xi32>
+        (%a: tile<i32>, %b: tile<i32>) {
+          %s = addi %a, %b : tile<i32>
+          yield %s : tile<i32>
+        }  // 10, 9, 7, 4
+        """,
     )
 
     @property

@@ -30,6 +30,7 @@ from tilewright.dialects.cuda_tile.base import (
     attr,
     bool_array,
     bool_values,
+    examples,
     operand,
     tile_op,
     tile_type,
@@ -273,6 +274,13 @@ class MakeTensorViewOp(TileOp):
     INFER: ClassVar[dict[str, str | Callable[[ParseState], list[Attribute]]]] = {
         "base": _base_pointer
     }
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf32, strides=[32,1]>
+        %w = make_tensor_view %pf16, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf16, strides=[16,1]>
+        """,
+    )
 
     @property
     def view_type(self) -> T.TensorViewType:
@@ -381,6 +389,14 @@ class MakePartitionViewOp(MakeView):
     RESULT_NAMES: ClassVar = ("pview",)
     SYNTAX: ClassVar = (Operand("tensor_view"), ATTR_DICT, COLON, ViewTypeOnly("partition_view"))
     INFER: ClassVar = {"tensor_view": _tensor_view_of_result}
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf32, strides=[16,1]>
+        %p = make_partition_view %v : partition_view<tile=(4x8), padding_value = zero, tensor_view<?x16xf32, strides=[16,1]>>
+        %q = make_partition_view %v : partition_view<tile=(8x4), tensor_view<?x16xf32, strides=[16,1]>, dim_map=[1, 0]>
+        """,
+    )
 
 
 @tile_op("make_strided_view", opcode=0x74, since=V13_3, group=GROUP)
@@ -393,6 +409,14 @@ class MakeStridedViewOp(MakeView):
     RESULT_NAMES: ClassVar = ("sview",)
     SYNTAX: ClassVar = (Operand("tensor_view"), ATTR_DICT, COLON, ViewTypeOnly("strided_view"))
     INFER: ClassVar = {"tensor_view": _tensor_view_of_result}
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf32, strides=[16,1]>
+        // Tiles of 4 x 8 that start every 2 rows and every 8 columns.
+        %s = make_strided_view %v : strided_view<tile=(4x8), traversal_strides=[2,8], tensor_view<?x16xf32, strides=[16,1]>>
+        """,
+    )
 
 
 @tile_op("make_gather_scatter_view", opcode=0x73, since=V13_3, group=GROUP)
@@ -413,6 +437,18 @@ class MakeGatherScatterViewOp(MakeView):
         ViewTypeOnly("gather_scatter_view"),
     )
     INFER: ClassVar = {"tensor_view": _tensor_view_of_result}
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf32, strides=[16,1]>
+        %g = make_gather_scatter_view %v : gather_scatter_view<tile=(4x8), tensor_view<?x16xf32, strides=[16,1]>, sparse_dim=0>
+        %rows = constant <i32: [7, 0, 3, 3]> : tile<4xi32>
+        %column = constant <i32: 8> : tile<i32>
+        %x, %t = load_view_tko weak %g[%rows, %column]
+          : gather_scatter_view<tile=(4x8), tensor_view<?x16xf32, strides=[16,1]>, sparse_dim=0>,
+            tile<4xi32>, tile<i32> -> tile<4x8xf32>, token
+        """,
+    )
 
 
 class ExtentTypes(Directive):
@@ -457,6 +493,13 @@ class GetTensorShapeOp(Extents):
     traits = traits_def(NoMemoryEffect())
     WHAT: ClassVar = "tensor rank"
     SYNTAX: ClassVar = (Operand("src"), ATTR_DICT, COLON, TypeOf("src"), ARROW, ExtentTypes())
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf32, strides=[16,1]>
+        %rows, %columns = get_tensor_shape %v : tensor_view<?x16xf32, strides=[16,1]> -> tile<i32>
+        """,
+    )
     UNDEFINED: ClassVar = ("an extent that does not fit the result type",)
 
 
@@ -469,6 +512,14 @@ class GetIndexSpaceShapeOp(Extents):
     traits = traits_def(NoMemoryEffect())
     WHAT: ClassVar = "view index space rank"
     SYNTAX: ClassVar = (Operand("src"), ATTR_DICT, COLON, TypeOf("src"), ARROW, ExtentTypes())
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf32, strides=[16,1]>
+        %p = make_partition_view %v : partition_view<tile=(4x8), tensor_view<?x16xf32, strides=[16,1]>>
+        %s:2 = get_index_space_shape %p : partition_view<tile=(4x8), tensor_view<?x16xf32, strides=[16,1]>> -> tile<i32>
+        """,
+    )
     UNDEFINED: ClassVar = ("a number that does not fit the result type",)
 
 
@@ -664,6 +715,17 @@ class LoadViewTkoOp(TileOp):
         COMMA,
         Keyword("token"),
     )
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf32, strides=[16,1]>
+        %p = make_partition_view %v : partition_view<tile=(4x8), padding_value = zero, tensor_view<?x16xf32, strides=[16,1]>>
+        %i = constant <i32: 1> : tile<i32>
+        %x, %t = load_view_tko weak %p[%i, %i] : partition_view<tile=(4x8), padding_value = zero, tensor_view<?x16xf32, strides=[16,1]>>, tile<i32> -> tile<4x8xf32>, token
+        %y, %u = load_view_tko relaxed device %p[%i, %i] token = %t optimization_hints = <sm_100 = {allow_tma = true, latency = 4}> inbounds = [true, true]
+          : partition_view<tile=(4x8), padding_value = zero, tensor_view<?x16xf32, strides=[16,1]>>, tile<i32> -> tile<4x8xf32>, token
+        """,
+    )
     UNDEFINED: ClassVar = (
         *_OUT_OF_BOUNDS,
         "use of an element outside the tensor where the view has no padding value",
@@ -710,6 +772,16 @@ class StoreViewTkoOp(TileOp):
         ViewIndexTypes(),
         ARROW,
         Keyword("token"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
+          : tile<i32> -> tensor_view<?x16xf32, strides=[16,1]>
+        %p = make_partition_view %v : partition_view<tile=(4x8), padding_value = zero, tensor_view<?x16xf32, strides=[16,1]>>
+        %i = constant <i32: 1> : tile<i32>
+        %x = constant <f32: 2.0> : tile<4x8xf32>
+        %t = store_view_tko weak %x, %p[%i, %i] : tile<4x8xf32>, partition_view<tile=(4x8), padding_value = zero, tensor_view<?x16xf32, strides=[16,1]>>, tile<i32> -> token
+        """,
     )
     UNDEFINED: ClassVar = (*_OUT_OF_BOUNDS, "weak: two elements of the tile at one address")
 

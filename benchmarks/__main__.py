@@ -1,0 +1,27 @@
+"""``python -m benchmarks [--runs N] [GROUP ...]``: measure, print and record."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+from benchmarks.report import record
+
+GROUPS = ("reading",)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"one of {', '.join(GROUPS)}")
+    parser.add_argument("--runs", type=int, default=7, help="counted runs of each job (7)")
+    options = parser.parse_args()
+    for group in options.groups or GROUPS:
+        if group not in GROUPS:
+            parser.error(f"unknown group {group}; known: {', '.join(GROUPS)}")
+        tables = import_module(f"benchmarks.{group}").tables(options.runs)
+        print("\n".join(table.markdown() for table in tables))
+        print(f"recorded in {record(group, tables)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Repeated measurements and their medians."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Seconds of several runs."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> str:
+        return f"{min(self.seconds):.4g}..{max(self.seconds):.4g}"
+
+
+def interleaved(jobs: dict[str, Callable[[], object]], runs: int) -> dict[str, Sample]:
+    """Time jobs in turn, A B A B, so that a drift of the machine meets all alike.
+
+    One uncounted round goes first.
+    """
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for round_number in range(runs + 1):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            elapsed = time.perf_counter() - start
+            if round_number:
+                times[name].append(elapsed)
+    return {name: Sample(tuple(found)) for name, found in times.items()}
+
+
+def process(command: Sequence[str]) -> Callable[[], object]:
+    """A job that runs a whole process and throws its output away."""
+
+    def job() -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    return job

@@ -1,0 +1,182 @@
+"""Checks modules against the rules of Tile IR; one run reports all independent errors.
+
+An operation whose structure is broken is not looked at further, and neither are rules of other
+operations that build on it, so that one slip gives one error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.analysis.debug_rules import check_module_scopes
+from tilewright.analysis.dominance import check_dominance
+from tilewright.analysis.hints import HintMode, check_hints
+from tilewright.analysis.reports import Findings, OpReport
+from tilewright.analysis.structure import (
+    StructureChecker,
+    check_terminator_is_last,
+    check_terminators,
+    structure_of,
+)
+from tilewright.analysis.symbols import SymbolTables, check_get_global, check_unique
+from tilewright.diagnostics import Diagnostic, Severity, TileIRError, define_code
+from tilewright.dialects.cuda_tile.base import Relation, TileOp
+from tilewright.dialects.cuda_tile.ops.core import GetGlobalOp
+from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, ModuleOp
+
+UNREGISTERED_OP = define_code(
+    "unregistered-op",
+    "The operation is of no known dialect.",
+    "Nothing is known about such an operation, so nothing can check or run it. It can be allowed "
+    "where text is only to be read and printed.",
+)
+FOREIGN_OP = define_code(
+    "foreign-op",
+    "An operation of another dialect stands inside a cuda_tile operation.",
+    "Modules, kernels and their regions hold operations of cuda_tile only.",
+)
+DIALECT_RULE = define_code(
+    "dialect-rule", "An operation of another dialect breaks a rule of its own definition."
+)
+
+
+def find_problems(
+    module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
+) -> list[Diagnostic]:
+    """Everything wrong with ``module`` and all in it, in the order of the source.
+
+    ``module`` is a ``cuda_tile.module`` or a ``builtin.module`` around some. Types and attributes
+    are taken as well-formed: they were verified when they were made. ``hints`` says what becomes of
+    optimization hints that have no meaning.
+    """
+    run = _Run(allow_unregistered, hints)
+    run.check_structure(module)
+    run.check_rules()
+    check_dominance(module, run.findings)
+    return run.findings.in_source_order()
+
+
+def verify(
+    module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
+) -> list[Diagnostic]:
+    """The warnings about ``module``; raises TileIRError with all findings if one is an error."""
+    found = find_problems(module, allow_unregistered=allow_unregistered, hints=hints)
+    if any(diagnostic.is_error for diagnostic in found):
+        raise TileIRError(found)
+    return found
+
+
+def operations(root: Operation) -> Iterator[Operation]:
+    """``root`` and all operations inside it, each before those in its regions, at any depth."""
+    yield root
+    stack = [iter(block.ops) for region in reversed(root.regions) for block in region.blocks]
+    while stack:
+        op = next(stack[-1], None)
+        if op is None:
+            stack.pop()
+            continue
+        yield op
+        if op.regions:
+            stack += [
+                iter(block.ops)
+                for region in reversed(op.regions)
+                for block in reversed(region.blocks)
+            ]
+
+
+class _Run:
+    """The state of one verification."""
+
+    def __init__(self, allow_unregistered: bool, hints: HintMode):
+        self.findings = Findings()
+        self.allow_unregistered = allow_unregistered
+        self.hint_severity = {"warn": Severity.WARNING, "error": Severity.ERROR}.get(hints)
+        self.sound: list[TileOp] = []
+        self.broken: set[Operation] = set()
+
+    def check_structure(self, root: Operation) -> None:
+        """Sort the operations into sound and broken ones."""
+        checker, report = StructureChecker(), OpReport(self.findings, root)
+        for op in operations(root):
+            report.op = op
+            if not isinstance(op, TileOp):
+                self._check_other(op, report)
+                continue
+            if checker.is_sound(op, report):
+                self.sound.append(op)
+            else:
+                self.broken.add(op)
+            structure = structure_of(type(op))
+            if structure.needs_terminators:
+                check_terminators(op, report)
+            elif structure.is_terminator:
+                check_terminator_is_last(op, report)
+
+    def _check_other(self, op: Operation, report: OpReport) -> None:
+        """An operation that is not of cuda_tile."""
+        if isinstance(op, BuiltinModuleOp) and op.parent_op() is None:
+            check_unique(op, self.findings)
+        elif isinstance(op, UnregisteredOp):
+            if not self.allow_unregistered:
+                report.error(UNREGISTERED_OP, f"'{op.op_name.data}' is no known operation")
+        elif isinstance(op.parent_op(), TileOp):
+            report.error(FOREIGN_OP, f"'{op.name}' cannot stand inside a cuda_tile operation")
+        else:
+            try:
+                op.verify(verify_nested_ops=False)
+            except VerifyException as error:
+                report.error(DIALECT_RULE, f"'{op.name}' does not verify: {error}")
+
+    def check_rules(self) -> None:
+        """Apply the rules of each sound operation that does not build on a broken one."""
+        report = OpReport(self.findings, self.sound[0]) if self.sound else None
+        tables = SymbolTables()
+        for op in self.sound:
+            assert report is not None
+            report.op = op
+            structure = structure_of(type(op))
+            if structure.relations:
+                _check_relations(op, report)
+            if structure.has_check and not (self.broken and self._leans_on_broken(op)):
+                op.check(report)
+            if isinstance(op, GetGlobalOp):
+                check_get_global(op, tables, self.findings)
+            elif isinstance(op, ModuleOp):
+                check_unique(op, self.findings)
+                check_module_scopes(op, self.findings)
+            if self.hint_severity is not None:
+                check_hints(op, self.findings, self.hint_severity)
+
+    def _leans_on_broken(self, op: TileOp) -> bool:
+        """Whether the rules of ``op`` look at an operation that is broken."""
+        if any(value.owner in self.broken for value in op.operands):
+            return True
+        if not structure_of(type(op)).is_terminator:
+            return False
+        parent = op.parent_op()
+        while parent is not None:
+            if parent in self.broken:
+                return True
+            if isinstance(parent, FUNCTIONS):
+                return False
+            parent = parent.parent_op()
+        return False
+
+
+def _check_relations(op: TileOp, report: OpReport) -> None:
+    values = (*op.operands, *op.results)
+    for relation, positions in structure_of(type(op)).relations:
+        if positions is None or not _agree(relation, [values[i].type for i in positions]):
+            relation.check(op, report)
+
+
+def _agree(relation: Relation, types: list[Attribute]) -> bool:
+    """The relation itself, without the finding of groups that a message needs."""
+    first = types[0]
+    wanted = relation.key(first)
+    return all(ty is first or relation.key(ty) == wanted for ty in types)

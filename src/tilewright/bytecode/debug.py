@@ -1,0 +1,405 @@
+"""The debug section: locations and the scopes that they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, UnknownLoc
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.bytecode.encoding import ByteWriter, Cursor, DecodeError
+from tilewright.bytecode.format import (
+    BAD_DEBUG,
+    BAD_INDEX,
+    DECLARATION,
+    DROPPED_DEBUG,
+    MAX_DEBUG_DEPTH,
+    MAX_DEBUG_PARTS,
+    NOT_STORABLE,
+    SUBPROGRAM_FLAGS_SINCE,
+    TOO_DEEP,
+    DebugTag,
+)
+from tilewright.bytecode.output import Output
+from tilewright.bytecode.tables import Pool, Span, Tables, read_spans
+from tilewright.dialects.cuda_tile.debug_info import (
+    CallSiteAttr,
+    DICompileUnitAttr,
+    DIFileAttr,
+    DILexicalBlockAttr,
+    DILocalScope,
+    DILocAttr,
+    DISubprogramAttr,
+)
+from tilewright.dialects.versions import Version
+
+UNKNOWN = UnknownLoc()
+_LOCATIONS = (UnknownLoc, DILocAttr, CallSiteAttr)
+
+_AttrT = TypeVar("_AttrT", bound=Attribute)
+
+
+class DebugTable:
+    """The debug entries of a file, and the lists of references to them by function."""
+
+    def __init__(self, cursor: Cursor | None, tables: Tables):
+        self.tables = tables
+        self._starts: tuple[int, ...] = ()
+        self._references: tuple[int, ...] = ()
+        self._spans: list[Span] = []
+        self._cursor = cursor
+        if cursor is not None:
+            self._read_tables(cursor)
+        #: By index; the number counts the parts of an entry, those of shared entries at each use.
+        self._decoded: dict[int, tuple[Attribute, int]] = {}
+        self._open: list[int] = []
+        self._parts = 0
+
+    def _read_tables(self, cursor: Cursor) -> None:
+        base = cursor.pos
+        count = cursor.count("functions", 4)
+        cursor.align(4, base)
+        self._starts = cursor.u32s(count)
+        count = cursor.count("references", 8)
+        cursor.align(8, base)
+        self._references = cursor.u64s(count)
+        self._spans = read_spans(cursor, "debug entries", 4, base)
+
+    def first_reference(self, function: int, start: int, end: int) -> int:
+        """Where the locations begin that a function's debug number, counted from 1, stands for.
+
+        The first is the function's own, the others those of its operations, an operation before
+        those in its regions.
+        """
+        if function > len(self._starts):
+            raise DecodeError(
+                BAD_INDEX, f"the debug section has no list {function} of locations", start, end
+            )
+        return self._starts[function - 1]
+
+    def location(self, index: int, start: int) -> Attribute:
+        """The location that the reference of an index leads to; ``start`` is where it is used."""
+        if index >= len(self._references):
+            raise DecodeError(
+                BAD_INDEX,
+                f"the debug section has {len(self._references)} references to locations, fewer "
+                f"than there are functions and operations",
+                start,
+                start,
+            )
+        reference = self._references[index]
+        found = self._entry(reference, start, start)
+        if not isinstance(found, _LOCATIONS):
+            raise DecodeError(
+                BAD_DEBUG,
+                f"expected a location, got debug entry {reference}: {_kind(found)}",
+                *self._spans[reference - 1],
+            )
+        return found
+
+    def _entry(self, reference: int, start: int, end: int) -> Attribute:
+        if reference == 0:
+            return UNKNOWN
+        known = self._decoded.get(reference)
+        if known is None:
+            if reference > len(self._spans):
+                raise DecodeError(
+                    BAD_INDEX,
+                    f"debug entry {reference} does not exist: there are {len(self._spans)}, "
+                    f"counted from 1",
+                    start,
+                    end,
+                )
+            known = self._decode(reference)
+        self._parts += known[1]
+        return known[0]
+
+    def _decode(self, reference: int) -> tuple[Attribute, int]:
+        start, end = self._spans[reference - 1]
+        if reference in self._open:
+            raise DecodeError(BAD_DEBUG, f"debug entry {reference} contains itself", start, end)
+        if len(self._open) == MAX_DEBUG_DEPTH:
+            raise DecodeError(
+                TOO_DEEP,
+                f"debug entries are nested deeper than {MAX_DEBUG_DEPTH} levels",
+                start,
+                end,
+            )
+        assert self._cursor is not None
+        entry = self._cursor.sub(start, end)
+        outer, self._parts = self._parts, 1
+        self._open.append(reference)
+        read = _READERS.get(entry.varint())
+        try:
+            found = UNKNOWN if read is None else read(entry, self)
+        except VerifyException as error:
+            raise DecodeError(BAD_DEBUG, f"debug entry {reference}: {error}", start, end) from error
+        self._open.pop()
+        known = self._decoded[reference] = (found, self._parts)
+        self._parts = outer
+        if known[1] > MAX_DEBUG_PARTS:
+            raise DecodeError(
+                TOO_DEEP, f"a debug entry has more than {MAX_DEBUG_PARTS} parts", start, end
+            )
+        return known
+
+    def part(self, entry: Cursor, cls: type[_AttrT]) -> _AttrT:
+        """The entry that is referred to next, which must be of a class."""
+        start = entry.pos
+        reference = entry.varint()
+        found = self._entry(reference, start, entry.pos)
+        if not isinstance(found, cls):
+            raise DecodeError(
+                BAD_DEBUG,
+                f"expected {_CLASS_NAMES[cls]}, got debug entry {reference}: {_kind(found)}",
+                start,
+                entry.pos,
+            )
+        return found
+
+
+_CLASS_NAMES: dict[type[Attribute], str] = {
+    DIFileAttr: "a file",
+    DICompileUnitAttr: "a compile unit",
+    DISubprogramAttr: "a subprogram",
+    DILocalScope: "a subprogram or lexical block",
+    DILexicalBlockAttr: "a lexical block",
+    DILocAttr: "a location",
+    CallSiteAttr: "a call site",
+    UnknownLoc: "unknown",
+}
+
+
+def _kind(found: Attribute) -> str:
+    return _CLASS_NAMES[type(found)]
+
+
+def _read_compile_unit(entry: Cursor, table: DebugTable) -> Attribute:
+    return DICompileUnitAttr(table.part(entry, DIFileAttr))
+
+
+def _read_file(entry: Cursor, table: DebugTable) -> Attribute:
+    strings = table.tables.strings
+    name = strings.text(entry)
+    return DIFileAttr(name, strings.text(entry))
+
+
+def _read_lexical_block(entry: Cursor, table: DebugTable) -> Attribute:
+    scope = table.part(entry, DILocalScope)
+    file = table.part(entry, DIFileAttr)
+    return DILexicalBlockAttr(scope, file, IntAttr(entry.varint()), IntAttr(entry.varint()))
+
+
+def _read_location(entry: Cursor, table: DebugTable) -> Attribute:
+    scope = table.part(entry, DILocalScope)
+    name = table.tables.strings.attribute(entry)
+    position = FileLineColLoc(name, IntAttr(entry.varint()), IntAttr(entry.varint()))
+    return DILocAttr(position, scope)
+
+
+def _read_subprogram(entry: Cursor, table: DebugTable) -> Attribute:
+    strings = table.tables.strings
+    file = table.part(entry, DIFileAttr)
+    line = entry.varint()
+    name = strings.text(entry)
+    linkage_name = strings.text(entry)
+    unit = table.part(entry, DICompileUnitAttr)
+    scope_line = entry.varint()
+    if table.tables.version >= SUBPROGRAM_FLAGS_SINCE:
+        start = entry.pos
+        flags = entry.varint()
+        if flags & ~DECLARATION:
+            raise DecodeError(
+                BAD_DEBUG,
+                f"expected the flags of a subprogram to be 0 or {DECLARATION}, got {flags}",
+                start,
+                entry.pos,
+            )
+        if flags:
+            table.tables.warn(
+                DROPPED_DEBUG,
+                f"the subprogram {name} is marked as a declaration, which is not kept",
+                start,
+                entry.pos,
+            )
+    return DISubprogramAttr.make(file, line, name, linkage_name, unit, scope_line)
+
+
+def _read_call_site(entry: Cursor, table: DebugTable) -> Attribute:
+    parts: list[Attribute] = []
+    for what in ("callee", "caller"):
+        start = entry.pos
+        found = table.part(entry, Attribute)
+        if not isinstance(found, _LOCATIONS):
+            raise DecodeError(
+                BAD_DEBUG,
+                f"expected a location for the {what}, got {_kind(found)}",
+                start,
+                entry.pos,
+            )
+        parts.append(found)
+    return CallSiteAttr(*parts)
+
+
+_READERS: dict[int, Callable[[Cursor, DebugTable], Attribute]] = {
+    DebugTag.COMPILE_UNIT: _read_compile_unit,
+    DebugTag.FILE: _read_file,
+    DebugTag.LEXICAL_BLOCK: _read_lexical_block,
+    DebugTag.LOCATION: _read_location,
+    DebugTag.SUBPROGRAM: _read_subprogram,
+    DebugTag.CALL_SITE: _read_call_site,
+}
+
+
+class DebugWriter:
+    """Collects the locations of functions and operations."""
+
+    def __init__(self, out: Output):
+        self._out = out
+        self._pool = Pool()
+        self._starts: list[int] = []
+        self._references: list[int] = []
+        # By identity, with the attribute kept so that no other takes its id.
+        self._known: dict[int, tuple[Attribute, int]] = {}
+        self._depth = 0
+
+    def add_function(self, references: list[int]) -> int:
+        """Store a function's location and those of its operations; returns its debug number.
+
+        Where nothing is known there is nothing to store and the number is 0.
+        """
+        if not any(references):
+            return 0
+        self._starts.append(len(self._references))
+        self._references += references
+        return len(self._starts)
+
+    def location(self, location: Attribute) -> int:
+        """The debug index of a location; one that bytecode cannot hold is reported."""
+        if isinstance(location, UnknownLoc):
+            return 0
+        if not isinstance(location, DILocAttr | CallSiteAttr):
+            self._out.problem(
+                NOT_STORABLE,
+                f"bytecode has no form for the location {location}: only a position in a scope "
+                f"(di_loc) and a call site of such can be stored",
+            )
+            return 0
+        return self._index(location)
+
+    def write(self, buffer: ByteWriter) -> bool:
+        """Append the section, if there is anything to say."""
+        if not self._starts:
+            return False
+        for values, size in ((self._starts, 4), (self._references, 8)):
+            buffer.varint(len(values))
+            buffer.align(size)
+            for value in values:
+                (buffer.u32 if size == 4 else buffer.u64)(value)
+        self._pool.write(buffer, 4)
+        return True
+
+    def _index(self, attribute: Attribute) -> int:
+        known = self._known.get(id(attribute))
+        if known is None:
+            known = self._known[id(attribute)] = (attribute, self._add(attribute))
+        return known[1]
+
+    def _add(self, attribute: Attribute) -> int:
+        if isinstance(attribute, UnknownLoc):
+            return 0
+        if type(attribute) not in _WRITERS:
+            self.not_storable(attribute)
+            return 0
+        if self._depth == MAX_DEBUG_DEPTH:
+            self._out.problem(
+                NOT_STORABLE, f"debug info is nested deeper than {MAX_DEBUG_DEPTH} levels"
+            )
+            return 0
+        tag, write = _WRITERS[type(attribute)]
+        entry = ByteWriter()
+        entry.varint(tag)
+        self._depth += 1
+        write(self, entry, attribute)
+        self._depth -= 1
+        return self._pool.index(bytes(entry.buffer)) + 1
+
+    def not_storable(self, attribute: Attribute) -> None:
+        self._out.problem(NOT_STORABLE, f"bytecode has no form for {attribute} in debug info")
+
+    @property
+    def version(self) -> Version:
+        return self._out.version
+
+    def refer(self, entry: ByteWriter, attribute: Attribute) -> None:
+        entry.varint(self._index(attribute))
+
+    def text(self, entry: ByteWriter, text: StringAttr) -> None:
+        entry.varint(self._out.string(text.data))
+
+    def number(self, entry: ByteWriter, value: IntAttr) -> None:
+        if not 0 <= value.data < 2**64:
+            self._out.problem(
+                NOT_STORABLE, f"the line or column {value.data} is not in 0 .. 2**64 - 1"
+            )
+            return
+        entry.varint(value.data)
+
+
+def _write_compile_unit(
+    writer: DebugWriter, entry: ByteWriter, attribute: DICompileUnitAttr
+) -> None:
+    writer.refer(entry, attribute.file)
+
+
+def _write_file(writer: DebugWriter, entry: ByteWriter, attribute: DIFileAttr) -> None:
+    writer.text(entry, attribute.file_name)
+    writer.text(entry, attribute.directory)
+
+
+def _write_lexical_block(
+    writer: DebugWriter, entry: ByteWriter, attribute: DILexicalBlockAttr
+) -> None:
+    writer.refer(entry, attribute.scope)
+    writer.refer(entry, attribute.file)
+    writer.number(entry, attribute.line)
+    writer.number(entry, attribute.column)
+
+
+def _write_location(writer: DebugWriter, entry: ByteWriter, attribute: DILocAttr) -> None:
+    source = attribute.source
+    if not isinstance(source, FileLineColLoc):
+        writer.not_storable(source)
+        return
+    writer.refer(entry, attribute.scope)
+    writer.text(entry, source.filename)
+    writer.number(entry, source.line)
+    writer.number(entry, source.column)
+
+
+def _write_subprogram(writer: DebugWriter, entry: ByteWriter, attribute: DISubprogramAttr) -> None:
+    writer.refer(entry, attribute.file)
+    writer.number(entry, attribute.line)
+    writer.text(entry, attribute.function_name)
+    writer.text(entry, attribute.linkage_name)
+    writer.refer(entry, attribute.compile_unit)
+    writer.number(entry, attribute.scope_line)
+    if writer.version >= SUBPROGRAM_FLAGS_SINCE:
+        entry.varint(0)
+
+
+def _write_call_site(writer: DebugWriter, entry: ByteWriter, attribute: CallSiteAttr) -> None:
+    writer.refer(entry, attribute.callee)
+    writer.refer(entry, attribute.caller)
+
+
+_WRITERS: dict[type[Attribute], tuple[DebugTag, Callable[..., None]]] = {
+    DICompileUnitAttr: (DebugTag.COMPILE_UNIT, _write_compile_unit),
+    DIFileAttr: (DebugTag.FILE, _write_file),
+    DILexicalBlockAttr: (DebugTag.LEXICAL_BLOCK, _write_lexical_block),
+    DILocAttr: (DebugTag.LOCATION, _write_location),
+    DISubprogramAttr: (DebugTag.SUBPROGRAM, _write_subprogram),
+    CallSiteAttr: (DebugTag.CALL_SITE, _write_call_site),
+}

@@ -1,0 +1,52 @@
+"""What every part of the writer shares: pools to refer into, and the list of problems."""
+
+from __future__ import annotations
+
+from tilewright.bytecode.format import NEEDS_VERSION, NOT_STORABLE
+from tilewright.bytecode.tables import Pool
+from tilewright.bytecode.types import TypeWriter
+from tilewright.diagnostics import Collector, Place
+from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
+from tilewright.dialects.versions import Version, format_version
+
+
+class Output:
+    """A file that is being written: its version, its pools and what it cannot say.
+
+    After a problem writing goes on, with a number that means nothing, to find the others.
+    """
+
+    def __init__(self, version: Version):
+        self.version = version
+        self.strings = Pool()
+        self.constants = Pool()
+        self.types = TypeWriter(version, self.problem)
+        self.collector = Collector()
+        #: Where what is being written was read from, if known.
+        self.place: Place | None = None
+
+    def problem(self, code: str, message: str) -> None:
+        self.collector.error(code, message, self.place)
+
+    def needs(self, what: str, since: Version, why: str = "") -> None:
+        """Report that something needs a newer version."""
+        self.problem(NEEDS_VERSION, needs_message(what, since, self.version) + why)
+
+    def string(self, text: str) -> int:
+        """The index of a string; lone surrogates stand for bytes that are not UTF-8."""
+        try:
+            return self.strings.index(text.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:
+            self.problem(NOT_STORABLE, f"the string {text!r} has no form in UTF-8")
+            return 0
+
+    def enum_code(self, value: TileEnumAttribute) -> int:
+        member = value.data  # pyright: ignore[reportAttributeAccessIssue]
+        since = value.SINCE.get(member)
+        if since is not None and since > self.version:
+            self.needs(f"{member.value} of {value.enum_type.__name__}", since)
+        return value.code
+
+
+def needs_message(what: str, since: Version, version: Version) -> str:
+    return f"{what} needs {format_version(since)}, but {format_version(version)} was asked for"

@@ -1,0 +1,153 @@
+"""What an operation's class declares, as plain values for ``tilewright explain``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.irdl import (
+    OptOperandDef,
+    OptPropertyDef,
+    OptRegionDef,
+    OptResultDef,
+    VarOperandDef,
+    VarRegionDef,
+    VarResultDef,
+)
+
+from tilewright.diagnostics import find_code
+from tilewright.dialects.cuda_tile.base import TYPE_RELATION, TileOp
+from tilewright.dialects.cuda_tile.constraints import FieldKind
+from tilewright.dialects.syntax.engine import value_constraint
+from tilewright.dialects.versions import format_version
+
+Facts = dict[str, Any]
+"""JSON values by key."""
+
+_COUNTS = {
+    VarOperandDef: "any number",
+    OptOperandDef: "optional",
+    VarResultDef: "any number",
+    OptResultDef: "optional",
+    VarRegionDef: "any number",
+    OptRegionDef: "optional",
+    OptPropertyDef: "optional",
+}
+# Kept by xDSL so that operand groups can be told apart; no field of the operation's own.
+_SEGMENTS = frozenset({"operandSegmentSizes", "resultSegmentSizes"})
+_MAX_CALL_DEPTH = 4
+
+
+def op_facts(cls: type[TileOp]) -> Facts:
+    """Everything that the class declares, in the order in which ``explain`` shows it."""
+    definition = cls.get_irdl_definition()
+    text = inspect.cleandoc(cls.__doc__ or "")
+    return {
+        "kind": "operation",
+        "name": cls.mnemonic(),
+        "summary": text.partition("\n")[0],
+        "description": text,
+        "group": cls.GROUP,
+        "aliases": list(cls.ALIASES),
+        "since": format_version(cls.SINCE),
+        "opcode": cls.OPCODE,
+        "syntax": f"{cls.mnemonic()} {' '.join(part.grammar() for part in cls.SYNTAX)}".rstrip(),
+        "operands": [_value_facts(cls, name, group) for name, group in definition.operands],
+        "results": [_value_facts(cls, name, group) for name, group in definition.results],
+        "attributes": [
+            _property_facts(cls, name, field)
+            for name, field in definition.properties.items()
+            if name not in _SEGMENTS
+        ],
+        "regions": [
+            {"name": name, "count": _COUNTS.get(type(region), "one")}
+            for name, region in definition.regions
+        ],
+        "relations": [str(relation) for relation in cls.RELATIONS],
+        "undefined": list(cls.UNDEFINED),
+        "traits": sorted(type(trait).__name__ for trait in cls.traits.traits),
+        "codes": sorted(set(_codes_of(cls))),
+        "examples": [inspect.cleandoc(example) for example in cls.EXAMPLES],
+    }
+
+
+def _value_facts(cls: type[TileOp], name: str, group: Any) -> Facts:
+    return {
+        "name": name,
+        "count": _COUNTS.get(type(group), "one"),
+        "constraint": _words(value_constraint(group)),
+        "since": format_version(cls.since_of(name)),
+    }
+
+
+def _property_facts(cls: type[TileOp], name: str, field: Any) -> Facts:
+    default = field.default_value
+    facts: Facts = {
+        "name": name,
+        "count": "optional" if default is not None else _COUNTS.get(type(field), "one"),
+        "constraint": _words(field.constr),
+        "since": format_version(cls.since_of(name)),
+        "default": None if default is None else _default_words(default),
+    }
+    kind = field.constr
+    if isinstance(kind, FieldKind) and kind.wire == "enum" and kind.enum.SINCE:
+        facts["value_since"] = {
+            str(value): format_version(since) for value, since in kind.enum.SINCE.items()
+        }
+    return facts
+
+
+def _words(constraint: object) -> str:
+    """The constraint in words, as our own say it; xDSL's print themselves."""
+    return getattr(constraint, "description", None) or str(constraint)
+
+
+def _default_words(default: Any) -> str:
+    if isinstance(default, DenseArrayBase):
+        return str(list(default.iter_values()))
+    data = getattr(default, "data", None)
+    return str(getattr(data, "value", default))
+
+
+def _codes_of(cls: type[TileOp]) -> Iterator[str]:
+    """The diagnostic codes that the operation's own syntax and rules can report.
+
+    They are the code constants that the methods, and the functions these call, refer to.
+    """
+    if cls.RELATIONS:
+        yield TYPE_RELATION
+    functions = [cls.check]
+    functions += [type(directive).parse for directive in cls.SYNTAX]
+    seen: set[CodeType] = set()
+    for function in functions:
+        yield from _codes_in(function, seen, _MAX_CALL_DEPTH, cls)
+
+
+def _codes_in(
+    function: object, seen: set[CodeType], depth: int, owner: type[TileOp] | None = None
+) -> Iterator[str]:
+    if not isinstance(function, FunctionType) or not depth:
+        return
+    if not (function.__module__ or "").startswith("tilewright.dialects.cuda_tile"):
+        return
+    for code in _with_nested(function.__code__):
+        if code in seen:
+            continue
+        seen.add(code)
+        for name in code.co_names:
+            value = function.__globals__.get(name)
+            if isinstance(value, str) and find_code(value):
+                yield value
+            method = getattr(owner, name, None) if owner is not None else None
+            for called in (value, method):
+                yield from _codes_in(called, seen, depth - 1, owner)
+
+
+def _with_nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_nested(constant)

@@ -1,0 +1,269 @@
+"""``tilewright opt``: run passes and show what they do."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.modules import (
+    add_reading_options,
+    add_version_option,
+    is_bytecode,
+    one_module,
+    parse_source,
+    requested_version,
+)
+from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
+from tilewright.cli.session import InputFile, Session, UsageError
+from tilewright.diagnostics import Diagnostic, SourceFile, TileIRError
+
+if TYPE_CHECKING:
+    from tilewright.cli.modules import Module
+    from tilewright.passes import PassTiming, TilePass
+
+_SEPARATOR = "// -----"
+_LEVELS = ("O0", "O1", "O2", "O3")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="text or bytecode; - is standard input"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "-p",
+        "--passes",
+        default="",
+        metavar="PIPELINE",
+        help="passes or pipelines by name, such as canonicalize,loop-split{split-threshold=2}",
+    )
+    for level in _LEVELS:
+        what.add_argument(
+            f"-{level}",
+            dest="passes",
+            action="store_const",
+            const=level,
+            help=f"the pipeline {level}",
+        )
+    what.add_argument(
+        "--list-passes", action="store_true", help="list passes with their options, and pipelines"
+    )
+    _add_watching_options(parser.add_argument_group("watching passes"))
+    _add_form_options(parser.add_argument_group("input and output"))
+    add_version_option(parser)
+    add_reading_options(parser)
+
+
+def _add_watching_options(group: argparse._ArgumentGroup) -> None:
+    for when in ("before", "after"):
+        group.add_argument(
+            f"--print-{when}",
+            action="append",
+            default=[],
+            metavar="PASS|all",
+            help=f"print the module on standard error {when} a pass",
+        )
+    group.add_argument("--stop-after", metavar="PASS", help="run no pass after this one")
+    group.add_argument(
+        "--verify-each", action="store_true", help="verify the module after every pass"
+    )
+    group.add_argument("--timing", action="store_true", help="tell how long each pass took")
+
+
+def _add_form_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--emit", choices=("text", "bytecode"), default="text")
+    group.add_argument("--generic", action="store_true", help="print operations in generic form")
+    group.add_argument(
+        "-g", "--print-locations", action="store_true", help="print debug information"
+    )
+    group.add_argument(
+        "--bare", action="store_true", help="print the module's contents only, as `dis` does"
+    )
+    group.add_argument(
+        "--split-input-file",
+        action="store_true",
+        help=f"treat the parts between lines `{_SEPARATOR}` as files of their own",
+    )
+    group.add_argument(
+        "--verify-diagnostics",
+        action="store_true",
+        help="succeed if the diagnostics are those that `// expected-error {{code: text}}` "
+        "comments announce; print no output",
+    )
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    if options.list_passes:
+        session.write_stdout(_pass_list())
+        return Exit.OK
+    if options.file is None:
+        raise UsageError.because("expected a FILE, or --list-passes")
+    if options.emit == "bytecode" and not options.verify_diagnostics:
+        refuse_terminal(options.output)
+    passes = _passes(options)
+    source = session.read(options.file)
+    parts = _split(source) if options.split_input_file else [source]
+    driver = _Driver(options, session, passes)
+    if options.verify_diagnostics:
+        return driver.verify_diagnostics(parts)
+    return driver.transform(parts)
+
+
+class _Driver:
+    """Runs the passes on each part of the input."""
+
+    def __init__(
+        self, options: argparse.Namespace, session: Session, passes: Sequence[TilePass]
+    ) -> None:
+        self._options = options
+        self._session = session
+        self._passes = passes
+        self._timings: list[PassTiming] = []
+
+    def transform(self, parts: Sequence[InputFile]) -> int:
+        """Write what becomes of the parts; nothing if one of them has an error."""
+        options, session = self._options, self._session
+        if options.emit == "bytecode" and len(parts) > 1:
+            raise UsageError.because("--emit bytecode takes a file with one part")
+        modules: list[Module] = []
+        found: list[Diagnostic] = []
+        for part in parts:
+            module, diagnostics = self._run(part)
+            found += diagnostics
+            if module is not None:
+                modules.append(module)
+        session.report(found)
+        if options.timing:
+            session.say(_timing_table(self._timings))
+        if len(modules) < len(parts):
+            return Exit.FINDINGS
+        if options.emit == "bytecode":
+            from tilewright import bytecode
+
+            module = one_module(modules[0], options.file)
+            data = bytecode.write(module, requested_version(options))
+            write_binary(session, options.output, data)
+        else:
+            texts = [self._text(module) for module in modules]
+            write_text(session, options.output, f"{_SEPARATOR}\n".join(texts))
+        return Exit.OK
+
+    def verify_diagnostics(self, parts: Sequence[InputFile]) -> int:
+        """Compare the diagnostics of each part with those that its comments announce."""
+        from tilewright.diagnostics import check_expectations
+
+        findings: list[Diagnostic] = []
+        for part in parts:
+            _, diagnostics = self._run(part)
+            text = part.data.decode("utf-8", "replace")
+            findings += check_expectations(SourceFile(part.name, text), diagnostics)
+        self._session.report(findings)
+        return Exit.FINDINGS if findings else Exit.OK
+
+    def _run(self, part: InputFile) -> tuple[Module | None, list[Diagnostic]]:
+        """The transformed module, or None where there were errors; and all diagnostics."""
+        from tilewright.analysis import verifier
+        from tilewright.passes import run_pipeline
+
+        warnings: list[Diagnostic] = []
+        try:
+            module = parse_source(part, self._options, warnings)
+            warnings += verifier.verify(module, allow_unregistered=self._options.allow_unregistered)
+            run_pipeline(
+                module,
+                self._passes,
+                verify_each=self._options.verify_each,
+                before_pass=self._before,
+                after_pass=self._after,
+                timings=self._timings,
+            )
+        except TileIRError as error:
+            return None, [*warnings, *error.diagnostics]
+        return module, warnings
+
+    def _before(self, done: TilePass, module: Module) -> None:
+        self._show(done, module, "before")
+
+    def _after(self, done: TilePass, module: Module) -> bool:
+        self._show(done, module, "after")
+        return done.name == self._options.stop_after
+
+    def _show(self, done: TilePass, module: Module, when: str) -> None:
+        wanted = getattr(self._options, f"print_{when}")
+        if done.name in wanted or "all" in wanted:
+            self._session.say(f"// {when} {done}\n{self._text(module)}")
+
+    def _text(self, module: Module) -> str:
+        from tilewright import text
+        from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+
+        options = self._options
+        return text.print_text(
+            module,
+            generic=options.generic,
+            locations=options.print_locations,
+            bare=options.bare and isinstance(module, ModuleOp),
+        )
+
+
+def _split(source: InputFile) -> list[InputFile]:
+    """The parts of a text; each keeps the line numbers of the whole."""
+    from tilewright.diagnostics import split_input
+
+    if is_bytecode(source):
+        raise UsageError.because("--split-input-file takes text, not bytecode")
+    # Bytes that are no UTF-8 survive, for the parser to report.
+    text = source.data.decode("utf-8", "surrogateescape")
+    return [
+        InputFile(source.name, part.encode("utf-8", "surrogateescape"))
+        for part in split_input(text, _SEPARATOR)
+    ]
+
+
+def _passes(options: argparse.Namespace) -> list[TilePass]:
+    """The passes to run; ``UsageError`` for a name or option that no pass has."""
+    from tilewright.passes import PASSES, parse_pipeline
+
+    try:
+        passes = parse_pipeline(options.passes)
+    except TileIRError as error:
+        raise UsageError(error.diagnostics) from error
+    names = [*options.print_before, *options.print_after]
+    names += [options.stop_after] if options.stop_after is not None else []
+    for name in names:
+        if name not in PASSES and (name != "all" or name == options.stop_after):
+            raise UsageError.because(
+                f"there is no pass '{name}'", help=f"known passes: {', '.join(PASSES)}"
+            )
+    return passes
+
+
+def _pass_list() -> str:
+    import dataclasses
+
+    from tilewright.passes import PASSES, PIPELINES
+
+    lines = ["Passes"]
+    for name, cls in PASSES.items():
+        summary = (cls.__doc__ or "").strip().partition("\n")[0]
+        lines.append(f"  {name:<30}  {summary}")
+        for field in dataclasses.fields(cls):
+            option = f"{name}{{{field.name.replace('_', '-')}={field.default}}}"
+            lines.append(f"    {option}")
+    lines += ["", "Pipelines"]
+    lines += [f"  {name:<4} {','.join(members)}".rstrip() for name, members in PIPELINES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _timing_table(timings: Sequence[PassTiming]) -> str:
+    """Each pass run, in order, with milliseconds and its share."""
+    total = sum(timing.seconds for timing in timings)
+    rows = [(timing.name, timing.seconds) for timing in timings]
+    lines = [
+        f"{seconds * 1000:9.2f} ms {100 * seconds / total if total else 0:5.1f}%  {name}"
+        for name, seconds in [*rows, ("total", total)]
+    ]
+    return "\n".join(lines)

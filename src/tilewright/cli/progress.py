@@ -1,0 +1,31 @@
+"""Signs of life during long work, on a terminal only."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from tilewright.cli.session import is_terminal
+
+Progress = Callable[[int, int], object]
+"""Told how many steps are done, and how many there are."""
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[Progress | None]:
+    """A progress bar on standard error while the body runs; None where that is no terminal."""
+    if not is_terminal(sys.stderr):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Bar(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

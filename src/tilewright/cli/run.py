@@ -1,0 +1,158 @@
+"""``tilewright run``: run a kernel on the reference machine and look at its results."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.modules import add_reading_options, load, one_module
+from tilewright.cli.progress import working
+from tilewright.cli.session import Session, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+
+_EPILOG = """\
+A SPEC is one of
+  a.npy  data.npz:key              an array from a file
+  random:f32:128x64[:seed]         floats in [0, 1), integers over the whole type
+  normal:f32:128x64[:seed]         floats of the standard normal distribution
+  zeros:f32:1000  ones:f32:8x8     0, or 1, everywhere
+  iota:i32:256                     0, 1, 2, ...
+  full:f32:16:3.5                  one number everywhere
+  i32:5  f32:1.5  5  1.5  true     a number, of the parameter's type
+  array:SPEC                       an array as cuTile passes it: pointer, extents, strides
+A parameter has the name that the text gives it, without %; arg0, arg1, ... always work too.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input")
+    parser.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
+    parser.add_argument(
+        "--grid", type=_grid, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="tile blocks (default 1)"
+    )
+    parser.add_argument(
+        "--arg",
+        dest="arguments",
+        action="append",
+        default=[],
+        metavar="[NAME=]SPEC",
+        help="an argument; without a name it goes to the first parameter that is free",
+    )
+    parser.add_argument(
+        "--seed",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="decides on random arguments and on the order of tile blocks (default 0)",
+    )
+    parser.add_argument(
+        "--max-iterations",
+        type=_count,
+        default=10_000_000,
+        metavar="N",
+        help="a loop that takes longer is an error (default 10000000)",
+    )
+    results = parser.add_argument_group("results")
+    results.add_argument(
+        "--out", action="append", default=[], metavar="NAME=OUT", help="save an array as .npy"
+    )
+    results.add_argument("--out-dir", metavar="DIR", help="save every array as DIR/NAME.npy")
+    results.add_argument(
+        "--print", action="append", default=[], metavar="NAME", help="show an array on stdout"
+    )
+    results.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        metavar="NAME=SPEC",
+        help="compare an array with a SPEC; exit 1 if it differs",
+    )
+    results.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
+    limits = parser.add_argument_group(
+        "how far results may be from the expected ones (default: the same bits)"
+    )
+    limits.add_argument("--atol", type=_positive, metavar="A", help="absolute error")
+    limits.add_argument(
+        "--rtol", type=_positive, metavar="R", help="error relative to the expected"
+    )
+    limits.add_argument("--ulp", type=_positive, metavar="N", help="units in the last place")
+    limits.add_argument("--exact", action="store_true", help="the same bits")
+    add_reading_options(parser)
+
+
+def _grid(text: str) -> tuple[int, int, int]:
+    parts = text.replace("x", ",").split(",")
+    if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"expected one to three numbers, found '{text}'")
+    x, y, z = [*map(int, parts), 1, 1][:3]
+    return x, y, z
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
+    return value
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    module = one_module(load(options.file, options, session), options.file)
+    entry = _entry(module, options.entry)
+    from tilewright import machine
+    from tilewright.cli.run_results import Results
+    from tilewright.cli.run_specs import bind, parameters_of
+
+    parameters = parameters_of(entry)
+    values = bind(parameters, options.arguments, options.seed)
+    # Whatever is wrong with the command line is found before the kernel runs.
+    results = Results(parameters, values, options)
+    printed: list[str] = []
+
+    def emit(text: str) -> None:
+        printed.append(text)
+        if not options.json:
+            session.write_stdout(text)
+
+    started = time.perf_counter()
+    with working(f"running {entry.symbol}") as progress:
+        machine.run(
+            module,
+            entry.symbol,
+            options.grid,
+            values,
+            seed=options.seed,
+            max_iterations=options.max_iterations,
+            print_to=emit,
+            progress=progress,
+        )
+    seconds = time.perf_counter() - started
+    results.save(session)
+    differing = results.compare()
+    if options.json:
+        launch = {"entry": entry.symbol, "grid": list(options.grid), "seed": options.seed}
+        session.write_stdout(results.to_json({**launch, "seconds": seconds, "printed": printed}))
+    else:
+        session.write_stdout(results.shown())
+    session.report(differing)
+    return Exit.FINDINGS if differing else Exit.OK
+
+
+def _entry(module: ModuleOp, name: str | None) -> EntryOp:
+    try:
+        return module.entry(name)
+    except KeyError as error:
+        raise UsageError.because(error.args[0], help="name one with --entry") from None

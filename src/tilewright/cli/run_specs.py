@@ -1,0 +1,297 @@
+"""Kernel arguments on the command line: what a SPEC says, as NumPy arrays and numbers.
+
+===========================  ==================================================================
+``a.npy``, ``d.npz:key``     an array from a file
+``random:f32:128x64[:seed]`` floats uniform in [0, 1), integers uniform over the whole type
+``normal:f32:128x64[:seed]`` floats of the standard normal distribution
+``zeros:``, ``ones:``        all elements 0, or 1
+``iota:i32:256``             0, 1, 2, ... in row-major order
+``full:f32:16:3.5``          all elements the given number
+``i32:5``, ``f32:1.5``       a number whose type must be that of the parameter
+``5``, ``1.5``, ``true``     a number of the parameter's type
+``array:SPEC``               an array for a group of parameters: pointer, extents, strides
+===========================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.cli.session import UNREADABLE_INPUT, UsageError, reason
+from tilewright.diagnostics import define_code
+from tilewright.numerics import FORMATS
+from tilewright.numerics.arrays import Array, dtype_of, from_bits
+from tilewright.numerics.convert import ftof
+
+if TYPE_CHECKING:
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp
+
+ARGUMENT_SPEC = define_code(
+    "argument-spec",
+    "An argument of `tilewright run` does not describe a value for its parameter.",
+    "Pointers take arrays (`a.npy`, `zeros:f32:128x64`, ...) whose elements have the type that is "
+    "pointed to; other parameters take numbers (`5`, `i32:5`). `array:SPEC` stands for a pointer "
+    "and the extents and strides that follow it, as cuTile passes an array.",
+)
+
+_NAMED = re.compile(r"(?P<name>[A-Za-z_][\w$.\-]*)=(?P<spec>.*)", re.DOTALL)
+_GROUP = "array:"
+# In memory two of these elements share a byte, which is what an array can hold.
+_MEMORY_FORMS = {"f4E2M1FN": "i8"}
+_BOOLEANS = {"true": 1, "false": 0}
+_NPZ = re.compile(r"(?P<path>.*\.npz):(?P<key>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a kernel.
+
+    ``element`` is the type of the number, or of what the pointer points to: i8 for f4E2M1FN,
+    whose elements are passed in pairs.
+    """
+
+    index: int
+    name: str
+    element: str
+    is_pointer: bool
+
+    def __str__(self) -> str:
+        shown = f"ptr<{self.element}>" if self.is_pointer else self.element
+        return f"'{self.name}: {shown}'"
+
+
+Value = Any
+"""An array for a pointer, a Python number for everything else."""
+
+
+def parameters_of(entry: EntryOp) -> list[Parameter]:
+    """The parameters, by the names in the text; ``arg0``, ``arg1``, ... where it gives none."""
+    from tilewright.dialects.cuda_tile import types as T
+
+    found: list[Parameter] = []
+    for index, argument in enumerate(entry.block.args):
+        ty = argument.type
+        assert isinstance(ty, T.TileType)
+        pointer = ty.element_type if isinstance(ty.element_type, T.PtrType) else None
+        element = ty.element if pointer is None else T.element_name(pointer.pointee)
+        element = _MEMORY_FORMS.get(element, element)
+        name = argument.name_hint or f"arg{index}"
+        found.append(Parameter(index, name, element, pointer is not None))
+    return found
+
+
+def bind(parameters: Sequence[Parameter], texts: Sequence[str], seed: int) -> list[Value]:
+    """A value for every parameter, from arguments ``[NAME=]SPEC``.
+
+    Arguments without a name go to the first parameters that are still free. ``seed`` and the
+    parameter's position decide on random values. Raises ``UsageError``.
+    """
+    by_name = {p.name: p.index for p in parameters}
+    by_name |= {f"arg{p.index}": p.index for p in parameters if f"arg{p.index}" not in by_name}
+    values: dict[int, Value] = {}
+    for text in texts:
+        named = _NAMED.fullmatch(text)
+        if named is not None:
+            if named["name"] not in by_name:
+                known = ", ".join(p.name for p in parameters) or "none"
+                raise _bad(f"the kernel has no parameter '{named['name']}'; parameters: {known}")
+            index, spec = by_name[named["name"]], named["spec"]
+        else:
+            index = next((p.index for p in parameters if p.index not in values), len(parameters))
+            spec = text
+        for offset, value in enumerate(_expand(parameters, index, spec, seed)):
+            if index + offset in values:
+                raise _bad(f"parameter {parameters[index + offset]} gets two values")
+            values[index + offset] = value
+    missing = [str(p) for p in parameters if p.index not in values]
+    if missing:
+        raise _bad(f"no argument for parameter {', '.join(missing)}", help="add `--arg NAME=SPEC`")
+    return [values[p.index] for p in parameters]
+
+
+def _expand(parameters: Sequence[Parameter], index: int, spec: str, seed: int) -> list[Value]:
+    if index >= len(parameters):
+        raise _bad(f"there is no parameter left for the argument '{spec}'")
+    parameter = parameters[index]
+    generator = np.random.default_rng([seed, index])
+    if not spec.startswith(_GROUP):
+        if not parameter.is_pointer:
+            return [number_of(spec, parameter)]
+        return [array_of(spec, parameter, generator)]
+    if not parameter.is_pointer:
+        raise _bad(f"'{spec}' is an array, but parameter {parameter} is no pointer")
+    array = array_of(spec.removeprefix(_GROUP), parameter, generator)
+    numbers = [*array.shape, *(stride // array.itemsize for stride in array.strides)]
+    group = parameters[index + 1 : index + 1 + len(numbers)]
+    if len(group) < len(numbers) or any(p.is_pointer or FORMATS[p.element].is_float for p in group):
+        raise _bad(
+            f"'{spec}' needs {len(numbers)} integer parameters after {parameter} for extents and "
+            "strides",
+            help="leave out `array:` to pass the pointer alone",
+        )
+    return [array, *numbers]
+
+
+def number_of(spec: str, parameter: Parameter) -> int | float:
+    """The number that a SPEC gives to a parameter that is no pointer."""
+    element, colon, text = spec.rpartition(":")
+    if colon and element != parameter.element:
+        raise _bad(f"'{spec}' does not fit parameter {parameter}")
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    try:
+        return float(text) if FORMATS[parameter.element].is_float else int(text, 0)
+    except ValueError:
+        kind = "a number" if FORMATS[parameter.element].is_float else "an integer"
+        raise _bad(f"'{spec}' is not {kind}, as parameter {parameter} needs") from None
+
+
+def array_of(spec: str, parameter: Parameter, generator: np.random.Generator) -> Array:
+    """A fresh, writable, C-ordered array that a SPEC gives to a pointer."""
+    kind, colon, rest = spec.partition(":")
+    if colon and kind in _MAKERS:
+        return _made(kind, rest, spec, parameter, generator)
+    if spec.endswith(".npy"):
+        return _typed(_load(spec), spec, parameter)
+    if (archive := _NPZ.fullmatch(spec)) is not None:
+        return _typed(_load(archive["path"], archive["key"]), spec, parameter)
+    raise _bad(
+        f"'{spec}' is no array, as parameter {parameter} needs",
+        help=f"for example `zeros:{parameter.element}:1024` or `data.npy`",
+    )
+
+
+def _made(
+    kind: str, rest: str, spec: str, parameter: Parameter, generator: np.random.Generator
+) -> Array:
+    element, _, rest = rest.partition(":")
+    dims, colon, extra = rest.partition(":")
+    if element not in FORMATS:
+        raise _bad(f"'{spec}': there is no element type '{element}'")
+    if element != parameter.element:
+        raise _bad(f"'{spec}' does not fit parameter {parameter}")
+    if not re.fullmatch(r"\d+(x\d+)*", dims):
+        raise _bad(f"'{spec}': expected extents such as 128x64, found '{dims}'")
+    shape = tuple(map(int, dims.split("x")))
+    maker = _MAKERS[kind]
+    if bool(colon) and maker.extra == "none":
+        raise _bad(f"'{spec}': nothing can follow the extents")
+    if not colon and maker.extra == "number":
+        raise _bad(f"'{spec}': expected a number after the extents")
+    if colon and maker.extra == "seed":
+        if not extra.isdecimal():
+            raise _bad(f"'{spec}': expected a seed, found '{extra}'")
+        generator = np.random.default_rng(int(extra))
+    if kind == "normal" and not FORMATS[element].is_float:
+        raise _bad(f"'{spec}': only floats can be normally distributed")
+    number = number_of(extra, Parameter(0, "element", element, False)) if kind == "full" else 0
+    try:
+        return maker.make(element, shape, number, generator)
+    except (MemoryError, ValueError, OverflowError) as error:
+        raise _bad(f"'{spec}' cannot be made: {error}") from None
+
+
+def _from_numbers(numbers: Array, element: str) -> Array:
+    """Numbers as elements: floats rounded once, integers reduced to the width of the type."""
+    if FORMATS[element].is_float:
+        wide = np.asarray(numbers, np.float64)
+        return np.ascontiguousarray(ftof(wide, "f64", to=element)).copy()
+    return from_bits(np.asarray(numbers).astype(np.uint64), element).copy()
+
+
+def _random(
+    element: str, shape: tuple[int, ...], _: float, generator: np.random.Generator
+) -> Array:
+    if FORMATS[element].is_float:
+        return _from_numbers(generator.random(shape), element)
+    patterns = generator.integers(0, 1 << 64, shape, np.uint64)
+    return from_bits(patterns, element).copy()
+
+
+def _normal(
+    element: str, shape: tuple[int, ...], _: float, generator: np.random.Generator
+) -> Array:
+    return _from_numbers(generator.standard_normal(shape), element)
+
+
+def _full(element: str, shape: tuple[int, ...], number: float, _: np.random.Generator) -> Array:
+    if FORMATS[element].is_float:
+        return _from_numbers(np.full(shape, number, np.float64), element)
+    bits = FORMATS[element].bits
+    if not -(1 << (bits - 1)) <= number < 1 << bits:
+        raise OverflowError(f"{number} does not fit {element}")
+    return _from_numbers(np.full(shape, int(number) % (1 << 64), np.uint64), element)
+
+
+def _iota(element: str, shape: tuple[int, ...], _: float, __: np.random.Generator) -> Array:
+    count = int(np.prod(shape, dtype=object))
+    return _from_numbers(np.arange(count).reshape(shape), element)
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """How to make an array; ``extra`` is what may or must follow the extents."""
+
+    make: Callable[[str, tuple[int, ...], float, np.random.Generator], Array]
+    extra: str = "none"
+
+
+_MAKERS: dict[str, _Maker] = {
+    "random": _Maker(_random, "seed"),
+    "normal": _Maker(_normal, "seed"),
+    "zeros": _Maker(lambda element, shape, _, rng: _full(element, shape, 0, rng)),
+    "ones": _Maker(lambda element, shape, _, rng: _full(element, shape, 1, rng)),
+    "iota": _Maker(_iota),
+    "full": _Maker(_full, "number"),
+}
+
+
+def _load(path: str, key: str | None = None) -> Array:
+    """The array of an ``.npy`` file, or the named one of an ``.npz`` archive."""
+    import zipfile
+
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if key is None:
+            return np.asarray(loaded)
+        with loaded:
+            if key not in loaded.files:
+                known = ", ".join(loaded.files)
+                raise _bad(f"'{path}' has no array '{key}'; arrays: {known}")
+            return np.asarray(loaded[key])
+    except OSError as error:
+        raise UsageError.because(
+            f"cannot read '{path}': {reason(error)}", code=UNREADABLE_INPUT
+        ) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UsageError.because(
+            f"'{path}' is no NumPy file that can be read: {error}", code=UNREADABLE_INPUT
+        ) from error
+
+
+def _typed(array: Array, spec: str, parameter: Parameter) -> Array:
+    """A C-ordered copy with the dtype of the parameter's elements.
+
+    Signed and unsigned integers of one width are the same to a kernel. NumPy stores the narrow
+    floats as raw bytes, so raw bytes of the right size are taken for elements too.
+    """
+    wanted = dtype_of(parameter.element)
+    given = array.dtype
+    fits = given == wanted or (
+        given.itemsize == wanted.itemsize
+        and (given.type is np.void or {given.kind, wanted.kind} <= set("iu"))
+    )
+    if not fits:
+        raise _bad(
+            f"'{spec}' holds elements of dtype {given}, but parameter {parameter} needs {wanted}"
+        )
+    return np.array(array.view(wanted), order="C", copy=True)
+
+
+def _bad(message: str, *, help: str = "") -> UsageError:
+    return UsageError.because(message, code=ARGUMENT_SPEC, help=help)

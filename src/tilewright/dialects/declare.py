@@ -1,0 +1,229 @@
+"""What operations of all our dialects declare, and the relations between their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from textwrap import dedent
+from typing import ClassVar, Protocol, TypeVar
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.source_map import Part
+from tilewright.dialects.syntax.engine import SyntaxOp, values_of
+
+TYPE_RELATION = define_code(
+    "type-relation",
+    "Operands and results of an operation must agree in type, shape, rank or element type.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A further operation that a finding points at."""
+
+    message: str
+    op: Operation
+    part: Part | None = None
+
+
+class Report(Protocol):
+    """Takes the findings about one operation."""
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        part: Part | None = None,
+        *,
+        notes: Sequence[Related] = (),
+        help: str = "",
+    ) -> None: ...
+
+    def warning(
+        self,
+        code: str,
+        message: str,
+        part: Part | None = None,
+        *,
+        notes: Sequence[Related] = (),
+        help: str = "",
+    ) -> None: ...
+
+
+class FirstError:
+    """A report that raises xDSL's exception at the first error: for stock tools."""
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        part: Part | None = None,
+        *,
+        notes: Sequence[Related] = (),
+        help: str = "",
+    ) -> None:
+        raise VerifyException(message)
+
+    def warning(
+        self,
+        code: str,
+        message: str,
+        part: Part | None = None,
+        *,
+        notes: Sequence[Related] = (),
+        help: str = "",
+    ) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Values of some groups that must agree in one respect."""
+
+    what: str
+    groups: tuple[str, ...]
+    key: Callable[[Attribute], object]
+
+    def check(self, op: IRDLOperation, report: Report) -> None:
+        first: tuple[str, SSAValue] | None = None
+        for group in self.groups:
+            for index, value in enumerate(values_of(op, group)):
+                if first is None:
+                    first = (group, value)
+                elif self.key(value.type) != self.key(first[1].type):
+                    shown = [op.TYPE_SYNTAX.format(v.type) for v in (first[1], value)]  # pyright: ignore[reportAttributeAccessIssue]
+                    report.error(
+                        TYPE_RELATION,
+                        f"'{op.name}' op failed to verify that all of {{{', '.join(self.groups)}}} "
+                        f"have same {self.what}: '{first[0]}' is '{shown[0]}', '{group}' is "
+                        f"'{shown[1]}'",
+                        part_of(op, group, index),
+                    )
+                    return
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.groups)} have the same {self.what}"
+
+
+def same_type(*groups: str) -> Relation:
+    return Relation("type", groups, lambda ty: ty)
+
+
+def same_shape(*groups: str) -> Relation:
+    return Relation("shape", groups, lambda ty: getattr(ty, "dims", None))
+
+
+def same_rank(*groups: str) -> Relation:
+    return Relation("rank", groups, lambda ty: getattr(ty, "rank", None))
+
+
+def same_element_type(*groups: str) -> Relation:
+    return Relation("element type", groups, lambda ty: getattr(ty, "element_type", None))
+
+
+def part_of(op: IRDLOperation, group: str, index: int = 0) -> Part:
+    """The part that names a value of an operand or result group."""
+    definition = op.get_irdl_definition()
+    kind = "operand" if any(name == group for name, _ in definition.operands) else "type"
+    return (kind, group, index)
+
+
+def operand(group: str, index: int = 0) -> Part:
+    return ("operand", group, index)
+
+
+def type_of(group: str, index: int = 0) -> Part:
+    return ("type", group, index)
+
+
+def attr(name: str) -> Part:
+    return ("attr", name, 0)
+
+
+class DeclaredOp(SyntaxOp):
+    """An operation with its rules, examples and meaning in one class.
+
+    Operands, results, properties and regions are xDSL fields. Beside them:
+
+    * ``GROUP``: the chapter of the specification;
+    * ``RELATIONS``: what operands and results must have in common;
+    * ``EXAMPLES``: programs that use the operation, in a setting that the dialect gives;
+    * ``UNDEFINED``: in words, when executing it is undefined behaviour;
+    * ``check``: the verifier rules that fields and relations do not say.
+
+    The docstring is the operation's meaning; ``tilewright explain`` prints all of this.
+    """
+
+    GROUP: ClassVar[str] = ""
+    RELATIONS: ClassVar[tuple[Relation, ...]] = ()
+    EXAMPLES: ClassVar[tuple[str, ...]] = ()
+    UNDEFINED: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def mnemonic(cls) -> str:
+        return cls.name.partition(".")[2]
+
+    def check(self, report: Report) -> None:
+        """Report what is wrong beyond types of operands and relations."""
+
+    def verify_(self) -> None:
+        report = FirstError()
+        for relation in self.RELATIONS:
+            relation.check(self, report)
+        self.check(report)
+
+
+_OpT = TypeVar("_OpT", bound=type[DeclaredOp])
+
+
+def declare_op(cls: _OpT, dialect: str, mnemonic: str, group: str) -> _OpT:
+    """The defined operation class: its name and chapter set, its fields compiled by xDSL."""
+    cls.name = f"{dialect}.{mnemonic}"
+    defined = irdl_op_definition(cls)
+    defined.GROUP = group
+    return defined
+
+
+def examples(*texts: str) -> tuple[str, ...]:
+    """Kernel bodies or whole modules (see ``examples.wrap``), freed of the indentation in Python."""
+    return tuple(dedent(text).strip() for text in texts)
+
+
+def int_property(op: IRDLOperation, name: str) -> int:
+    return op.properties[name].value.data  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def enum_property(op: IRDLOperation, name: str) -> str:
+    """The keyword of an enumeration property; empty where it is absent."""
+    found = op.properties.get(name)
+    return "" if found is None else found.data.value  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def bool_array(values: Sequence[bool]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(IntegerType(1), [int(v) for v in values])
+
+
+def bool_values(attribute: Attribute | None) -> tuple[bool, ...]:
+    if attribute is None:
+        return ()
+    assert isinstance(attribute, DenseArrayBase)
+    return tuple(bool(v) for v in attribute.iter_values())
+
+
+def is_terminator(op: Operation | None) -> bool:
+    return op is not None and op.has_trait(IsTerminator, value_if_unregistered=False)
+
+
+def ensure_terminator(region: Region, terminator: type[DeclaredOp]) -> None:
+    """Append the implicit terminator, without operands, where the region's block has none."""
+    if not region.blocks:
+        region.add_block(Block())
+    block = region.blocks[-1]
+    if not is_terminator(block.last_op):
+        block.add_op(terminator.create())

@@ -1,0 +1,200 @@
+"""The enumerations of ``nv_tileaa`` and their attributes: ``#nv_tileaa<mem_scope gpu>``."""
+
+from __future__ import annotations
+
+from enum import auto
+from typing import ClassVar, Self
+
+from xdsl.dialects.utils.enum_attribute import EnumAttribute
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.utils.str_enum import StrEnum
+
+from tilewright.dialects.syntax.directives import BAD_KEYWORD
+from tilewright.dialects.syntax.tokens import consume, fail, token_text
+
+
+class RoundingMode(StrEnum):
+    NEAREST_EVEN = auto()
+    ZERO = auto()
+    NEGATIVE_INF = auto()
+    POSITIVE_INF = auto()
+    APPROX = auto()
+    FULL = auto()
+    NEAREST_INT_TO_ZERO = auto()
+
+
+class CacheModifier(StrEnum):
+    NONE = auto()
+    CA = auto()
+    CG = auto()
+    CS = auto()
+    LU = auto()
+    CV = auto()
+
+
+class EvictionPolicy(StrEnum):
+    NONE = auto()
+    FIRST = auto()
+    LAST = auto()
+    NORMAL = auto()
+
+
+class MemSemantic(StrEnum):
+    WEAK = auto()
+    RELAXED = auto()
+    ACQUIRE = auto()
+    RELEASE = auto()
+    ACQ_REL = auto()
+
+
+class MemScope(StrEnum):
+    TL_BLK = auto()
+    CLUSTER = auto()
+    GPU = auto()
+    SYS = auto()
+
+
+class RMWMode(StrEnum):
+    ADD = auto()
+    AND = auto()
+    OR = auto()
+    XOR = auto()
+    XCHG = auto()
+    MIN = auto()
+    MAX = auto()
+    UMIN = auto()
+    UMAX = auto()
+    ADDF = auto()
+
+
+class Signedness(StrEnum):
+    SIGNED = auto()
+    UNSIGNED = auto()
+
+
+class PaddingValue(StrEnum):
+    ZERO = auto()
+    NAN = auto()
+    POS_INF = auto()
+    NEG_INF = auto()
+    NEG_ZERO = auto()
+
+
+class ActivationLayout(StrEnum):
+    """Orders of the axes of a convolution's activation, outermost first."""
+
+    NWC = auto()
+    NHWC = auto()
+    NDHWC = auto()
+    NCW = auto()
+    NCHW = auto()
+    NCDHW = auto()
+
+
+class AliasEnumAttribute(Attribute):
+    """What every enumeration attribute here has; ``SPELLINGS`` are read for others, never printed."""
+
+    enum_type: ClassVar[type[StrEnum]]
+    SPELLINGS: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> StrEnum:
+        text = token_text(parser)
+        if (member := cls.member(text)) is None:
+            keyword = cls.name.removeprefix("nv_tileaa.").replace("_", " ")
+            listed = ", ".join(f"'{m.value}'" for m in cls.enum_type)
+            found = f"'{text}'" if text else "the end of the file"
+            fail(
+                parser,
+                f"expected {keyword} to be one of: {listed}, got: {found}",
+                code=BAD_KEYWORD,
+            )
+        consume(parser)
+        return member
+
+    @classmethod
+    def member(cls, text: str) -> StrEnum | None:
+        """The value that a keyword names, in any of its spellings."""
+        found = cls.SPELLINGS.get(text, text)
+        return next((m for m in cls.enum_type if m.value == found), None)
+
+    @classmethod
+    def of(cls, keyword: str) -> Self:
+        """The attribute of a keyword."""
+        return cls(cls.enum_type(keyword))  # pyright: ignore[reportCallIssue]
+
+
+@irdl_attr_definition
+class RoundingModeAttr(
+    AliasEnumAttribute, EnumAttribute[RoundingMode], SpacedOpaqueSyntaxAttribute
+):
+    name = "nv_tileaa.rounding_mode"
+    SPELLINGS: ClassVar = {
+        "rn": "nearest_even",
+        "rz": "zero",
+        "rm": "negative_inf",
+        "rp": "positive_inf",
+    }
+
+
+@irdl_attr_definition
+class CacheModifierAttr(
+    AliasEnumAttribute, EnumAttribute[CacheModifier], SpacedOpaqueSyntaxAttribute
+):
+    name = "nv_tileaa.cache_modifier"
+
+
+@irdl_attr_definition
+class EvictionPolicyAttr(
+    AliasEnumAttribute, EnumAttribute[EvictionPolicy], SpacedOpaqueSyntaxAttribute
+):
+    name = "nv_tileaa.eviction_policy"
+
+
+@irdl_attr_definition
+class MemSemanticAttr(AliasEnumAttribute, EnumAttribute[MemSemantic], SpacedOpaqueSyntaxAttribute):
+    name = "nv_tileaa.mem_semantic"
+
+
+@irdl_attr_definition
+class MemScopeAttr(AliasEnumAttribute, EnumAttribute[MemScope], SpacedOpaqueSyntaxAttribute):
+    name = "nv_tileaa.mem_scope"
+
+
+@irdl_attr_definition
+class RMWModeAttr(AliasEnumAttribute, EnumAttribute[RMWMode], SpacedOpaqueSyntaxAttribute):
+    name = "nv_tileaa.rmw_mode"
+
+
+@irdl_attr_definition
+class SignednessAttr(AliasEnumAttribute, EnumAttribute[Signedness], SpacedOpaqueSyntaxAttribute):
+    name = "nv_tileaa.signedness"
+
+
+@irdl_attr_definition
+class PaddingValueAttr(
+    AliasEnumAttribute, EnumAttribute[PaddingValue], SpacedOpaqueSyntaxAttribute
+):
+    name = "nv_tileaa.padding_value"
+
+
+@irdl_attr_definition
+class ActivationLayoutAttr(
+    AliasEnumAttribute, EnumAttribute[ActivationLayout], SpacedOpaqueSyntaxAttribute
+):
+    name = "nv_tileaa.activation_layout"
+
+
+ENUM_ATTRIBUTES = (
+    RoundingModeAttr,
+    CacheModifierAttr,
+    EvictionPolicyAttr,
+    MemSemanticAttr,
+    MemScopeAttr,
+    RMWModeAttr,
+    SignednessAttr,
+    PaddingValueAttr,
+    ActivationLayoutAttr,
+)

@@ -1,0 +1,383 @@
+"""The types of ``nv_tileaa``: tiles, pointers, memrefs, tiled views, queues and marks of order.
+
+Scalars are the element types themselves, so a tile has at least one dimension. Construction
+verifies: an ill-formed type raises ``VerifyException``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ContainerType,
+    IndexType,
+    IntAttr,
+    NoneAttr,
+    ShapedType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.dialects.cuda_tile.types import (
+    DYNAMIC,
+    ELEMENT_NAMES,
+    MAX_TILE_ELEMENTS,
+    NUMBER_NAMES,
+    DimsAttr,
+)
+from tilewright.dialects.nv_tileaa import type_syntax
+
+#: The address spaces, by number.
+SPACES: dict[int, str] = {
+    0: "generic",
+    1: "global",
+    3: "shared",
+    4: "constant",
+    5: "local",
+    6: "tensor memory",
+}
+GLOBAL_SPACE = 1
+#: Spaces that only the regions of execute see.
+INNER_SPACES = frozenset({3, 6})
+
+INDEX = IndexType()
+
+
+def element_name(element: Attribute) -> str:
+    """The spelling of an element type; ``ptr`` for any pointer, ``?`` for what is no element."""
+    if isinstance(element, PtrType):
+        return "ptr"
+    if isinstance(element, IndexType):
+        return "index"
+    return ELEMENT_NAMES.get(element, "?")
+
+
+def show_dims(dims: Sequence[int], separator: str = ", ") -> str:
+    return separator.join("?" if d == DYNAMIC else str(d) for d in dims)
+
+
+def _verify_space(space: int) -> None:
+    if space not in SPACES:
+        known = ", ".join(f"{number} ({name})" for number, name in SPACES.items())
+        raise VerifyException(f"address space {space} does not exist; the spaces are {known}")
+
+
+def _verify_number(element: Attribute, what: str) -> None:
+    if element_name(element) not in NUMBER_NAMES:
+        raise VerifyException(
+            f"{what} must be an integer or float type other than i4, but got "
+            f"'{type_syntax.format_type(element)}'"
+        )
+
+
+def _verify_tile_dims(dims: Sequence[int]) -> None:
+    if any(d <= 0 or d & (d - 1) for d in dims):
+        raise VerifyException(
+            f"all dimensions must be positive powers of two, got [{show_dims(dims)}]"
+        )
+    if prod(dims) > MAX_TILE_ELEMENTS:
+        raise VerifyException(
+            f"tile would exceed the maximum of {MAX_TILE_ELEMENTS} elements, got [{show_dims(dims)}]"
+        )
+
+
+@irdl_attr_definition
+class TileType(ParametrizedAttribute, TypeAttribute, ShapedType, ContainerType[Attribute]):
+    """An immutable array of numbers, indices or pointers; every extent is a power of two."""
+
+    name = "nv_tileaa.tile"
+    shape: DimsAttr
+    element_type: Attribute
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute):
+        super().__init__(DimsAttr(tuple(shape)), element_type)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.shape.data
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape.data)
+
+    def get_num_dims(self) -> int:
+        return self.rank
+
+    def get_shape(self) -> tuple[int, ...]:
+        return self.dims
+
+    def get_element_type(self) -> Attribute:
+        return self.element_type
+
+    def verify(self) -> None:
+        if element_name(self.element_type) == "?":
+            raise VerifyException(
+                f"tile element type must be a number, index or a pointer, but got "
+                f"'{type_syntax.format_type(self.element_type)}'"
+            )
+        if not self.dims:
+            raise VerifyException("a tile has at least one dimension; scalars are bare elements")
+        _verify_tile_dims(self.dims)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return type_syntax.parse_tile(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(type_syntax.tile_body(self))
+
+
+@irdl_attr_definition
+class PtrType(ParametrizedAttribute, TypeAttribute):
+    """The address of elements of type ``pointee`` in an address space."""
+
+    name = "nv_tileaa.ptr"
+    pointee: Attribute
+    address_space: IntAttr
+
+    def __init__(self, pointee: Attribute, space: int = GLOBAL_SPACE):
+        super().__init__(pointee, IntAttr(space))
+
+    @property
+    def space(self) -> int:
+        return self.address_space.data
+
+    def verify(self) -> None:
+        _verify_number(self.pointee, "pointee")
+        _verify_space(self.space)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return type_syntax.parse_ptr(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(type_syntax.ptr_body(self))
+
+
+@irdl_attr_definition
+class MemrefType(ParametrizedAttribute, TypeAttribute):
+    """Where data is: element type, extents, strides (in elements), address space, alias scope.
+
+    Two memrefs whose alias scopes are both known and differ do not overlap.
+    """
+
+    name = "nv_tileaa.memref"
+    element_type: Attribute
+    shape: DimsAttr
+    strides: DimsAttr
+    address_space: IntAttr
+    scope: Attribute
+
+    def __init__(
+        self,
+        element_type: Attribute,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        space: int = GLOBAL_SPACE,
+        alias_scope: int | None = None,
+    ):
+        super().__init__(
+            element_type,
+            DimsAttr(tuple(shape)),
+            DimsAttr((DYNAMIC,) * len(shape) if strides is None else tuple(strides)),
+            IntAttr(space),
+            NoneAttr() if alias_scope is None else IntAttr(alias_scope),
+        )
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.shape.data
+
+    @property
+    def stride_dims(self) -> tuple[int, ...]:
+        return self.strides.data
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape.data)
+
+    @property
+    def space(self) -> int:
+        return self.address_space.data
+
+    @property
+    def alias_scope(self) -> int | None:
+        return self.scope.data if isinstance(self.scope, IntAttr) else None
+
+    def verify(self) -> None:
+        _verify_number(self.element_type, "memref element type")
+        if len(self.dims) != len(self.stride_dims):
+            raise VerifyException(
+                f"expected as many strides as dimensions, got {len(self.stride_dims)} strides for "
+                f"{len(self.dims)} dimensions"
+            )
+        for what, values in (("dimensions", self.dims), ("strides", self.stride_dims)):
+            if any(v <= 0 and v != DYNAMIC for v in values):
+                raise VerifyException(
+                    f"all static {what} must be positive, got [{show_dims(values)}]"
+                )
+        _verify_space(self.space)
+        scope = self.alias_scope
+        if scope is not None and not 0 <= scope < 2**32:
+            raise VerifyException(f"alias_scope must be an unsigned 32-bit integer, got {scope}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return type_syntax.parse_memref(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(type_syntax.memref_body(self))
+
+
+@irdl_attr_definition
+class TiledViewType(ParametrizedAttribute, TypeAttribute):
+    """How tiles are cut out of ``source``; ``layout`` is filled in by layout passes."""
+
+    name = "nv_tileaa.tiled_view"
+    shape: DimsAttr
+    source: Attribute
+    layout: Attribute
+
+    def __init__(
+        self, shape: Sequence[int], source: Attribute, layout: Attribute | None = None
+    ) -> None:
+        super().__init__(DimsAttr(tuple(shape)), source, layout or NoneAttr())
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.shape.data
+
+    @property
+    def rank(self) -> int:
+        """The rank of the tiles, and of the space of tile coordinates."""
+        return len(self.shape.data)
+
+    @property
+    def element_type(self) -> Attribute:
+        source = self.source
+        return source.element_type if isinstance(source, MemrefType | TileType) else source
+
+    @property
+    def space(self) -> int:
+        return self.source.space if isinstance(self.source, MemrefType) else GLOBAL_SPACE
+
+    @property
+    def tile(self) -> TileType:
+        """The type of a tile that is read through the view."""
+        return TileType(self.dims, self.element_type)
+
+    def verify(self) -> None:
+        if not isinstance(self.source, MemrefType | TileType):
+            raise VerifyException(
+                f"the source of a tiled_view must be a memref or a tile, but got "
+                f"'{type_syntax.format_type(self.source)}'"
+            )
+        if not self.dims:
+            raise VerifyException("a tiled_view has at least one dimension")
+        _verify_tile_dims(self.dims)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return type_syntax.parse_tiled_view(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(type_syntax.tiled_view_body(self))
+
+
+@irdl_attr_definition
+class MemTokenType(ParametrizedAttribute, TypeAttribute):
+    """An ordering edge between memory effects; carries no data."""
+
+    name = "nv_tileaa.mem_token"
+
+
+@irdl_attr_definition
+class ProgramIdType(ParametrizedAttribute, TypeAttribute):
+    """The outcome of asking for the work of a block that has not started."""
+
+    name = "nv_tileaa.program_id"
+
+
+@irdl_attr_definition
+class QueueType(ParametrizedAttribute, TypeAttribute):
+    """A bounded first-in first-out channel of tuples of the given types.
+
+    ``isolated``: its producers and consumers share nothing else.
+    """
+
+    name = "nv_tileaa.queue"
+    items: ArrayAttr[Attribute]
+    isolated: Attribute
+
+    def __init__(self, items: Sequence[Attribute], isolated: bool = False):
+        super().__init__(ArrayAttr(items), UnitAttr() if isolated else NoneAttr())
+
+    @property
+    def item_types(self) -> tuple[Attribute, ...]:
+        return self.items.data
+
+    @property
+    def is_isolated(self) -> bool:
+        return isinstance(self.isolated, UnitAttr)
+
+    def verify(self) -> None:
+        if not self.item_types:
+            raise VerifyException("a queue carries at least one value")
+        for ty in self.item_types:
+            if not isinstance(ty, TileType) and element_name(ty) == "?":
+                raise VerifyException(
+                    f"a queue carries tiles and scalars, but got '{type_syntax.format_type(ty)}'"
+                )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return type_syntax.parse_queue(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(type_syntax.queue_body(self))
+
+
+MEM_TOKEN = MemTokenType()
+PROGRAM_ID = ProgramIdType()
+
+TYPES = (
+    TileType,
+    PtrType,
+    MemrefType,
+    TiledViewType,
+    MemTokenType,
+    ProgramIdType,
+    QueueType,
+)
+
+
+def is_scalar_or_tile(ty: Attribute) -> bool:
+    return isinstance(ty, TileType) or element_name(ty) != "?"
+
+
+def element_of(ty: Attribute) -> Attribute:
+    """The element type of a tile; a scalar is its own."""
+    return ty.element_type if isinstance(ty, TileType) else ty
+
+
+def dims_of(ty: Attribute) -> tuple[int, ...]:
+    """The extents of a tile; none for a scalar."""
+    return ty.dims if isinstance(ty, TileType) else ()
+
+
+def tile_or_scalar(dims: Sequence[int], element: Attribute) -> Attribute:
+    """The type of values of that shape; a shape without dimensions gives the bare element."""
+    return TileType(dims, element) if dims else element
+
+
+def broadcast_dims(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape of an element-wise result: equal shapes, or a scalar beside anything."""
+    if tuple(left) == tuple(right) or not right:
+        return tuple(left)
+    return None if left else tuple(right)

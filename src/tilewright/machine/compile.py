@@ -1,0 +1,275 @@
+"""Translation of a kernel into closures over register slots, once for all tile blocks.
+
+Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its
+types, shapes, attributes and slots already resolved. Constants become preset registers and no
+step at all. A block of operations becomes a tuple of steps; a step that ends it early returns a
+signal, which the blocks around pass on to the loop or kernel that it is for.
+
+Tile blocks may have to wait for one another. Operations at which another block may take over are
+``SwitchPoint`` steps; a region that holds one is run as a generator that yields there. Regions
+without run as plain functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.machine.faults import UNSUPPORTED, Fault
+from tilewright.machine.state import Machine
+from tilewright.machine.values import ARENA, Registers
+
+if TYPE_CHECKING:
+    from xdsl.ir import Block, Operation, SSAValue
+
+BREAK, CONTINUE, RETURN = 1, 2, 3
+"""Signals. A block that ends in a yield gives None."""
+
+Signal = int | None
+Step = Callable[[Registers], Signal]
+Coroutine = Generator[None, None, Signal]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPoint:
+    """A step after which another tile block may run."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A step that contains switch points."""
+
+    start: Callable[[Registers], Coroutine]
+
+
+Implementation = Callable[[Any, "Translator"], "Step | SwitchPoint | Nested | None"]
+
+#: How each operation is translated.
+IMPLEMENTATIONS: dict[type[TileOp], Implementation] = {}
+#: Operations that the machine does not run, with the reason.
+REFUSED: dict[type[TileOp], str] = {}
+
+_F = TypeVar("_F", bound=Implementation)
+
+
+def implements(*classes: type[TileOp]) -> Callable[[_F], _F]:
+    """Enter a translation function into the table for operation classes."""
+
+    def enter(function: _F) -> _F:
+        for cls in classes:
+            assert cls not in IMPLEMENTATIONS, cls.name
+            IMPLEMENTATIONS[cls] = function
+        return function
+
+    return enter
+
+
+@dataclass(slots=True)
+class CompiledBlock:
+    """The steps of a block. ``run`` executes them; where ``suspends``, ``start`` must be used."""
+
+    run: Callable[[Registers], Signal]
+    start: Callable[[Registers], Coroutine]
+    suspends: bool
+
+
+@dataclass(slots=True)
+class Scope:
+    """The slots that the terminators inside a region write."""
+
+    results: tuple[int, ...] = ()
+    carried: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Translator:
+    """Translates one kernel; afterwards ``registers`` is the initial state of every tile block."""
+
+    machine: Machine
+    global_addresses: dict[str, int]
+    registers: Registers = field(default_factory=lambda: [None])
+    loops: list[Scope] = field(default_factory=list)
+    yields: list[Scope] = field(default_factory=list)
+    grid_slots: list[tuple[int, int]] = field(default_factory=list)
+    block_slots: list[tuple[int, int]] = field(default_factory=list)
+    _slots: dict[SSAValue, int] = field(default_factory=dict)
+    _has_alloca: bool = False
+
+    def slot(self, value: SSAValue) -> int:
+        """The slot of a value, the same on every call."""
+        found = self._slots.get(value)
+        if found is None:
+            found = self._slots[value] = self.new_slot()
+        return found
+
+    def slots(self, values: Any) -> tuple[int, ...]:
+        return tuple(self.slot(value) for value in values)
+
+    def new_slot(self) -> int:
+        self.registers.append(None)
+        return len(self.registers) - 1
+
+    def optional(self, value: SSAValue | None) -> int | None:
+        return None if value is None else self.slot(value)
+
+    def preset(self, value: SSAValue, content: object) -> None:
+        """Give a value that is the same in every tile block."""
+        self.registers[self.slot(value)] = content
+
+    def is_preset(self, value: SSAValue) -> bool:
+        return self.registers[self.slot(value)] is not None
+
+    @contextmanager
+    def renamed(self, slots: Mapping[SSAValue, int]) -> Iterator[None]:
+        """While this lasts, these values are in other slots."""
+        outer = {value: self.slot(value) for value in slots}
+        self._slots.update(slots)
+        yield
+        self._slots.update(outer)
+
+    def note_alloca(self) -> None:
+        """The block that is being translated allocates memory, which ends with it."""
+        self._has_alloca = True
+
+    def block(self, block: Block) -> CompiledBlock:
+        """Translate a block with all that is nested in it."""
+        outer, self._has_alloca = self._has_alloca, False
+        steps: list[Step | SwitchPoint | Nested] = []
+        ops: list[Operation] = []
+        for op in block.ops:
+            step = self.operation(op)
+            if step is not None:
+                steps.append(step)
+                ops.append(op)
+        if any(isinstance(step, SwitchPoint | Nested) for step in steps):
+            run, start, suspends = _no_plain_run, _coroutine(steps, ops), True
+        else:
+            run, start, suspends = plain_runner(steps, ops), _no_coroutine, False
+        if self._has_alloca:
+            if suspends:
+                start = self._freeing_coroutine(start)
+            else:
+                run = self._freeing(run)
+        self._has_alloca = outer
+        return CompiledBlock(run, start, suspends)
+
+    def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
+        implementation = IMPLEMENTATIONS.get(type(op))  # pyright: ignore[reportArgumentType]
+        if implementation is None:
+            reason = REFUSED.get(type(op), "it is no operation of cuda_tile")  # pyright: ignore[reportArgumentType]
+            raise self.refusal(op, f"'{op.name}' cannot be run: {reason}")
+        return implementation(op, self)
+
+    @staticmethod
+    def refusal(op: Operation, message: str) -> Fault:
+        fault = Fault(UNSUPPORTED, message)
+        fault.op = op
+        return fault
+
+    def _freeing(self, run: Callable[[Registers], Signal]) -> Callable[[Registers], Signal]:
+        memory = self.machine.memory
+
+        def run_and_free(regs: Registers) -> Signal:
+            arena = regs[ARENA]
+            count = len(arena)
+            signal = run(regs)
+            while len(arena) > count:
+                memory.free(arena.pop())
+            return signal
+
+        return run_and_free
+
+    def _freeing_coroutine(
+        self, start: Callable[[Registers], Coroutine]
+    ) -> Callable[[Registers], Coroutine]:
+        memory = self.machine.memory
+
+        def start_and_free(regs: Registers) -> Coroutine:
+            arena = regs[ARENA]
+            count = len(arena)
+            signal = yield from start(regs)
+            while len(arena) > count:
+                memory.free(arena.pop())
+            return signal
+
+        return start_and_free
+
+
+def _no_plain_run(regs: Registers) -> Signal:
+    raise AssertionError("a block with switch points runs as a coroutine")
+
+
+def _no_coroutine(regs: Registers) -> Coroutine:
+    raise AssertionError("a block without switch points runs as a function")
+
+
+def plain_runner(steps: list[Any], ops: list[Operation]) -> Callable[[Registers], Signal]:
+    """A function that runs steps in order and tells faults where they happened."""
+    sequence = tuple(steps)
+    op_of = dict(zip(steps, ops, strict=True))
+
+    def run(regs: Registers) -> Signal:
+        step = None
+        try:
+            for step in sequence:
+                if (signal := step(regs)) is not None:
+                    return signal
+        except Fault as fault:
+            if fault.op is None and step is not None:
+                fault.op = op_of[step]
+            raise
+        return None
+
+    return run
+
+
+def _coroutine(steps: list[Any], ops: list[Operation]) -> Callable[[Registers], Coroutine]:
+    sequence = tuple(
+        (step.start, True, False)
+        if isinstance(step, Nested)
+        else (step.step, False, True)
+        if isinstance(step, SwitchPoint)
+        else (step, False, False)
+        for step in steps
+    )
+    op_of = {function: op for (function, _, _), op in zip(sequence, ops, strict=True)}
+
+    def start(regs: Registers) -> Coroutine:
+        function: Any = None
+        try:
+            for function, nested, switches in sequence:
+                if nested:
+                    signal = yield from function(regs)
+                else:
+                    signal = function(regs)
+                    if switches:
+                        yield
+                if signal is not None:
+                    return signal
+        except Fault as fault:
+            if fault.op is None and function is not None:
+                fault.op = op_of[function]
+            raise
+        return None
+
+    return start
+
+
+def tile_type(value: SSAValue) -> T.TileType:
+    """The tile type of a value that the verifier knows to be a tile."""
+    ty = value.type
+    assert isinstance(ty, T.TileType)
+    return ty
+
+
+def pointee_of(value: SSAValue) -> str:
+    """The element name behind the pointers of a tile."""
+    pointer = tile_type(value).element_type
+    assert isinstance(pointer, T.PtrType)
+    return T.element_name(pointer.pointee)

@@ -1,0 +1,126 @@
+"""What stops a run: the codes, and the exception that carries one from an operation outwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.diagnostics import NamedPlace, Note, TileIRError, define_code
+from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.dialects.source_map import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Operation
+
+INVALID_ADDRESS = define_code(
+    "invalid-address",
+    "The kernel accesses memory outside every live allocation.",
+    "Live memory is: the arrays given to the launch (their own extent, not the array that a slice "
+    "was cut from), the globals of the module, and alloca memory until its block ends. Usual "
+    "causes are a shape or stride argument that does not fit its array, and a missing mask.",
+)
+FREED_MEMORY = define_code(
+    "freed-memory",
+    "The kernel accesses alloca memory after the block that contains the alloca has ended.",
+    "Each iteration of a loop gets fresh memory; the memory of the last iteration is gone.",
+)
+FOREIGN_MEMORY = define_code(
+    "foreign-memory",
+    "A tile block accesses the alloca memory of another tile block.",
+    "Mark the alloca `global` if other tile blocks are to use its address.",
+)
+READ_ONLY_MEMORY = define_code(
+    "read-only-memory", "The kernel writes to a constant global or to an array that is read-only."
+)
+MISALIGNED_ACCESS = define_code(
+    "misaligned-access",
+    "An address is not a multiple of the size of the element that is accessed there.",
+)
+OUTSIDE_INDEX_SPACE = define_code(
+    "outside-index-space",
+    "The index of a view access lies outside the index space of the view.",
+    "A tile that sticks out of the tensor is fine, a tile that starts outside it is not. "
+    "get_index_space_shape gives the number of indices.",
+)
+INBOUNDS_BROKEN = define_code(
+    "inbounds-broken",
+    "An access marked inbounds along a dimension reaches outside the tensor there.",
+)
+BAD_SUB_TILE_INDEX = define_code(
+    "sub-tile-index", "The index of extract or insert lies outside the grid of sub-tiles."
+)
+UNDEFINED_DIVISION = define_code(
+    "undefined-division",
+    "An integer division has a zero divisor, or divides the smallest signed number by -1.",
+)
+BAD_STEP = define_code("bad-step", "The step of a for loop is not positive.")
+INDUCTION_OVERFLOW = define_code(
+    "induction-overflow",
+    "The induction value of a for loop leaves its type before it reaches the upper bound.",
+    "Compiled code wraps around there and goes on. Use a wider type for the bounds.",
+)
+EXTENT_TOO_LARGE = define_code(
+    "extent-too-large", "An extent does not fit the result type of a shape query."
+)
+DEADLOCK = define_code(
+    "deadlock",
+    "Every tile block that has not ended is waiting for memory that nobody will write.",
+    "All of them went round many times without any change of memory. Look for a lock that is not "
+    "released, a flag that is not set, or a barrier over more blocks than the grid has.",
+)
+STEP_LIMIT = define_code(
+    "step-limit",
+    "A loop makes more iterations than the limit of the run allows.",
+    "The limit is there so that a loop without end is reported; raise `max_iterations` for kernels "
+    "that need more.",
+)
+UNSUPPORTED = define_code(
+    "machine-unsupported", "The reference machine cannot run this operation or type."
+)
+ASSERTION_FAILED = define_code("assertion-failed", "An assert found a false element.")
+BAD_ARGUMENT = define_code(
+    "bad-argument",
+    "The arguments of a launch do not fit the parameters of the kernel.",
+    "A pointer parameter takes a NumPy array whose elements have the size and kind of the pointee "
+    "(or an address that `map_array` gave); a scalar parameter takes a number in range.",
+)
+BAD_GRID = define_code(
+    "bad-grid", "A grid has one to three extents, each from 1 to 2**24 - 1."
+)
+UNKNOWN_ENTRY = define_code("unknown-entry", "The module has no kernel of that name.")
+
+
+class Fault(Exception):
+    """Something a kernel did that ends the run. ``op`` is set on the way out of the operation."""
+
+    def __init__(self, code: str, message: str, *, help: str = "", notes: Sequence[Note] = ()):
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.help = help
+        self.notes = tuple(notes)
+        self.op: Operation | None = None
+
+
+def source_note(op: Operation) -> tuple[Note, ...]:
+    """A note that names the line of the kernel's own source, where debug information has one."""
+    position = source_position(op.location)
+    if position is None:
+        return ()
+    file, line, column = position
+    return (Note("the source of this operation", NamedPlace(file, line, column)),)
+
+
+def as_error(fault: Fault, notes: Sequence[Note]) -> TileIRError:
+    """The diagnostic of a fault, at its operation."""
+    op = fault.op
+    place = None if op is None else place_of(op)
+    own = () if op is None else source_note(op)
+    return TileIRError.single(
+        fault.code,
+        fault.message,
+        place,
+        notes=(*fault.notes, *own, *notes),
+        help=fault.help,
+    )

@@ -1,0 +1,27 @@
+"""How each family of operations is translated; importing this package fills the table."""
+
+from tilewright.machine.ops import (
+    atomics,
+    control_flow,
+    effects,
+    elementwise,
+    matrix,
+    memory,
+    reductions,
+    refusals,
+    tiles,
+    views,
+)
+
+__all__ = [
+    "atomics",
+    "control_flow",
+    "effects",
+    "elementwise",
+    "matrix",
+    "memory",
+    "reductions",
+    "refusals",
+    "tiles",
+    "views",
+]

@@ -1,0 +1,186 @@
+"""Atomic read-modify-write operations.
+
+Every lane is a transaction of its own. Lanes take effect in row-major order: lanes with different
+addresses at once, those that share an address one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import MappingProxyType
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.ops import atomics, multimem
+from tilewright.machine.compile import SwitchPoint, Translator, implements, tile_type
+from tilewright.machine.memory import Memory
+from tilewright.machine.ops.memory import pointer_storage
+from tilewright.machine.ops.views import access_of
+from tilewright.machine.storage import Storage
+from tilewright.machine.values import TOKEN, Registers
+from tilewright.numerics.arrays import Array
+from tilewright.numerics.semantics import ELEMENTWISE
+
+Combine = Callable[[Array, Array], Array]
+
+
+def _exchange(old: Array, new: Array) -> Array:
+    return new
+
+
+def _named(mnemonic: str, **attributes: str) -> Callable[[str], Combine]:
+    return lambda element: partial(ELEMENTWISE[mnemonic], element=element, **attributes)
+
+
+_INTEGER_MODES: Mapping[str, Callable[[str], Combine]] = MappingProxyType(
+    {
+        "and": _named("andi"),
+        "or": _named("ori"),
+        "xor": _named("xori"),
+        "add": _named("addi"),
+        "max": _named("maxi", signedness="signed"),
+        "min": _named("mini", signedness="signed"),
+        "umax": _named("maxi", signedness="unsigned"),
+        "umin": _named("mini", signedness="unsigned"),
+    }
+)
+_FLOAT_MODES: Mapping[str, Callable[[str], Combine]] = MappingProxyType(
+    {"addf": _named("addf"), "add": _named("addf")}
+)
+
+
+def combination(mode: str, element: str) -> Combine:
+    """The function of (memory, argument) whose value an atomic writes."""
+    if mode == "xchg":
+        return _exchange
+    modes = _INTEGER_MODES if element.startswith("i") else _FLOAT_MODES
+    return modes[mode](element)
+
+
+def _rounds(addresses: Array) -> Iterator[Array]:
+    """Positions of the lanes (flat) that may take effect together, in order."""
+    if addresses.size < 2:
+        yield np.arange(addresses.size)
+        return
+    order = np.argsort(addresses, kind="stable")
+    sorted_addresses = addresses[order]
+    starts = np.flatnonzero(np.r_[True, sorted_addresses[1:] != sorted_addresses[:-1]])
+    if starts.size == addresses.size:
+        yield np.arange(addresses.size)
+        return
+    counts = np.diff(np.r_[starts, addresses.size])
+    for turn in range(int(counts.max())):
+        yield order[starts[counts > turn] + turn]
+
+
+def update(
+    memory: Memory, storage: Storage, addresses: Array, argument: Array, combine: Combine
+) -> Array:
+    """Combine the memory at flat addresses with flat arguments; gives the old elements."""
+    old = np.empty(argument.shape, argument.dtype)
+    for lanes in _rounds(addresses):
+        where = addresses[lanes]
+        before = storage.to_tile(memory.load(where, storage))
+        old[lanes] = before
+        after = storage.from_tile(np.asarray(combine(before, argument[lanes])))
+        _write(memory, storage, where, storage.from_tile(before), after)
+    return old
+
+
+def _write(memory: Memory, storage: Storage, addresses: Array, before: Array, after: Array) -> None:
+    """Store; a store of what is there already does not count as a change of memory."""
+    version = memory.version
+    memory.store(addresses, storage, after)
+    if before.tobytes() == after.tobytes():
+        memory.version = version
+
+
+@implements(atomics.AtomicRMWTkoOp)
+def atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
+    storage = pointer_storage(op, "pointers")
+    combine = combination(enum_property(op, "mode"), tile_type(op.arg).element)
+
+    memory = t.machine.memory
+    pointers, argument, mask = t.slot(op.pointers), t.slot(op.arg), t.optional(op.mask)
+    result = t.slot(op.result)
+    t.preset(op.result_token, TOKEN)
+
+    def step(regs: Registers) -> None:
+        given = regs[argument]
+        old = np.zeros(given.shape, given.dtype)
+        lanes = np.ones(given.shape, np.bool_) if mask is None else regs[mask]
+        old[lanes] = update(memory, storage, regs[pointers][lanes], given[lanes], combine)
+        regs[result] = old
+
+    return SwitchPoint(step)
+
+
+@implements(atomics.AtomicCASTkoOp)
+def atomic_cas(op: atomics.AtomicCASTkoOp, t: Translator) -> SwitchPoint:
+    storage = pointer_storage(op, "pointers")
+    memory = t.machine.memory
+    pointers, wanted, value = t.slots((op.pointers, op.cmp, op.val))
+    mask, result = t.optional(op.mask), t.slot(op.result)
+    t.preset(op.result_token, TOKEN)
+    bits = np.dtype(f"u{storage.size}")
+
+    def swap(where: Array, expected: Array, replacement: Array) -> Array:
+        old = np.empty(expected.shape, bits)
+        for lanes in _rounds(where):
+            before = memory.load(where[lanes], storage).view(bits)
+            old[lanes] = before
+            equal = before == expected[lanes]
+            if equal.any():
+                after = replacement[lanes][equal]
+                _write(
+                    memory,
+                    storage,
+                    where[lanes][equal],
+                    before[equal],
+                    after.view(storage.raw),
+                )
+        return old
+
+    def step(regs: Registers) -> None:
+        expected = regs[wanted]
+        old = expected.copy()
+        lanes = np.ones(expected.shape, np.bool_) if mask is None else regs[mask]
+        raw = swap(
+            regs[pointers][lanes],
+            storage.from_tile(expected)[lanes].view(bits),
+            storage.from_tile(regs[value])[lanes].view(bits),
+        )
+        old[lanes] = storage.to_tile(raw.view(storage.raw))
+        regs[result] = old
+
+    return SwitchPoint(step)
+
+
+@implements(atomics.AtomicRedViewTkoOp)
+def atomic_red_view(op: atomics.AtomicRedViewTkoOp, t: Translator) -> SwitchPoint:
+    return _reduce_into_view(op, t, enum_property(op, "mode"), t.slot(op.value))
+
+
+@implements(multimem.MultimemReduceViewTkoOp)
+def multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> SwitchPoint:
+    """Updates the one replica."""
+    return _reduce_into_view(op, t, enum_property(op, "reduction"), t.slot(op.tile))
+
+
+def _reduce_into_view(op: TileOp, t: Translator, mode: str, argument: int) -> SwitchPoint:
+    access, storage = access_of(op, t)
+    combine = combination(mode, storage.element)
+    memory = t.machine.memory
+    t.preset(op.results[0], TOKEN)
+
+    def step(regs: Registers) -> None:
+        addresses, inside = access.addresses(regs)
+        given = regs[argument]
+        if inside is None:
+            update(memory, storage, addresses.reshape(-1), given.reshape(-1), combine)
+        else:
+            update(memory, storage, addresses[inside], given[inside], combine)
+
+    return SwitchPoint(step)

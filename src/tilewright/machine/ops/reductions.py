@@ -1,0 +1,281 @@
+"""Reductions and scans.
+
+The order is fixed: from the identity, over ascending indices (descending for a reverse scan), the
+element as first and the accumulator as second argument of the body. Bodies of one exact operation,
+where no order can be told from another, are combined pairwise instead, which takes fewer steps.
+
+All other dimensions advance together: the body runs on arrays instead of scalars. Only a body that
+holds more than element-wise operations runs lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Attribute, Block, SSAValue
+
+from tilewright.dialects.cuda_tile.base import TileOp, int_property
+from tilewright.dialects.cuda_tile.constants import scalar_bits
+from tilewright.dialects.cuda_tile.ops.control_flow import YieldOp
+from tilewright.dialects.cuda_tile.ops.core import ConstantOp
+from tilewright.dialects.cuda_tile.ops.reductions import Fold, ReduceOp, ScanOp
+from tilewright.machine.compile import (
+    Scope,
+    Step,
+    Translator,
+    implements,
+    plain_runner,
+    tile_type,
+)
+from tilewright.machine.ops.elementwise import attributes_of, function_of, is_elementwise
+from tilewright.machine.values import Registers
+from tilewright.numerics.arrays import Array, dtype_of, from_bits
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import bits_to_float, float_to_bits
+from tilewright.numerics.rounding import quiet
+
+#: Operations whose result does not depend on the order of combination.
+_ORDER_FREE = frozenset({"addi", "muli", "andi", "ori", "xori", "maxi", "mini", "maxf", "minf"})
+#: Those that NumPy can accumulate strictly one after the other, in one call.
+_ACCUMULATED: dict[str, np.ufunc] = {
+    "addf": np.add,
+    "mulf": np.multiply,
+    "addi": np.add,
+    "muli": np.multiply,
+}
+
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What a reduce or scan works on; arrays have the folded dimension in front."""
+
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    axis: int
+    identities: list[Array]
+    reverse: bool = False
+
+    def rows(self, regs: Registers) -> list[Array]:
+        axis = self.axis
+        found = [regs[slot] if not axis else np.moveaxis(regs[slot], axis, 0) for slot in self.operands]
+        return [rows[::-1] for rows in found] if self.reverse else found
+
+    def put(self, regs: Registers, rows: Sequence[Array]) -> None:
+        """Set the results of a scan from arrays like those that ``rows`` gives."""
+        for slot, found in zip(self.results, rows, strict=True):
+            ordered = found[::-1] if self.reverse else found
+            regs[slot] = np.moveaxis(ordered, 0, self.axis)
+
+
+def identity_of(attribute: Attribute, element: str) -> Array:
+    """The identity as a rank-0 tile; f16 and bf16 may stand for one another."""
+    found = scalar_bits(attribute)
+    assert found is not None
+    name, bits = found
+    if name != element:
+        bits = float_to_bits(bits_to_float(bits, FORMATS[name]), FORMATS[element])
+    return from_bits(np.array(bits, np.uint64), element)
+
+
+def _folding(op: Fold, t: Translator) -> Folding:
+    identities = op.properties["identities"]
+    assert isinstance(identities, ArrayAttr)
+    elements = [tile_type(value).element for value in op.operands]
+    return Folding(
+        t.slots(op.operands),
+        t.slots(op.results),
+        int_property(op, "dim"),
+        [identity_of(a, e) for a, e in zip(identities.data, elements, strict=True)],
+        isinstance(op, ScanOp) and op.is_reverse,
+    )
+
+
+def _single_operation(block: Block) -> TileOp | None:
+    """The operation on both arguments that is all of the body, if it is of that form."""
+    ops = list(block.ops)
+    if len(ops) != 2 or len(block.args) != 2 or not is_elementwise(ops[0]):
+        return None
+    only, last = ops
+    assert isinstance(only, TileOp)
+    combines = set(only.operands) == set(block.args) and len(only.operands) == 2
+    return only if combines and list(last.operands) == [only.results[0]] else None
+
+
+def _accumulation(op: TileOp | None) -> np.ufunc | None:
+    """The NumPy function that computes the operation exactly as its semantics does."""
+    if op is None or tile_type(op.results[0]).element == "i1":
+        return None
+    attributes = attributes_of(op)
+    plain = attributes.get("rounding", "nearest_even") == "nearest_even"
+    if not plain or attributes.get("flush_to_zero"):
+        return None
+    return _ACCUMULATED.get(op.mnemonic())
+
+
+@quiet
+def _accumulate(function: np.ufunc, rows: Array, identity: Array) -> Array:
+    """Identity, then each row combined with what is before it; one row more than ``rows``."""
+    work = np.empty((rows.shape[0] + 1, *rows.shape[1:]), rows.dtype)
+    work[0] = identity
+    work[1:] = rows
+    return function.accumulate(work, 0, rows.dtype, work)
+
+
+def _pairwise(function: Callable[..., Array], rows: Array, identity: Array) -> Array:
+    while (count := rows.shape[0]) > 1:
+        rows = function(rows[: count // 2], rows[count // 2 :])
+    last = rows[0, ...]
+    return function(last, np.broadcast_to(identity, last.shape))
+
+
+@implements(ReduceOp)
+def reduce(op: ReduceOp, t: Translator) -> Step:
+    folding = _folding(op, t)
+    block = op.body.blocks[0]
+    only = _single_operation(block)
+    if only is not None and only.mnemonic() in _ORDER_FREE:
+        return _one_operand(folding, partial(_pairwise, function_of(only)))
+    ufunc = _accumulation(only)
+    if ufunc is not None:
+        # A copy, so that the partial results can go.
+        return _one_operand(folding, lambda rows, start: _accumulate(ufunc, rows, start)[-1].copy())
+    loop = _loop(op, t, folding, block, keep_all=False)
+
+    def step(regs: Registers) -> None:
+        for slot, found in zip(folding.results, loop(regs), strict=True):
+            regs[slot] = found
+
+    return step
+
+
+def _one_operand(folding: Folding, combine: Callable[[Array, Array], Array]) -> Step:
+    (identity,), (result,) = folding.identities, folding.results
+
+    def step(regs: Registers) -> None:
+        regs[result] = np.asarray(combine(folding.rows(regs)[0], identity))
+
+    return step
+
+
+@implements(ScanOp)
+def scan(op: ScanOp, t: Translator) -> Step:
+    folding = _folding(op, t)
+    block = op.body.blocks[0]
+    ufunc = _accumulation(_single_operation(block))
+    if ufunc is not None:
+        (identity,) = folding.identities
+
+        def accumulate(regs: Registers) -> None:
+            folding.put(regs, [_accumulate(ufunc, folding.rows(regs)[0], identity)[1:]])
+
+        return accumulate
+    loop = _loop(op, t, folding, block, keep_all=True)
+
+    def step(regs: Registers) -> None:
+        folding.put(regs, loop(regs))
+
+    return step
+
+
+def _loop(
+    op: Fold, t: Translator, folding: Folding, block: Block, *, keep_all: bool
+) -> Callable[[Registers], list[Array]]:
+    """The general form: the body once for each index, on all lanes or on one lane at a time."""
+    dtypes = [dtype_of(tile_type(value).element) for value in op.operands]
+    vector = all(isinstance(inner, ConstantOp | YieldOp) or is_elementwise(inner) for inner in block.ops)
+    body = _vector_body(block, t) if vector else _scalar_body(block, t)
+
+    def fold(regs: Registers, rows: list[Array]) -> list[Array]:
+        count, lanes = rows[0].shape[0], rows[0].shape[1:]
+        state = [np.broadcast_to(start, lanes) for start in folding.identities]
+        kept = [np.empty((count, *lanes), dtype) for dtype in dtypes] if keep_all else []
+        run = body(regs, lanes)
+        for index in range(count):
+            state = run([found[index, ...] for found in rows], state)
+            for rows_kept, found in zip(kept, state, strict=False):
+                rows_kept[index] = found
+        return kept if keep_all else state
+
+    def all_lanes(regs: Registers) -> list[Array]:
+        return fold(regs, [np.ascontiguousarray(rows) for rows in folding.rows(regs)])
+
+    def lane_by_lane(regs: Registers) -> list[Array]:
+        rows = folding.rows(regs)
+        shape = rows[0].shape if keep_all else rows[0].shape[1:]
+        results = [np.empty(shape, dtype) for dtype in dtypes]
+        for lane in np.ndindex(rows[0].shape[1:]):
+            column = (slice(None), *lane)
+            for result, found in zip(results, fold(regs, [r[column] for r in rows]), strict=True):
+                result[column if keep_all else lane] = found
+        return results
+
+    return all_lanes if vector else lane_by_lane
+
+
+Body = Callable[[Registers, tuple[int, ...]], Callable[[list[Array], list[Array]], list[Array]]]
+"""Prepares the body for lanes of a shape."""
+
+
+def _vector_body(block: Block, t: Translator) -> Body:
+    """The body on arrays. Values from outside, and constants, are spread over the lanes first."""
+    inner: set[SSAValue] = set(block.args)
+    inner.update(op.results[0] for op in block.ops if is_elementwise(op))
+    for op in block.ops:
+        if isinstance(op, ConstantOp):
+            t.operation(op)
+    used = [value for op in block.ops for value in op.operands]
+    outside = list(dict.fromkeys(value for value in used if value not in inner))
+    sources = t.slots(outside)
+    spread = {value: t.new_slot() for value in outside}
+    last = block.last_op
+    assert last is not None
+    with t.renamed(spread):
+        ops = [op for op in block.ops if is_elementwise(op)]
+        execute = plain_runner([t.operation(op) for op in ops], ops)
+        yielded = t.slots(last.operands)
+    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
+    copies = tuple(zip(sources, spread.values(), strict=True))
+
+    def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:
+        for source, target in copies:
+            regs[target] = np.broadcast_to(regs[source], lanes)
+        return partial(_run_body, execute, regs, elements, accumulators, yielded)
+
+    return prepare
+
+
+def _scalar_body(block: Block, t: Translator) -> Body:
+    """The body as it is written, on rank-0 tiles."""
+    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
+    yielded = tuple(t.new_slot() for _ in elements)
+    t.yields.append(Scope(results=yielded))
+    execute = t.block(block).run
+    t.yields.pop()
+
+    def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:
+        return partial(_run_body, execute, regs, elements, accumulators, yielded)
+
+    return prepare
+
+
+def _run_body(
+    execute: Callable[[Registers], object],
+    regs: Registers,
+    elements: tuple[int, ...],
+    accumulators: tuple[int, ...],
+    yielded: tuple[int, ...],
+    current: list[Array],
+    state: list[Array],
+) -> list[Array]:
+    for slot, found in zip(elements, current, strict=True):
+        regs[slot] = found
+    for slot, found in zip(accumulators, state, strict=True):
+        regs[slot] = found
+    execute(regs)
+    return [regs[slot] for slot in yielded]

@@ -1,0 +1,23 @@
+"""Operations that the machine does not run, and why; and those that are no steps of a kernel."""
+
+from __future__ import annotations
+
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.dialects.cuda_tile.ops import module, testing
+from tilewright.machine.compile import REFUSED
+
+_PREVIEW = "it calls code outside Tile IR, in a library that the machine does not have"
+_TESTING = "it exercises bytecode tools and has no meaning"
+
+REFUSED.update(
+    {
+        testing.PreviewCallOp: _PREVIEW,
+        testing.PreviewExternImplOp: _PREVIEW,
+        testing.BytecodeNewAttributeOp: _TESTING,
+        testing.BytecodeEvolutionOp: _TESTING,
+        module.FuncOp: "it is no kernel, and nothing in Tile IR calls it",
+    }
+)
+
+#: Operations that hold or describe what runs, and that `Program` reads.
+STRUCTURE: frozenset[type[TileOp]] = frozenset({module.ModuleOp, module.EntryOp, module.GlobalOp})

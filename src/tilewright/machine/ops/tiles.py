@@ -1,0 +1,209 @@
+"""Making, reshaping, joining and cutting tiles; block coordinates, globals, assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile.base import int_property
+from tilewright.dialects.cuda_tile.constants import TileConstantAttr
+from tilewright.dialects.cuda_tile.ops import core, memory, misc
+from tilewright.machine.compile import Step, Translator, implements, tile_type
+from tilewright.machine.faults import BAD_SUB_TILE_INDEX, Fault
+from tilewright.machine.values import TOKEN, Registers
+from tilewright.numerics.arrays import Array, dtype_of, from_bytes, from_constant_bytes, to_bytes
+
+# Below this size a filled copy is cheaper to make than NumPy's broadcast view.
+_SMALL = 1 << 14
+
+
+def array_of_constant(constant: TileConstantAttr) -> Array:
+    """The tile of a constant, which must not be written to."""
+    ty, data = constant.type, constant.data.data
+    if ty.element == "i1":
+        bits = np.frombuffer(data, np.uint8) != 0
+        tile = np.full(ty.dims, bits[0]) if bits.size == 1 else bits.reshape(ty.dims)
+    else:
+        tile = from_constant_bytes(data, ty.element, ty.dims)
+    tile.flags.writeable = False
+    return tile
+
+
+def _unary(t: Translator, op: core.ReshapeOp, function: Callable[[Array], Array]) -> Step | None:
+    """A step for a pure rearrangement, or nothing where its operand is known beforehand."""
+    if t.is_preset(op.source):
+        t.preset(op.result, function(t.registers[t.slot(op.source)]))
+        return None
+    source, result = t.slot(op.source), t.slot(op.result)
+
+    def step(regs: Registers) -> None:
+        regs[result] = function(regs[source])
+
+    return step
+
+
+@implements(core.ConstantOp)
+def constant(op: core.ConstantOp, t: Translator) -> None:
+    t.preset(op.result, array_of_constant(op.constant))
+
+
+@implements(core.IotaOp)
+def iota(op: core.IotaOp, t: Translator) -> None:
+    ty = tile_type(op.result)
+    if ty.element == "i1":
+        t.preset(op.result, np.arange(ty.element_count).astype(np.bool_))
+        return
+    # Counting in 64 bits and cutting gives the unsigned reading of narrow types.
+    t.preset(op.result, np.arange(ty.element_count, dtype=np.int64).astype(dtype_of(ty.element)))
+
+
+@implements(core.ReshapeOp)
+def reshape(op: core.ReshapeOp, t: Translator) -> Step | None:
+    dims = tile_type(op.result).dims
+    return _unary(t, op, lambda tile: tile.reshape(dims))
+
+
+@implements(core.PermuteOp)
+def permute(op: core.PermuteOp, t: Translator) -> Step | None:
+    axes = op.axes
+    return _unary(t, op, lambda tile: tile.transpose(axes))  # pyright: ignore[reportArgumentType]
+
+
+@implements(core.BroadcastOp)
+def broadcast(op: core.BroadcastOp, t: Translator) -> Step | None:
+    ty = tile_type(op.result)
+    dims, dtype = ty.dims, dtype_of(ty.element)
+
+    def copied(tile: Array) -> Array:
+        result = np.empty(dims, dtype)
+        result[...] = tile
+        return result
+
+    def viewed(tile: Array) -> Array:
+        return np.broadcast_to(tile, dims)
+
+    return _unary(t, op, copied if ty.element_count <= _SMALL else viewed)  # pyright: ignore[reportArgumentType]
+
+
+@implements(core.CatOp)
+def cat(op: core.CatOp, t: Translator) -> Step:
+    lhs, rhs, result = t.slot(op.lhs), t.slot(op.rhs), t.slot(op.result)
+    axis = int_property(op, "dim")
+
+    def step(regs: Registers) -> None:
+        regs[result] = np.concatenate((regs[lhs], regs[rhs]), axis)
+
+    return step
+
+
+def _sub_tile(
+    t: Translator, op: core.ExtractOp | core.InsertOp, whole: tuple[int, ...], part: tuple[int, ...]
+) -> Callable[[Registers], tuple[slice, ...]]:
+    """The part of the whole tile that the indices name."""
+    slots = t.slots(op.indices)
+    counts = tuple(a // b for a, b in zip(whole, part, strict=True))
+    dims = tuple(zip(slots, counts, part, strict=True))
+
+    def locate(regs: Registers) -> tuple[slice, ...]:
+        slices: list[slice] = []
+        for slot, count, extent in dims:
+            index = regs[slot].item() & 0xFFFFFFFF
+            if index >= count:
+                raise Fault(
+                    BAD_SUB_TILE_INDEX,
+                    f"index {index} of dimension {len(slices)} lies outside the grid of sub-tiles, "
+                    f"[0, {count})",
+                )
+            slices.append(slice(index * extent, index * extent + extent))
+        return tuple(slices)
+
+    return locate
+
+
+@implements(core.ExtractOp)
+def extract(op: core.ExtractOp, t: Translator) -> Step:
+    source, result = t.slot(op.source), t.slot(op.result)
+    locate = _sub_tile(t, op, tile_type(op.source).dims, tile_type(op.result).dims)
+
+    def step(regs: Registers) -> None:
+        # A rank-0 tile indexed by () would be a scalar, not an array.
+        regs[result] = np.asarray(regs[source][locate(regs)])
+
+    return step
+
+
+@implements(core.InsertOp)
+def insert(op: core.InsertOp, t: Translator) -> Step:
+    source, destination, result = t.slot(op.source), t.slot(op.destination), t.slot(op.result)
+    locate = _sub_tile(t, op, tile_type(op.destination).dims, tile_type(op.source).dims)
+
+    def step(regs: Registers) -> None:
+        tile = regs[destination].copy()
+        tile[locate(regs)] = regs[source]
+        regs[result] = tile
+
+    return step
+
+
+@implements(core.PackOp)
+def pack(op: core.PackOp, t: Translator) -> Step:
+    element = tile_type(op.source).element
+    source, result = t.slot(op.source), t.slot(op.result)
+
+    def step(regs: Registers) -> None:
+        regs[result] = np.frombuffer(to_bytes(regs[source], element), np.int8)
+
+    def bits(regs: Registers) -> None:
+        regs[result] = np.packbits(regs[source], bitorder="little").view(np.int8)
+
+    return bits if element == "i1" else step
+
+
+@implements(core.UnpackOp)
+def unpack(op: core.UnpackOp, t: Translator) -> Step:
+    ty = tile_type(op.result)
+    element, count = ty.element, ty.element_count
+    source, result = t.slot(op.source), t.slot(op.result)
+
+    def step(regs: Registers) -> None:
+        regs[result] = from_bytes(regs[source].tobytes(), element, count)
+
+    def bits(regs: Registers) -> None:
+        raw = np.ascontiguousarray(regs[source]).view(np.uint8)
+        regs[result] = np.unpackbits(raw, bitorder="little").view(np.bool_)
+
+    return bits if element == "i1" else step
+
+
+@implements(core.GetGlobalOp)
+def get_global(op: core.GetGlobalOp, t: Translator) -> None:
+    t.preset(op.result, np.array(t.global_addresses[op.symbol], np.uint64))
+
+
+@implements(core.GetNumTileBlocksOp)
+def get_num_tile_blocks(op: core.GetNumTileBlocksOp, t: Translator) -> None:
+    t.grid_slots.extend((t.slot(value), axis) for axis, value in enumerate(op.results))
+
+
+@implements(core.GetTileBlockIdOp)
+def get_tile_block_id(op: core.GetTileBlockIdOp, t: Translator) -> None:
+    t.block_slots.extend((t.slot(value), axis) for axis, value in enumerate(op.results))
+
+
+@implements(memory.MakeTokenOp, memory.JoinTokensOp)
+def token(op: memory.MakeTokenOp | memory.JoinTokensOp, t: Translator) -> None:
+    t.preset(op.result, TOKEN)
+
+
+@implements(misc.AssumeOp)
+def assume(op: misc.AssumeOp, t: Translator) -> Step | None:
+    if t.is_preset(op.value):
+        t.preset(op.result, t.registers[t.slot(op.value)])
+        return None
+    value, result = t.slot(op.value), t.slot(op.result)
+
+    def step(regs: Registers) -> None:
+        regs[result] = regs[value]
+
+    return step

@@ -1,0 +1,119 @@
+"""The text of print_tko and of failed assertions.
+
+A tile of rank 0 prints its conversion once. Of a larger tile every element prints, row-major,
+separated by ``, ``, each dimension between ``[`` and ``]``, as NVIDIA's compiler lays it out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.numerics.arrays import PTR, Array, unsigned_view
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.rounding import to_float64
+
+if TYPE_CHECKING:
+    from tilewright.machine.state import AssertionFailure
+
+_EXPRESSION = re.compile(r"%([^diuoxXeEfFgGaAcsSpn%]*)([diuoxXeEfFgGaAcsSpn%])")
+# More digits than these are cut off: a width must not exhaust memory.
+_FLAGS = re.compile(r"[-+ #0]*\d{0,4}(\.\d{0,3})?")
+_UNSIGNED = frozenset("uoxXp")
+_FLOAT = frozenset("eEfFgGaA")
+# The largest float64 below 2**63.
+_HUGE = float(2**63 - 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """One printf expression: flags, width and precision, and its letter."""
+
+    options: str
+    letter: str
+
+    def __call__(self, value: Any) -> str:
+        if self.letter in "aA":
+            text = float(value).hex()
+            return text.upper() if self.letter == "A" else text
+        if self.letter == "p":
+            return f"{int(value):#x}"
+        if self.letter in "n%":
+            return ""
+        if self.letter == "c":
+            return ("%" + self.options + "s") % chr(int(value) & 0xFF)
+        letter = {"i": "d", "u": "d", "S": "s"}.get(self.letter, self.letter)
+        return ("%" + self.options + letter) % value
+
+
+def parse_format(text: str) -> list[str | Conversion]:
+    """Literal pieces and conversions, in order. Length modifiers are dropped: elements have types."""
+    pieces: list[str | Conversion] = []
+    at = 0
+    for found in _EXPRESSION.finditer(text):
+        pieces.append(text[at : found.start()])
+        at = found.end()
+        if found[0] == "%%":
+            pieces.append("%")
+            continue
+        flags = _FLAGS.match(found[1])
+        assert flags is not None
+        pieces.append(Conversion(flags[0], found[2]))
+    pieces.append(text[at:])
+    return [piece for piece in pieces if piece != ""]
+
+
+def _numbers(tile: Array, element: str, letter: str) -> Any:
+    """The elements as nested lists of Python numbers, read as the conversion wants them.
+
+    A float for an integer conversion is truncated, an integer for a float conversion converted.
+    """
+    if element == PTR:
+        numbers = tile
+    elif FORMATS[element].is_float:
+        numbers = to_float64(tile, element)
+        if letter not in _FLOAT and letter not in "sS":
+            numbers = np.clip(np.nan_to_num(numbers), -_HUGE, _HUGE).astype(np.int64)
+    elif element == "i1":
+        numbers = tile.astype(np.int8)
+    elif letter in _UNSIGNED:
+        numbers = unsigned_view(np.ascontiguousarray(tile))
+    else:
+        numbers = tile
+    return numbers.tolist()
+
+
+def _layout(numbers: Any, convert: Callable[[Any], str]) -> str:
+    if isinstance(numbers, list):
+        return "[" + ", ".join([_layout(part, convert) for part in numbers]) + "]"
+    return convert(numbers)
+
+
+def format_tiles(
+    pieces: Sequence[str | Conversion], tiles: Sequence[Array], elements: Sequence[str]
+) -> str:
+    """The text that a print gives for its operands."""
+    operands = iter(zip(tiles, elements, strict=True))
+    texts: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            texts.append(piece)
+            continue
+        tile, element = next(operands)
+        texts.append(_layout(_numbers(tile, element, piece.letter), piece))
+    return "".join(texts)
+
+
+def describe_failure(failure: AssertionFailure) -> str:
+    """One line about a failed assertion, laid out as NVIDIA's compiled kernels print it."""
+    position = source_position(failure.op.location)
+    file, line = ("(unknown)", 0) if position is None else position[:2]
+    return (
+        f"{file}:{line}: tile block: {list(failure.block)}, position: {list(failure.index)}: "
+        f"{failure.message}"
+    )

@@ -1,0 +1,219 @@
+"""Where the elements of a view's tile lie in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.machine.faults import (
+    INBOUNDS_BROKEN,
+    INVALID_ADDRESS,
+    OUTSIDE_INDEX_SPACE,
+    Fault,
+)
+from tilewright.machine.memory import Memory
+from tilewright.machine.storage import Storage
+from tilewright.machine.values import Registers, TensorView
+from tilewright.numerics.arrays import Array
+from tilewright.numerics.int_ops import as_numbers
+
+_MAX_ELEMENT_NUMBER = 2**63 - 1
+
+Inside = tuple[slice, ...] | None
+"""The part of a tile that lies in its tensor, from the front of each dimension; None for all."""
+
+
+class ViewAccess:
+    """One access through a view: its type, and the slots of the view and of the indices.
+
+    ``index_masks`` give the unsigned reading of each index; ``inbounds`` what the op promises.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        ty: T.TileViewType,
+        storage: Storage,
+        view_slot: int,
+        index_slots: tuple[int, ...],
+        index_masks: tuple[int, ...],
+        inbounds: tuple[bool, ...],
+    ):
+        self.memory = memory
+        self.storage = storage
+        self.tile_dims = ty.tile_dims
+        self.view_slot = view_slot
+        self.sparse_dim = ty.sparse_dim.data if isinstance(ty, T.GatherScatterViewType) else None
+        self.is_box = self.sparse_dim is None and not storage.packed
+        self._index_slots = index_slots
+        self._index_masks = index_masks
+        self._inbounds = inbounds or (False,) * len(index_slots)
+        if isinstance(ty, T.PartitionViewType | T.StridedViewType):
+            dim_map, steps = ty.dim_map_dims, ty.traversal
+        else:
+            # The scalar indices of a gather/scatter view count elements.
+            dim_map, steps = tuple(range(ty.rank)), (1,) * ty.rank
+        self._dim_map = dim_map
+        self._walk = tuple(
+            zip(
+                index_slots,
+                index_masks,
+                dim_map,
+                steps,
+                self.tile_dims,
+                self._inbounds,
+                strict=True,
+            )
+        )
+
+    def box(self, regs: Registers, *, write: bool = False) -> tuple[Array, Inside]:
+        """The elements of the tile that lie in the tensor, over memory, and which part they are."""
+        view: TensorView = regs[self.view_slot]
+        shape, strides = view.shape, view.strides
+        size = self.storage.size
+        first = last = 0
+        extents: list[int] = []
+        byte_strides: list[int] = []
+        whole = True
+        for slot, mask, dim, step, extent, promised in self._walk:
+            start = (regs[slot].item() & mask) * step
+            left = shape[dim] - start
+            if left < extent:
+                if left <= 0 or promised:
+                    raise self._outside(view, len(extents), start // step, left)
+                extent = left
+                whole = False
+            stride = strides[dim]
+            first += start * stride
+            last += (extent - 1) * stride
+            extents.append(extent)
+            byte_strides.append(stride * size if extent > 1 else 0)
+        last += first
+        if last > _MAX_ELEMENT_NUMBER:
+            raise self._too_far(last)
+        address = view.base + first * size
+        allocation = self.memory.find(address, (last - first + 1) * size, size, write=write)
+        if write:
+            self.memory.version += 1
+        elements = np.ndarray(
+            extents, self.storage.raw, allocation.buffer, address - allocation.base, byte_strides
+        )
+        return elements, None if whole else tuple([slice(extent) for extent in extents])
+
+    def _outside(self, view: TensorView, position: int, index: int, left: int) -> Fault:
+        _, _, dim, step, extent, promised = self._walk[position]
+        if left > 0:
+            return Fault(
+                INBOUNDS_BROKEN,
+                f"the access is marked inbounds along dimension {position}, but only {left} of the "
+                f"tile's {extent} elements lie in the tensor, whose extent is {view.shape[dim]}",
+            )
+        count = -(-view.shape[dim] // step)
+        return Fault(
+            OUTSIDE_INDEX_SPACE,
+            f"index {index} of dimension {position} lies outside the index space, [0, {count})",
+        )
+
+    @staticmethod
+    def _too_far(element: int) -> Fault:
+        return Fault(
+            INVALID_ADDRESS, f"the element number {element} in the tensor is larger than 2**63 - 1"
+        )
+
+    def lanes(self, regs: Registers) -> tuple[Array, Array | None]:
+        """The element number of every element of the tile (int64), and which lie in the tensor.
+
+        None where all do; element numbers of those that do not are 0.
+        """
+        view: TensorView = regs[self.view_slot]
+        rank = len(self.tile_dims)
+        numbers = np.zeros((1,) * rank, np.int64)
+        inside: Array | None = None
+        furthest = 0
+        for position, (slot, mask, dim, step, extent, promised) in enumerate(self._walk):
+            size, stride = view.shape[dim], view.strides[dim]
+            if position == self.sparse_dim:
+                entries = as_numbers(regs[slot], "unsigned").astype(np.uint64)
+                valid = np.asarray(entries < size)
+                coordinates = np.where(valid, entries, np.uint64(0)).astype(np.int64)
+            else:
+                start = (regs[slot].item() & mask) * step
+                if start >= size:
+                    raise self._outside(view, position, start // step, size - start)
+                if start + extent > _MAX_ELEMENT_NUMBER:
+                    raise self._too_far(start + extent)
+                coordinates = start + np.arange(extent, dtype=np.int64)
+                valid = np.asarray(coordinates < size)
+                coordinates = np.where(valid, coordinates, 0)
+            if not valid.all():
+                if promised:
+                    raise self._outside(view, position, 0, int(valid.sum()) or 1)
+                column = valid.reshape(self._column(position))
+                inside = column if inside is None else inside & column
+            highest = int(coordinates.max())
+            furthest += highest * stride
+            if furthest > _MAX_ELEMENT_NUMBER:
+                raise self._too_far(furthest)
+            if highest:
+                numbers = numbers + (coordinates * stride).reshape(self._column(position))
+        numbers = np.broadcast_to(numbers, self.tile_dims)
+        if inside is None:
+            return numbers, None
+        inside = np.broadcast_to(inside, self.tile_dims)
+        return np.where(inside, numbers, 0), inside
+
+    def _column(self, position: int) -> tuple[int, ...]:
+        rank = len(self.tile_dims)
+        return tuple(-1 if dim == position else 1 for dim in range(rank))
+
+    def addresses(self, regs: Registers) -> tuple[Array, Array | None]:
+        """The address of every element (uint64), and which lie in the tensor; whole bytes only."""
+        numbers, inside = self.lanes(regs)
+        base = np.uint64(regs[self.view_slot].base)
+        return base + numbers.astype(np.uint64) * np.uint64(self.storage.size), inside
+
+    def load_lanes(self, regs: Registers, padding: Array) -> Array:
+        """The raw elements, with ``padding`` for those outside the tensor."""
+        if self.storage.packed:
+            return self._load_packed(regs, padding)
+        addresses, inside = self.addresses(regs)
+        if inside is None:
+            return self.memory.load(addresses, self.storage)
+        raw = padding.copy()
+        raw[inside] = self.memory.load(addresses[inside], self.storage)
+        return raw
+
+    def store_lanes(self, regs: Registers, raw: Array) -> None:
+        """Write the raw elements that lie in the tensor."""
+        if self.storage.packed:
+            self._store_packed(regs, raw)
+            return
+        addresses, inside = self.addresses(regs)
+        if inside is None:
+            self.memory.store(addresses, self.storage, raw)
+        else:
+            self.memory.store(addresses[inside], self.storage, raw[inside])
+
+    def _packed_lanes(self, regs: Registers) -> tuple[Array, Array, Array]:
+        """For the elements in the tensor: byte address, whether in the high bits, and lanes."""
+        numbers, inside = self.lanes(regs)
+        lanes = np.ones(self.tile_dims, np.bool_) if inside is None else inside
+        chosen = numbers[lanes]
+        addresses = np.uint64(regs[self.view_slot].base) + (chosen >> 1).astype(np.uint64)
+        return addresses, (chosen & 1).astype(np.bool_), lanes
+
+    def _load_packed(self, regs: Registers, padding: Array) -> Array:
+        addresses, high, lanes = self._packed_lanes(regs)
+        data = self.memory.load(addresses, self.storage)
+        raw = padding.copy()
+        raw[lanes] = np.where(high, data >> 4, data & 0x0F)
+        return raw
+
+    def _store_packed(self, regs: Registers, raw: Array) -> None:
+        addresses, high, lanes = self._packed_lanes(regs)
+        values = raw[lanes] & 0x0F
+        # The two elements of a byte must not be written from one reading of it.
+        for half, shift, kept in ((~high, 0, 0xF0), (high, 4, 0x0F)):
+            some = addresses[half]
+            data = self.memory.load(some, self.storage) & np.uint8(kept)
+            self.memory.store(some, self.storage, data | (values[half] << np.uint8(shift)))

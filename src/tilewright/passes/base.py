@@ -1,0 +1,138 @@
+"""What every pass shares: what it applies to, and keeping track of where operations came from."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import builtin
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint
+
+from tilewright.diagnostics import TileIRError, define_code
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, Function, ModuleOp
+from tilewright.dialects.source_map import place_of, set_source, source_of
+
+NO_TILE_IR = define_code(
+    "no-tile-ir",
+    "A pass on Tile IR was given a module without any cuda_tile operation.",
+    "Passes work on a cuda_tile.module, alone or inside a builtin module.",
+)
+
+
+@dataclass(frozen=True)
+class TilePass(ModulePass):
+    """A rewrite of Tile IR in place; its fields are its options.
+
+    Takes verified IR and leaves verified IR. ``apply`` makes it usable in xDSL's pipelines; it
+    raises ``TileIRError`` (``no-tile-ir``) where there is no cuda_tile operation to work on.
+    """
+
+    def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
+        self.apply_to(op)
+
+    def apply_to(self, root: Operation) -> None:
+        """Rewrite everything below ``root``: a builtin or cuda_tile module, or one function."""
+        if not any(isinstance(op, TileOp) for op in root.walk()):
+            raise TileIRError.single(
+                NO_TILE_IR,
+                f"the pass '{self.name}' found no cuda_tile operation in the module",
+                place_of(root),
+                help="wrap the kernels in `cuda_tile.module @kernels { ... }`",
+            )
+        self.rewrite(root)
+
+    @abstractmethod
+    def rewrite(self, root: Operation) -> None:
+        """Do the work on IR that is known to hold cuda_tile operations."""
+
+
+def modules(root: Operation) -> tuple[ModuleOp, ...]:
+    """The cuda_tile modules at or below an operation, in order."""
+    return tuple(op for op in root.walk() if isinstance(op, ModuleOp))
+
+
+def functions(root: Operation) -> tuple[Function, ...]:
+    """The entries and functions at or below an operation, in order."""
+    return tuple(cast(Function, op) for op in root.walk() if isinstance(op, FUNCTIONS))
+
+
+def blocks_below(root: Operation) -> list[Block]:
+    """Every block below an operation, outer before inner, in order; works at any depth."""
+    found: list[Block] = []
+    waiting = [block for region in reversed(root.regions) for block in reversed(region.blocks)]
+    while waiting:
+        block = waiting.pop()
+        found.append(block)
+        waiting += [
+            inner
+            for op in reversed(block.ops)
+            for region in reversed(op.regions)
+            for inner in reversed(region.blocks)
+        ]
+    return found
+
+
+def uses_below(op: Operation) -> Iterator[SSAValue]:
+    """The operands of an operation and of all operations in its regions."""
+    for inner in op.walk():
+        yield from inner.operands
+
+
+def inherit_place(new: Operation, old: Operation) -> None:
+    """Make ``new`` stand where ``old`` stood: its location and its source."""
+    new.location = old.location
+    if (source := source_of(old)) is not None:
+        set_source(new, source)
+
+
+def clone_with_places(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
+    """A copy whose operations keep the sources of the originals; fills the map of values."""
+    copy = op.clone(values)
+    for old, new in zip(op.walk(), copy.walk(), strict=True):
+        inherit_place(new, old)
+    return copy
+
+
+def insert_before(rewriter: PatternRewriter, old: Operation, *new: Operation) -> None:
+    """Put operations before ``old``, at its place in the source."""
+    for op in new:
+        inherit_place(op, old)
+        rewriter.insert(op, InsertPoint.before(old))
+
+
+def replace_op(rewriter: PatternRewriter, old: Operation, new: Operation) -> None:
+    """Put ``new`` in the stead of ``old``, with its place in the source."""
+    inherit_place(new, old)
+    rewriter.replace(old, new)
+
+
+def replace_value(rewriter: PatternRewriter, old: Operation, value: SSAValue) -> None:
+    """Erase an operation with one result, whose users take ``value``."""
+    rewriter.replace(old, (), (value,))
+
+
+def set_operand(rewriter: PatternRewriter, op: Operation, index: int, value: SSAValue) -> None:
+    """Change one operand in place; the operation that made the old one may now be dead."""
+    previous = op.operands[index].owner
+    op.operands[index] = value
+    rewriter.notify_op_modified(op)
+    if isinstance(previous, Operation):
+        rewriter.notify_op_modified(previous)
+
+
+def erase_from(rewriter: PatternRewriter, first: Operation | None) -> None:
+    """Erase an operation and all that follow it in its block."""
+    if first is None or first.parent is None:
+        return
+    doomed = [first]
+    while (following := doomed[-1].next_op) is not None:
+        doomed.append(following)
+    for op in reversed(doomed):
+        rewriter.erase(op)

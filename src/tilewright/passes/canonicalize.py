@@ -1,0 +1,70 @@
+"""The pass ``canonicalize``: brings programs into the normal form of Tile IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+
+from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
+from tilewright.dialects.cuda_tile.ops.core import SelectOp
+from tilewright.dialects.cuda_tile.ops.floating_point import AddFOp
+from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
+from tilewright.passes.base import TilePass
+from tilewright.passes.effects import is_dead
+from tilewright.passes.rules_if import IF_RULES
+from tilewright.passes.rules_select import SELECT_RULES
+from tilewright.passes.rules_values import product_to_the_left, repeated_assumption
+
+#: Changes the operation through the rewriter, or leaves everything as it is.
+Rule = Callable[[Any, PatternRewriter], None]
+
+#: Every rule, by the operation that it looks at, in the order in which they are tried.
+RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    AssumeOp: (repeated_assumption,),
+    AddFOp: (product_to_the_left,),
+    SelectOp: SELECT_RULES,
+    IfOp: IF_RULES,
+}
+
+
+@dataclass(eq=False, repr=False)
+class FirstRule(RewritePattern):
+    """Erases a dead operation, or applies the first rule of a table that fits."""
+
+    rules: dict[type[Operation], tuple[Rule, ...]]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if is_dead(op):
+            rewriter.erase(op)
+            return
+        for rule in self.rules.get(type(op), ()):
+            rule(op, rewriter)
+            if rewriter.has_done_action:
+                return
+
+
+def apply_rules(root: Operation, rules: dict[type[Operation], tuple[Rule, ...]]) -> None:
+    """Apply rules below an operation until none fits; operations left dead are erased."""
+    walker = PatternRewriteWalker(FirstRule(rules))
+    for region in root.regions:
+        walker.rewrite_region(region)
+
+
+@dataclass(frozen=True)
+class Canonicalize(TilePass):
+    """Applies the folds and rewrites of assume, addf, select and if until none fits.
+
+    What it does: merges repeated assumptions, puts the product of a sum on the left, simplifies
+    selects and ifs, and erases operations whose results nothing uses. Integers and floats are not
+    computed at compile time. Values stay exactly the same. Cost: near-linear; each rewrite makes
+    the program smaller or brings it closer to the form.
+    """
+
+    name: ClassVar[str] = "canonicalize"
+
+    def rewrite(self, root: Operation) -> None:
+        apply_rules(root, RULES)

@@ -1,0 +1,119 @@
+"""The pass ``cse``: computes each value once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsolatedFromAbove
+
+from tilewright.passes.base import TilePass
+from tilewright.passes.dce import erase_dead
+from tilewright.passes.effects import is_removable
+
+
+@dataclass(frozen=True)
+class CommonSubexpressionElimination(TilePass):
+    """Replaces an effect-free operation by an equal one that dominates it.
+
+    Equal are operations of one kind with the same operands, attributes and result types, and for
+    if, for, reduce and scan with bodies equal up to the names of values. The first one stays, with
+    its place in the source. Dead operations go first. Memory operations, assume, alloca,
+    assert and print_tko stay. Cost: linear in operations, times the depth of regions for those
+    with bodies.
+    """
+
+    name: ClassVar[str] = "cse"
+
+    def rewrite(self, root: Operation) -> None:
+        erase_dead(root)
+        known = _Known()
+        for region in root.regions:
+            for block in region.blocks:
+                _merge_in(block, known)
+
+
+@dataclass(slots=True)
+class _Known:
+    """The operations that dominate the point reached, by key; forgets when a block ends."""
+
+    first: dict[Hashable, Operation] = field(default_factory=dict[Hashable, Operation])
+    added: list[Hashable] = field(default_factory=list[Hashable])
+
+    def forget_to(self, mark: int) -> None:
+        while len(self.added) > mark:
+            del self.first[self.added.pop()]
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A block being walked: the next operation, and what was known when it began."""
+
+    op: Operation | None
+    known: _Known
+    mark: int
+    entered: bool = False
+
+
+def _merge_in(block: Block, known: _Known) -> None:
+    """Merge equal operations in a block and all below; a stack stands for recursion."""
+    frames = [_Frame(block.first_op, known, len(known.added))]
+    while frames:
+        frame = frames[-1]
+        op = frame.op
+        if op is None:
+            frame.known.forget_to(frame.mark)
+            frames.pop()
+            continue
+        if op.regions and not frame.entered:
+            frame.entered = True
+            isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=True)
+            inner = _Known() if isolated else frame.known
+            frames += [
+                _Frame(b.first_op, inner, len(inner.added))
+                for region in reversed(op.regions)
+                for b in reversed(region.blocks)
+            ]
+            continue
+        frame.op, frame.entered = op.next_op, False
+        _merge(op, frame.known)
+
+
+def _merge(op: Operation, known: _Known) -> None:
+    if not is_removable(op):
+        return
+    key = _key(op)
+    earlier = known.first.get(key)
+    if earlier is None:
+        known.first[key] = op
+        known.added.append(key)
+        return
+    for old, new in zip(op.results, earlier.results, strict=True):
+        old.replace_all_uses_with(new)
+    assert op.parent is not None
+    op.parent.erase_op(op)
+
+
+def _key(op: Operation) -> Hashable:
+    """Equal for operations that compute the same."""
+    numbers: dict[SSAValue, int] = {}
+    return tuple(_parts(op, numbers))
+
+
+def _parts(op: Operation, numbers: dict[SSAValue, int]) -> Iterator[Hashable]:
+    """What makes up the operation and its regions; values defined inside go by number."""
+    for inner in op.walk():
+        yield type(inner), len(inner.operands), tuple(inner.result_types), len(inner.regions)
+        yield from (numbers.get(value, value) for value in inner.operands)
+        yield frozenset(inner.properties.items())
+        yield frozenset(inner.attributes.items())
+        for result in inner.results if inner is not op else ():
+            numbers[result] = len(numbers)
+        for region in inner.regions:
+            yield len(region.blocks)
+            for block in region.blocks:
+                yield tuple(block.arg_types), len(block.ops)
+                for argument in block.args:
+                    numbers[argument] = len(numbers)

@@ -1,0 +1,189 @@
+"""What may be removed, merged or executed earlier: the legality of generic rewrites.
+
+The declared traits decide. ``Pure``: may be removed, merged and executed where it was not before.
+``NoMemoryEffect`` alone: may be removed and merged, but not hoisted past control flow. Neither
+(loads, stores, atomics, assume, alloca, print_tko, assert): must stay as it is.
+
+Tile IR calls some operations pure whose execution can be undefined behaviour, such as ``remi`` by
+zero. Removing or merging them is fine; executing them where they were not executed before is
+not, so ``is_speculatable`` wants a proof in these cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from xdsl.ir import Block, Operation
+from xdsl.traits import IsTerminator, NoMemoryEffect, Pure, SymbolOpInterface
+
+from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.ops.control_flow import (
+    BreakOp,
+    ContinueOp,
+    ForOp,
+    IfOp,
+    ReturnOp,
+    YieldOp,
+)
+from tilewright.dialects.cuda_tile.ops.conversions import TruncIOp
+from tilewright.dialects.cuda_tile.ops.core import ExtractOp, InsertOp
+from tilewright.dialects.cuda_tile.ops.integer import (
+    AddIOp,
+    MulIOp,
+    NegIOp,
+    RemIOp,
+    ShLIOp,
+    ShRIOp,
+    SubIOp,
+)
+from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ScanOp
+from tilewright.dialects.cuda_tile.types import TileType
+from tilewright.numerics.element_types import FORMATS
+from tilewright.passes.matching import constant_of
+
+#: Terminators that leave more than the region they end.
+EXITS = (BreakOp, ContinueOp, ReturnOp)
+
+#: Operations that have the effects of what is in their regions, and surely end.
+TRANSPARENT = (IfOp, ForOp, ReduceOp, ScanOp)
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether the operation itself is declared pure."""
+    return isinstance(op, TileOp) and op.has_trait(Pure)
+
+
+def has_no_effect(op: Operation) -> bool:
+    """Whether the operation itself is declared free of effects."""
+    return isinstance(op, TileOp) and op.has_trait(NoMemoryEffect)
+
+
+def is_removable(op: Operation) -> bool:
+    """Whether the operation may be erased once nothing uses its results.
+
+    So are effect-free operations, and if, for, reduce and scan that hold only such and that
+    control always leaves at their end. A ``loop`` is not: it may be there to run forever.
+    """
+    if op.has_trait(IsTerminator, value_if_unregistered=True) or op.has_trait(SymbolOpInterface):
+        return False
+    if not isinstance(op, TRANSPARENT):
+        return has_no_effect(op)
+    waiting: list[tuple[Block, bool]] = _inner_blocks(op, isinstance(op, ForOp))
+    while waiting:
+        block, in_for = waiting.pop()
+        for inner in block.ops:
+            if isinstance(inner, YieldOp):
+                continue
+            if isinstance(inner, EXITS):
+                if not (in_for and isinstance(inner, ContinueOp)):
+                    return False
+            elif isinstance(inner, TRANSPARENT):
+                waiting += _inner_blocks(inner, in_for or isinstance(inner, ForOp))
+            elif not has_no_effect(inner):
+                return False
+    return True
+
+
+def _inner_blocks(op: Operation, in_for: bool) -> list[tuple[Block, bool]]:
+    return [(block, in_for) for region in op.regions for block in region.blocks]
+
+
+def is_dead(op: Operation) -> bool:
+    """Whether nothing uses the results and the operation may be erased."""
+    return all(not result.uses for result in op.results) and is_removable(op)
+
+
+def is_speculatable(op: Operation) -> bool:
+    """Whether executing the operation where it was not executed before changes nothing.
+
+    True of pure operations that cannot be undefined behaviour with the operands they have, and
+    of reduce, scan and if made of such.
+    """
+    if isinstance(op, ReduceOp | ScanOp | IfOp):
+        return all(
+            isinstance(inner, YieldOp | ReduceOp | ScanOp | IfOp) or _is_harmless(inner)
+            for inner in op.walk()
+        )
+    return _is_harmless(op)
+
+
+def is_pure_throughout(op: Operation) -> bool:
+    """Whether the operation is pure, with all that its regions hold."""
+    if isinstance(op, ReduceOp | ScanOp | IfOp):
+        return all(
+            isinstance(inner, ReduceOp | ScanOp | IfOp) or is_pure(inner) for inner in op.walk()
+        )
+    return is_pure(op)
+
+
+def _is_harmless(op: Operation) -> bool:
+    if not is_pure(op):
+        return False
+    proof = PROOFS.get(type(op))
+    return proof is None or proof(op)
+
+
+def _has_no_overflow_flag(op: Operation) -> bool:
+    assert isinstance(op, TileOp)
+    return enum_property(op, "overflow") in ("", "none")
+
+
+def _shift_is_in_range(op: Operation) -> bool:
+    ty = op.results[0].type
+    amount = constant_of(op.operands[1])
+    if amount is None or not isinstance(ty, TileType):
+        return False
+    return max(amount.bits()) < FORMATS[ty.element].bits
+
+
+def _shifts_without_promise(op: Operation) -> bool:
+    return _has_no_overflow_flag(op) and _shift_is_in_range(op)
+
+
+def _divisor_is_harmless(op: Operation) -> bool:
+    assert isinstance(op, RemIOp)
+    divisor = constant_of(op.rhs)
+    if divisor is None:
+        return False
+    values = divisor.values()
+    # The smallest number has no quotient by -1, so a signed remainder wants another divisor.
+    return 0 not in values and not (enum_property(op, "signedness") == "signed" and -1 in values)
+
+
+def _indices_are_in_range(op: Operation) -> bool:
+    assert isinstance(op, ExtractOp | InsertOp)
+    whole, part = (op.source, op.result) if isinstance(op, ExtractOp) else (op.result, op.source)
+    if not isinstance(whole.type, TileType) or not isinstance(part.type, TileType):
+        return False
+    for index, extent, step in zip(op.indices, whole.type.dims, part.type.dims, strict=True):
+        value = constant_of(index)
+        if value is None or not 0 <= value.values()[0] < extent // step:
+            return False
+    return True
+
+
+#: The pure operations whose execution can be undefined behaviour, and when it is surely not.
+PROOFS: dict[type[Operation], Callable[[Operation], bool]] = {
+    AddIOp: _has_no_overflow_flag,
+    SubIOp: _has_no_overflow_flag,
+    MulIOp: _has_no_overflow_flag,
+    NegIOp: _has_no_overflow_flag,
+    TruncIOp: _has_no_overflow_flag,
+    ShLIOp: _shifts_without_promise,
+    ShRIOp: _shift_is_in_range,
+    RemIOp: _divisor_is_harmless,
+    ExtractOp: _indices_are_in_range,
+    InsertOp: _indices_are_in_range,
+}
+
+#: Pure operations for which only the value is undefined, never the execution.
+UNDEFINED_VALUE_ONLY = frozenset({"offset", "ftoi", "mmaf_scaled"})
+
+
+def may_leave_early(ops: Iterable[Operation]) -> bool:
+    """Whether control may not get past one of the operations: an exit inside, or a loop."""
+    return any(
+        isinstance(inner, EXITS) or inner.name == "cuda_tile.loop"
+        for op in ops
+        for inner in op.walk()
+    )

@@ -1,0 +1,208 @@
+"""The pipelines by name, and running them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from time import perf_counter
+from typing import NamedTuple
+
+from xdsl.dialects import builtin
+from xdsl.passes import get_pass_option_infos
+from xdsl.utils.arg_spec import ArgSpec
+
+from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError, define_code
+from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.passes.base import TilePass
+from tilewright.passes.canonicalize import Canonicalize
+from tilewright.passes.cse import CommonSubexpressionElimination
+from tilewright.passes.dce import DeadCodeElimination
+from tilewright.passes.debug_scopes import SynthesizeDebugInfoScopes
+from tilewright.passes.fuse_fma import FuseFma
+from tilewright.passes.licm import LoopInvariantCodeMotion
+from tilewright.passes.loop_split import LoopSplit
+from tilewright.passes.pipeline_text import ElementText, OptionText, parse_elements
+
+UNKNOWN_PASS = define_code(
+    "unknown-pass",
+    "No pass or pipeline has this name.",
+    "`docs/passes.md` lists the passes and the pipelines O0 to O3.",
+)
+BAD_PASS_OPTION = define_code(
+    "bad-pass-option",
+    "A pass does not have this option, or the value does not fit it.",
+    "Options stand in braces behind the name of a pass: `loop-split{split-threshold=2}`.",
+)
+PASS_BROKE_MODULE = define_code(
+    "pass-broke-module",
+    "A pass has left a module that does not verify: a bug in Tilewright.",
+    "Please report it with the program and the pipeline. The module was valid before the pass.",
+)
+
+#: Every pass, by name.
+PASSES: dict[str, type[TilePass]] = {
+    cls.name: cls
+    for cls in (
+        Canonicalize,
+        CommonSubexpressionElimination,
+        DeadCodeElimination,
+        LoopInvariantCodeMotion,
+        FuseFma,
+        LoopSplit,
+        SynthesizeDebugInfoScopes,
+    )
+}
+
+#: Every pipeline, by name: passes in the order in which they run. O3 is the usual one. None
+#: holds fuse-fma, which changes results: ask for `fuse-fma,O3`.
+PIPELINES: dict[str, tuple[str, ...]] = {
+    "O0": (),
+    "O1": ("canonicalize", "cse"),
+    "O2": ("canonicalize", "cse", "licm"),
+    "O3": ("canonicalize", "cse", "licm", "loop-split", "canonicalize"),
+}
+
+AnyModule = ModuleOp | builtin.ModuleOp
+
+
+class PassTiming(NamedTuple):
+    """How long one pass took, without hooks and verification."""
+
+    name: str
+    seconds: float
+
+
+def parse_pipeline(text: str) -> list[TilePass]:
+    """The passes that a text such as ``fuse-fma,O2,loop-split{split-threshold=2}`` names.
+
+    Raises ``TileIRError`` with everything that is wrong: ``bad-pipeline``, ``unknown-pass``,
+    ``bad-pass-option``.
+    """
+    passes: list[TilePass] = []
+    problems: list[Diagnostic] = []
+    for element in parse_elements(text):
+        try:
+            passes += _passes_of(element)
+        except TileIRError as error:
+            problems += error.diagnostics
+    if problems:
+        raise TileIRError(problems)
+    return passes
+
+
+def _passes_of(element: ElementText) -> list[TilePass]:
+    members = PIPELINES.get(element.name)
+    if members is not None:
+        if element.options:
+            option = element.options[0]
+            raise TileIRError.single(
+                BAD_PASS_OPTION,
+                f"the pipeline '{element.name}' takes no options, got '{option.key}'",
+                option.place,
+                help=f"write out its passes: {','.join(members)}",
+            )
+        return [PASSES[name]() for name in members]
+    cls = PASSES.get(element.name)
+    if cls is None:
+        raise TileIRError.single(
+            UNKNOWN_PASS,
+            f"there is no pass or pipeline '{element.name}'",
+            element.place,
+            help=_suggestion(element.name, [*PASSES, *PIPELINES]),
+        )
+    return [_configured(cls, element)]
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+
+
+def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
+    known = {field.name.replace("_", "-"): field for field in dataclasses.fields(cls)}
+    problems: list[Diagnostic] = []
+    given: dict[str, OptionText] = {}
+    for option in element.options:
+        key = option.key.replace("_", "-")
+        if key not in known:
+            message = f"the pass '{cls.name}' has no option '{option.key}'"
+            help = _suggestion(key, list(known)) if known else "it has no options"
+            problems.append(_bad_option(message, option.place, help))
+        elif key in given:
+            message = f"the option '{option.key}' of '{cls.name}' is given twice"
+            problems.append(_bad_option(message, option.place))
+        given[key] = option
+    if problems:
+        raise TileIRError(problems)
+    try:
+        return cls.from_spec(ArgSpec(cls.name, {k: o.values for k, o in given.items()}))
+    except ValueError as error:
+        wanted = ", ".join(
+            f"{info.name.replace('_', '-')}: {info.expected_type}"
+            for info in get_pass_option_infos(cls)
+        )
+        raise TileIRError.single(
+            BAD_PASS_OPTION,
+            f"the options of '{cls.name}' do not fit: {error}",
+            next(iter(given.values())).place,
+            help=f"expected {wanted}",
+        ) from error
+
+
+def _bad_option(message: str, place: Place, help: str = "") -> Diagnostic:
+    return Diagnostic(Severity.ERROR, BAD_PASS_OPTION, message, place, help=help)
+
+
+def run_pipeline(
+    module: AnyModule,
+    pipeline: str | Sequence[TilePass],
+    *,
+    verify_each: bool = False,
+    before_pass: Callable[[TilePass, AnyModule], None] | None = None,
+    after_pass: Callable[[TilePass, AnyModule], bool | None] | None = None,
+    timings: list[PassTiming] | None = None,
+) -> None:
+    """Run passes on a verified module, in place.
+
+    ``before_pass`` and ``after_pass`` are called with the pass and the module; where
+    ``after_pass`` returns True, the pipeline stops there. ``timings`` gets an entry for each pass
+    run. ``verify_each`` verifies the module before the first and after each pass; a pass that
+    breaks it is reported as ``pass-broke-module``, with what is wrong.
+    """
+    passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
+    if verify_each:
+        _verify(module)
+    for each in passes:
+        if before_pass is not None:
+            before_pass(each, module)
+        start = perf_counter()
+        each.apply_to(module)
+        if timings is not None:
+            timings.append(PassTiming(each.name, perf_counter() - start))
+        if verify_each:
+            _verify_after(each, module)
+        if after_pass is not None and after_pass(each, module):
+            return
+
+
+def _verify(module: AnyModule) -> None:
+    # The verifier is large, and most runs do without it.
+    from tilewright.analysis.verifier import verify
+
+    verify(module)
+
+
+def _verify_after(done: TilePass, module: AnyModule) -> None:
+    try:
+        _verify(module)
+    except TileIRError as error:
+        found = [d for d in error.diagnostics if d.is_error]
+        first = Diagnostic(
+            Severity.ERROR,
+            PASS_BROKE_MODULE,
+            f"after the pass '{done}' the module does not verify; this is a bug in Tilewright",
+            found[0].place,
+            notes=tuple(Note(f"[{d.code}] {d.message}", d.place) for d in found),
+        )
+        raise TileIRError([first]) from error

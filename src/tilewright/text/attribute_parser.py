@@ -1,0 +1,454 @@
+"""Tokens, lists, literals, attributes and types: xDSL's attribute parser, made tolerant and exact.
+
+It differs from its base in what it accepts (aliases anywhere, exact float bit patterns, strings of
+any bytes, tiles in ``dense<...>``) and in that text of any shape ends in a parse error with a
+place, never in another exception, nor in unbounded time or memory.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from math import prod
+from typing import NoReturn, TypeVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Attribute,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ShapedType,
+    StringAttr,
+    UnregisteredAttr,
+)
+from xdsl.ir import Data, ParametrizedAttribute, TypeAttribute
+from xdsl.parser import AttrParser, GenericParser, ParserState
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile.constants import parse_literal_and_type, scalar_literal
+from tilewright.dialects.cuda_tile.type_syntax import (
+    UNKNOWN_TYPE,
+    element_by_spelling,
+    parse_type,
+)
+from tilewright.dialects.cuda_tile.types import TileType, element_name
+from tilewright.dialects.syntax.tokens import fail, token_start
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import bits_to_float
+from tilewright.text.aliases import BAD_ALIAS, MAX_EXPANSION, UNDEFINED_ALIAS, Alias, find_aliases
+from tilewright.text.lexer import TileLexer, TileToken
+from tilewright.text.locations import parse_location_body
+from tilewright.text.suggestions import did_you_mean
+
+NESTING_TOO_DEEP = define_code(
+    "nesting-too-deep",
+    "Brackets, attributes, types or regions are nested too deeply to be read.",
+)
+INVALID_ATTRIBUTE = define_code(
+    "invalid-attribute", "An attribute is written correctly but breaks a rule of its kind."
+)
+UNKNOWN_ATTRIBUTE = define_code("unknown-attribute", "No known attribute has this name.")
+
+MAX_NESTING = 200
+MAX_INTEGER_WIDTH = 4096
+MAX_DENSE_ELEMENTS = 2**24
+
+#: What xDSL's own parsers of builtin and foreign attributes raise on text that they do not expect.
+FOREIGN_ERRORS = (
+    VerifyException,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+
+_ItemT = TypeVar("_ItemT")
+_DENSE_BODY = re.compile(r'<[^">]*+(?:"[^"\n]*+"[^">]*+)*+>')
+_ESCAPE = re.compile(r'\\(?:([nt"\\])|([0-9A-Fa-f]{2}))')
+_ESCAPED = {"n": b"\n", "t": b"\t", '"': b'"', "\\": b"\\"}
+
+
+def unescape(literal: str) -> str:
+    """The contents of a string literal; bytes that are no UTF-8 become surrogate escapes."""
+    body = literal[1:-1]
+    if "\\" not in body:
+        return body
+    pieces: list[bytes] = []
+    at = 0
+    for match in _ESCAPE.finditer(body):
+        pieces.append(body[at : match.start()].encode())
+        pieces.append(_ESCAPED[match[1]] if match[1] else bytes.fromhex(match[2]))
+        at = match.end()
+    pieces.append(body[at:].encode())
+    return b"".join(pieces).decode("utf-8", "surrogateescape")
+
+
+class TileAttrParser(AttrParser):
+    """Reads attributes and types. ``previous_end`` is the offset after the last token taken."""
+
+    def __init__(self, ctx: Context, text: str, filename: str):
+        lexer = TileLexer(Input(text, filename))
+        AttrParser.__init__(self, ParserState(lexer), ctx)
+        self.previous_end = 0
+        self.depth = 0
+        self.alias_definitions = find_aliases(text)
+        self._aliases: dict[str, Alias] = {}
+        for alias in self.alias_definitions.values():
+            self._aliases.setdefault(alias.name, alias)
+        self._open_aliases: list[Alias] = []
+
+    # Tokens
+
+    @property
+    def token(self) -> TileToken:
+        """The current token."""
+        return self._parser_state.current_token  # pyright: ignore[reportReturnType]
+
+    def _consume_token(self, expected_kind: MLIRTokenKind | None = None) -> TileToken:  # pyright: ignore[reportIncompatibleMethodOverride]
+        state = self._parser_state
+        taken = state.current_token
+        assert expected_kind is None or taken.kind is expected_kind
+        self.previous_end = taken.end  # pyright: ignore[reportAttributeAccessIssue]
+        state.current_token = state.lexer.lex()
+        return taken  # pyright: ignore[reportReturnType]
+
+    def _resume_from(self, pos: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        state = self._parser_state
+        state.lexer.pos = pos
+        self.previous_end = pos
+        state.current_token = state.lexer.lex()
+
+    def _parse_optional_token(self, expected_kind: MLIRTokenKind) -> TileToken | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if self._parser_state.current_token.kind is expected_kind:
+            return self._consume_token()
+        return None
+
+    def parse_optional_characters(self, text: str) -> str | None:
+        if self._parser_state.current_token.text == text:
+            self._consume_token()
+            return text
+        return None
+
+    def parse_optional_punctuation(self, punctuation: str) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if self._parser_state.current_token.text == punctuation:
+            self._consume_token()
+            return punctuation
+        return None
+
+    def parse_optional_keyword(self, keyword: str) -> str | None:
+        if self._parser_state.current_token.text == keyword:
+            self._consume_token()
+            return keyword
+        return None
+
+    def parse_characters(self, text: str, context_msg: str = "") -> str:
+        if self._parser_state.current_token.text != text:
+            self._expected(f"'{text}'", context_msg)
+        self._consume_token()
+        return text
+
+    def parse_punctuation(self, punctuation: str, context_msg: str = "") -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.parse_characters(punctuation, context_msg)
+
+    def parse_keyword(self, keyword: str, context_msg: str = "") -> str:
+        return self.parse_characters(keyword, context_msg)
+
+    def found(self) -> str:
+        """The current token in words, for messages."""
+        text = self.token.text
+        if not text:
+            return "the end of the file"
+        return f"'{text if len(text) <= 40 else text[:37] + '...'}'"
+
+    def _expected(self, what: str, context: str = "") -> NoReturn:
+        fail(self, f"expected {what}{context.rstrip('!')}, found {self.found()}")
+
+    # Nesting
+
+    def nest(self) -> None:
+        """Count one more level of nesting. Errors need not count down: recovery does."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            fail(
+                self,
+                f"nested more than {MAX_NESTING} levels deep",
+                code=NESTING_TOO_DEEP,
+            )
+
+    @contextmanager
+    def delimited(self, start: str, end: str) -> Generator[None, None, None]:
+        self.parse_characters(start)
+        self.nest()
+        yield
+        self.depth -= 1
+        self.parse_characters(end)
+
+    def parse_list(
+        self,
+        delimiter: GenericParser.Delimiter,
+        parse: Callable[[], _ItemT],
+        separator: str = ",",
+        context_msg: str = "",
+    ) -> list[_ItemT]:
+        brackets = delimiter.value
+        if brackets is not None:
+            self.parse_characters(brackets[0], context_msg)
+            if self.parse_optional_characters(brackets[1]) is not None:
+                return []
+        self.nest()
+        items = [parse()]
+        while self.parse_optional_characters(separator) is not None:
+            items.append(parse())
+        self.depth -= 1
+        if brackets is not None:
+            if self.token.text != brackets[1]:
+                self._expected(f"'{separator}' or '{brackets[1]}'", context_msg)
+            self._consume_token()
+        return items
+
+    def parse_optional_comma_separated_list(
+        self,
+        delimiter: GenericParser.Delimiter,
+        parse: Callable[[], _ItemT],
+        context_msg: str = "",
+    ) -> list[_ItemT] | None:
+        assert delimiter.value is not None
+        if self.token.text != delimiter.value[0]:
+            return None
+        return self.parse_list(delimiter, parse, ",", context_msg)
+
+    def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
+        self.nest()
+        found = self._guarded(super()._parse_optional_builtin_parametrized_type)
+        self.depth -= 1
+        return found
+
+    def _parse_optional_builtin_parametrized_attr(self) -> Attribute | None:
+        return self._guarded(super()._parse_optional_builtin_parametrized_attr)
+
+    def _guarded(self, parse: Callable[[], _ItemT]) -> _ItemT:
+        """Run a parser of xDSL's that may raise anything on text that it does not expect."""
+        start = token_start(self)
+        try:
+            return parse()
+        except FOREIGN_ERRORS as error:
+            self._invalid(error, start)
+
+    def _invalid(self, error: Exception, start: int) -> NoReturn:
+        reason = str(error).strip().split("\n", 1)[0] or "it cannot be represented"
+        fail(
+            self, f"invalid attribute: {reason}", start, self.previous_end, code=INVALID_ATTRIBUTE
+        )
+
+    # Literals
+
+    def parse_optional_str_literal(self) -> str | None:
+        if self.token.kind is not MLIRTokenKind.STRING_LIT:
+            return None
+        return unescape(self._consume_token().text)
+
+    def parse_optional_symbol_name(self) -> StringAttr | None:
+        if self.token.kind is not MLIRTokenKind.AT_IDENT:
+            return None
+        text = self._consume_token().text
+        return StringAttr(unescape(text[1:]) if text[1] == '"' else text[1:])
+
+    def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
+        text = self.token.text
+        digits = text.lstrip("siu")
+        if digits.isdigit() and text != digits and int(digits[:9]) > MAX_INTEGER_WIDTH:
+            fail(self, f"integer types have at most {MAX_INTEGER_WIDTH} bits", code=UNKNOWN_TYPE)
+        found = super()._parse_optional_integer_or_float_type()
+        if found is None and self.token.kind is MLIRTokenKind.BARE_IDENT:
+            # Spellings of other tools, such as fnv8E5M3FNU.
+            other = element_by_spelling(text)
+            if other is not None:
+                self._consume_token()
+            return other  # pyright: ignore[reportReturnType]
+        return found
+
+    def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:
+        """A number with its type; floats are rounded once, from the text to their type."""
+        start = token_start(self)
+        if (boolean := self.parse_optional_boolean()) is not None:
+            return IntegerAttr(int(boolean), IntegerType(1))
+        sign = "-" if self._parse_optional_token(MLIRTokenKind.MINUS) is not None else ""
+        kind = self.token.kind
+        if kind not in (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT):
+            if sign:
+                self._expected("a number after '-'")
+            return None
+        text = sign + self._consume_token().text
+        ty: Attribute | None = None
+        if self.parse_optional_characters(":") is not None:
+            ty = self.parse_type()
+        elif kind is MLIRTokenKind.FLOAT_LIT:
+            ty = element_by_spelling("f64")
+        else:
+            ty = IntegerType(64)
+        assert ty is not None
+        if isinstance(ty, AnyFloat):
+            return self._float_attribute(text, ty, start)
+        if not isinstance(ty, IntegerType | IndexType) or kind is MLIRTokenKind.FLOAT_LIT:
+            self._invalid(ValueError(f"'{text}' is no value of the type written"), start)
+        try:
+            return IntegerAttr(int(text, 16 if "0x" in text else 10), ty)
+        except VerifyException as error:
+            self._invalid(error, start)
+
+    def _float_attribute(self, text: str, ty: AnyFloat, start: int) -> FloatAttr:
+        fmt = FORMATS.get(element_name(ty))
+        if fmt is None:
+            self._invalid(ValueError(f"floats of type {ty} are not supported"), start)
+        return FloatAttr(bits_to_float(scalar_literal(self, text, fmt, start), fmt), ty)
+
+    def _parse_builtin_dense_attr(self) -> Attribute:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """``dense<...> : T``, from the ``<`` on: a constant tile, or xDSL's dense attribute.
+
+        The type behind the literal decides, so it is read first.
+        """
+        literal, keyword = token_start(self), self.previous_end - len("dense")
+        body = _DENSE_BODY.match(self.lexer.input.content, literal)
+        if body is None:
+            fail(self, "expected '<' and a literal that ends with '>' after 'dense'")
+        self._resume_from(body.end())
+        self.parse_characters(":", " after the literal")
+        ty = parse_type(self)
+        if isinstance(ty, TileType):
+            self._resume_from(keyword)
+            return parse_literal_and_type(self)
+        if isinstance(ty, ShapedType) and prod(ty.get_shape()) > MAX_DENSE_ELEMENTS:
+            self._invalid(ValueError(f"more than {MAX_DENSE_ELEMENTS} elements"), keyword)
+        self._resume_from(literal)
+        return self.parse_dense_int_or_fp_elements_attr(None)
+
+    # Dialect attributes and types, aliases
+
+    def _parse_extended_type_or_attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, attr_or_dialect_name: str, is_type: bool
+    ) -> Attribute:
+        name = attr_or_dialect_name
+        opens_body = self.token.text == "<" and self.token.start == self.previous_end
+        if "." not in name and not opens_body:
+            return self._expand_alias(("!" if is_type else "#") + name)
+        self.nest()
+        start = self.previous_end - len(name) - 1
+        opaque_body: int | None = None
+        if "." not in name:
+            self._consume_token()
+            mnemonic = self._parse_token(MLIRTokenKind.BARE_IDENT, "expected an attribute name")
+            name = f"{name}.{mnemonic.text}"
+            opaque_body = self.previous_end
+        found = self._parse_dialect_body(name, is_type, start, opaque_body)
+        if opaque_body is not None:
+            self.parse_characters(">")
+        self.depth -= 1
+        return found
+
+    def _parse_dialect_body(
+        self, name: str, is_type: bool, start: int, opaque_body: int | None
+    ) -> Attribute:
+        definition = self._find_definition(name, is_type, start)
+        try:
+            if issubclass(definition, UnregisteredAttr):
+                body = self._unregistered_body(opaque_body)
+                return definition(name, is_type, opaque_body is not None, body)
+            if issubclass(definition, ParametrizedAttribute):
+                return definition.new(definition.parse_parameters(self))
+            assert issubclass(definition, Data)
+            return definition(definition.parse_parameter(self))
+        except FOREIGN_ERRORS as error:
+            if name.startswith("cuda_tile.") and not isinstance(error, VerifyException):
+                raise
+            self._invalid(error, start)
+
+    def _find_definition(self, name: str, is_type: bool, start: int) -> type[Attribute]:
+        context = self.ctx
+        lookup = context.get_optional_type if is_type else context.get_optional_attr
+        ours = name.startswith("cuda_tile.")
+        loaded = context.loaded_types if is_type else context.loaded_attrs
+        names = [cls.name for cls in loaded]
+        found = lookup(name) if not ours or name in names else None
+        if found is not None:
+            return found
+        sign, what = ("!", "type") if is_type else ("#", "attribute")
+        known = [known for known in names if known.startswith("cuda_tile.")]
+        fail(
+            self,
+            f"unknown {what}: {sign}{name}",
+            start,
+            start + len(name) + 1,
+            code=UNKNOWN_TYPE if is_type else UNKNOWN_ATTRIBUTE,
+            help=did_you_mean(name, known, sign),
+        )
+
+    def _unregistered_body(self, opaque_body: int | None) -> str:
+        if opaque_body is None and self.token.text != "<":
+            return ""
+        body = token_start(self) + 1 if opaque_body is None else opaque_body
+        end = self._raw_scan_balanced(body)
+        self._resume_from(end + (opaque_body is None))
+        return self.lexer.input.content[body:end]
+
+    def _expand_alias(self, name: str) -> Attribute:
+        alias = self._aliases.get(name)
+        end = self.previous_end
+        start = end - len(name)
+        if alias is None:
+            fail(
+                self,
+                f"undefined alias '{name}'",
+                start,
+                end,
+                code=UNDEFINED_ALIAS,
+                help=did_you_mean(name, [a for a in self._aliases if a[0] == name[0]]),
+            )
+        if alias.busy:
+            fail(self, f"alias '{name}' is defined by itself", start, end, code=BAD_ALIAS)
+        value = self.resolve_alias(alias)
+        if self._open_aliases:
+            outer = self._open_aliases[-1]
+            outer.size += alias.size
+            if outer.size > MAX_EXPANSION:
+                fail(self, f"alias '{outer.name}' expands to too much", start, end, code=BAD_ALIAS)
+        return value
+
+    def resolve_alias(self, alias: Alias) -> Attribute:
+        """What an alias stands for; parsed at its first use, wherever the parser is."""
+        if alias.value is not None:
+            return alias.value
+        position, previous_end, depth = token_start(self), self.previous_end, self.depth
+        alias.busy = True
+        self._open_aliases.append(alias)
+        try:
+            self.nest()
+            self._resume_from(alias.body)
+            alias.value = self.parse_type() if alias.name[0] == "!" else self.parse_attribute()
+            alias.body_end = self.previous_end
+            alias.size += max(1, (alias.body_end - alias.body) // 8)
+        finally:
+            alias.busy = False
+            self._open_aliases.pop()
+            self._resume_from(position)
+            self.previous_end, self.depth = previous_end, depth
+        return alias.value
+
+    def parse_optional_location(self) -> Attribute | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """``loc(...)``, if it is there."""
+        if self._parser_state.current_token.text != "loc":
+            return None
+        self._consume_token()
+        with self.in_parens():
+            return parse_location_body(self)

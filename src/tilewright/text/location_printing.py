@@ -1,0 +1,119 @@
+"""Locations and debug info as text: aliases behind the module, as the reference tools put them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    NameLoc,
+    NoneAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute
+
+from tilewright.dialects.cuda_tile.debug_info import CallSiteAttr, DIAttr, DILocAttr
+from tilewright.dialects.syntax.directives import quote
+from tilewright.text.locations import LOCATIONS
+
+#: Prints any attribute, by its alias where it has one.
+Show = Callable[[Attribute], str]
+
+
+def location_text(location: Attribute, show: Show) -> str:
+    """What stands between the parentheses of ``loc(...)``; parts are shown by ``show``."""
+    match location:
+        case UnknownLoc():
+            return "unknown"
+        case FileLineColLoc():
+            return f"{quote(location.filename.data)}:{location.line.data}:{location.column.data}"
+        case NameLoc():
+            child = location.location
+            inner = "" if isinstance(child, NoneAttr) else f"({_part(child, show)})"
+            return quote(location.desc.data) + inner
+        case FusedLoc():
+            assert isinstance(location.locations, ArrayAttr)
+            parts = ", ".join(_part(part, show) for part in location.locations.data)
+            metadata = location.metadata
+            shown = "" if isinstance(metadata, NoneAttr) else f"<{show(metadata)}>"
+            return f"fused{shown}[{parts}]"
+        case CallSiteAttr() | CallSiteLoc():
+            callee, caller = (_part(part, show) for part in (location.callee, location.caller))
+            return f"callsite({callee} at {caller})"
+        case _:
+            return show(location)
+
+
+def _part(location: Attribute, show: Show) -> str:
+    """A location inside another: without its own ``loc(...)``."""
+    shown = show(location)
+    return shown[4:-1] if shown.startswith("loc(") else shown
+
+
+def alias_name(attribute: Attribute) -> str | None:
+    """The name that aliases of an attribute start with, or None where it gets none."""
+    if isinstance(attribute, LOCATIONS):
+        return "loc"
+    if isinstance(attribute, DIAttr):
+        return attribute.name.removeprefix("cuda_tile.")
+    return None
+
+
+def _parts_of(attribute: Attribute) -> Iterable[Attribute]:
+    if isinstance(attribute, FusedLoc):
+        assert isinstance(attribute.locations, ArrayAttr)
+        return (attribute.metadata, *attribute.locations.data)
+    if isinstance(attribute, DILocAttr):
+        return (attribute.source, attribute.scope)
+    if isinstance(attribute, ParametrizedAttribute):
+        return attribute.parameters
+    return ()
+
+
+@dataclass(slots=True)
+class _Entry:
+    depth: int
+    name: str
+    visit: int
+
+
+class AliasTable:
+    """The aliases of all locations given to ``add``.
+
+    Ordered by depth, then by name, then by first visit; so each definition follows its parts.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[Attribute, _Entry] = {}
+        self._depths: dict[Attribute, int] = {}
+
+    def add(self, attribute: Attribute) -> int:
+        """Enter an attribute and its parts; returns its depth, -1 where nothing has an alias."""
+        known = self._depths.get(attribute)
+        if known is not None:
+            return known
+        name = alias_name(attribute)
+        entry = _Entry(0, name or "", len(self._entries))
+        if name is not None:
+            self._entries[attribute] = entry
+        deepest = max((self.add(part) for part in _parts_of(attribute)), default=-1)
+        entry.depth = deepest + 1
+        depth = self._depths[attribute] = entry.depth if name is not None else deepest
+        return depth
+
+    def assign(self) -> dict[Attribute, str]:
+        """Every attribute with its alias, in the order of definition."""
+        order = sorted(
+            self._entries.items(), key=lambda item: (item[1].depth, item[1].name, item[1].visit)
+        )
+        counts: dict[str, int] = {}
+        aliases: dict[Attribute, str] = {}
+        for attribute, entry in order:
+            number = counts.get(entry.name, 0)
+            counts[entry.name] = number + 1
+            aliases[attribute] = f"#{entry.name}{number or ''}"
+        return aliases

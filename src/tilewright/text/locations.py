@@ -1,0 +1,121 @@
+"""``loc(...)``: where an operation comes from, as its producer says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import (
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute
+
+from tilewright.dialects.cuda_tile.debug_info import BAD_DEBUG_INFO, CallSiteAttr, DILocAttr
+from tilewright.dialects.syntax.tokens import fail, token_start
+
+if TYPE_CHECKING:
+    from tilewright.text.attribute_parser import TileAttrParser
+
+#: Every attribute that can be the location of an operation.
+LOCATIONS = (UnknownLoc, FileLineColLoc, NameLoc, FusedLoc, CallSiteLoc, CallSiteAttr, DILocAttr)
+
+
+def parse_location_body(parser: TileAttrParser) -> Attribute:
+    """What stands between the parentheses of ``loc(...)``."""
+    start = token_start(parser)
+    text = parser.token.text
+    if (parse := _FORMS.get(text)) is not None:
+        parser.parse_keyword(text)
+        return parse(parser, start)
+    if text[:1] == '"':
+        return _parse_named_or_position(parser, start)
+    if text[:1] == "#":
+        found = parser.parse_attribute()
+        if not isinstance(found, LOCATIONS):
+            fail(
+                parser,
+                "expected a location, found another attribute",
+                start,
+                parser.previous_end,
+                code=BAD_DEBUG_INFO,
+            )
+        return found
+    if text == "loc":
+        parser.parse_keyword("loc")
+        parser.parse_punctuation("(")
+        found = parse_location_body(parser)
+        parser.parse_punctuation(")")
+        return found
+    fail(
+        parser,
+        f"expected a location: unknown, \"file\":line:column, a name, callsite, fused or an alias, "
+        f"found {parser.found()}",
+        code=BAD_DEBUG_INFO,
+    )
+
+
+def _parse_named_or_position(parser: TileAttrParser, start: int) -> Attribute:
+    name = StringAttr(parser.parse_str_literal())
+    if parser.parse_optional_punctuation(":"):
+        line = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_punctuation(":")
+        column = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return FileLineColLoc(name, IntAttr(line), IntAttr(column))
+    child: Attribute = NoneAttr()
+    if parser.token.text == "(":
+        with parser.in_parens():
+            child = _builtin_location(parser)
+    return NameLoc(name, child)
+
+
+def _builtin_location(parser: TileAttrParser) -> Attribute:
+    """A location as a part of a named or fused one, which hold locations of MLIR's own only."""
+    start = token_start(parser)
+    found = parse_location_body(parser)
+    if not isinstance(found, LocationAttr):
+        fail(
+            parser,
+            "named and fused locations hold neither di_loc nor call sites",
+            start,
+            parser.previous_end,
+            code=BAD_DEBUG_INFO,
+        )
+    return found
+
+
+def _parse_unknown(parser: TileAttrParser, start: int) -> Attribute:
+    return UnknownLoc()
+
+
+def _parse_callsite(parser: TileAttrParser, start: int) -> Attribute:
+    with parser.in_parens():
+        callee = parse_location_body(parser)
+        parser.parse_keyword("at")
+        caller = parse_location_body(parser)
+    return CallSiteAttr(callee, caller)
+
+
+def _parse_fused(parser: TileAttrParser, start: int) -> Attribute:
+    metadata: Attribute = NoneAttr()
+    if parser.token.text == "<":
+        with parser.in_angle_brackets():
+            metadata = parser.parse_attribute()
+    parts = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: _builtin_location(parser)
+    )
+    return FusedLoc(tuple(parts), metadata)
+
+
+_FORMS: dict[str, Callable[[TileAttrParser, int], Attribute]] = {
+    "unknown": _parse_unknown,
+    "callsite": _parse_callsite,
+    "fused": _parse_fused,
+}

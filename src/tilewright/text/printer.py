@@ -1,0 +1,404 @@
+"""Writes Tile IR text, in the reference disassembler's layout or in MLIR's generic form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    UnregisteredOp,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator
+
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.dialects.cuda_tile.constants import (
+    FloatBitsAttr,
+    TileConstantAttr,
+    format_elements,
+)
+from tilewright.dialects.cuda_tile.debug_info import is_known
+from tilewright.dialects.cuda_tile.ops.control_flow import ForOp, LoopOp
+from tilewright.dialects.cuda_tile.ops.module import EntryOp, FuncOp, GlobalOp, ModuleOp
+from tilewright.dialects.cuda_tile.ops.reductions import format_identity
+from tilewright.dialects.cuda_tile.types import element_name
+from tilewright.dialects.syntax.directives import format_symbol, quote
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import float_to_bits, format_float
+from tilewright.text.location_printing import AliasTable, alias_name, location_text
+from tilewright.text.locations import LOCATIONS
+from tilewright.text.naming import Names, name_values
+from tilewright.text.nesting import deep_recursion
+
+_I1, _I64 = IntegerType(1), IntegerType(64)
+_PREFIX = "cuda_tile."
+
+
+def print_text(
+    module: Operation, *, generic: bool = False, locations: bool = False, bare: bool = False
+) -> str:
+    """The text of a module, or of any operation; ``parse`` gives the same module back.
+
+    * ``bare``: what the module holds, without the module's own line, as ``tileirdisasm`` prints
+      it, byte for byte, except that constants of more than 100 elements are lists of numbers.
+    * ``locations``: ``loc(...)`` behind each operation, and aliases at the end.
+    * ``generic``: MLIR's generic form.
+
+    Ends with a newline.
+    """
+    printer = TilePrinter(generic=generic, locations=locations, bare=bare)
+    with deep_recursion():
+        printer.print_whole(module)
+    return printer.text()
+
+
+class TilePrinter(Printer):
+    """xDSL's printer with short operation names, MLIR's value names, and aliases of locations.
+
+    The text is collected in pieces; columns are not tracked.
+    """
+
+    def __init__(
+        self, *, generic: bool = False, locations: bool = False, bare: bool = False
+    ) -> None:
+        super().__init__(StringIO(), print_generic_format=generic, print_debuginfo=locations)
+        self.bare = bare
+        self._pieces: list[str] = []
+        self._line = "\n"
+        self._elides = False
+        self._names = Names()
+        self._aliases: dict[Attribute, str] = {}
+        self._spellings: dict[type[Operation], str] = {}
+
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def print_whole(self, module: Operation) -> None:
+        """Print an operation with its aliases, from the start of the text."""
+        holder = module if self.bare and isinstance(module, ModuleOp | builtin.ModuleOp) else None
+        roots = [module] if holder is None else [op for b in holder.regions[0].blocks for op in b.ops]
+        self._names = name_values(roots, suggest=not self.print_generic_format)
+        if self.print_debuginfo:
+            table = AliasTable()
+            for location in self._shown_locations(roots):
+                table.add(location)
+            self._aliases = table.assign()
+        if isinstance(holder, ModuleOp):
+            self._elides = True
+            if (producer := holder.producer_name) is not None:
+                self.print_string(f"// Producer: {producer}\n", indent=0)
+        for op in roots:
+            self.print_op(op)
+            self._pieces.append("\n")
+        if not roots:
+            self._pieces.append("\n")
+        self._print_alias_definitions()
+
+    # Layout
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if "\n" in text and indent != 0:
+            text = text.replace("\n", self._line)
+        self._pieces.append(text)
+
+    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
+        self._pieces.append(self._line)
+
+    def print_list(self, elems: Iterable[object], print_fn: object, delimiter: str = ", ") -> None:
+        pieces = self._pieces
+        first = True
+        for item in elems:
+            if not first:
+                pieces.append(delimiter)
+            first = False
+            print_fn(item)  # pyright: ignore[reportCallIssue]
+
+    # Values
+
+    def print_ssa_value(self, value: SSAValue) -> str:
+        name = self._names.of.get(id(value))
+        if name is None:
+            name = self._names.of[id(value)] = f"%outside_{len(self._names.of)}"
+        self._pieces.append(name)
+        return name
+
+    # Regions
+
+    def print_region(
+        self,
+        region: Region,
+        print_entry_block_args: bool = True,
+        print_empty_block: bool = True,
+        print_block_terminators: bool = True,
+    ) -> None:
+        pieces = self._pieces
+        pieces.append("{")
+        block = region.first_block
+        if block is not None and block.next_block is not None:
+            for index, each in enumerate(region.blocks):
+                self._blocks[each] = each.name_hint or f"bb{index}"
+            self._make_block_names_unique(region)
+        elif block is not None:
+            self._blocks[block] = block.name_hint or "bb0"
+        outer_line = self._line
+        if block is not None:
+            labelled = (print_entry_block_args and bool(block.args)) or (
+                print_empty_block and block.first_op is None
+            )
+            self.print_block(block, labelled, print_block_terminators)
+            while (block := block.next_block) is not None:
+                self.print_block(block, True, print_block_terminators)
+        self._line = outer_line
+        pieces.append(outer_line)
+        pieces.append("}")
+
+    def _make_block_names_unique(self, region: Region) -> None:
+        taken: set[str] = set()
+        for block in region.blocks:
+            name = base = self._blocks[block]
+            suffix = 0
+            while name in taken:
+                name = f"{base}_{suffix}"
+                suffix += 1
+            taken.add(name)
+            self._blocks[block] = name
+
+    def print_block(
+        self,
+        block: Block,
+        print_block_args: bool = True,
+        print_block_terminator: bool = True,
+    ) -> None:
+        pieces, line = self._pieces, self._line
+        if print_block_args:
+            pieces.append(line)
+            self.print_block_name(block)
+            if block.args:
+                with self.in_parens():
+                    self.print_list(block.args, self.print_block_argument)
+            pieces.append(":")
+        inner = self._line = line + "  "
+        last = block.last_op
+        for op in block.ops:
+            if op is last and not print_block_terminator and self._hides(op):
+                continue
+            pieces.append(inner)
+            self.print_op(op)
+        self._line = line
+
+    def _hides(self, terminator: Operation) -> bool:
+        """Whether a terminator that could be left out is: not where its location would be lost."""
+        if not terminator.has_trait(IsTerminator, value_if_unregistered=False):
+            return False
+        return self.bare or not self.print_debuginfo or not is_known(terminator.location)
+
+    def print_block_argument(self, arg: BlockArgument, print_type: bool = True) -> None:
+        self.print_ssa_value(arg)
+        if print_type:
+            self._pieces.append(": ")
+            self.print_attribute(arg.type)
+            self.print_argument_location(arg)
+
+    def print_argument_location(self, argument: BlockArgument) -> None:
+        """The location of an argument, where it is known and locations are printed."""
+        if self.print_debuginfo and is_known(argument.location):
+            self._pieces.append(f" {self._location(argument.location)}")
+
+    # Operations
+
+    def print_op(self, op: Operation) -> None:
+        pieces = self._pieces
+        results = self._names.results.get(id(op))
+        if results is not None:
+            pieces.append(results)
+        outer = self._elides
+        if isinstance(op, TileOp) and not self.print_generic_format and _has_custom_form(op):
+            kind = type(op)
+            name = self._spellings.get(kind)
+            if name is None:
+                name = self._spellings[kind] = kind.name.removeprefix(_PREFIX)
+            pieces.append(name if outer else kind.name)
+            self._elides = True
+            for directive in op.SYNTAX:
+                directive.print(self, op)
+        else:
+            self._print_foreign_or_generic(op)
+        self._elides = outer
+        if self.print_debuginfo and _shows_location(op):
+            pieces.append(f" {self._location(op.location)}")
+
+    def _print_foreign_or_generic(self, op: Operation) -> None:
+        self._elides = isinstance(op, TileOp)
+        custom = not isinstance(op, TileOp | UnregisteredOp) and (
+            type(op).print is not Operation.print
+        )
+        if custom and not self.print_generic_format:
+            self._pieces.append(op.name)
+            op.print(self)
+            return
+        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+        self._pieces.append(quote(name))
+        debug, self.print_debuginfo = self.print_debuginfo, False
+        self.print_operands(op.operands)
+        self.print_successors(op.successors)
+        self._print_op_properties(op.properties)
+        self.print_debuginfo = debug
+        self.print_regions(op.regions)
+        self.print_op_attributes(op.attributes, reserved_attr_names=("op_name__",))
+        self._pieces.append(" : ")
+        self.print_function_type(op.operand_types, op.result_types)
+
+    # Attributes
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        alias = self._aliases.get(attribute) if self._aliases else None
+        if alias is not None:
+            self._pieces.append(alias)
+        elif isinstance(attribute, LOCATIONS) and alias_name(attribute) is not None:
+            self._pieces.append(self._inline_location(attribute))
+        elif (text := _plain_text(attribute)) is not None:
+            self._pieces.append(text)
+        elif isinstance(attribute, ArrayAttr):
+            self._pieces.append("[")
+            self.print_list(attribute.data, self._print_element)
+            self._pieces.append("]")
+        elif isinstance(attribute, DictionaryAttr):
+            self.print_attr_dict(attribute.data)
+        elif isinstance(attribute, TileConstantAttr):
+            self._pieces.append(f"dense<{format_elements(attribute)}> : ")
+            self.print_attribute(attribute.type)
+        else:
+            super().print_attribute(attribute)
+
+    def _print_element(self, attribute: Attribute) -> None:
+        """An item of a list: MLIR leaves the type of i64 numbers out there."""
+        text = _plain_text(attribute)
+        if text is not None and isinstance(attribute, IntegerAttr | FloatAttr):
+            text = text.removesuffix(" : i64")
+            if not text.startswith("0x"):
+                text = text.removesuffix(" : f64")
+            self._pieces.append(text)
+        else:
+            self.print_attribute(attribute)
+
+    def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
+        with self.in_braces():
+            self.print_list(sorted(attr_dict.items()), self._print_attr_string)
+
+    def print_float(self, value: float, type: AnyFloat) -> None:
+        text = _float_text(value, type)
+        if text is None:
+            super().print_float(value, type)
+        else:
+            self._pieces.append(text)
+
+    def print_string_literal(self, string: str) -> None:
+        self._pieces.append(quote(string))
+
+    def print_symbol_name(self, sym_name: str) -> None:
+        self._pieces.append(format_symbol(sym_name))
+
+    # Locations
+
+    def _location(self, location: Attribute) -> str:
+        return f"loc({self._aliases.get(location) or location_text(location, self._show)})"
+
+    def _show(self, attribute: Attribute) -> str:
+        """An attribute's text, by its alias where it has one."""
+        pieces, self._pieces = self._pieces, []
+        self.print_attribute(attribute)
+        shown, self._pieces = "".join(self._pieces), pieces
+        return shown
+
+    def _inline_location(self, location: Attribute) -> str:
+        if location.name.startswith(f"{_PREFIX}di_"):
+            pieces, self._pieces = self._pieces, []
+            super().print_attribute(location)
+            shown, self._pieces = "".join(self._pieces), pieces
+            return shown
+        return f"loc({location_text(location, self._show)})"
+
+    def _print_alias_definitions(self) -> None:
+        for attribute, alias in self._aliases.items():
+            if isinstance(attribute, LOCATIONS):
+                body = self._inline_location(attribute)
+            else:
+                pieces, self._pieces = self._pieces, []
+                super().print_attribute(attribute)
+                body, self._pieces = "".join(self._pieces), pieces
+            self._pieces.append(f"{alias} = {body}\n")
+
+    def _shown_locations(self, roots: Sequence[Operation]) -> Iterator[Attribute]:
+        """The locations that will be printed, in pre-order."""
+        for op in roots:
+            if _shows_location(op):
+                yield op.location
+            for region in op.regions:
+                for block in region.blocks:
+                    for argument in block.args:
+                        if is_known(argument.location):
+                            yield argument.location
+                    yield from self._shown_locations(self._printed(op, block))
+
+    def _printed(self, op: Operation, block: Block) -> list[Operation]:
+        """The operations of a block that are printed: an implicit terminator is not."""
+        ops = list(block.ops)
+        return ops
+
+
+def _shows_location(op: Operation) -> bool:
+    """Modules and globals have no location in bytecode, so an unknown one is not printed."""
+    return is_known(op.location) or not isinstance(op, ModuleOp | GlobalOp | builtin.ModuleOp)
+
+
+def _has_custom_form(op: TileOp) -> bool:
+    """Whether an operation has a custom form, and its bodies the arguments that it needs."""
+    if not op.SYNTAX:
+        return False
+    regions = op.regions
+    if not regions:
+        return True
+    block = regions[0].first_block
+    if block is None:
+        return False
+    if isinstance(op, ForOp):
+        return len(block.args) == len(op.operands) - 2
+    if isinstance(op, LoopOp):
+        return len(block.args) == len(op.operands)
+    if isinstance(op, EntryOp | FuncOp):
+        return len(block.args) == len(op.function_type_value.inputs.data)
+    return True
+
+
+def _float_text(value: float, ty: Attribute) -> str | None:
+    fmt = FORMATS.get(element_name(ty))
+    return None if fmt is None else format_float(float_to_bits(value, fmt), fmt)
+
+
+def _plain_text(attribute: Attribute) -> str | None:
+    """The text of a number, string or symbol; None for attributes of other kinds."""
+    if isinstance(attribute, StringAttr):
+        return quote(attribute.data)
+    if isinstance(attribute, IntegerAttr):
+        if attribute.type == _I1:
+            return "true" if attribute.value.data else "false"
+        return f"{attribute.value.data} : {attribute.type}"
+    if isinstance(attribute, FloatAttr):
+        text = _float_text(attribute.value.data, attribute.type)
+        return None if text is None else f"{text} : {attribute.type}"
+    if isinstance(attribute, FloatBitsAttr):
+        return format_identity(attribute)
+    if isinstance(attribute, DenseArrayBase) and attribute.elt_type == _I1 and len(attribute):
+        values = ("true" if v else "false" for v in attribute.iter_values())
+        return f"array<i1: {', '.join(values)}>"
+    return None

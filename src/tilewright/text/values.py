@@ -1,0 +1,81 @@
+"""The values that a text has named so far: definitions, forward references, poison.
+
+One table holds the visible names. Regions take back what they defined when they end, so entering
+a region costs nothing, however many values are visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.parser import ForwardDeclaredValue
+
+from tilewright.diagnostics import define_code
+
+UNDEFINED_VALUE = define_code(
+    "undefined-value",
+    "A value is used that nothing in sight defines.",
+    "Values are visible from their definition to the end of the region that defines them, and in "
+    "regions inside it. Kernels see no values from outside.",
+)
+REDEFINITION = define_code("redefined-value", "Two values have one name in the same place.")
+TYPE_CONFLICT = define_code(
+    "value-type-mismatch",
+    "A value is written with another type than it has.",
+    "The text of an operation repeats the types of its operands; they must be those of the "
+    "definition.",
+)
+
+#: (start, end) offsets in the text.
+Range = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Definition:
+    """A visible name. ``values`` is None for poison: what an operation with an error defined."""
+
+    values: Sequence[SSAValue] | None
+    place: Range
+
+
+@dataclass(slots=True)
+class Forward:
+    """A value used before its definition."""
+
+    value: ForwardDeclaredValue
+    first_use: Range
+
+
+@dataclass(slots=True)
+class ValueScope:
+    """The names of one isolated operation, or of the file."""
+
+    visible: dict[str, Definition] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    forward: dict[str, dict[int, Forward]] = field(default_factory=dict)
+    ended: dict[str, Range] = field(default_factory=dict)
+
+    def define(self, name: str, definition: Definition) -> None:
+        self.visible[name] = definition
+        self.order.append(name)
+
+    def leave(self, mark: int) -> None:
+        """Forget the names defined since ``order`` had length ``mark``."""
+        for name in self.order[mark:]:
+            self.ended[name] = self.visible.pop(name).place
+        del self.order[mark:]
+
+    def refer(self, name: str, index: int, ty: Attribute, place: Range) -> Forward:
+        """The forward reference of that name, made at its first use."""
+        uses = self.forward.setdefault(name, {})
+        known = uses.get(index)
+        if known is None:
+            known = uses[index] = Forward(ForwardDeclaredValue(ty), place)
+        return known
+
+
+def poison(ty: Attribute) -> SSAValue:
+    """A stand-in for a value that an error left without definition."""
+    return ForwardDeclaredValue(ty)

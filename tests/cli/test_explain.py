@@ -1,0 +1,162 @@
+"""``tilewright explain``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.explain import load_all_codes
+from tilewright.diagnostics import all_codes
+from tilewright.dialects import cuda_tile
+from tilewright.dialects.cuda_tile.base import OPERATIONS
+from tilewright.numerics import FORMATS
+
+from .conftest import Command
+
+cuda_tile.load()
+
+
+def explain(command: Command, name: str) -> dict[str, object]:
+    ran = command("explain", "--format", "json", name)
+    assert (ran.status, ran.err) == (Exit.OK, "")
+    (facts,) = json.loads(ran.out)
+    return facts
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation(command: Command, name: str) -> None:
+    op = OPERATIONS[name]
+    facts = explain(command, name)
+    assert facts["kind"] == "operation"
+    assert facts["opcode"] == op.OPCODE
+    assert facts["summary"]
+    definition = op.get_irdl_definition()
+    for key, fields in (("operands", definition.operands), ("results", definition.results)):
+        shown = facts[key]
+        assert isinstance(shown, list)
+        assert [field["name"] for field in shown] == [field for field, _ in fields]
+        assert all(field["constraint"] for field in shown)
+    text = command("explain", name).text
+    assert text.startswith(f"cuda_tile.{name}: ")
+    assert len(text.splitlines()) >= 5
+
+
+def test_operation_in_full(command: Command) -> None:
+    facts = explain(command, "divi")
+    assert facts["since"] == "13.1"
+    assert facts["traits"] == ["NoMemoryEffect"]
+    assert facts["relations"] == ["lhs, rhs, result have the same type"]
+    assert "a zero in rhs" in str(facts["undefined"])
+    assert facts["codes"] == ["rounding-not-supported", "type-relation"]
+    attributes = {entry["name"]: entry for entry in facts["attributes"]}  # type: ignore[attr-defined]
+    assert attributes["rounding"]["default"] == "zero"
+    assert attributes["rounding"]["value_since"] == {"nearest_away": "13.4"}
+    text = command("explain", "divi").text
+    for part in (
+        "Since 13.1, opcode 0x15",
+        "Syntax\n  divi %lhs `,` %rhs",
+        "Operands\n  lhs: tile of i1 or",
+        "rounding (optional)",
+        "(nearest_away since 13.4)",
+        "Rules\n",
+        "Undefined behaviour\n",
+        "Effects and traits\n  NoMemoryEffect",
+        "Diagnostics\n  rounding-not-supported, type-relation",
+        "Example\n",
+    ):
+        assert part in text, part
+
+
+def test_versions_of_fields(command: Command) -> None:
+    text = command("explain", "load_view_tko").text
+    assert "inbounds (optional): an array of booleans; default [] (since 13.4)" in text
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("cuda_tile.addi", "addi"),
+        ("experimental$func", "testing$func"),
+        ("!cuda_tile.tile<4xf32>", "tile"),
+        ("error[type-relation]", "type-relation"),
+        ("warning[type-relation]", "type-relation"),
+    ],
+)
+def test_other_spellings(command: Command, spelling: str, name: str) -> None:
+    assert explain(command, spelling)["name"] == name
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_element_types(command: Command, name: str) -> None:
+    facts = explain(command, name)
+    assert (facts["kind"], facts["bits"]) == ("element type", FORMATS[name].bits)
+    assert f"{FORMATS[name].storage_bits}\n" in command("explain", name).text
+
+
+def test_largest_floats(command: Command) -> None:
+    assert explain(command, "f8E4M3FN")["largest"] == 448.0
+    assert explain(command, "f16")["largest"] == 65504.0
+    assert explain(command, "f16")["smallest_normal"] == 2.0**-14
+
+
+@pytest.mark.parametrize("cls", [*cuda_tile.load().attributes], ids=lambda cls: cls.name)
+def test_types(command: Command, cls: type) -> None:
+    name = cls.name.removeprefix("cuda_tile.")  # type: ignore[attr-defined]
+    if not cls.__name__.endswith("Type") or name in FORMATS:
+        return
+    facts = explain(command, name)
+    assert str(facts["example"]).startswith(name)
+
+
+def test_every_code(command: Command) -> None:
+    load_all_codes()
+    codes = all_codes()
+    assert len(codes) > 100
+    for code in codes:
+        ran = command("explain", code.name)
+        assert ran.status == Exit.OK
+        assert code.name in ran.text
+
+
+def test_code_found_without_loading_the_rest(command: Command) -> None:
+    facts = explain(command, "needs-version")
+    assert facts["kind"] == "diagnostic"
+    assert "bytecode version" in str(facts["summary"])
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [("adi", "`addi`"), ("ADDI", "`addi`"), ("partition_vew", "`partition_view`")],
+)
+def test_unknown_name(command: Command, name: str, suggestion: str) -> None:
+    ran = command("explain", name)
+    assert ran.status == Exit.USAGE
+    assert "error[unknown-name]" in ran.err
+    assert "did you mean" in ran.err
+    assert suggestion in ran.err
+
+
+def test_nothing_like_it(command: Command) -> None:
+    ran = command("explain", "qqqqqqqqqqqqqqqq")
+    assert ran.status == Exit.USAGE
+    assert "--list" in ran.err
+
+
+def test_list(command: Command) -> None:
+    ran = command("explain", "--list")
+    assert ran.status == Exit.OK
+    listed = json.loads(command("explain", "--list", "--format", "json").out)
+    names = {entry["name"] for entry in listed}
+    assert {*OPERATIONS, *FORMATS, "tile", "syntax"} <= names
+    for entry in listed:
+        assert f"\n  {entry['name']}" in ran.text
+        assert f"{entry['section']}\n" in ran.text
+
+
+@pytest.mark.parametrize("arguments", [[], ["--list", "addi"]])
+def test_name_or_list(command: Command, arguments: list[str]) -> None:
+    ran = command("explain", *arguments)
+    assert ran.status == Exit.USAGE
+    assert "bad-usage" in ran.err

@@ -541,8 +541,11 @@ def _neighbour_type(cls: type[TileOp], groups: dict[str, list[Operand]], name: s
         for value in groups.get(other, ()):
             if isinstance(value, SSAValue) and isinstance(value.type, T.TileType):
                 return value.type
-    if name in ("index", "offset"):
+    if name in ("index", "indices"):
         return T.scalar("i32")
+    for pointers in groups.get("source", ()) if name == "paddingValue" else ():
+        if isinstance(pointers, SSAValue):
+            return _pointee(pointers)
     raise TypeError(
         f"the type of a number for operand '{name}' of {cls.mnemonic()} is not known; "
         "use constant(value, type)"

@@ -31,6 +31,12 @@ def _cuda_tile() -> Dialect:
     return load()
 
 
+def _nv_tileaa() -> Dialect:
+    from tilewright.dialects.nv_tileaa import load
+
+    return load()
+
+
 def _pass(name: str) -> Callable[[], type[ModulePass]]:
     """Loads a pass when a tool asks for it; xDSL wants the class to have the listed name."""
 
@@ -44,6 +50,6 @@ def _pass(name: str) -> Callable[[], type[ModulePass]]:
 
 
 UNIVERSE = Universe(
-    all_dialects={"cuda_tile": _cuda_tile},
+    all_dialects={"cuda_tile": _cuda_tile, "nv_tileaa": _nv_tileaa},
     all_passes={PASS_PREFIX + name: _pass(name) for name in _PASS_NAMES},
 )

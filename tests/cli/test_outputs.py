@@ -72,7 +72,7 @@ def test_failure_while_writing(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("shutil.copymode", fail)
+    monkeypatch.setattr("os.chmod", fail)
     expected = UsageError if isinstance(error, OSError) else KeyboardInterrupt
     with pytest.raises(expected):
         write_files(session, {str(target): b"new"})

@@ -119,7 +119,9 @@ def differences(
             scale = np.maximum(scale, np.abs(magnitude.astype(np.float64)))
         with np.errstate(invalid="ignore", over="ignore"):
             distance = np.abs(wide - wanted) / ulp_at(scale, fmt)
-        close = np.isfinite(distance) & (distance <= tolerance.ulp) & (np.asarray(tolerance.ulp) > 0)
+        close = (
+            np.isfinite(distance) & (distance <= tolerance.ulp) & (np.asarray(tolerance.ulp) > 0)
+        )
         wrong = ~(same | close)
     if not wrong.any():
         return []

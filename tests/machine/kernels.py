@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -94,13 +95,18 @@ def _store(name: str, array: np.ndarray) -> str:
     )
 
 
+def _names(body: str, value: str) -> bool:
+    return re.search(rf"%{value}\b", body) is not None
+
+
 def kernel_text(
     body: str,
     inputs: Mapping[str, np.ndarray],
     results: Mapping[str, np.ndarray],
     globals: str = "",
 ) -> str:
-    """An entry that loads ``%name`` for each input, runs the body, and stores each result.
+    """An entry that loads ``%name`` for each input that the body names, runs the body, and stores
+    ``%name`` for each result that it names.
 
     In the body every array has its pointer as ``%ptr_name``; ``%zero`` is an i32 zero.
     """
@@ -108,10 +114,8 @@ def kernel_text(
     parameters = ", ".join(
         f"%ptr_{name}: tile<ptr<{ELEMENTS[array.dtype]}>>" for name, array in arrays.items()
     )
-    loads = "".join(_load(name, array) for name, array in inputs.items())
-    stores = "".join(
-        _store(name, array) for name, array in results.items() if f"%{name} " in f"{body} "
-    )
+    loads = "".join(_load(name, a) for name, a in inputs.items() if _names(body, name))
+    stores = "".join(_store(name, a) for name, a in results.items() if _names(body, name))
     return (
         f"cuda_tile.module @m {{\n{globals}\nentry @k({parameters}) {{\n"
         f"%zero = constant <i32: 0> : tile<i32>\n{loads}{body}\n{stores}return\n}}\n}}\n"

@@ -65,9 +65,8 @@ def check_dominance(root: Operation, findings: Findings) -> None:
             frames.pop()
             continue
         visible = frame.visible
-        for index, value in enumerate(op.operands):
-            if id(value) not in visible:
-                _report(op, index, value, findings)
+        if any(id(value) not in visible for value in op.operands):
+            _report(op, visible, findings)
         if op.regions:
             frames += _frames_of(op, visible)
 
@@ -85,11 +84,16 @@ def _frames_of(op: Operation, visible: set[int]) -> list[_Frame]:
     ]
 
 
-def _report(op: Operation, index: int, value: SSAValue, findings: Findings) -> None:
-    part = operand_part(op, index)
-    name = f"operand #{index}" + (f" ('{part[1]}')" if part else "")
-    code, why = _explain(op, value)
-    findings.error(code, f"{name} {why}", op, part, notes=_definition(value))
+def _report(op: Operation, visible: set[int], findings: Findings) -> None:
+    """One error for each value that is not visible, at its first use by the operation."""
+    operands = list(op.operands)
+    for index, value in enumerate(operands):
+        if id(value) in visible or any(value is earlier for earlier in operands[:index]):
+            continue
+        part = operand_part(op, index)
+        name = f"operand #{index}" + (f" ('{part[1]}')" if part else "")
+        code, why = _explain(op, value)
+        findings.error(code, f"{name} {why}", op, part, notes=_definition(value))
 
 
 def _explain(op: Operation, value: SSAValue) -> tuple[str, str]:

@@ -89,10 +89,11 @@ class OpReport:
         message: str,
         part: Part | None = None,
         *,
+        at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
     ) -> None:
-        self.findings.add(Severity.ERROR, code, message, self.op, part, notes, help)
+        self.findings.add(Severity.ERROR, code, message, at or self.op, part, notes, help)
 
     def warning(
         self,
@@ -100,10 +101,11 @@ class OpReport:
         message: str,
         part: Part | None = None,
         *,
+        at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
     ) -> None:
-        self.findings.add(Severity.WARNING, code, message, self.op, part, notes, help)
+        self.findings.add(Severity.WARNING, code, message, at or self.op, part, notes, help)
 
 
 def _position(diagnostic: Diagnostic) -> tuple[int, str, int]:

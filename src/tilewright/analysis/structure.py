@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, OptionalDef, OptPropertyDef, VariadicDef
 from xdsl.traits import IsTerminator, NoTerminator
 
 from tilewright.analysis.reports import OpReport
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.base import Relation, TileOp
 from tilewright.dialects.cuda_tile.constraints import NamedConstraint
-from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
-from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import DeclaredOp, Relation
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import value_constraint
 
@@ -85,7 +83,7 @@ class Structure:
 
     operands: tuple[Group, ...]
     results: tuple[Group, ...]
-    segmented: bool
+    segments: AttrSizedOperandSegments | None
     required: tuple[tuple[str, NamedConstraint], ...]
     optional: dict[str, NamedConstraint]
     defaults: dict[str, str]
@@ -96,13 +94,18 @@ class Structure:
     relations: tuple[tuple[Relation, tuple[int, ...] | None], ...]
     has_check: bool
 
+    @property
+    def segmented(self) -> bool:
+        """Whether a property says how many operands each group has."""
+        return self.segments is not None
+
     def knows(self, name: str) -> bool:
         """Whether there is a property of that name."""
         return name in self.optional or any(name == known for known, _ in self.required)
 
 
 @cache
-def structure_of(cls: type[TileOp]) -> Structure:
+def structure_of(cls: type[DeclaredOp]) -> Structure:
     """The declaration of a class, in the form that the checks use."""
     definition = cls.get_irdl_definition()
     operands = tuple(_group(name, d) for name, d in definition.operands)
@@ -123,16 +126,16 @@ def structure_of(cls: type[TileOp]) -> Structure:
     return Structure(
         operands,
         results,
-        any(isinstance(o, AttrSizedOperandSegments) for o in definition.options),
+        next((o for o in definition.options if isinstance(o, AttrSizedOperandSegments)), None),
         tuple(required),
         optional,
         defaults,
         tuple(name for name, _ in definition.regions),
-        frozenset({1}) if cls is IfOp else frozenset(),
+        cls.OPTIONAL_BODIES,
         bool(definition.regions) and not cls.has_trait(NoTerminator),
         cls.has_trait(IsTerminator),
         tuple((r, _positions(r, operands, results)) for r in cls.RELATIONS),
-        cls.check is not TileOp.check,
+        cls.check is not DeclaredOp.check,
     )
 
 
@@ -158,8 +161,8 @@ def _positions(
 
 def segment_sizes(op: Operation, structure: Structure) -> list[int] | None:
     """How many operands each group has, or None where the operation does not say so properly."""
-    if structure.segmented:
-        sizes = op.properties.get(_SEGMENTS_PROPERTY)
+    if structure.segments is not None:
+        sizes = structure.segments.container(op).get(_SEGMENTS_PROPERTY)
         if not isinstance(sizes, DenseArrayBase) or not isinstance(sizes.elt_type, IntegerType):
             return None
         values = [int(v) for v in sizes.iter_values()]
@@ -175,6 +178,8 @@ def segment_sizes(op: Operation, structure: Structure) -> list[int] | None:
 def _spread(groups: Sequence[Group], count: int) -> list[int] | None:
     """Sizes of groups, at most one of them of free size, that share ``count`` values."""
     spare = count - sum(group.least for group in groups)
+    if spare < 0:
+        return None
     sizes: list[int] = []
     for group in groups:
         extra = 0 if group.most == group.least else spare
@@ -187,7 +192,7 @@ def _spread(groups: Sequence[Group], count: int) -> list[int] | None:
 
 def operand_part(op: Operation, index: int) -> Part | None:
     """The part that names an operand, where the operation's groups can be told."""
-    if not isinstance(op, TileOp):
+    if not isinstance(op, DeclaredOp):
         return None
     structure = structure_of(type(op))
     sizes = segment_sizes(op, structure)
@@ -207,7 +212,7 @@ class StructureChecker:
     def __init__(self) -> None:
         self._accepted: set[tuple[int, int]] = set()
 
-    def is_sound(self, op: TileOp, report: OpReport) -> bool:
+    def is_sound(self, op: DeclaredOp, report: OpReport) -> bool:
         """Report what is wrong with the structure of an operation; True where nothing is.
 
         Rules that look further may rely on the structure of sound operations only.
@@ -222,7 +227,7 @@ class StructureChecker:
             sound = False
         return sound
 
-    def _values_fit(self, op: TileOp, structure: Structure, report: OpReport) -> bool:
+    def _values_fit(self, op: DeclaredOp, structure: Structure, report: OpReport) -> bool:
         operands, results = tuple(op.operands), op.results
         operand_sizes = segment_sizes(op, structure)
         result_sizes = _spread(structure.results, len(results))
@@ -233,19 +238,18 @@ class StructureChecker:
             report.error(RESULT_COUNT, f"expected {wanted} results, got {len(results)}")
         if operand_sizes is None or result_sizes is None:
             return False
-        fits = self._types_fit(structure.operands, operand_sizes, operands, "operand", report)
-        return self._types_fit(structure.results, result_sizes, results, "result", report) and fits
+        rejected = self._rejected("operand", structure.operands, operand_sizes, operands)
+        rejected += self._rejected("result", structure.results, result_sizes, results)
+        if rejected:
+            _report_types(op, rejected, report)
+        return not rejected
 
-    def _types_fit(
-        self,
-        groups: tuple[Group, ...],
-        sizes: list[int],
-        values: Sequence[SSAValue],
-        what: str,
-        report: OpReport,
-    ) -> bool:
-        fits, accepted = True, self._accepted
-        position = 0
+    def _rejected(
+        self, what: str, groups: tuple[Group, ...], sizes: list[int], values: Sequence[SSAValue]
+    ) -> list[_Rejected]:
+        """The values whose types their groups do not take."""
+        found: list[_Rejected] = []
+        accepted, position = self._accepted, 0
         for group, size in zip(groups, sizes, strict=True):
             constraint = group.constraint
             for index in range(size):
@@ -255,15 +259,36 @@ class StructureChecker:
                     if constraint.accepts(ty):
                         accepted.add(key)
                     else:
-                        report.error(
-                            OPERAND_TYPE if what == "operand" else RESULT_TYPE,
-                            f"{what} #{position} ('{group.name}') must be "
-                            f"{constraint.description}, but got '{format_type(ty)}'",
-                            ("type", group.name, index),
-                        )
-                        fits = False
+                        found.append(_Rejected(what, position, group, index, ty))
                 position += 1
-        return fits
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Rejected:
+    """A value of a type that its group does not take; ``index`` counts within the group."""
+
+    what: str
+    position: int
+    group: Group
+    index: int
+    type: Attribute
+
+
+def _report_types(op: DeclaredOp, rejected: list[_Rejected], report: OpReport) -> None:
+    """One error for values of one type and one rule: often the text shows their type once."""
+    seen: list[tuple[NamedConstraint, Attribute]] = []
+    for value in rejected:
+        group = value.group
+        if (group.constraint, value.type) in seen:
+            continue
+        seen.append((group.constraint, value.type))
+        report.error(
+            OPERAND_TYPE if value.what == "operand" else RESULT_TYPE,
+            f"{value.what} #{value.position} ('{group.name}') must be "
+            f"{group.constraint.description}, but got '{op.TYPE_SYNTAX.format(value.type)}'",
+            ("type", group.name, value.index),
+        )
 
 
 def _expected_count(groups: Sequence[Group]) -> str:
@@ -274,7 +299,7 @@ def _expected_count(groups: Sequence[Group]) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def _report_operand_count(op: TileOp, structure: Structure, report: OpReport) -> None:
+def _report_operand_count(op: DeclaredOp, structure: Structure, report: OpReport) -> None:
     if not structure.segmented:
         wanted = _expected_count(structure.operands)
         report.error(OPERAND_COUNT, f"expected {wanted} operands, got {len(op.operands)}")
@@ -292,7 +317,7 @@ def _report_operand_count(op: TileOp, structure: Structure, report: OpReport) ->
     )
 
 
-def _properties_fit(op: TileOp, structure: Structure, report: OpReport) -> bool:
+def _properties_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> bool:
     fits, properties = True, op.properties
     known = structure.segmented
     for name, kind in structure.required:
@@ -326,7 +351,7 @@ def _properties_fit(op: TileOp, structure: Structure, report: OpReport) -> bool:
     return fits
 
 
-def _other_properties_fit(op: TileOp, structure: Structure, report: OpReport) -> bool:
+def _other_properties_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> bool:
     """Optional properties are of the right kind, and there are none beyond the declared ones."""
     fits = True
     required = {name for name, _ in structure.required}
@@ -352,7 +377,7 @@ def _other_properties_fit(op: TileOp, structure: Structure, report: OpReport) ->
     return fits
 
 
-def _regions_fit(op: TileOp, structure: Structure, report: OpReport) -> bool:
+def _regions_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> bool:
     if len(op.regions) != len(structure.regions):
         report.error(
             REGION_COUNT, f"expected {len(structure.regions)} regions, got {len(op.regions)}"
@@ -372,7 +397,7 @@ def _regions_fit(op: TileOp, structure: Structure, report: OpReport) -> bool:
     return fits
 
 
-def check_terminators(op: TileOp, report: OpReport) -> None:
+def check_terminators(op: DeclaredOp, report: OpReport) -> None:
     """Each block of the operation ends in a terminator, and has no other."""
     for index, region in enumerate(op.regions):
         for block in region.blocks:
@@ -387,7 +412,7 @@ def check_terminators(op: TileOp, report: OpReport) -> None:
                 )
 
 
-def check_terminator_is_last(op: TileOp, report: OpReport) -> None:
+def check_terminator_is_last(op: DeclaredOp, report: OpReport) -> None:
     if op.next_op is not None:
         report.error(
             TERMINATOR_NOT_LAST,

@@ -25,9 +25,10 @@ from tilewright.analysis.structure import (
 )
 from tilewright.analysis.symbols import SymbolTables, check_get_global, check_unique
 from tilewright.diagnostics import Diagnostic, Severity, TileIRError, define_code
-from tilewright.dialects.cuda_tile.base import Relation, TileOp
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.core import GetGlobalOp
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, ModuleOp
+from tilewright.dialects.declare import DeclaredOp, Relation
 
 UNREGISTERED_OP = define_code(
     "unregistered-op",
@@ -96,7 +97,7 @@ class _Run:
         self.findings = Findings()
         self.allow_unregistered = allow_unregistered
         self.hint_severity = {"warn": Severity.WARNING, "error": Severity.ERROR}.get(hints)
-        self.sound: list[TileOp] = []
+        self.sound: list[DeclaredOp] = []
         self.broken: set[Operation] = set()
 
     def check_structure(self, root: Operation) -> None:
@@ -104,7 +105,9 @@ class _Run:
         checker, report = StructureChecker(), OpReport(self.findings, root)
         for op in operations(root):
             report.op = op
-            if not isinstance(op, TileOp):
+            if not isinstance(op, TileOp) and isinstance(op.parent_op(), TileOp):
+                self._check_guest(op, report)
+            if not isinstance(op, DeclaredOp):
                 self._check_other(op, report)
                 continue
             if checker.is_sound(op, report):
@@ -117,15 +120,18 @@ class _Run:
             elif structure.is_terminator:
                 check_terminator_is_last(op, report)
 
+    def _check_guest(self, op: Operation, report: OpReport) -> None:
+        """An operation inside one of cuda_tile that is not of cuda_tile itself."""
+        if not isinstance(op, UnregisteredOp):
+            report.error(FOREIGN_OP, f"'{op.name}' cannot stand inside a cuda_tile operation")
+
     def _check_other(self, op: Operation, report: OpReport) -> None:
-        """An operation that is not of cuda_tile."""
-        if isinstance(op, BuiltinModuleOp) and op.parent_op() is None:
+        """An operation that is not declared by us; xDSL gives its first error only."""
+        if isinstance(op, BuiltinModuleOp):
             check_unique(op, self.findings)
         elif isinstance(op, UnregisteredOp):
             if not self.allow_unregistered:
                 report.error(UNREGISTERED_OP, f"'{op.op_name.data}' is no known operation")
-        elif isinstance(op.parent_op(), TileOp):
-            report.error(FOREIGN_OP, f"'{op.name}' cannot stand inside a cuda_tile operation")
         else:
             try:
                 op.verify(verify_nested_ops=False)
@@ -149,10 +155,10 @@ class _Run:
             elif isinstance(op, ModuleOp):
                 check_unique(op, self.findings)
                 check_module_scopes(op, self.findings)
-            if self.hint_severity is not None:
+            if self.hint_severity is not None and isinstance(op, TileOp):
                 check_hints(op, self.findings, self.hint_severity)
 
-    def _leans_on_broken(self, op: TileOp) -> bool:
+    def _leans_on_broken(self, op: DeclaredOp) -> bool:
         """Whether the rules of ``op`` look at an operation that is broken."""
         if any(value.owner in self.broken for value in op.operands):
             return True
@@ -168,7 +174,7 @@ class _Run:
         return False
 
 
-def _check_relations(op: TileOp, report: OpReport) -> None:
+def _check_relations(op: DeclaredOp, report: OpReport) -> None:
     values = (*op.operands, *op.results)
     for relation, positions in structure_of(type(op)).relations:
         if positions is None or not _agree(relation, [values[i].type for i in positions]):

@@ -103,6 +103,8 @@ class Cursor:
                 start,
                 start + MAX_VARINT_BYTES,
             )
+        if not self.remaining:
+            raise self.truncated(1)
         raise DecodeError(
             TRUNCATED, "expected the rest of a varint, got the end of the data", start, self.end
         )

@@ -107,7 +107,7 @@ class _FileReader:
         debug = DebugTable(sections.get(SectionId.DEBUG), tables)
         self._reading("function section")
         cursor = sections[SectionId.FUNCTION]
-        for _ in range(cursor.count("functions", 6)):
+        for _ in range(cursor.count("functions", 5)):
             block.add_op(self._function(cursor, tables, debug))
         return module
 

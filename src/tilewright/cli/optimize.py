@@ -194,7 +194,7 @@ class _Driver:
     def _show(self, done: TilePass, module: Module, when: str) -> None:
         wanted = getattr(self._options, f"print_{when}")
         if done.name in wanted or "all" in wanted:
-            self._session.say(f"// {when} {done}\n{self._text(module)}")
+            self._session.say(f"// {when} {done}\n{self._text(module)}".rstrip())
 
     def _text(self, module: Module) -> str:
         from tilewright import text

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import stat
 import sys
 from collections.abc import Mapping
@@ -75,12 +73,12 @@ def _stage(path: str, target: str, data: bytes) -> str:
                 stream.write(data)
             return ""
         directory, name = os.path.split(target)
-        candidate = os.path.join(directory, f".{name[:60]}.{secrets.token_hex(6)}.tmp")
+        candidate = os.path.join(directory, f".{name[:60]}.{os.urandom(6).hex()}.tmp")
         with open(candidate, "xb") as stream:
             temporary = candidate
             stream.write(data)
         if os.path.exists(target):
-            shutil.copymode(target, temporary)
+            os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
         return temporary
     except BaseException as error:
         if temporary:

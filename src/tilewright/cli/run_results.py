@@ -186,8 +186,13 @@ def _array_text(parameter: Parameter, array: Array) -> str:
     numbers = numbers_of(array, parameter.element)
     about = f"{parameter.name}: {parameter.element} {_dims(array.shape)}"
     if numbers.size and numbers.dtype.kind != "b":
-        about += f", min {numbers.min()}, max {numbers.max()}, mean {numbers.mean():.6g}"
-    values = np.array2string(numbers, threshold=_SHOWN_ELEMENTS, max_line_width=100)
+        about += f", min {numbers.min():.6g}, max {numbers.max():.6g}, mean {numbers.mean():.6g}"
+    values = np.array2string(
+        numbers,
+        threshold=_SHOWN_ELEMENTS,
+        max_line_width=100,
+        formatter={"float_kind": lambda value: f"{value:.6g}"},
+    )
     return f"{about}\n{values}\n"
 
 

@@ -33,7 +33,7 @@ class Related:
 
 
 class Report(Protocol):
-    """Takes the findings about one operation."""
+    """Takes the findings about one operation, or with ``at`` about one inside it."""
 
     def error(
         self,
@@ -41,6 +41,7 @@ class Report(Protocol):
         message: str,
         part: Part | None = None,
         *,
+        at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
     ) -> None: ...
@@ -51,6 +52,7 @@ class Report(Protocol):
         message: str,
         part: Part | None = None,
         *,
+        at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
     ) -> None: ...
@@ -65,6 +67,7 @@ class FirstError:
         message: str,
         part: Part | None = None,
         *,
+        at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
     ) -> None:
@@ -76,6 +79,7 @@ class FirstError:
         message: str,
         part: Part | None = None,
         *,
+        at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
     ) -> None:
@@ -153,6 +157,7 @@ class DeclaredOp(SyntaxOp):
 
     * ``GROUP``: the chapter of the specification;
     * ``RELATIONS``: what operands and results must have in common;
+    * ``OPTIONAL_BODIES``: positions of regions that may be empty;
     * ``EXAMPLES``: programs that use the operation, in a setting that the dialect gives;
     * ``UNDEFINED``: in words, when executing it is undefined behaviour;
     * ``check``: the verifier rules that fields and relations do not say.
@@ -162,6 +167,7 @@ class DeclaredOp(SyntaxOp):
 
     GROUP: ClassVar[str] = ""
     RELATIONS: ClassVar[tuple[Relation, ...]] = ()
+    OPTIONAL_BODIES: ClassVar[frozenset[int]] = frozenset()
     EXAMPLES: ClassVar[tuple[str, ...]] = ()
     UNDEFINED: ClassVar[tuple[str, ...]] = ()
 

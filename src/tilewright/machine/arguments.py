@@ -31,7 +31,10 @@ _F4 = np.dtype(ml_dtypes.float4_e2m1fn)
 ARRAY_DTYPES: Mapping[str, tuple[np.dtype[Any], ...]] = MappingProxyType(
     {
         "i1": (np.dtype(np.bool_),),
-        **{f"i{bits}": (np.dtype(f"i{bits // 8}"), np.dtype(f"u{bits // 8}")) for bits in (8, 16, 32, 64)},
+        **{
+            f"i{bits}": (np.dtype(f"i{bits // 8}"), np.dtype(f"u{bits // 8}"))
+            for bits in (8, 16, 32, 64)
+        },
         **{
             name: (dtype_of(name),)
             for name in ("f16", "bf16", "f32", "tf32", "f64", "f8E4M3FN", "f8E5M2", "f8E8M0FNU")
@@ -118,7 +121,8 @@ class ArrayMap:
                 runs.append([extent])
         for run in runs:
             low, high = run[0].low, max(extent.high for extent in run)
-            writable = all(extent.array.flags.writeable for extent in run)
+            # Memory that one of them may write cannot be kept from changing.
+            writable = any(extent.array.flags.writeable for extent in run)
             name = " and ".join(extent.name for extent in run)
             allocation = self.memory.place(
                 base + low - owner_low, _host_bytes(low, high - low), name, writable=writable
@@ -137,7 +141,7 @@ class ArrayMap:
 def _host_bytes(address: int, size: int) -> Array:
     if size == 0:
         return np.empty(0, np.uint8)
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
 
 
 def _first_byte(array: Array) -> int:
@@ -234,9 +238,7 @@ def check_array(array: Array, ty: T.TileType, name: str, place: Place | None) ->
 
 def _scalar(value: Any, ty: T.TileType, name: str, place: Place | None) -> Array:
     def misfit(why: str) -> TileIRError:
-        return TileIRError.single(
-            BAD_ARGUMENT, f"{name} for '{format_type(ty)}' {why}", place
-        )
+        return TileIRError.single(BAD_ARGUMENT, f"{name} for '{format_type(ty)}' {why}", place)
 
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]

@@ -31,7 +31,12 @@ BREAK, CONTINUE, RETURN = 1, 2, 3
 
 Signal = int | None
 Step = Callable[[Registers], Signal]
-Coroutine = Generator[None, None, Signal]
+Coroutine = Generator["Operation", None, Signal]
+"""Yields the operation of each switch point, after it."""
+
+
+# A level takes several frames of Python, here and in the run.
+_MAX_DEPTH = 210
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ class Translator:
     block_slots: list[tuple[int, int]] = field(default_factory=list)
     _slots: dict[SSAValue, int] = field(default_factory=dict)
     _has_alloca: bool = False
+    _depth: int = 0
 
     def slot(self, value: SSAValue) -> int:
         """The slot of a value, the same on every call."""
@@ -110,6 +116,10 @@ class Translator:
 
     def slots(self, values: Any) -> tuple[int, ...]:
         return tuple(self.slot(value) for value in values)
+
+    def flow(self, values: Any) -> tuple[int, ...]:
+        """The slots to copy where values flow between regions; a checking translator adds its own."""
+        return self.slots(values)
 
     def new_slot(self) -> int:
         self.registers.append(None)
@@ -139,6 +149,9 @@ class Translator:
 
     def block(self, block: Block) -> CompiledBlock:
         """Translate a block with all that is nested in it."""
+        if self._depth == _MAX_DEPTH:
+            raise self.refusal(block.parent_op(), f"regions are nested more than {_MAX_DEPTH} deep")
+        self._depth += 1
         outer, self._has_alloca = self._has_alloca, False
         steps: list[Step | SwitchPoint | Nested] = []
         ops: list[Operation] = []
@@ -157,17 +170,19 @@ class Translator:
             else:
                 run = self._freeing(run)
         self._has_alloca = outer
+        self._depth -= 1
         return CompiledBlock(run, start, suspends)
 
     def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
-        implementation = IMPLEMENTATIONS.get(type(op))  # pyright: ignore[reportArgumentType]
+        cls: Any = type(op)
+        implementation = IMPLEMENTATIONS.get(cls)
         if implementation is None:
-            reason = REFUSED.get(type(op), "it is no operation of cuda_tile")  # pyright: ignore[reportArgumentType]
+            reason = REFUSED.get(cls, "it is no operation of cuda_tile")
             raise self.refusal(op, f"'{op.name}' cannot be run: {reason}")
         return implementation(op, self)
 
     @staticmethod
-    def refusal(op: Operation, message: str) -> Fault:
+    def refusal(op: Operation | None, message: str) -> Fault:
         fault = Fault(UNSUPPORTED, message)
         fault.op = op
         return fault
@@ -231,25 +246,25 @@ def plain_runner(steps: list[Any], ops: list[Operation]) -> Callable[[Registers]
 
 def _coroutine(steps: list[Any], ops: list[Operation]) -> Callable[[Registers], Coroutine]:
     sequence = tuple(
-        (step.start, True, False)
+        (step.start, True, None)
         if isinstance(step, Nested)
-        else (step.step, False, True)
+        else (step.step, False, op)
         if isinstance(step, SwitchPoint)
-        else (step, False, False)
-        for step in steps
+        else (step, False, None)
+        for step, op in zip(steps, ops, strict=True)
     )
     op_of = {function: op for (function, _, _), op in zip(sequence, ops, strict=True)}
 
     def start(regs: Registers) -> Coroutine:
         function: Any = None
         try:
-            for function, nested, switches in sequence:
+            for function, nested, switch in sequence:
                 if nested:
                     signal = yield from function(regs)
                 else:
                     signal = function(regs)
-                    if switches:
-                        yield
+                    if switch is not None:
+                        yield switch
                 if signal is not None:
                     return signal
         except Fault as fault:

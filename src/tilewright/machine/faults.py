@@ -63,6 +63,9 @@ INDUCTION_OVERFLOW = define_code(
 EXTENT_TOO_LARGE = define_code(
     "extent-too-large", "An extent does not fit the result type of a shape query."
 )
+ALLOCA_TOO_LARGE = define_code(
+    "alloca-too-large", "An alloca asks for more memory than the machine gives to one."
+)
 DEADLOCK = define_code(
     "deadlock",
     "Every tile block that has not ended is waiting for memory that nobody will write.",
@@ -85,9 +88,7 @@ BAD_ARGUMENT = define_code(
     "A pointer parameter takes a NumPy array whose elements have the size and kind of the pointee "
     "(or an address that `map_array` gave); a scalar parameter takes a number in range.",
 )
-BAD_GRID = define_code(
-    "bad-grid", "A grid has one to three extents, each from 1 to 2**24 - 1."
-)
+BAD_GRID = define_code("bad-grid", "A grid has one to three extents, each from 1 to 2**24 - 1.")
 UNKNOWN_ENTRY = define_code("unknown-entry", "The module has no kernel of that name.")
 
 

@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.diagnostics import Note
+from tilewright.dialects.source_map import place_of
 from tilewright.machine.compile import CompiledBlock, Coroutine, Translator
 from tilewright.machine.faults import DEADLOCK, Fault, as_error
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
 
 Progress = Callable[[int, int], object]
 """Told (finished tile blocks, all tile blocks)."""
@@ -29,6 +34,7 @@ BlockId = tuple[int, int, int]
 # Rounds over all live blocks in which memory stays as it is before the run counts as stuck. A
 # block that gives up waiting by itself does so long before.
 _MAX_IDLE_ROUNDS = 1000
+_MAX_SHOWN_PLACES = 4
 
 
 @dataclass(slots=True)
@@ -39,6 +45,7 @@ class _Live:
     block: BlockId
     registers: Registers
     coroutine: Coroutine
+    paused_at: Operation | None = None
 
 
 class GridRun:
@@ -49,7 +56,7 @@ class GridRun:
         machine: Machine,
         kernel: Translator,
         body: CompiledBlock,
-        parameters: list[tuple[int, object]],
+        parameters: Iterable[tuple[int, object]],
         seed: int,
         progress: Progress | None,
     ):
@@ -151,7 +158,7 @@ class GridRun:
         version = memory.version
         while True:
             try:
-                next(coroutine)
+                live.paused_at = next(coroutine)
             except StopIteration:
                 self._end(live.registers)
                 return True
@@ -161,15 +168,22 @@ class GridRun:
                 return False
             version = memory.version
 
-    def _deadlock(self, live: _Live, waiting: deque[_Live]) -> Fault:
+    @staticmethod
+    def _deadlock(live: _Live, waiting: deque[_Live]) -> Fault:
         shown = ", ".join(str(other.block) for other in list(waiting)[:8])
         more = f" and {len(waiting) - 8} more" if len(waiting) > 8 else ""
-        return Fault(
+        places = {other.paused_at: other.block for other in reversed(waiting) if other.paused_at}
+        fault = Fault(
             DEADLOCK,
             f"{len(waiting)} tile blocks wait without end, and memory stays as it is: "
             f"{shown}{more}",
-            help="every tile block of the grid has been started; none of these can go on",
+            notes=[
+                Note(f"tile block {block} was last seen here", place_of(op))
+                for op, block in list(places.items())[:_MAX_SHOWN_PLACES]
+            ],
         )
+        fault.op = live.paused_at
+        return fault
 
 
 def _in_block(block: BlockId) -> Note:

@@ -52,6 +52,8 @@ class Program:
 
     def __init__(self, module: Operation):
         self.module = _tile_module(module)
+        self.started = False
+        """Whether a launch has come as far as running tile blocks."""
         self._machine = Machine()
         self._arrays = ArrayMap(self._machine.memory)
         self._globals: dict[str, tuple[GlobalOp, Allocation]] = {}
@@ -80,7 +82,9 @@ class Program:
         """The contents of a public global: an array over its memory, 4-bit elements packed in bytes."""
         op, allocation = self._globals.get(name, (None, None))
         if op is None or allocation is None or op.is_private:
-            known = ", ".join(n for n, (g, _) in self._globals.items() if not g.is_private) or "none"
+            known = (
+                ", ".join(n for n, (g, _) in self._globals.items() if not g.is_private) or "none"
+            )
             raise KeyError(f"the module has no public global '{name}'; public globals: {known}")
         raw = allocation.buffer.view(storage_of(op.value_constant.type.element).raw)
         dtype = array_of_constant(op.value_constant).dtype
@@ -117,9 +121,10 @@ class Program:
         memory_mark, array_mark = memory.mark(), self._arrays.mark()
         try:
             values = bind(kernel_op, args, self._arrays)
-            parameters = list(zip(kernel.slots(kernel_op.block.args), values, strict=True))
+            parameters = zip(kernel.slots(kernel_op.block.args), values, strict=True)
             machine.grid, machine.max_iterations = extents, max_iterations
             machine.printed, machine.failures, machine.print_to = [], [], print_to
+            self.started = True
             GridRun(machine, kernel, body, parameters, seed, progress).run()
         finally:
             memory.release(memory_mark)
@@ -138,11 +143,14 @@ class Program:
                 UNKNOWN_ENTRY, str(error.args[0]), place_of(self.module)
             ) from None
 
+    def _translator(self, global_addresses: dict[str, int]) -> Translator:
+        return Translator(self._machine, global_addresses)
+
     def _kernel(self, op: EntryOp) -> tuple[Translator, CompiledBlock]:
         found = self._kernels.get(op.symbol)
         if found is None:
             addresses = {name: allocation.base for name, (_, allocation) in self._globals.items()}
-            kernel = Translator(self._machine, addresses)
+            kernel = self._translator(addresses)
             try:
                 found = kernel, kernel.block(op.block)
             except Fault as fault:

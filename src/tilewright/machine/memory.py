@@ -170,7 +170,9 @@ class Memory:
                 f"an access to {what} runs {address + size - inside.end} bytes past the end of "
                 f"{inside.name} ({inside.buffer.size} bytes)",
             )
-        return Fault(INVALID_ADDRESS, f"an access to {what} meets no live memory{self._near(address)}")
+        return Fault(
+            INVALID_ADDRESS, f"an access to {what} meets no live memory{self._near(address)}"
+        )
 
     def _near(self, address: int) -> str:
         """``; NAME ends 4 bytes before it`` for the closest allocation, if one is close."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dialects.cuda_tile.debug_info import source_position
-from tilewright.numerics.arrays import PTR, Array, unsigned_view
+from tilewright.numerics.arrays import PTR, Array, bits_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.rounding import to_float64
 
@@ -82,7 +82,7 @@ def _numbers(tile: Array, element: str, letter: str) -> Any:
     elif element == "i1":
         numbers = tile.astype(np.int8)
     elif letter in _UNSIGNED:
-        numbers = unsigned_view(np.ascontiguousarray(tile))
+        numbers = bits_of(tile, element)
     else:
         numbers = tile
     return numbers.tolist()

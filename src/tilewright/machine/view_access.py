@@ -101,7 +101,7 @@ class ViewAccess:
         return elements, None if whole else tuple([slice(extent) for extent in extents])
 
     def _outside(self, view: TensorView, position: int, index: int, left: int) -> Fault:
-        _, _, dim, step, extent, promised = self._walk[position]
+        _, _, dim, step, extent, _ = self._walk[position]
         if left > 0:
             return Fault(
                 INBOUNDS_BROKEN,

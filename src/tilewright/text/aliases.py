@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import ParseError
 
 from tilewright.diagnostics import define_code
 
@@ -37,6 +38,7 @@ class Alias:
     start: int
     body: int
     value: Attribute | None = None
+    error: ParseError | None = None
     body_end: int = 0
     size: int = 0
     busy: bool = False

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Data, ParametrizedAttribute, TypeAttribute
 from xdsl.parser import AttrParser, GenericParser, ParserState
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
@@ -247,7 +247,7 @@ class TileAttrParser(AttrParser):
             self._invalid(error, start)
 
     def _invalid(self, error: Exception, start: int) -> NoReturn:
-        reason = str(error).strip().split("\n", 1)[0] or "it cannot be represented"
+        reason = str(error).strip().split("\n", 1)[0][:200] or "it cannot be represented"
         fail(
             self, f"invalid attribute: {reason}", start, self.previous_end, code=INVALID_ATTRIBUTE
         )
@@ -429,6 +429,8 @@ class TileAttrParser(AttrParser):
         """What an alias stands for; parsed at its first use, wherever the parser is."""
         if alias.value is not None:
             return alias.value
+        if alias.error is not None:
+            raise alias.error
         position, previous_end, depth = token_start(self), self.previous_end, self.depth
         alias.busy = True
         self._open_aliases.append(alias)
@@ -438,6 +440,9 @@ class TileAttrParser(AttrParser):
             alias.value = self.parse_type() if alias.name[0] == "!" else self.parse_attribute()
             alias.body_end = self.previous_end
             alias.size += max(1, (alias.body_end - alias.body) // 8)
+        except ParseError as error:
+            alias.error = error
+            raise
         finally:
             alias.busy = False
             self._open_aliases.pop()

@@ -25,6 +25,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import UnresolvedOperand
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.base import TileOp
@@ -138,10 +139,16 @@ def _parse_value(parser: TileParser, op_type: type[Operation], key: str) -> Attr
         return parser.parse_attribute()
     if parser.token.text == "[":
         values = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parse_identity(parser)
+            parser.Delimiter.SQUARE, lambda: _parse_identity(parser)
         )
-        return ArrayAttr(values)
+        return _exact_identities(ArrayAttr(values))
     return _exact_identities(parser.parse_attribute())
+
+
+def _parse_identity(parser: TileParser) -> Attribute:
+    if parser.token.kind is MLIRTokenKind.HASH_IDENT:
+        return parser.parse_attribute()
+    return parse_identity(parser)
 
 
 def _exact_identities(value: Attribute) -> Attribute:
@@ -158,17 +165,18 @@ def _exact_identities(value: Attribute) -> Attribute:
 
 
 def _parse_regions(parser: TileParser) -> tuple[list[Region], list[Range]]:
+    regions: list[Region] = []
     ranges: list[Range] = []
-
-    def region() -> Region:
+    # No `parse_comma_separated_list`: the parentheses do not count as a level of nesting.
+    separator = "("
+    while parser.parse_optional_characters(separator) is not None:
         start = token_start(parser)
-        found = parser.parse_region()
+        regions.append(parser.parse_region())
         ranges.append((start, parser.previous_end))
-        return found
-
-    if parser.token.text != "(":
-        return [], ranges
-    return parser.parse_comma_separated_list(parser.Delimiter.PAREN, region), ranges
+        separator = ","
+    if regions:
+        parser.parse_characters(")", " after the regions")
+    return regions, ranges
 
 
 def _parse_signature(parser: TileParser, read: _Generic) -> None:

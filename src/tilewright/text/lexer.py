@@ -8,10 +8,19 @@ character costs one operation, not the file.
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import ClassVar
 
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
+
+class NoToken(Enum):
+    """The kind of what is no token."""
+
+    UNKNOWN = "unknown"
+
+
+Kind = MLIRTokenKind | NoToken
 
 #: Longer number literals fit no type; Python itself refuses to convert very long ones.
 MAX_NUMBER_LENGTH = 1000
@@ -47,11 +56,11 @@ TOKEN = re.compile(
 
 _PUNCTUATION_GROUP = 3
 _INTEGER_GROUP, _FLOAT_GROUP, _STRING_GROUP = 4, 5, 10
-_KINDS: tuple[MLIRTokenKind | None, ...] = (
-    None,
+_KINDS: tuple[Kind, ...] = (
+    NoToken.UNKNOWN,
     MLIRTokenKind.PERCENT_IDENT,
     MLIRTokenKind.BARE_IDENT,
-    None,
+    NoToken.UNKNOWN,
     MLIRTokenKind.INTEGER_LIT,
     MLIRTokenKind.FLOAT_LIT,
     MLIRTokenKind.MINUS,
@@ -61,21 +70,21 @@ _KINDS: tuple[MLIRTokenKind | None, ...] = (
     MLIRTokenKind.STRING_LIT,
     MLIRTokenKind.CARET_IDENT,
     MLIRTokenKind.EOF,
-    None,
+    NoToken.UNKNOWN,
 )
 
 
 class TileToken(Span):
     """A token that is its own span: one object where xDSL makes two.
 
-    ``kind`` is None for what is no token. ``text`` is stored, not computed.
+    ``text`` is stored, not computed.
     """
 
     text: ClassVar[str] = ""  # pyright: ignore[reportIncompatibleMethodOverride]
-    kind: MLIRTokenKind | None
+    kind: Kind
 
     def __init__(
-        self, kind: MLIRTokenKind | None, start: int, end: int, source: Input, text: str
+        self, kind: Kind, start: int, end: int, source: Input, text: str
     ) -> None:
         fields = self.__dict__
         fields["kind"] = kind
@@ -105,11 +114,11 @@ class TileLexer(MLIRLexer):
         start, end = match.span(group)
         self.pos = end
         if group == _PUNCTUATION_GROUP:
-            kind: MLIRTokenKind | None = KIND_BY_PUNCTUATION_SPELLING[text]
+            kind: Kind = KIND_BY_PUNCTUATION_SPELLING[text]
         else:
             kind = _KINDS[group]
             if group in (_INTEGER_GROUP, _FLOAT_GROUP) and end - start > MAX_NUMBER_LENGTH:
-                kind = None
+                kind = NoToken.UNKNOWN
         return TileToken(kind, start, end, self.input, text)
 
 

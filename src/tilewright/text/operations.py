@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Dialect, Operation
+from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
+from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import load
@@ -49,9 +50,44 @@ def _scf() -> Dialect:
     return Scf
 
 
-def make_context(allow_unregistered: bool) -> Context:
+class TileContext(Context):
+    """A context whose unregistered attributes and types are of one class for each name.
+
+    So they compare equal across texts, which xDSL's own do not.
+    """
+
+    def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
+        if name in self._loaded_types or not self.allow_unregistered:
+            return super().get_optional_type(name)
+        found = self._registered("get_optional_type", name)
+        return found or unregistered_attribute(name, True)  # pyright: ignore[reportReturnType]
+
+    def get_optional_attr(self, name: str) -> type[Attribute] | None:
+        if name in self._loaded_attrs or not self.allow_unregistered:
+            return super().get_optional_attr(name)
+        return self._registered("get_optional_attr", name) or unregistered_attribute(name, False)
+
+    def registered_op(self, name: str, dialects: list[str]) -> type[Operation] | None:
+        """The operation of that name, or of that name in an enclosing dialect; none made up."""
+        found = self._registered("get_optional_op", name, dialect_stack=dialects)
+        return None if found is not None and issubclass(found, UnregisteredOp) else found
+
+    def _registered(self, lookup: str, name: str, **options: object) -> Any:
+        allowed, self.allow_unregistered = self.allow_unregistered, False
+        try:
+            return getattr(super(), lookup)(name, **options)
+        finally:
+            self.allow_unregistered = allowed
+
+
+@lru_cache(maxsize=4096)
+def unregistered_attribute(name: str, is_type: bool) -> type[Attribute]:
+    return UnregisteredAttr.with_name_and_type(name, is_type)
+
+
+def make_context(allow_unregistered: bool) -> TileContext:
     """A context with our dialect, and foreign ones that load when their name is met."""
-    context = Context(allow_unregistered=allow_unregistered)
+    context = TileContext(allow_unregistered=allow_unregistered)
     context.load_dialect(_builtin())
     context.load_dialect(load())
     for name, dialect in (("func", _func), ("arith", _arith), ("scf", _scf)):
@@ -77,7 +113,7 @@ def is_operation_name(word: str) -> bool:
 
 
 def find_operation(
-    context: Context, name: str, dialects: list[str], generic: bool
+    context: TileContext, name: str, dialects: list[str], generic: bool
 ) -> type[Operation] | None:
     """The operation that a name means where ``dialects`` are those of the enclosing operations."""
     if name.startswith(_PREFIX):
@@ -87,24 +123,7 @@ def find_operation(
     default = dialects[-1]
     if default == "cuda_tile" and (found := short_names().get(name)) is not None:
         return found
-    known = Context.get_optional_op(_registered_only(context), name, dialect_stack=dialects)
-    if known is not None and not issubclass(known, UnregisteredOp):
-        return known
-    return short_names().get(name)
-
-
-def _registered_only(context: Context) -> Context:
-    """The same tables, without making unregistered operations up: those have no custom form."""
-    if not context.allow_unregistered:
-        return context
-    return Context(
-        False,
-        context._loaded_dialects,
-        context._loaded_ops,
-        context._loaded_attrs,
-        context._loaded_types,
-        context._registered_dialects,
-    )
+    return context.registered_op(name, dialects) or short_names().get(name)
 
 
 def suggest_operation(name: str, generic: bool) -> str:

@@ -7,12 +7,10 @@ each diagnostic stands for a mistake of its own.
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import IsolatedFromAbove
@@ -40,9 +38,11 @@ from tilewright.text.attribute_parser import (
     TileAttrParser,
 )
 from tilewright.text.generic_form import adopt_attributes, parse_generic_operation
-from tilewright.text.lexer import TileToken, lexical_problem
+from tilewright.text.lexer import NoToken, TileToken, lexical_problem
+from tilewright.text.nesting import deep_recursion
 from tilewright.text.operations import (
     UNKNOWN_OPERATION,
+    TileContext,
     find_operation,
     is_operation_name,
     suggest_operation,
@@ -71,8 +71,6 @@ INVALID_OPERATION = define_code(
 )
 
 MAX_ERRORS = 100
-#: Python frames that the deepest allowed nesting takes, with room to spare.
-_FRAMES = 12_000
 
 _BLOCK_ENDS = frozenset((MLIRTokenKind.R_BRACE, MLIRTokenKind.CARET_IDENT, MLIRTokenKind.EOF))
 _OPERATION_STARTS = frozenset(
@@ -80,8 +78,8 @@ _OPERATION_STARTS = frozenset(
 )
 
 
-class TooManyErrors(Exception):
-    """Ends the reading of a text with too many errors; never leaves this module's callers."""
+class StopReading(Exception):
+    """Ends the reading of a text early, after the error that says why; stays in this module."""
 
 
 @dataclass(slots=True)
@@ -110,7 +108,9 @@ class TileParser(TileAttrParser, Parser):
     ``errors`` holds the diagnostics found so far; the caller raises them at the end.
     """
 
-    def __init__(self, ctx: Context, file: SourceFile):
+    ctx: TileContext
+
+    def __init__(self, ctx: TileContext, file: SourceFile):
         TileAttrParser.__init__(self, ctx, file.text, file.name)
         self.file = file
         self.errors: list[Diagnostic] = []
@@ -128,21 +128,17 @@ class TileParser(TileAttrParser, Parser):
 
     def parse_file(self) -> list[Operation]:
         """The operations at file level. Errors are left in ``errors``."""
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, _FRAMES))
         block = Block()
         try:
-            while self.token.kind is not MLIRTokenKind.EOF:
-                self._parse_file_item(block)
+            with deep_recursion():
+                while self.token.kind is not MLIRTokenKind.EOF:
+                    self._parse_file_item(block)
             self._report_undefined(self.scope)
         except RecursionError:
-            self._report_error(
-                CodedParseError(self.token, NESTING_TOO_DEEP, "nested too deeply to be read")
-            )
-        except TooManyErrors:
+            at = self.token
+            self._add_at(NESTING_TOO_DEEP, "nested too deeply to be read", at.start, at.end)
+        except StopReading:
             pass
-        finally:
-            sys.setrecursionlimit(limit)
         operations = list(block.ops)
         for op in operations:
             op.detach()
@@ -188,13 +184,15 @@ class TileParser(TileAttrParser, Parser):
             notes = [Note(text or "here", self._span(span)) for span, text in error.refs]
         else:
             message = message[:1].lower() + message[1:].rstrip("!.")
-        if token.kind is None and start == token.start and code == SYNTAX:
+        if token.kind is NoToken.UNKNOWN and start == token.start and code == SYNTAX:
             message = lexical_problem(token)
         if start in self._reported:
             return
         self._reported.add(start)
         place = Span(self.file, start, max(start, error.span.end))
         self._add(Diagnostic(Severity.ERROR, code, message, place, "", tuple(notes), help_text))
+        if code == NESTING_TOO_DEEP:
+            raise StopReading
 
     def _add(self, diagnostic: Diagnostic) -> None:
         self.errors.append(diagnostic)
@@ -202,7 +200,7 @@ class TileParser(TileAttrParser, Parser):
             place = diagnostic.place
             text = f"stopped after {MAX_ERRORS} errors"
             self.errors.append(Diagnostic(Severity.ERROR, TOO_MANY_ERRORS, text, place))
-            raise TooManyErrors
+            raise StopReading
 
     def _add_at(self, code: str, message: str, start: int, end: int, *notes: Note) -> None:
         place = Span(self.file, start, end)
@@ -422,11 +420,7 @@ class TileParser(TileAttrParser, Parser):
             named = list(arguments)
             entry = Block(arg_types=[argument.type for argument in named])
             region.add_block(entry)
-            for value, argument in zip(entry.args, named, strict=True):
-                name = argument.name
-                self._register_ssa_definition(name.text[1:], (value,), name)
-                if argument.location is not None:
-                    value.location = argument.location
+            self._name_arguments(entry, named)
             self._parse_block_body(entry)
         self._parse_region_blocks(region, opening)
         self._close_frame()
@@ -462,34 +456,45 @@ class TileParser(TileAttrParser, Parser):
     def _parse_labelled_block(self, region: Region) -> None:
         label = self._parse_token(MLIRTokenKind.CARET_IDENT, "expected a block label or '}'")
         name = label.text[1:]
+        arguments: list[Parser.Argument] = []
+        if self.token.text == "(":
+            arguments = self.parse_comma_separated_list(
+                self.Delimiter.PAREN, self._parse_block_argument
+            )
+        self.parse_characters(":", " after a block label")
         block, defined = self.blocks.get(name, (None, None))
         if defined is not None:
             note = Note("first defined here", self._span(defined))
             message = f"redefinition of block '^{name}'"
             self._add_at(UNDEFINED_BLOCK, message, label.start, label.end, note)
             block = None
+        types = [argument.type for argument in arguments]
         if block is None:
-            block = Block()
+            block = Block(arg_types=types)
+        else:
+            for ty in types:
+                block.insert_arg(ty, len(block.args))
         self.blocks[name] = (block, label)
+        self._name_arguments(block, arguments)
         self.forward_block_references.pop(name, None)
         if Block.is_valid_name(name) and not Block.is_default_block_name(name):
             block.name_hint = name
         set_source(block, TextSource(self.file, label.start, label.end))
         region.add_block(block)
-        if self.token.text == "(":
-            self.parse_comma_separated_list(
-                self.Delimiter.PAREN, lambda: self._parse_block_argument(block)
-            )
-        self.parse_characters(":", " after a block label")
         self._parse_block_body(block)
 
-    def _parse_block_argument(self, block: Block) -> None:
+    def _parse_block_argument(self) -> Parser.Argument:
         name = self._parse_token(MLIRTokenKind.PERCENT_IDENT, "expected a block argument")
         self.parse_characters(":")
         ty = parse_type(self)
-        location = self.parse_optional_location()
-        argument = block.insert_arg(ty, len(block.args), location)  # pyright: ignore[reportArgumentType]
-        self._register_ssa_definition(name.text[1:], (argument,), name)
+        return self.Argument(name, ty, self.parse_optional_location())  # pyright: ignore[reportArgumentType]
+
+    def _name_arguments(self, block: Block, arguments: Sequence[Parser.Argument]) -> None:
+        for value, argument in zip(block.args, arguments, strict=True):
+            name = argument.name
+            self._register_ssa_definition(name.text[1:], (value,), name)
+            if argument.location is not None:
+                value.location = argument.location
 
     def _parse_block_body(self, block: Block, until_alias: bool = False) -> None:
         """Operations up to the end of the block; those with errors are left out."""

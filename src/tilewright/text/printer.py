@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 
 from xdsl.dialects import builtin
@@ -29,7 +29,7 @@ from tilewright.dialects.cuda_tile.constants import (
 )
 from tilewright.dialects.cuda_tile.debug_info import is_known
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp, LoopOp
-from tilewright.dialects.cuda_tile.ops.module import EntryOp, FuncOp, GlobalOp, ModuleOp
+from tilewright.dialects.cuda_tile.ops.module import EntryOp, FuncOp, ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import format_identity
 from tilewright.dialects.cuda_tile.types import element_name
 from tilewright.dialects.syntax.directives import format_symbol, quote
@@ -78,6 +78,7 @@ class TilePrinter(Printer):
         self._elides = False
         self._names = Names()
         self._aliases: dict[Attribute, str] = {}
+        self._visited: list[Attribute] = []
         self._spellings: dict[type[Operation], str] = {}
 
     def text(self) -> str:
@@ -88,21 +89,27 @@ class TilePrinter(Printer):
         holder = module if self.bare and isinstance(module, ModuleOp | builtin.ModuleOp) else None
         roots = [module] if holder is None else [op for b in holder.regions[0].blocks for op in b.ops]
         self._names = name_values(roots, suggest=not self.print_generic_format)
+        self._elides = isinstance(holder, ModuleOp)
         if self.print_debuginfo:
+            # Only printing tells which locations are shown, and aliases depend on all of them.
+            self._print_roots(roots)
+            self._pieces.clear()
             table = AliasTable()
-            for location in self._shown_locations(roots):
+            for location in self._visited:
                 table.add(location)
             self._aliases = table.assign()
         if isinstance(holder, ModuleOp):
-            self._elides = True
             if (producer := holder.producer_name) is not None:
                 self.print_string(f"// Producer: {producer}\n", indent=0)
+        self._print_roots(roots)
+        self._print_alias_definitions()
+
+    def _print_roots(self, roots: Sequence[Operation]) -> None:
         for op in roots:
             self.print_op(op)
             self._pieces.append("\n")
         if not roots:
             self._pieces.append("\n")
-        self._print_alias_definitions()
 
     # Layout
 
@@ -212,12 +219,16 @@ class TilePrinter(Printer):
     def print_argument_location(self, argument: BlockArgument) -> None:
         """The location of an argument, where it is known and locations are printed."""
         if self.print_debuginfo and is_known(argument.location):
+            self._visited.append(argument.location)
             self._pieces.append(f" {self._location(argument.location)}")
 
     # Operations
 
     def print_op(self, op: Operation) -> None:
         pieces = self._pieces
+        located = self.print_debuginfo and _shows_location(op)
+        if located:
+            self._visited.append(op.location)
         results = self._names.results.get(id(op))
         if results is not None:
             pieces.append(results)
@@ -234,7 +245,7 @@ class TilePrinter(Printer):
         else:
             self._print_foreign_or_generic(op)
         self._elides = outer
-        if self.print_debuginfo and _shows_location(op):
+        if located:
             pieces.append(f" {self._location(op.location)}")
 
     def _print_foreign_or_generic(self, op: Operation) -> None:
@@ -338,27 +349,10 @@ class TilePrinter(Printer):
                 body, self._pieces = "".join(self._pieces), pieces
             self._pieces.append(f"{alias} = {body}\n")
 
-    def _shown_locations(self, roots: Sequence[Operation]) -> Iterator[Attribute]:
-        """The locations that will be printed, in pre-order."""
-        for op in roots:
-            if _shows_location(op):
-                yield op.location
-            for region in op.regions:
-                for block in region.blocks:
-                    for argument in block.args:
-                        if is_known(argument.location):
-                            yield argument.location
-                    yield from self._shown_locations(self._printed(op, block))
-
-    def _printed(self, op: Operation, block: Block) -> list[Operation]:
-        """The operations of a block that are printed: an implicit terminator is not."""
-        ops = list(block.ops)
-        return ops
-
 
 def _shows_location(op: Operation) -> bool:
-    """Modules and globals have no location in bytecode, so an unknown one is not printed."""
-    return is_known(op.location) or not isinstance(op, ModuleOp | GlobalOp | builtin.ModuleOp)
+    """Modules have no location in bytecode, so an unknown one is not printed."""
+    return is_known(op.location) or not isinstance(op, ModuleOp | builtin.ModuleOp)
 
 
 def _has_custom_form(op: TileOp) -> bool:

@@ -16,6 +16,10 @@ _WORD = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _NAME = re.compile(r"%([\w$.-]+)", re.ASCII)
 
 
+#: Words that start a line in the middle of an operation.
+_CONTINUATIONS = frozenset({"attributes", "else", "loc", "optimization_hints"})
+
+
 @dataclass(frozen=True, slots=True)
 class Resumption:
     """``offset`` to go on from; ``body`` is a region of the failed operation in between, whose
@@ -65,7 +69,9 @@ def find_resumption(
             return Resumption(token_start)
         if token_start >= error and token_start > start and leads_line:
             shallow = token_start - text.rfind("\n", 0, token_start) - 1 <= indent
-            if (depth == 0 or shallow) and _starts_operation(text, token_start, is_operation):
+            if (depth == 0 or shallow) and _starts_operation(
+                text, token_start, is_operation, shallow
+            ):
                 return Resumption(token_start)
         if token == "{":
             if depth == 0 and token_start >= error and _ends_line(text, token_end):
@@ -90,7 +96,11 @@ def _ends_line(text: str, offset: int) -> bool:
     return not rest or rest.startswith("//")
 
 
-def _starts_operation(text: str, offset: int, is_operation: Callable[[str], bool]) -> bool:
+def _starts_operation(
+    text: str, offset: int, is_operation: Callable[[str], bool], shallow: bool
+) -> bool:
+    """Whether an operation seems to start here. Where nothing says that the line goes on with the
+    failed operation (``shallow``), any word may be a misspelt one."""
     first = text[offset]
     if first == "%":
         return _OPERATION_WITH_RESULTS.match(text, offset) is not None
@@ -99,4 +109,6 @@ def _starts_operation(text: str, offset: int, is_operation: Callable[[str], bool
     if first == "^":
         return True
     word = _WORD.match(text, offset)
-    return word is not None and is_operation(word.group())
+    if word is None:
+        return False
+    return is_operation(word.group()) or (shallow and word.group() not in _CONTINUATIONS)

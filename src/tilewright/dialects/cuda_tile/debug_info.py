@@ -26,7 +26,7 @@ from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.syntax.directives import quote
-from tilewright.dialects.syntax.tokens import fail, token_text
+from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 
 BAD_DEBUG_INFO = define_code(
     "bad-debug-info", "A debug info attribute is malformed or has parts of the wrong kind."
@@ -72,6 +72,20 @@ def _parse_attribute(parser: AttrParser) -> Attribute:
     return parser.parse_attribute()
 
 
+def _parse_as(cls: Callable[[], type[DIAttr]]) -> Callable[[AttrParser], Attribute]:
+    """An attribute of a known class, which may be written without ``#cuda_tile.`` and name.
+
+    The class comes from a function, since it may be the one that is being defined.
+    """
+
+    def parse(parser: AttrParser) -> Attribute:
+        if token_text(parser) != "<":
+            return parser.parse_attribute()
+        return cls().new(list(cls().parse_parameters(parser)))
+
+    return parse
+
+
 def _parse_int(parser: AttrParser) -> Attribute:
     return IntAttr(parser.parse_integer(allow_boolean=False, allow_negative=False))
 
@@ -86,6 +100,7 @@ _Field = tuple[Callable[[AttrParser], Attribute], Attribute | None]
 def _parse_struct(parser: AttrParser, what: str, fields: dict[str, _Field]) -> list[Attribute]:
     """``<key = value, ...>`` in any order; a field without default must be there."""
     found: dict[str, Attribute] = {}
+    start = token_start(parser)
 
     def entry() -> None:
         key = token_text(parser)
@@ -101,7 +116,13 @@ def _parse_struct(parser: AttrParser, what: str, fields: dict[str, _Field]) -> l
     for key, (_, default) in fields.items():
         value = found.get(key, default)
         if value is None:
-            fail(parser, f"field '{key}' of {what} is missing", code=BAD_DEBUG_INFO)
+            fail(
+                parser,
+                f"field '{key}' of {what} is missing",
+                start,
+                previous_end(parser),
+                code=BAD_DEBUG_INFO,
+            )
         values.append(value)
     return values
 
@@ -115,7 +136,7 @@ class DICompileUnitAttr(DIScope):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        return _parse_struct(parser, "di_compile_unit", {"file": (_parse_attribute, None)})
+        return _parse_struct(parser, "di_compile_unit", {"file": (_parse_as(lambda: DIFileAttr), None)})
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string("<file = ")
@@ -160,11 +181,11 @@ class DISubprogramAttr(DILocalScope):
             parser,
             "di_subprogram",
             {
-                "file": (_parse_attribute, None),
+                "file": (_parse_as(lambda: DIFileAttr), None),
                 "line": (_parse_int, None),
                 "name": (_parse_string, None),
                 "linkageName": (_parse_string, None),
-                "compileUnit": (_parse_attribute, None),
+                "compileUnit": (_parse_as(lambda: DICompileUnitAttr), None),
                 "scopeLine": (_parse_int, IntAttr(0)),
             },
         )
@@ -197,7 +218,7 @@ class DILexicalBlockAttr(DILocalScope):
             "di_lexical_block",
             {
                 "scope": (_parse_attribute, None),
-                "file": (_parse_attribute, None),
+                "file": (_parse_as(lambda: DIFileAttr), None),
                 "line": (_parse_int, None),
                 "column": (_parse_int, IntAttr(0)),
             },

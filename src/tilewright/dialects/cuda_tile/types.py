@@ -184,6 +184,8 @@ def verify_tile_shape(dims: Sequence[int], element: Attribute) -> None:
         )
     if name == "f4E2M1FN" and not any(d % 2 == 0 for d in dims):
         raise VerifyException("F4E2M1FN tiles must have an even number of elements")
+    if dims and isinstance(element, PtrType) and element_name(element.pointee) == "f4E2M1FN":
+        raise VerifyException("tiles of ptr<f4E2M1FN> must have rank 0; access f4 through views")
     shown = _format_dims(dims, ", ")
     if any(d <= 0 for d in dims):
         raise VerifyException(f"all dimensions must be positive constants, got [{shown}]")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.irdl import IRDLOperation
@@ -258,6 +259,12 @@ class Flags(Directive):
         return "{" + " | ".join(f"`{name}`" for name in self.names) + "}"
 
 
+@cache
+def enum_member(attribute: type[TileEnumAttribute], value: str) -> TileEnumAttribute:
+    """The attribute of an enumeration's value; the same object for the same arguments."""
+    return attribute(attribute.enum_type(value))  # pyright: ignore[reportCallIssue]
+
+
 def parse_enum_keyword(
     parser: Parser,
     state: ParseState,
@@ -276,7 +283,7 @@ def parse_enum_keyword(
             text = _take_keyword(parser, values, what or name)
     else:
         text = _take_keyword(parser, values, what or name)
-    state.properties[name] = attribute(attribute.enum_type(text))  # pyright: ignore[reportCallIssue]
+    state.properties[name] = enum_member(attribute, text)
     state.mark(("attr", name, 0), start, previous_end(parser))
 
 
@@ -337,7 +344,7 @@ class EnumSlot(Directive):
                 what = "rounding mode" if self.word == "rounding" else self.word
                 value = _take_keyword(parser, values, what)
             state.mark(("attr", self.name, 0), start, previous_end(parser))
-        state.properties[self.name] = self.attribute(self.attribute.enum_type(value))  # pyright: ignore[reportCallIssue]
+        state.properties[self.name] = enum_member(self.attribute, value)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         attribute = op.properties.get(self.name)

@@ -16,7 +16,7 @@ from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops import atomics, multimem
 from tilewright.machine.compile import SwitchPoint, Translator, implements, tile_type
 from tilewright.machine.memory import Memory
-from tilewright.machine.ops.memory import pointer_storage
+from tilewright.machine.ops.memory import pointer_storage, scalar_cell
 from tilewright.machine.ops.views import access_of
 from tilewright.machine.storage import Storage
 from tilewright.machine.values import TOKEN, Registers
@@ -97,6 +97,13 @@ def _write(memory: Memory, storage: Storage, addresses: Array, before: Array, af
         memory.version = version
 
 
+def _set(memory: Memory, cell: Array, before: Array, after: Array) -> None:
+    """Write one element; what is there already does not count as a change of memory."""
+    if before.tobytes() != after.tobytes():
+        memory.version += 1
+        cell[...] = after
+
+
 @implements(atomics.AtomicRMWTkoOp)
 def atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
     storage = pointer_storage(op, "pointers")
@@ -114,7 +121,15 @@ def atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
         old[lanes] = update(memory, storage, regs[pointers][lanes], given[lanes], combine)
         regs[result] = old
 
-    return SwitchPoint(step)
+    def scalar(regs: Registers) -> None:
+        cell = scalar_cell(memory, regs[pointers].item(), storage)
+        raw = cell.copy()
+        old = storage.to_tile(raw)
+        _set(memory, cell, raw, storage.from_tile(np.asarray(combine(old, regs[argument]))))
+        regs[result] = old
+
+    plain = mask is None and not tile_type(op.pointers).rank
+    return SwitchPoint(scalar if plain else step)
 
 
 @implements(atomics.AtomicCASTkoOp)
@@ -155,7 +170,15 @@ def atomic_cas(op: atomics.AtomicCASTkoOp, t: Translator) -> SwitchPoint:
         old[lanes] = storage.to_tile(raw.view(storage.raw))
         regs[result] = old
 
-    return SwitchPoint(step)
+    def scalar(regs: Registers) -> None:
+        cell = scalar_cell(memory, regs[pointers].item(), storage)
+        raw = cell.copy()
+        if raw.tobytes() == regs[wanted].tobytes():
+            _set(memory, cell, raw, storage.from_tile(regs[value]))
+        regs[result] = storage.to_tile(raw)
+
+    plain = mask is None and not tile_type(op.pointers).rank
+    return SwitchPoint(scalar if plain else step)
 
 
 @implements(atomics.AtomicRedViewTkoOp)

@@ -69,19 +69,19 @@ def _leave(copy: Copy, signal: Signal) -> Step:
 
 @implements(cf.BreakOp)
 def break_(op: cf.BreakOp, t: Translator) -> Step:
-    return _leave(copy_slots(t.slots(op.operands), t.loops[-1].results), BREAK)
+    return _leave(copy_slots(t.flow(op.operands), t.loops[-1].results), BREAK)
 
 
 @implements(cf.ContinueOp)
 def continue_(op: cf.ContinueOp, t: Translator) -> Step:
-    return _leave(copy_slots(t.slots(op.operands), t.loops[-1].carried), CONTINUE)
+    return _leave(copy_slots(t.flow(op.operands), t.loops[-1].carried), CONTINUE)
 
 
 @implements(cf.YieldOp)
 def yield_(op: cf.YieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
-    return _leave(copy_slots(t.slots(op.operands), t.yields[-1].results), None)
+    return _leave(copy_slots(t.flow(op.operands), t.yields[-1].results), None)
 
 
 @implements(cf.ReturnOp)
@@ -92,7 +92,7 @@ def return_(op: cf.ReturnOp, t: Translator) -> Step:
 @implements(cf.IfOp)
 def if_(op: cf.IfOp, t: Translator) -> Step | Nested:
     condition = t.slot(op.condition)
-    t.yields.append(Scope(results=t.slots(op.results)))
+    t.yields.append(Scope(results=t.flow(op.results)))
     then = t.block(op.then_region.blocks[0])
     other = t.block(op.else_region.blocks[0]) if op.else_region.blocks else None
     t.yields.pop()
@@ -126,9 +126,9 @@ def _suspending_if(condition: int, then: CompiledBlock, other: CompiledBlock | N
 def for_(op: cf.ForOp, t: Translator) -> Step | Nested:
     block = op.body.blocks[0]
     variable = t.slot(block.args[0])
-    carried = t.slots(block.args[1:])
-    enter = copy_slots(t.slots(op.initValues), carried)
-    leave = copy_slots(carried, t.slots(op.results))
+    carried = t.flow(block.args[1:])
+    enter = copy_slots(t.flow(op.initValues), carried)
+    leave = copy_slots(carried, t.flow(op.results))
     values = _induction_values(op, t)
     dtype = dtype_of(tile_type(op.lowerBound).element)
     t.loops.append(Scope(carried=carried))
@@ -198,10 +198,10 @@ def _induction_values(op: cf.ForOp, t: Translator) -> Callable[[Registers], Iter
 @implements(cf.LoopOp)
 def loop(op: cf.LoopOp, t: Translator) -> Step | Nested:
     block = op.body.blocks[0]
-    carried = t.slots(block.args)
-    enter = copy_slots(t.slots(op.initValues), carried)
+    carried = t.flow(block.args)
+    enter = copy_slots(t.flow(op.initValues), carried)
     machine = t.machine
-    t.loops.append(Scope(results=t.slots(op.results), carried=carried))
+    t.loops.append(Scope(results=t.flow(op.results), carried=carried))
     body = t.block(block)
     t.loops.pop()
     run, start_body = body.run, body.start

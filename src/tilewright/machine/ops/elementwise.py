@@ -35,10 +35,11 @@ def attributes_of(op: TileOp) -> dict[str, Any]:
     """The keywords of an operation's function in ``ELEMENTWISE``."""
     found: dict[str, Any] = {}
     for name, attribute in op.properties.items():
+        keyword = _KEYWORDS.get(name, name)
         if isinstance(attribute, UnitAttr):
-            found[_KEYWORDS.get(name, name)] = True
+            found[keyword] = True
         elif isinstance(attribute, TileEnumAttribute):
-            found[_KEYWORDS.get(name, name)] = attribute.data.value  # pyright: ignore[reportAttributeAccessIssue]
+            found[keyword] = attribute.data.value  # pyright: ignore[reportAttributeAccessIssue]
     mnemonic = op.mnemonic()
     if mnemonic in _CONVERSIONS:
         found["to"] = tile_type(op.results[0]).element
@@ -72,7 +73,8 @@ def _refuse_packed_pointees(op: TileOp) -> None:
         return
     if pointee_of(op.operands[0]) == "f4E2M1FN":
         raise Translator.refusal(
-            op, "'offset' on pointers to f4E2M1FN: Tile IR does not say what a step of half a byte is"
+            op,
+            "'offset' on pointers to f4E2M1FN: Tile IR does not say what a step of half a byte is",
         )
 
 
@@ -84,7 +86,9 @@ def _division_check(op: TileOp) -> Callable[..., Array] | None:
     return partial(test, element=element_of(op), signedness=signedness)
 
 
-def _checked(function: Callable[..., Array], undefined: Callable[..., Array]) -> Callable[..., Array]:
+def _checked(
+    function: Callable[..., Array], undefined: Callable[..., Array]
+) -> Callable[..., Array]:
     def divide(lhs: Array, rhs: Array) -> Array:
         lanes = undefined(lhs, rhs)
         if lanes.any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property, int_property
@@ -15,11 +14,14 @@ from tilewright.machine.compile import (
     pointee_of,
     tile_type,
 )
+from tilewright.machine.faults import ALLOCA_TOO_LARGE, Fault
 from tilewright.machine.memory import Memory
 from tilewright.machine.storage import Storage, storage_of
 from tilewright.machine.values import ARENA, TOKEN, Registers
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.element_types import FORMATS
+
+_MAX_ALLOCA_BYTES = 1 << 30
 
 
 def scheduled(op: TileOp, step: Step) -> Step | SwitchPoint:
@@ -40,18 +42,11 @@ def pointer_storage(op: TileOp, pointers: str) -> Storage:
     return storage
 
 
-def load_scalar(memory: Memory, address: int, storage: Storage) -> Array:
-    """The raw element at an address, as a rank-0 copy."""
+def scalar_cell(memory: Memory, address: int, storage: Storage, *, write: bool = True) -> Array:
+    """The raw element at an address, as a rank-0 array over the memory itself."""
     size = storage.size
-    allocation = memory.find(address, size, size)
-    return np.ndarray((), storage.raw, allocation.buffer, address - allocation.base).copy()
-
-
-def store_scalar(memory: Memory, address: int, storage: Storage, raw: Array) -> None:
-    size = storage.size
-    allocation = memory.find(address, size, size, write=True)
-    memory.version += 1
-    np.ndarray((), storage.raw, allocation.buffer, address - allocation.base)[...] = raw
+    allocation = memory.find(address, size, size, write=write)
+    return np.ndarray((), storage.raw, allocation.buffer, address - allocation.base)
 
 
 @implements(ops.LoadPtrTkoOp)
@@ -62,7 +57,9 @@ def load_ptr(op: ops.LoadPtrTkoOp, t: Translator) -> Step | SwitchPoint:
     memory, to_tile = t.machine.memory, storage.to_tile
 
     def scalar(regs: Registers) -> None:
-        regs[result] = to_tile(load_scalar(memory, regs[source].item(), storage))
+        regs[result] = to_tile(
+            scalar_cell(memory, regs[source].item(), storage, write=False).copy()
+        )
 
     def tile(regs: Registers) -> None:
         regs[result] = to_tile(memory.load(regs[source], storage))
@@ -101,7 +98,8 @@ def store_ptr(op: ops.StorePtrTkoOp, t: Translator) -> Step | SwitchPoint:
     memory, from_tile = t.machine.memory, storage.from_tile
 
     def scalar(regs: Registers) -> None:
-        store_scalar(memory, regs[destination].item(), storage, from_tile(regs[value]))
+        scalar_cell(memory, regs[destination].item(), storage)[...] = from_tile(regs[value])
+        memory.version += 1
 
     def tile(regs: Registers) -> None:
         memory.store(regs[destination], storage, from_tile(regs[value]))
@@ -127,6 +125,10 @@ def alloca(op: ops.AllocaOp, t: Translator) -> Step:
     result, machine = t.slot(op.result), t.machine
 
     def step(regs: Registers) -> None:
+        if size > _MAX_ALLOCA_BYTES:
+            raise Fault(
+                ALLOCA_TOO_LARGE, f"{size} bytes are more than the limit of {_MAX_ALLOCA_BYTES}"
+            )
         allocation = machine.memory.allocate(
             np.zeros(size, np.uint8),
             "alloca memory",
@@ -150,4 +152,3 @@ for _cls in (
     ops.MemoryFenceAliasTkoOp,
 ):
     implements(_cls)(_no_effect)
-

@@ -50,7 +50,6 @@ _ACCUMULATED: dict[str, np.ufunc] = {
 }
 
 
-
 @dataclass(frozen=True, slots=True)
 class Folding:
     """What a reduce or scan works on; arrays have the folded dimension in front."""
@@ -63,7 +62,9 @@ class Folding:
 
     def rows(self, regs: Registers) -> list[Array]:
         axis = self.axis
-        found = [regs[slot] if not axis else np.moveaxis(regs[slot], axis, 0) for slot in self.operands]
+        found = [
+            regs[slot] if not axis else np.moveaxis(regs[slot], axis, 0) for slot in self.operands
+        ]
         return [rows[::-1] for rows in found] if self.reverse else found
 
     def put(self, regs: Registers, rows: Sequence[Array]) -> None:
@@ -119,12 +120,17 @@ def _accumulation(op: TileOp | None) -> np.ufunc | None:
 
 
 @quiet
-def _accumulate(function: np.ufunc, rows: Array, identity: Array) -> Array:
-    """Identity, then each row combined with what is before it; one row more than ``rows``."""
-    work = np.empty((rows.shape[0] + 1, *rows.shape[1:]), rows.dtype)
-    work[0] = identity
-    work[1:] = rows
-    return function.accumulate(work, 0, rows.dtype, work)
+def _accumulate(function: np.ufunc, tile: Array, axis: int, identity: Array) -> Array:
+    """Along ``axis`` the identity, then each element combined with all before it.
+
+    The axis has one element more than in ``tile``.
+    """
+    before = (slice(None),) * axis
+    shape = (*tile.shape[:axis], tile.shape[axis] + 1, *tile.shape[axis + 1 :])
+    work = np.empty(shape, tile.dtype)
+    work[(*before, 0)] = identity
+    work[(*before, slice(1, None))] = tile
+    return function.accumulate(work, axis, tile.dtype, work)
 
 
 def _pairwise(function: Callable[..., Array], rows: Array, identity: Array) -> Array:
@@ -143,8 +149,7 @@ def reduce(op: ReduceOp, t: Translator) -> Step:
         return _one_operand(folding, partial(_pairwise, function_of(only)))
     ufunc = _accumulation(only)
     if ufunc is not None:
-        # A copy, so that the partial results can go.
-        return _one_operand(folding, lambda rows, start: _accumulate(ufunc, rows, start)[-1].copy())
+        return _accumulated_reduce(folding, ufunc)
     loop = _loop(op, t, folding, block, keep_all=False)
 
     def step(regs: Registers) -> None:
@@ -163,18 +168,38 @@ def _one_operand(folding: Folding, combine: Callable[[Array, Array], Array]) -> 
     return step
 
 
+def _accumulated_reduce(folding: Folding, function: np.ufunc) -> Step:
+    (operand,), (result,), (identity,) = folding.operands, folding.results, folding.identities
+    axis = folding.axis
+    last = (*(slice(None),) * axis, -1)
+
+    def step(regs: Registers) -> None:
+        # A copy, so that the partial results can go; an array also where it is of rank 0.
+        regs[result] = np.array(_accumulate(function, regs[operand], axis, identity)[last])
+
+    return step
+
+
+def _accumulated_scan(folding: Folding, function: np.ufunc) -> Step:
+    (operand,), (result,), (identity,) = folding.operands, folding.results, folding.identities
+    axis = folding.axis
+    before = (slice(None),) * axis
+    results = (*before, slice(1, None))
+    order = (*before, slice(None, None, -1)) if folding.reverse else (*before, slice(None))
+
+    def step(regs: Registers) -> None:
+        regs[result] = _accumulate(function, regs[operand][order], axis, identity)[results][order]
+
+    return step
+
+
 @implements(ScanOp)
 def scan(op: ScanOp, t: Translator) -> Step:
     folding = _folding(op, t)
     block = op.body.blocks[0]
     ufunc = _accumulation(_single_operation(block))
     if ufunc is not None:
-        (identity,) = folding.identities
-
-        def accumulate(regs: Registers) -> None:
-            folding.put(regs, [_accumulate(ufunc, folding.rows(regs)[0], identity)[1:]])
-
-        return accumulate
+        return _accumulated_scan(folding, ufunc)
     loop = _loop(op, t, folding, block, keep_all=True)
 
     def step(regs: Registers) -> None:
@@ -188,7 +213,9 @@ def _loop(
 ) -> Callable[[Registers], list[Array]]:
     """The general form: the body once for each index, on all lanes or on one lane at a time."""
     dtypes = [dtype_of(tile_type(value).element) for value in op.operands]
-    vector = all(isinstance(inner, ConstantOp | YieldOp) or is_elementwise(inner) for inner in block.ops)
+    vector = all(
+        isinstance(inner, ConstantOp | YieldOp) or is_elementwise(inner) for inner in block.ops
+    )
     body = _vector_body(block, t) if vector else _scalar_body(block, t)
 
     def fold(regs: Registers, rows: list[Array]) -> list[Array]:

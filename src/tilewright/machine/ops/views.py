@@ -55,9 +55,7 @@ def _dims(
         return lambda regs: static
 
     def read(regs: Registers) -> tuple[int, ...]:
-        return tuple(
-            [regs[slot].item() & number if slot else number for slot, number in sources]
-        )
+        return tuple([regs[slot].item() & number if slot else number for slot, number in sources])
 
     return read
 
@@ -72,9 +70,7 @@ def make_view(op: views.MakeView, t: Translator) -> Step:
     return step
 
 
-def _store_extents(
-    op: TileOp, t: Translator, extents: Callable[[TensorView], list[int]]
-) -> Step:
+def _store_extents(op: TileOp, t: Translator, extents: Callable[[TensorView], list[int]]) -> Step:
     source, results = t.slot(op.operands[0]), t.slots(op.results)
     if not results:
         return lambda regs: None

@@ -47,11 +47,13 @@ from tilewright.dialects.cuda_tile.enums import (
 )
 from tilewright.dialects.cuda_tile.ops.memory import (
     MEMORY_ORDER,
+    MULTICAST_POINTER,
     ORDERING,
     ExtraOperands,
     ExtraTypes,
     check_pointers,
     check_same_shape_as,
+    is_multicast,
 )
 from tilewright.dialects.cuda_tile.ops.views import (
     VIEW_TILE,
@@ -339,7 +341,10 @@ class AtomicRedViewTkoOp(TileOp):
             return
         if not isinstance(view, T.TileViewType):
             return
-        check_indices(self, report, view)
+        # The reference tools let the index types differ here, unlike on loads and stores.
+        check_indices(self, report, view, one_type=False)
+        if is_multicast(view.tensor_view):
+            report.error(MULTICAST_POINTER, "multicast ptr_attr is not allowed", type_of("view"))
         if self.value.type != view.tile_type:
             report.error(
                 VIEW_TILE,

@@ -352,6 +352,7 @@ class IfOp(TileOp):
     else_region = region_def()
     results_ = var_result_def(ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
+    OPTIONAL_BODIES: ClassVar = frozenset({1})
     SYNTAX: ClassVar = (Operand("condition"), IfSyntax(), ATTR_DICT)
     EXAMPLES: ClassVar = examples(
         """
@@ -399,7 +400,9 @@ def _check_yield(
             f"type does not match yield type, {branch} branch yields {show_types(given)} but op "
             f"result type is {show_types(wanted)}"
         )
-    report.error(CARRIED_TYPES, message, type_of("results_"), notes=(Related("the yield", last),))
+    report.error(
+        CARRIED_TYPES, message, operand("operands_"), at=last, notes=(Related("the if", op),)
+    )
 
 
 class ForSyntax(Directive):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+)
 from xdsl.dialects.builtin import i64 as builtin_i64
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import opt_prop_def, prop_def, region_def, traits_def
@@ -59,6 +66,11 @@ SYMBOL_PLACE = define_code(
     "wrong-parent", "entry and global stand directly in a cuda_tile.module, and nothing else does."
 )
 EMPTY_SYMBOL = define_code("empty-symbol", "A symbol needs a name.")
+ARGUMENT_ATTRIBUTES = define_code(
+    "argument-attributes",
+    "Attributes of parameters are one dictionary for each, with names of a dialect.",
+    "Such a name has a dialect's prefix: `cuda_tile.noalias`, not `noalias`.",
+)
 
 
 def parse_symbol(parser: Parser, state: ParseState, name: str = "sym_name") -> None:
@@ -166,6 +178,7 @@ class ModuleOp(TileOp):
                 report.error(
                     SYMBOL_PLACE,
                     f"'{op.name}' cannot stand directly in a module: only entry and global can",
+                    at=op,
                 )
 
 
@@ -190,7 +203,7 @@ class FunctionSyntax(Directive):
 
     def print(self, printer: Printer, op: TileOp) -> None:
         printer.print_string(" " + format_symbol(symbol_name(op)))
-        print_typed_arguments(printer, op.regions[0].blocks[0])
+        print_typed_arguments(printer, op.regions[0].blocks[0], op.properties.get("arg_attrs"))
         function_type = op.properties["function_type"]
         assert isinstance(function_type, FunctionType)
         if results := function_type.outputs.data:
@@ -215,6 +228,7 @@ def _parse_signature(
     """The parameter list: all named, or all types only."""
     arguments: list[Parser.Argument] = []
     types: list[Attribute] = []
+    dictionaries: list[Attribute] = []
 
     def parameter() -> None:
         named = is_value_name(parser)
@@ -227,12 +241,15 @@ def _parse_signature(
         ty = parse_type(parser)
         state.mark(("type", "argument", len(types)), start, previous_end(parser))
         types.append(ty)
+        dictionaries.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+        location = parser.parse_optional_location()
         if named:
             arguments.append(unresolved.resolve(ty))
-        if token_text(parser) == "{":
-            parser.parse_optional_attr_dict()
+            arguments[-1].location = location
 
     parser.parse_comma_separated_list(parser.Delimiter.PAREN, parameter)
+    if any(d != DictionaryAttr({}) for d in dictionaries):
+        state.properties["arg_attrs"] = ArrayAttr(dictionaries)
     return arguments, types
 
 
@@ -282,6 +299,30 @@ class Function(TileOp):
                 f"expected body arguments of types {show_types(wanted)}, got {show_types(given)}",
                 ("region", "", 0),
             )
+
+    def check_argument_attributes(self, report: Report) -> None:
+        signature = self.function_type_value
+        for name, what, values in (
+            ("arg_attrs", "argument", signature.inputs.data),
+            ("res_attrs", "result", signature.outputs.data),
+        ):
+            array = self.properties.get(name)
+            if not isinstance(array, ArrayAttr):
+                continue
+            if len(array.data) != len(values):
+                report.error(
+                    ARGUMENT_ATTRIBUTES,
+                    f"expected one dictionary of attributes for each of {len(values)} {what}s, "
+                    f"got {len(array.data)}",
+                )
+                continue
+            for index, entry in enumerate(array.data):
+                keys = entry.data if isinstance(entry, DictionaryAttr) else {str(entry): entry}
+                for key in (k for k in keys if "." not in k):
+                    report.error(
+                        ARGUMENT_ATTRIBUTES,
+                        f"{what}s may only have dialect attributes, got '{key}' for {what} {index}",
+                    )
 
     def check_parent_module(self, report: Report) -> None:
         parent = self.parent_op()
@@ -365,6 +406,7 @@ class EntryOp(Function):
                     type_of("argument", index),
                 )
         self.check_body_arguments(report)
+        self.check_argument_attributes(report)
 
 
 @tile_op("testing$func", opcode=0x3001, since=V250_0, group="testing")
@@ -386,6 +428,7 @@ class FuncOp(Function):
     def check(self, report: Report) -> None:
         self.check_parent_module(report)
         self.check_body_arguments(report)
+        self.check_argument_attributes(report)
 
 
 FUNCTIONS = (EntryOp, FuncOp)

@@ -123,6 +123,7 @@ class Multimem(TileOp):
     """Rules that the multimem operations share."""
 
     TILE: ClassVar[str] = "tile"
+    WORD: ClassVar[str]
     ORDERS: ClassVar[tuple[str, ...]]
     FLOAT_MIN_MAX: ClassVar[tuple[str, ...]] = ()
 
@@ -131,7 +132,7 @@ class Multimem(TileOp):
         default_inbounds(self)
 
     def check(self, report: Report) -> None:
-        check_ordering(self, report, self.ORDERS, "access")
+        check_ordering(self, report, self.ORDERS, self.WORD)
         check_inbounds(self, report)
         view = self.view.type  # pyright: ignore[reportAttributeAccessIssue]
         if not isinstance(view, T.PartitionViewType):
@@ -188,6 +189,7 @@ class MultimemLoadReduceViewTkoOp(Multimem):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     TILE: ClassVar = "reduced_values"
+    WORD: ClassVar = "load"
     ORDERS: ClassVar = LOAD_ORDERS
     FLOAT_MIN_MAX: ClassVar = ("f16", "bf16")
     RESULT_NAMES: ClassVar = ("reduced_values", "result_token")
@@ -234,6 +236,7 @@ class MultimemReduceViewTkoOp(Multimem):
     result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    WORD: ClassVar = "reduction"
     ORDERS: ClassVar = ("relaxed", "release")
     SYNTAX: ClassVar = (
         ORDERING,
@@ -281,6 +284,7 @@ class MultimemStoreViewTkoOp(Multimem):
     result_token = result_def(TOKEN)
     traits = traits_def(MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    WORD: ClassVar = "store"
     ORDERS: ClassVar = STORE_ORDERS
     SYNTAX: ClassVar = (
         OrderingAndScope(),

@@ -20,6 +20,7 @@ from tilewright.dialects.cuda_tile.base import (
     attr,
     examples,
     int_property,
+    operand,
     same_shape,
     tile_op,
     tile_types,
@@ -42,7 +43,7 @@ from tilewright.dialects.cuda_tile.ops.control_flow import (
     YieldOp,
     show_types,
 )
-from tilewright.dialects.cuda_tile.ops.core import DIM_RULE, SHAPE_RULE
+from tilewright.dialects.cuda_tile.ops.core import DIM_RULE, SHAPE_RULE, SUB_BYTE
 from tilewright.dialects.cuda_tile.ops.regions import (
     parse_body,
     parse_typed_arguments,
@@ -184,6 +185,9 @@ class Fold(TileOp):
         types = tile_types(*operands)
         if types is None or not isinstance(identities, ArrayAttr):
             return
+        if any(ty.element == "f4E2M1FN" for ty in types):
+            report.error(SUB_BYTE, "cannot operate on sub-byte type F4E2M1FN")
+            return
         self._check_identities(report, identities, types)
         dim, rank = int_property(self, "dim"), types[0].rank
         if dim < 0 or dim >= rank:
@@ -254,8 +258,8 @@ class Fold(TileOp):
                 report.error(
                     CARRIED_TYPES,
                     f"expected the body to yield {show_types(scalars)}, got {show_types(yielded)}",
-                    ("region", "", 0),
-                    notes=(Related("the yield", last),),
+                    operand("operands_"),
+                    at=last,
                 )
         for op in block.ops:
             if not has_no_memory_effect(op):
@@ -263,25 +267,36 @@ class Fold(TileOp):
                     IMPURE_BODY,
                     f"only memory-effect-free operations are allowed inside '{self.name}', got "
                     f"'{op.name}'",
-                    ("region", "", 0),
-                    notes=(Related("this operation", op),),
+                    at=op,
+                    notes=(Related(f"the {self.mnemonic()} is here", self),),
                 )
 
 
 def has_no_memory_effect(op: Operation) -> bool:
     """Whether an operation and all in its regions touch no memory and surely end."""
-    if isinstance(op, ForOp | LoopOp):
-        return False
-    if op.has_trait(RecursiveMemoryEffect, value_if_unregistered=False):
-        return all(
-            has_no_memory_effect(inner)
-            for region in op.regions
-            for block in region.blocks
-            for inner in block.ops
-        )
-    if op.has_trait(IsTerminator, value_if_unregistered=False):
-        return True
-    return op.has_trait(NoMemoryEffect, value_if_unregistered=False) or is_side_effect_free(op)
+    waiting = [op]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, ForOp | LoopOp):
+            return False
+        if current.has_trait(RecursiveMemoryEffect, value_if_unregistered=False):
+            waiting += [
+                inner
+                for region in current.regions
+                for block in region.blocks
+                for inner in block.ops
+            ]
+        elif not _touches_nothing(current):
+            return False
+    return True
+
+
+def _touches_nothing(op: Operation) -> bool:
+    return (
+        op.has_trait(IsTerminator, value_if_unregistered=False)
+        or op.has_trait(NoMemoryEffect, value_if_unregistered=False)
+        or is_side_effect_free(op)
+    )
 
 
 @tile_op("reduce", opcode=0x58, group=GROUP)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation, Region
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -55,17 +56,28 @@ def parse_typed_arguments(parser: Parser) -> list[Parser.Argument]:
     def argument() -> Parser.Argument:
         unresolved = parser.parse_argument(expect_type=False)
         parser.parse_punctuation(":")
-        return unresolved.resolve(parse_type(parser))
+        resolved = unresolved.resolve(parse_type(parser))
+        resolved.location = parser.parse_optional_location()
+        return resolved
 
     return parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
 
 
-def print_typed_arguments(printer: Printer, block: Block) -> None:
+def print_typed_arguments(
+    printer: Printer, block: Block, dictionaries: Attribute | None = None
+) -> None:
+    """``(%a: T, %b: T)``, with a dictionary behind each type where there are some."""
+    shown = dictionaries.data if isinstance(dictionaries, ArrayAttr) else ()
+    print_location = getattr(printer, "print_argument_location", None)
     printer.print_string("(")
     for index, argument in enumerate(block.args):
         printer.print_string(", " if index else "")
         printer.print_ssa_value(argument)
         printer.print_string(f": {format_type(argument.type)}")
+        if index < len(shown) and isinstance(shown[index], DictionaryAttr):
+            printer.print_op_attributes(shown[index].data)
+        if print_location is not None:
+            print_location(argument)
     printer.print_string(")")
 
 

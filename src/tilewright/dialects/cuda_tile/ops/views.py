@@ -607,8 +607,10 @@ def check_inbounds(op: TileOp, report: Report) -> None:
         )
 
 
-def check_indices(op: TileOp, report: Report, view: T.TileViewType) -> None:
-    """Number and types of the indices fit the view."""
+def check_indices(
+    op: TileOp, report: Report, view: T.TileViewType, *, one_type: bool = True
+) -> None:
+    """Number and types of the indices fit the view; scalar ones share ``one_type``."""
     indices = op.index  # pyright: ignore[reportAttributeAccessIssue]
     if len(indices) != view.rank:
         report.error(
@@ -632,7 +634,7 @@ def check_indices(op: TileOp, report: Report, view: T.TileViewType) -> None:
                 f"{position}",
                 operand("index", position),
             )
-        elif first is not None and ty != first:
+        elif one_type and first is not None and ty != first:
             report.error(
                 INDEX_TYPE,
                 f"expected index type {position} to be the same as other index types: expected "

@@ -23,6 +23,8 @@ import numpy as np
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from tilewright.machine.memory import Allocation
+
 Array = np.ndarray[Any, Any]
 
 #: How far the scopes reach; a scope covers another block if it is wider than a tile block.
@@ -114,7 +116,7 @@ class Race:
 
     first: Event
     second: Event
-    allocation: str
+    allocation: Allocation
     cells: Array
     size: int
 
@@ -137,11 +139,11 @@ class CellState:
 class Shadow:
     """The cell states of one allocation, by number."""
 
-    def __init__(self, name: str, byte_count: int, cell_size: int):
-        self.name = name
-        self.byte_count = byte_count
+    def __init__(self, allocation: Allocation, cell_size: int):
+        self.allocation = allocation
+        self.byte_count = allocation.buffer.size
         self.cell_size = cell_size
-        self.numbers = np.zeros(-(-byte_count // cell_size), np.int32)
+        self.numbers = np.zeros(-(-self.byte_count // cell_size), np.int32)
         self.releases: dict[int, list[tuple[Event, History]]] = {}
 
     def refine(self, size: int) -> None:
@@ -185,17 +187,11 @@ class RaceDetector:
         self._counts[block] = number + 1
         return Event(block, number, op, ordering, scope, size, reads, writes)
 
-    def forget(self, key: int) -> None:
-        """The allocation is gone; what comes at its place is new memory."""
-        self._shadows.pop(key, None)
-
     def access(
         self,
         event: Event,
         history: History,
-        key: int,
-        name: str,
-        byte_count: int,
+        allocation: Allocation,
         offsets: Array,
         *,
         may_repeat: bool = False,
@@ -207,9 +203,9 @@ class RaceDetector:
         size each, in any shape. ``may_repeat`` tells that two may be equal. ``wrote``, for a
         compare-and-swap, tells which elements were written.
         """
-        shadow = self._shadows.get(key)
+        shadow = self._shadows.get(allocation.base)
         if shadow is None:
-            shadow = self._shadows[key] = Shadow(name, byte_count, event.size)
+            shadow = self._shadows[allocation.base] = Shadow(allocation, event.size)
         elif event.size < shadow.cell_size:
             shadow.refine(event.size)
         cells = self._cells(shadow, event, offsets)
@@ -235,13 +231,15 @@ class RaceDetector:
         return np.asarray(first[:, None] + np.arange(parts)).ravel()
 
     def _check_repeats(self, shadow: Shadow, event: Event, cells: Array) -> None:
+        if cells.size < 2 or bool((cells[1:] > cells[:-1]).all()):
+            return
         found, counts = np.unique(cells, return_counts=True)
         if found.size != cells.size:
             self._found(shadow, event, event, found[counts > 1])
 
     def _found(self, shadow: Shadow, first: Event, second: Event, cells: Array) -> None:
         offsets = np.unique(cells) * shadow.cell_size
-        self._report(Race(first, second, shadow.name, offsets, shadow.cell_size))
+        self._report(Race(first, second, shadow.allocation, offsets, shadow.cell_size))
 
     def _write(self, shadow: Shadow, event: Event, history: History, cells: Array) -> None:
         self._visit(shadow, event, history, cells, writes=True)

@@ -13,7 +13,8 @@ from itertools import count
 import numpy as np
 import pytest
 
-from tilewright.machine.races import EMPTY, History, Race, RaceDetector
+from tilewright.machine.memory import Allocation
+from tilewright.machine.sanitize.races import EMPTY, History, Race, RaceDetector
 
 ORDERS = {"wk": "weak", "rx": "relaxed", "aq": "acquire", "rl": "release", "ar": "acq_rel"}
 
@@ -43,6 +44,11 @@ class World:
         self.races: list[Race] = []
         self.detector = RaceDetector(self.races.append)
         self.memory: dict[str, int] = {}
+        self.bases: dict[str, int] = {}
+
+    def place(self, name: str) -> Allocation:
+        base = self.bases.setdefault(name, 0x1000 * (len(self.bases) + 1))
+        return Allocation(base, np.zeros(64, np.uint8), name)
 
     def perform(self, block: int, access: Access) -> tuple[int, History]:
         reads, writes = access.kind != "W", access.kind != "R"
@@ -69,9 +75,7 @@ class World:
         history = self.detector.access(
             event,
             access.token,
-            hash(access.place),
-            access.place,
-            64,
+            self.place(access.place),
             offsets,
             may_repeat=True,
             wrote=wrote,
@@ -195,7 +199,7 @@ def each(*blocks: list[Access]) -> Program:
     def make(accesses: list[Access]) -> Callable[[], Block]:
         def block() -> Block:
             for access in accesses:  # noqa: UP028
-                yield access  # noqa: UP028  (a list takes no values that are sent)
+                yield access
 
         return block
 
@@ -287,18 +291,7 @@ def test_cells_shrink_when_a_smaller_access_comes() -> None:
         event = detector.event(
             block, None, ordering="weak", scope="", size=size, reads=False, writes=True
         )
-        detector.access(event, EMPTY, 1, "x", 16, np.array(offsets))
+        allocation = Allocation(0, np.zeros(16, np.uint8), "x")
+        detector.access(event, EMPTY, allocation, np.array(offsets))
     (race,) = races
     assert race.cells.tolist() == [6] and race.size == 2
-
-
-def test_freed_memory_is_forgotten() -> None:
-    races: list[Race] = []
-    detector = RaceDetector(races.append)
-    for block in (0, 1):
-        event = detector.event(
-            block, None, ordering="weak", scope="", size=4, reads=False, writes=True
-        )
-        detector.access(event, EMPTY, 1, "x", 16, np.array([0]))
-        detector.forget(1)
-    assert not races

@@ -1,0 +1,29 @@
+"""The ``nv_tileaa`` dialect: tiles with explicit pointers, memory order, queues and plugins.
+
+It stands between ``cuda_tile`` and ``nv_tileas``. ``load()`` gives the xDSL dialect; import the
+parts that you need from the modules beside.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+
+
+@cache
+def load() -> Dialect:
+    """The dialect with all operations, attributes and types."""
+    from xdsl.ir import Dialect
+
+    from tilewright.dialects.nv_tileaa import attributes, enums, ops, types
+    from tilewright.dialects.nv_tileaa.base import OPERATIONS
+
+    assert ops.__all__
+    return Dialect(
+        "nv_tileaa",
+        list(OPERATIONS.values()),
+        [*types.TYPES, *enums.ENUM_ATTRIBUTES, *attributes.ATTRIBUTES],
+    )

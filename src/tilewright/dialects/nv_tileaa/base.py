@@ -1,0 +1,228 @@
+"""What every operation of ``nv_tileaa`` declares, and the questions that its rules ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self, TypeVar
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import i32 as builtin_i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import AttrSizedOperandSegments
+from xdsl.parser import Parser
+
+from tilewright.dialects.declare import DeclaredOp, Report, declare_op, type_of
+from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.attributes import TargetSpecAttr
+from tilewright.dialects.nv_tileaa.groups import SEGMENTS, divide, groups_of, take_written
+from tilewright.dialects.nv_tileaa.type_syntax import TYPE_SYNTAX, format_type
+from tilewright.dialects.syntax.engine import ParseState, values_of
+
+BLOCK_SCALE_CAPABILITY = 100
+
+
+@dataclass
+class TokenlessSegments(AttrSizedOperandSegments):
+    """``operandSegmentSizes`` that leaves out the last group, an optional token.
+
+    The token is what is left of the operands behind the counted groups.
+    """
+
+    def container(self, op: Operation) -> dict[str, Attribute]:
+        sizes = op.properties.get(SEGMENTS)
+        if not isinstance(sizes, DenseArrayBase) or sizes.elt_type != builtin_i32:
+            return op.properties
+        counted = [int(n) for n in sizes.iter_values()]
+        tokens = len(op.operands) - sum(counted)
+        return {SEGMENTS: DenseArrayBase.from_list(builtin_i32, [*counted, tokens])}
+
+
+ALL_SEGMENTS = AttrSizedOperandSegments(as_property=True)
+ALL_BUT_TOKEN = TokenlessSegments(as_property=True)
+
+
+class AliasOp(DeclaredOp):
+    """An operation of ``nv_tileaa``.
+
+    Beside what every declared operation has:
+
+    * ``BRACKETS``: the operand group that is written in brackets behind the first one;
+    * ``HIDDEN``: properties that are written elsewhere than in the dictionary;
+    * ``fits``: which divisions of the operands into groups can be meant.
+
+    ``EXAMPLES`` are bodies of a function, in the setting of ``examples.wrap``.
+    """
+
+    TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
+    BRACKETS: ClassVar[str] = ""
+    HIDDEN: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, **fields: object):
+        super().__init__(**fields)  # pyright: ignore[reportArgumentType]
+        if ALL_BUT_TOKEN in self.get_irdl_definition().options:
+            sizes = self.properties[SEGMENTS]
+            assert isinstance(sizes, DenseArrayBase)
+            counted = [int(n) for n in sizes.iter_values()][:-1]
+            self.properties[SEGMENTS] = DenseArrayBase.from_list(builtin_i32, counted)
+
+    @classmethod
+    def fits(cls, sizes: Mapping[str, int], results: Sequence[Attribute]) -> bool:
+        """Whether operands divided so can be meant, given the types of the results."""
+        return True
+
+    @classmethod
+    def from_state(cls, parser: Parser, state: ParseState) -> Self:
+        written, types, results = take_written(state)
+        sizes = divide(cls, parser, state, len(written), types, results)
+        operands = groups_of(cls).in_operand_order(written, sizes, cls.BRACKETS)
+        options = cls.get_irdl_definition().options
+        if ALL_BUT_TOKEN in options or ALL_SEGMENTS in options:
+            counted = sizes[:-1] if ALL_BUT_TOKEN in options else sizes
+            state.properties[SEGMENTS] = DenseArrayBase.from_list(builtin_i32, counted)
+        op = cls.create(
+            operands=[parser.resolve_operand(o, ty) for o, ty in zip(operands, types, strict=True)],
+            result_types=results,
+            properties=state.properties,
+            attributes=state.attributes,
+            regions=state.regions,
+        )
+        if (record := getattr(parser, "record_parts", None)) is not None:
+            record(op, groups_of(cls).rename_parts(state.parts, sizes, cls.BRACKETS))
+        return op
+
+
+_OpT = TypeVar("_OpT", bound=type[AliasOp])
+
+#: Every operation, by mnemonic, in the order of definition.
+OPERATIONS: dict[str, type[AliasOp]] = {}
+
+
+def alias_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
+    """Declare an operation: its name and its family."""
+
+    def declare(cls: _OpT) -> _OpT:
+        defined = declare_op(cls, "nv_tileaa", mnemonic, group)
+        OPERATIONS[mnemonic] = defined
+        return defined
+
+    return declare
+
+
+def is_set(op: Operation, name: str) -> bool:
+    """Whether a flag is there and not false."""
+    found = op.properties.get(name)
+    return isinstance(found, UnitAttr) or (
+        isinstance(found, IntegerAttr) and bool(found.value.data)
+    )
+
+
+def int_list(attribute: Attribute | None) -> tuple[int, ...]:
+    """The values of a dense array of integers; empty where there is none."""
+    if not isinstance(attribute, DenseArrayBase):
+        return ()
+    return tuple(int(v) for v in attribute.iter_values())
+
+
+def ancestors(op: Operation) -> Iterator[Operation]:
+    """The operations around an operation, the nearest first."""
+    parent = op.parent_op()
+    while parent is not None:
+        yield parent
+        parent = parent.parent_op()
+
+
+def show_types(types: Sequence[Attribute]) -> str:
+    return "(" + ", ".join(map(format_type, types)) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the module around an operation says about the machine: 0 where it says nothing."""
+
+    capability: int = 0
+    features: frozenset[str] | None = None
+
+    @property
+    def has_block_scale(self) -> bool:
+        if self.features is not None:
+            return "block_scale_mma" in self.features
+        return self.capability >= BLOCK_SCALE_CAPABILITY
+
+
+_CAPABILITY_NAMES = (
+    "nv_tileaa.compute_capability",
+    "nv_tileaa.compute-capability",
+    "compute-capability",
+)
+
+
+def target_of(op: Operation) -> Target | None:
+    """The target that the module around ``op`` names; None where there is no module yet."""
+    modules = [a for a in ancestors(op) if isinstance(a, ModuleOp)]
+    for module in modules:
+        spec = module.attributes.get("nv_tileaa.target_spec")
+        if isinstance(spec, TargetSpecAttr):
+            features = frozenset(spec.words("features")) if spec.has("features") else None
+            return Target(spec.integer("capability"), features)
+        for name in _CAPABILITY_NAMES:
+            found = module.attributes.get(name)
+            if isinstance(found, IntegerAttr):
+                return Target(found.value.data)
+    return Target() if modules else None
+
+
+def require_block_scale(op: AliasOp, report: Report, message: str, group: str) -> None:
+    """Report ``message`` where the module's target lacks block-scaled products."""
+    target = target_of(op)
+    if target is None or target.has_block_scale:
+        return
+    found = f"compute capability {target.capability}" if target.capability else "none"
+    report.error(
+        codes.TARGET,
+        f"{message}; the module's target is: {found}",
+        type_of(group),
+        help="give the module `nv_tileaa.compute_capability = 100 : i32` or a later one",
+    )
+
+
+def check_same_shape(op: AliasOp, report: Report, groups: Sequence[str], result: str) -> None:
+    """Operands have the shape of the result; scalars may stand beside tiles."""
+    wanted = values_of(op, result)[0].type
+    values: list[tuple[str, int, SSAValue]] = [
+        (group, i, v) for group in groups for i, v in enumerate(values_of(op, group))
+    ]
+    shaped = [v for _, _, v in values if T.dims_of(v.type)]
+    expected = T.dims_of(shaped[0].type) if shaped else ()
+    if T.dims_of(wanted) != expected:
+        report.error(
+            codes.SHAPE,
+            f"expected '{result}' to have the shape of the operands, "
+            f"[{T.show_dims(expected)}], got '{format_type(wanted)}'",
+            type_of(result),
+        )
+        return
+    for group, index, value in values:
+        dims = T.dims_of(value.type)
+        if dims and dims != expected:
+            report.error(
+                codes.SHAPE,
+                f"expected '{group}' to be a scalar or to have the shape [{T.show_dims(expected)}], "
+                f"got '{format_type(value.type)}'",
+                type_of(group, index),
+            )
+
+
+def check_same_element(op: AliasOp, report: Report, groups: Sequence[str], first: str) -> None:
+    """Values of ``groups`` have the element type of ``first``."""
+    wanted = T.element_of(values_of(op, first)[0].type)
+    for group in groups:
+        for index, value in enumerate(values_of(op, group)):
+            if (found := T.element_of(value.type)) != wanted:
+                report.error(
+                    codes.ELEMENT_TYPE,
+                    f"expected '{group}' to have the element type '{format_type(wanted)}' of "
+                    f"'{first}', got '{format_type(found)}'",
+                    type_of(group, index),
+                )

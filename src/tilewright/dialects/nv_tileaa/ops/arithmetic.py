@@ -1,0 +1,213 @@
+"""Element-wise mathematics on scalars and tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tilewright.dialects.declare import Report, attr, enum_property, examples
+from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import (
+    AliasOp,
+    alias_op,
+    check_same_element,
+    check_same_shape,
+    is_set,
+)
+from tilewright.dialects.nv_tileaa.constraints import FLAG, FLOAT, INTEGER, enum_kind
+from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
+from tilewright.dialects.nv_tileaa.signature import UNIFORM
+from tilewright.dialects.syntax.engine import values_of
+
+GROUP = "arithmetic"
+
+ROUNDING = enum_kind(RoundingModeAttr)
+DIRECTED = ("nearest_even", "zero", "negative_inf", "positive_inf")
+#: Modes that name a faster function instead of a rounding; they exist for f32 only.
+FAST = frozenset({"approx", "full"})
+
+
+class ElementWise(AliasOp):
+    """What element-wise operations share: shapes, element types, rounding and flushing."""
+
+    ROUNDINGS: ClassVar[Sequence[str]] = ()
+
+    def check(self, report: Report) -> None:
+        operands = [name for name, _ in self.get_irdl_definition().operands]
+        check_same_shape(self, report, operands, "result")
+        check_same_element(self, report, [*operands[1:], "result"], operands[0])
+        element = T.element_name(T.element_of(values_of(self, operands[0])[0].type))
+        mode = enum_property(self, "rounding_mode")
+        if mode and mode not in self.ROUNDINGS:
+            report.error(
+                codes.ROUNDING,
+                f"'{self.name}' rounds to one of: {', '.join(self.ROUNDINGS)}, but got: {mode}",
+                attr("rounding_mode"),
+            )
+        elif mode in FAST and element != "f32":
+            report.error(
+                codes.ROUNDING,
+                f"rounding mode {mode} exists for f32 only, but the elements are {element}",
+                attr("rounding_mode"),
+            )
+        if is_set(self, "flush_to_zero") and element != "f32":
+            report.error(
+                codes.FLUSH_TO_ZERO,
+                f"flush_to_zero exists for f32 only, but the elements are {element}",
+                attr("flush_to_zero"),
+            )
+
+
+@alias_op("addf", group=GROUP)
+class AddFOp(ElementWise):
+    """Sum of floats, rounded once."""
+
+    lhs = operand_def(FLOAT)
+    rhs = operand_def(FLOAT)
+    rounding_mode = opt_prop_def(ROUNDING)
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    ROUNDINGS: ClassVar = DIRECTED
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples(
+        "%s = nv_tileaa.addf %f, %g {rounding_mode = nearest_even} : tile<8xf32>",
+        "%s = nv_tileaa.addf %f, %x {flush_to_zero} : tile<8xf32>, f32 -> tile<8xf32>",
+    )
+
+
+@alias_op("subf", group=GROUP)
+class SubFOp(ElementWise):
+    """Difference of floats, rounded once."""
+
+    lhs = operand_def(FLOAT)
+    rhs = operand_def(FLOAT)
+    rounding_mode = opt_prop_def(ROUNDING)
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    ROUNDINGS: ClassVar = DIRECTED
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples(
+        "%s = nv_tileaa.subf %f, %g {rounding_mode = #nv_tileaa<rounding_mode zero>} : tile<8xf32>",
+    )
+
+
+@alias_op("mulf", group=GROUP)
+class MulFOp(ElementWise):
+    """Product of floats, rounded once."""
+
+    lhs = operand_def(FLOAT)
+    rhs = operand_def(FLOAT)
+    rounding_mode = opt_prop_def(ROUNDING)
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    ROUNDINGS: ClassVar = DIRECTED
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulf %x, %f : f32, tile<8xf32> -> tile<8xf32>")
+
+
+@alias_op("divf", group=GROUP)
+class DivFOp(ElementWise):
+    """Quotient of floats; ``approx`` and ``full`` trade accuracy for speed."""
+
+    lhs = operand_def(FLOAT)
+    rhs = operand_def(FLOAT)
+    rounding_mode = opt_prop_def(ROUNDING)
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    ROUNDINGS: ClassVar = (*DIRECTED, "approx", "full")
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples(
+        "%s = nv_tileaa.divf %f, %g {rounding_mode = approx, flush_to_zero} : tile<8xf32>",
+    )
+
+
+@alias_op("fma", group=GROUP)
+class FmaOp(ElementWise):
+    """lhs * rhs + acc, rounded once."""
+
+    lhs = operand_def(FLOAT)
+    rhs = operand_def(FLOAT)
+    acc = operand_def(FLOAT)
+    rounding_mode = opt_prop_def(ROUNDING)
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    ROUNDINGS: ClassVar = DIRECTED
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples("%s = nv_tileaa.fma %f, %g, %f : tile<8xf32>")
+
+
+@alias_op("sqrt", group=GROUP)
+class SqrtOp(ElementWise):
+    """Square root; ``approx`` trades accuracy for speed."""
+
+    source = operand_def(FLOAT)
+    rounding_mode = opt_prop_def(ROUNDING)
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    ROUNDINGS: ClassVar = (*DIRECTED, "approx")
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples("%s = nv_tileaa.sqrt %f {rounding_mode = rn} : tile<8xf32>")
+
+
+@alias_op("rsqrt", group=GROUP)
+class RsqrtOp(ElementWise):
+    """Approximate reciprocal square root."""
+
+    source = operand_def(FLOAT)
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples("%s = nv_tileaa.rsqrt %x {flush_to_zero} : f32")
+
+
+@alias_op("exp2", group=GROUP)
+class Exp2Op(ElementWise):
+    """Approximate power of two."""
+
+    source = operand_def(FLOAT)
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples("%s = nv_tileaa.exp2 %f : tile<8xf32>")
+
+
+@alias_op("clampf", group=GROUP)
+class ClampFOp(ElementWise):
+    """min(max(source, lower), upper); with ``propagate_nan`` a NaN operand gives NaN."""
+
+    source = operand_def(FLOAT)
+    lower = operand_def(FLOAT)
+    upper = operand_def(FLOAT)
+    propagate_nan = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples(
+        "%s = nv_tileaa.clampf %f, %x, %x {propagate_nan = true} "
+        ": tile<8xf32>, f32, f32 -> tile<8xf32>",
+        "%s = nv_tileaa.clampf %f, %g, %g {propagate_nan} : tile<8xf32>",
+    )
+
+
+@alias_op("mulhiui", group=GROUP)
+class MulhiUIOp(ElementWise):
+    """The upper half of the double-width product of the operands, both read unsigned."""
+
+    lhs = operand_def(INTEGER)
+    rhs = operand_def(INTEGER)
+    result = result_def(INTEGER)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = UNIFORM
+    EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulhiui %k, %k : tile<8xi32>")

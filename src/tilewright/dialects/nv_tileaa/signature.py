@@ -1,0 +1,310 @@
+"""The directives of the common syntax: ``op %a[%i], %b {attributes} : T, T, T -> T``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.ir import Attribute, Region
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from tilewright.dialects.nv_tileaa.base import OPERATIONS, AliasOp
+from tilewright.dialects.nv_tileaa.constraints import PropertyKind
+from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN
+from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.dialects.syntax.directives import format_symbol, parse_operand, parse_type_into
+from tilewright.dialects.syntax.engine import (
+    COUNT_MISMATCH,
+    Directive,
+    ParseState,
+    SyntaxOp,
+    values_of,
+)
+from tilewright.dialects.syntax.tokens import (
+    fail,
+    is_identifier,
+    is_value_name,
+    previous_end,
+    token_start,
+    token_text,
+)
+
+
+def _op_class(state: ParseState) -> type[AliasOp]:
+    return OPERATIONS[state.op_name.partition(".")[2]]
+
+
+def _groups(op: SyntaxOp) -> list[str]:
+    return [name for name, _ in op.get_irdl_definition().operands]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments(Directive):
+    """The operands, comma-separated, with bracketed indices behind the first; in parentheses
+    where ``parens``."""
+
+    parens: bool = False
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.operands[WRITTEN] = []
+        if self.parens:
+            parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parse_operand(parser, state, WRITTEN)
+            )
+            return
+        if not is_value_name(parser) or _begins_operation(parser):
+            return
+        parse_operand(parser, state, WRITTEN)
+        if _op_class(state).BRACKETS and token_text(parser) == "[":
+            before = len(state.operands[WRITTEN])
+            parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parse_operand(parser, state, WRITTEN)
+            )
+            state.operands[BRACKETED] = state.operands[WRITTEN][before:]
+        while parser.parse_optional_punctuation(","):
+            parse_operand(parser, state, WRITTEN)
+
+    def print(self, printer: Printer, op: SyntaxOp) -> None:
+        assert isinstance(op, AliasOp)
+        if self.parens:
+            with printer.in_parens():
+                printer.print_list(op.operands, printer.print_ssa_value)
+            return
+        separator = " "
+        for position, name in enumerate(_groups(op)):
+            values = values_of(op, name)
+            if name == op.BRACKETS and op.BRACKETS:
+                continue
+            for value in values:
+                printer.print_string(separator)
+                printer.print_ssa_value(value)
+                separator = ", "
+            if position == 0 and op.BRACKETS and (indices := values_of(op, op.BRACKETS)):
+                with printer.in_square_brackets():
+                    printer.print_list(indices, printer.print_ssa_value)
+
+    def grammar(self) -> str:
+        return "`(` [%v {`,` %v}] `)`" if self.parens else "[%v [`[` %i {`,` %i} `]`] {`,` %v}]"
+
+
+def _begins_operation(parser: Parser) -> bool:
+    """Whether the value name here is the result of the next operation (``%x = ...``)."""
+    text = parser.lexer.input.content
+    at = token_start(parser) + len(token_text(parser))
+    rest = text[at : at + 400].lstrip(" \t")
+    return rest.startswith("=") or (rest.startswith(",") and _names_then_equals(rest))
+
+
+def _names_then_equals(rest: str) -> bool:
+    line = rest.partition("\n")[0]
+    head, equals, _ = line.partition("=")
+    return bool(equals) and not set(head) & set('{}:()<>[]"')
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary(Directive):
+    """The dictionary of properties and discardable attributes, in one pair of braces.
+
+    Enumerations may be written as bare keywords.
+    """
+
+    keyword: str = ""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if self.keyword and not parser.parse_optional_keyword(self.keyword):
+            return
+        if token_text(parser) == "{":
+            parser.parse_comma_separated_list(
+                parser.Delimiter.BRACES, lambda: self._entry(parser, state)
+            )
+
+    def _entry(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        name = parser.parse_identifier_or_str_literal()
+        if name in state.properties or name in state.attributes:
+            fail(parser, f"'{name}' is written twice", start, previous_end(parser))
+        known = _op_class(state).get_irdl_definition().properties.get(name)
+        value: Attribute = UnitAttr()
+        if parser.parse_optional_punctuation("="):
+            start = token_start(parser)
+            value = self._value(parser, known.constr if known is not None else None)
+        (state.properties if known is not None else state.attributes)[name] = value
+        state.mark(("attr", name, 0), start, previous_end(parser))
+
+    def _value(self, parser: Parser, kind: object) -> Attribute:
+        if not isinstance(kind, PropertyKind):
+            return parser.parse_attribute()
+        enum, text = kind.enum, token_text(parser)
+        if enum is not None and is_identifier(parser):
+            return enum(enum.parse_parameter(parser))  # pyright: ignore[reportCallIssue]
+        if text in ("true", "false") and enum is None:
+            return parser.parse_attribute()
+        return kind.narrowed(parser.parse_attribute())
+
+    def print(self, printer: Printer, op: SyntaxOp) -> None:
+        assert isinstance(op, AliasOp)
+        declared = [n for n in op.get_irdl_definition().properties if n != SEGMENTS]
+        entries = {
+            name: op.properties[name]
+            for name in (*declared, SEGMENTS)
+            if name in op.properties and name not in op.HIDDEN
+        }
+        printer.print_op_attributes({**op.attributes, **entries}, print_keyword=bool(self.keyword))
+
+    def grammar(self) -> str:
+        word = f"`{self.keyword}` " if self.keyword else ""
+        return f"[{word}`{{` NAME [`=` VALUE] {{`,` ...}} `}}`]"
+
+
+@dataclass(frozen=True, slots=True)
+class Types(Directive):
+    """``: operand types -> result types``; either list may stand in parentheses.
+
+    ``shared`` lets one type stand for all values. ``through`` gives each result the type of its
+    operand. ``parens`` prints the parentheses. The arrow is left out where there are no operands
+    or no results; without both, nothing is written.
+    """
+
+    shared: bool = False
+    through: bool = False
+    parens: bool = False
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        count = len(state.operands.get(WRITTEN, ()))
+        state.types[WRITTEN], state.types[RESULTS] = [], []
+        if not parser.parse_optional_punctuation(":"):
+            if count:
+                fail(parser, f"expected ':' and types, found '{token_text(parser)}'")
+            return
+        self._list(parser, state, WRITTEN)
+        if parser.parse_optional_punctuation("->"):
+            self._list(parser, state, RESULTS)
+        elif not count:
+            self._move_to_results(state)
+        elif self.through:
+            state.types[RESULTS] = list(state.types[WRITTEN])
+        elif self.shared and len(state.types[WRITTEN]) == 1:
+            (ty,) = state.types[WRITTEN]
+            state.types[WRITTEN], state.types[RESULTS] = [ty] * count, [ty]
+        if len(state.types[WRITTEN]) != count:
+            fail(
+                parser,
+                f"expected {count} types for the operands, got {len(state.types[WRITTEN])}",
+                state.start,
+                previous_end(parser),
+                code=COUNT_MISMATCH,
+            )
+
+    def _list(self, parser: Parser, state: ParseState, name: str) -> None:
+        if token_text(parser) == "(":
+            parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parse_type_into(parser, state, name)
+            )
+            return
+        parse_type_into(parser, state, name)
+        while parser.parse_optional_punctuation(","):
+            parse_type_into(parser, state, name)
+
+    def _move_to_results(self, state: ParseState) -> None:
+        state.types[RESULTS], state.types[WRITTEN] = state.types[WRITTEN], []
+        for index in range(len(state.types[RESULTS])):
+            state.parts[("type", RESULTS, index)] = state.parts.pop(("type", WRITTEN, index))
+
+    def print(self, printer: Printer, op: SyntaxOp) -> None:
+        operands = [v.type for v in op.operands]
+        results = [v.type for v in op.results]
+        if not operands and not results:
+            return
+        if self.shared and operands and len({*operands, *results}) == 1 and len(results) == 1:
+            text = format_type(operands[0])
+        elif self.shared and not results:
+            text = f"{self._shown(operands)} -> ()"
+        elif (self.through and operands == results) or not results:
+            text = self._shown(operands)
+        elif not operands:
+            text = self._shown(results)
+        else:
+            text = f"{self._shown(operands)} -> {self._shown(results, True)}"
+        printer.print_string(f" : {text}")
+
+    def _shown(self, types: Sequence[Attribute], are_results: bool = False) -> str:
+        text = ", ".join(map(format_type, types))
+        return f"({text})" if self.parens and (len(types) > 1 or not are_results) else text
+
+    def grammar(self) -> str:
+        return "[`:` types [`->` types]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference(Directive):
+    """A symbol that the operation refers to: ``@name``."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        state.properties[self.name] = SymbolRefAttr(parser.parse_symbol_name())
+        state.mark(("attr", self.name, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: SyntaxOp) -> None:
+        found = op.properties[self.name]
+        assert isinstance(found, SymbolRefAttr)
+        printer.print_string(" " + format_symbol(found.root_reference.data))
+
+    def grammar(self) -> str:
+        return "@NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition(Directive):
+    """The symbol that the operation defines: ``@name``."""
+
+    name: str = "sym_name"
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        state.properties[self.name] = parser.parse_symbol_name()
+        state.mark(("attr", self.name, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: SyntaxOp) -> None:
+        found = op.properties[self.name]
+        assert isinstance(found, StringAttr)
+        printer.print_string(" " + format_symbol(found.data))
+
+    def grammar(self) -> str:
+        return "@NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Body(Directive):
+    """A region with its labelled block arguments; left out where ``optional`` and empty."""
+
+    optional: bool = False
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if self.optional and token_text(parser) != "{":
+            state.regions.append(Region())
+            return
+        start = token_start(parser)
+        region = parser.parse_region()
+        state.mark(("region", "", len(state.regions)), start, previous_end(parser))
+        state.regions.append(region)
+
+    def print(self, printer: Printer, op: SyntaxOp) -> None:
+        for region in op.regions:
+            if region.blocks or not self.optional:
+                printer.print_string(" ")
+                printer.print_region(region, print_empty_block=False)
+
+    def grammar(self) -> str:
+        return "[REGION]" if self.optional else "REGION"
+
+
+#: The syntax of most operations.
+COMMON = (Arguments(), Dictionary(), Types())
+#: The same where all values may share one type.
+UNIFORM = (Arguments(), Dictionary(), Types(shared=True))
+#: The same where each result has the type of its operand.
+THROUGH = (Arguments(), Dictionary(), Types(through=True))

@@ -1,0 +1,392 @@
+"""Memory operations as events: histories, races, and undetermined values at the border.
+
+Runs behind each operation, when it has taken effect: the addresses follow from its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.ops import atomics, memory, misc, multimem, views
+from tilewright.machine.compile import pointee_of, tile_type
+from tilewright.machine.memory import Allocation, Memory
+from tilewright.machine.ops.views import access_of
+from tilewright.machine.sanitize.findings import Origin, Taint, join
+from tilewright.machine.sanitize.races import EMPTY
+from tilewright.machine.sanitize.rules import after, before
+from tilewright.machine.sanitize.translator import Hook, SanitizingTranslator, history_of
+from tilewright.machine.storage import Storage, storage_of
+from tilewright.machine.values import ARENA, Registers
+from tilewright.numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+Where = Callable[[Registers], tuple[Array, Array | None]]
+"""The byte address of every element of an access, and which take part; None for all."""
+
+_NO_MASK_PADDING = "elements are masked off and the load has no padding operand"
+_NO_VIEW_PADDING = "elements lie outside the tensor and the view has no padding value"
+_FRESH = "the memory is fresh and was not written before"
+_NO_ATOMIC = "elements are masked off"
+
+
+def allocations_of(
+    memory_: Memory, addresses: Array, size: int
+) -> Iterator[tuple[Allocation, Array | None]]:
+    """The allocations that flat addresses lie in, with the lanes of each; None for all lanes."""
+    if not addresses.size:
+        return
+    low, high = int(addresses.min()), int(addresses.max())
+    allocation = memory_.find(low, size, 1)
+    if high + size <= allocation.end:
+        yield allocation, None
+        return
+    left = np.ones(addresses.shape, np.bool_)
+    while left.any():
+        allocation = memory_.find(int(addresses[left].min()), size, 1)
+        lanes = left & (addresses < np.uint64(allocation.end))
+        yield allocation, lanes
+        left &= ~lanes
+
+
+def _pointer_access(t: SanitizingTranslator, pointers: SSAValue, mask: SSAValue | None) -> Where:
+    slot, mask_slot = t.slot(pointers), t.optional(mask)
+
+    def where(regs: Registers) -> tuple[Array, Array | None]:
+        return regs[slot], None if mask_slot is None else regs[mask_slot]
+
+    return where
+
+
+def _view_access(op: TileOp, t: SanitizingTranslator) -> tuple[Where, Storage]:
+    access, storage = access_of(op, t)
+
+    def where(regs: Registers) -> tuple[Array, Array | None]:
+        if not storage.packed:
+            return access.addresses(regs)
+        numbers, inside = access.lanes(regs)
+        base = np.uint64(regs[access.view_slot].base)
+        return base + (numbers >> 1).astype(np.uint64), inside
+
+    return where, storage
+
+
+class _Event:
+    """What happens around every dynamic execution of one memory operation."""
+
+    def __init__(
+        self, op: TileOp, t: SanitizingTranslator, where: Where, storage: Storage, writes: bool
+    ):
+        self.op, self.t, self.where, self.storage = op, t, where, storage
+        self.reads = not isinstance(op, memory.StorePtrTkoOp | views.StoreViewTkoOp) and not (
+            isinstance(op, multimem.MultimemStoreViewTkoOp)
+        )
+        self.writes = writes
+        self.ordering = enum_property(op, "memory_ordering_semantics")
+        self.scope = enum_property(op, "memory_scope")
+        self.token = t.optional(op.token)  # pyright: ignore[reportAttributeAccessIssue]
+        self.result_token = t.slot(op.results[-1])
+        # Lanes of one operation that share a byte by halves do not meet.
+        self.may_repeat = writes and not storage.packed
+
+    def record(self, regs: Registers, addresses: Array, wrote: Array | None = None) -> None:
+        """Tell the race detector, and set the history of the result token."""
+        t = self.t
+        history = EMPTY if self.token is None else history_of(regs[self.token])
+        detector = t.detector
+        if detector is None:
+            return
+        machine = t.machine
+        block = machine.memory.current_block
+        assert block is not None
+        event = detector.event(
+            block,
+            self.op,
+            ordering=self.ordering,
+            scope=self.scope,
+            size=self.storage.size,
+            reads=self.reads,
+            writes=self.writes,
+        )
+        if self.storage.packed:
+            addresses = np.unique(addresses)
+        for allocation, lanes in allocations_of(machine.memory, addresses, self.storage.size):
+            some = addresses if lanes is None else addresses[lanes]
+            history = detector.access(
+                event,
+                history,
+                allocation,
+                (some - np.uint64(allocation.base)).astype(np.int64),
+                may_repeat=self.may_repeat,
+                wrote=wrote if wrote is None or lanes is None else wrote[lanes],
+            )
+        regs[self.result_token] = history.including(event)
+
+    def fresh_lanes(self, addresses: Array) -> Array | None:
+        """Which elements hold bytes that nobody wrote; None where none do."""
+        if not self.t.fresh:
+            return None
+        found: Array | None = None
+        for allocation, lanes in allocations_of(
+            self.t.machine.memory, addresses, self.storage.size
+        ):
+            fresh = self.t.fresh.get(allocation.base)
+            if fresh is None:
+                continue
+            some = addresses if lanes is None else addresses[lanes]
+            starts = (some - np.uint64(allocation.base)).astype(np.int64)
+            unwritten = fresh[starts[:, None] + np.arange(self.storage.size)].any(axis=1)
+            if unwritten.any():
+                if found is None:
+                    found = np.zeros(addresses.shape, np.bool_)
+                if lanes is None:
+                    found |= unwritten
+                else:
+                    found[lanes] |= unwritten
+        return found
+
+    def mark_written(self, addresses: Array) -> None:
+        if not self.t.fresh:
+            return
+        for allocation, lanes in allocations_of(
+            self.t.machine.memory, addresses, self.storage.size
+        ):
+            fresh = self.t.fresh.get(allocation.base)
+            if fresh is not None:
+                some = addresses if lanes is None else addresses[lanes]
+                starts = (some - np.uint64(allocation.base)).astype(np.int64)
+                fresh[starts[:, None] + np.arange(self.storage.size)] = False
+
+
+def _flat(addresses: Array, lanes: Array | None) -> Array:
+    return np.asarray(addresses.ravel() if lanes is None else addresses[lanes].ravel())
+
+
+def _load_hook(
+    event: _Event, result: SSAValue, padding: SSAValue | None, reason: str | None
+) -> Hook:
+    """Behind a load: its event, and which elements it leaves undetermined.
+
+    ``reason`` tells why elements that take no part are undetermined; None where they are not.
+    """
+    t, op = event.t, event.op
+    slot = t.taint(result)
+    padding_taint = None if padding is None else t.taint(padding)
+    dims = tile_type(result).dims
+
+    def hook(regs: Registers) -> None:
+        addresses, lanes = event.where(regs)
+        flat = _flat(addresses, lanes)
+        event.record(regs, flat)
+        taints: list[Taint | None] = []
+        if lanes is not None and not lanes.all():
+            if reason is not None:
+                taints.append(Taint(~lanes, (Origin(op, reason),)))
+            elif padding_taint is not None and regs[padding_taint] is not None:
+                taints.append(regs[padding_taint].mapped(lambda mask: mask & ~lanes))
+        unwritten = event.fresh_lanes(flat)
+        if unwritten is not None:
+            mask = np.zeros(dims, np.bool_)
+            if lanes is None:
+                mask = unwritten.reshape(dims)
+            else:
+                mask[lanes] = unwritten
+            taints.append(Taint(mask, (Origin(op, _FRESH),)))
+        regs[slot] = join(taints)
+
+    return hook
+
+
+def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
+    """Behind a store or an atomic without result: its event; undetermined values are reported."""
+    slot, findings, op = event.t.taint(value), event.t.findings, event.op
+
+    def hook(regs: Registers) -> None:
+        addresses, lanes = event.where(regs)
+        taint = regs[slot]
+        if taint is not None:
+            mask = taint.mask if lanes is None else taint.mask & lanes
+            if mask.any():
+                findings.undetermined(op, taint, mask, what)
+        flat = _flat(addresses, lanes)
+        event.record(regs, flat)
+        event.mark_written(flat)
+
+    return hook
+
+
+@after(memory.LoadPtrTkoOp)
+def _load_ptr(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, memory.LoadPtrTkoOp)
+    storage = storage_of(pointee_of(op.source))
+    event = _Event(op, t, _pointer_access(t, op.source, op.mask), storage, writes=False)
+    reason = _NO_MASK_PADDING if op.paddingValue is None else None
+    return _load_hook(event, op.result, op.paddingValue, reason)
+
+
+@after(memory.StorePtrTkoOp)
+def _store_ptr(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, memory.StorePtrTkoOp)
+    storage = storage_of(pointee_of(op.destination))
+    where = _pointer_access(t, op.destination, op.mask)
+    return _store_hook(_Event(op, t, where, storage, writes=True), op.value, "a stored value")
+
+
+@after(views.LoadViewTkoOp)
+def _load_view(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, views.LoadViewTkoOp)
+    where, storage = _view_access(op, t)
+    ty = op.view.type
+    assert isinstance(ty, T.TileViewType)
+    reason = _NO_VIEW_PADDING if ty.padding is None else None
+    return _load_hook(_Event(op, t, where, storage, writes=False), op.tile, None, reason)
+
+
+@after(multimem.MultimemLoadReduceViewTkoOp)
+def _multimem_load(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, multimem.MultimemLoadReduceViewTkoOp)
+    where, storage = _view_access(op, t)
+    ty = op.view.type
+    assert isinstance(ty, T.TileViewType)
+    reason = _NO_VIEW_PADDING if ty.padding is None else None
+    return _load_hook(_Event(op, t, where, storage, writes=False), op.reduced_values, None, reason)
+
+
+@after(views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp)
+def _store_view(op: TileOp, t: SanitizingTranslator) -> Hook:
+    where, storage = _view_access(op, t)
+    value = op.tile  # pyright: ignore[reportAttributeAccessIssue]
+    return _store_hook(_Event(op, t, where, storage, writes=True), value, "a stored value")
+
+
+@after(atomics.AtomicRedViewTkoOp, multimem.MultimemReduceViewTkoOp)
+def _reduce_view(op: TileOp, t: SanitizingTranslator) -> Hook:
+    where, storage = _view_access(op, t)
+    value = op.value if isinstance(op, atomics.AtomicRedViewTkoOp) else op.tile  # pyright: ignore[reportAttributeAccessIssue]
+    event = _Event(op, t, where, storage, writes=True)
+    return _store_hook(event, value, "an operand of an atomic")
+
+
+@after(atomics.AtomicRMWTkoOp)
+def _rmw(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, atomics.AtomicRMWTkoOp)
+    storage = storage_of(pointee_of(op.pointers))
+    event = _Event(op, t, _pointer_access(t, op.pointers, op.mask), storage, writes=True)
+    store = _store_hook(event, op.arg, "an operand of an atomic")
+    mask, result = t.optional(op.mask), t.taint(op.result)
+
+    def hook(regs: Registers) -> None:
+        store(regs)
+        lanes = None if mask is None else regs[mask]
+        left_out = lanes is not None and not lanes.all()
+        regs[result] = Taint(~lanes, (Origin(op, _NO_ATOMIC),)) if left_out else None
+
+    return hook
+
+
+@after(atomics.AtomicCASTkoOp)
+def _cas(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, atomics.AtomicCASTkoOp)
+    storage = storage_of(pointee_of(op.pointers))
+    event = _Event(op, t, _pointer_access(t, op.pointers, op.mask), storage, writes=True)
+    result, wanted = t.slots((op.result, op.cmp))
+    sinks = [t.sink(op, value, "an operand of an atomic") for value in (op.cmp, op.val)]
+    taint = t.taint(op.result)
+
+    def hook(regs: Registers) -> None:
+        for sink in sinks:
+            sink(regs)
+        addresses, lanes = event.where(regs)
+        equal = storage.from_tile(regs[result]) == storage.from_tile(regs[wanted])
+        flat = _flat(addresses, lanes)
+        event.record(regs, flat, _flat(np.asarray(equal), lanes))
+        event.mark_written(flat)
+        regs[taint] = None
+
+    return hook
+
+
+@after(memory.AllocaOp)
+def _alloca(op: TileOp, t: SanitizingTranslator) -> Hook:
+    def hook(regs: Registers) -> None:
+        allocation = regs[ARENA][-1]
+        t.fresh[allocation.base] = np.ones(allocation.buffer.size, np.bool_)
+
+    return hook
+
+
+@after(memory.JoinTokensOp)
+def _join(op: TileOp, t: SanitizingTranslator) -> Hook:
+    sources, result = t.slots(op.operands), t.slot(op.results[0])
+
+    def hook(regs: Registers) -> None:
+        first, *others = (history_of(regs[slot]) for slot in sources)
+        regs[result] = first.joined(others)
+
+    return hook
+
+
+@after(
+    memory.GdcLaunchDependentsTkoOp,
+    memory.GdcWaitTkoOp,
+    memory.MemoryFenceAliasTkoOp,
+    misc.PrintTkoOp,
+)
+def _pass_on(op: TileOp, t: SanitizingTranslator) -> Hook:
+    """Ordered by tokens, but touching no memory."""
+    token = t.optional(op.token)  # pyright: ignore[reportAttributeAccessIssue]
+    result = t.slot(op.results[-1])
+
+    def hook(regs: Registers) -> None:
+        regs[result] = EMPTY if token is None else history_of(regs[token])
+
+    return hook
+
+
+def _checked_address(op: TileOp, t: SanitizingTranslator, pointers: SSAValue) -> Hook:
+    """Before an access through pointers: no pointer, and no mask, may be undetermined."""
+    slot, findings = t.taint(pointers), t.findings
+    mask_value = op.mask  # pyright: ignore[reportAttributeAccessIssue]
+    mask = t.optional(mask_value)
+    mask_sink = None if mask_value is None else t.sink(op, mask_value, "a mask of an access")
+
+    def hook(regs: Registers) -> None:
+        if mask_sink is not None:
+            mask_sink(regs)
+        taint = regs[slot]
+        if taint is not None:
+            wrong = taint.mask if mask is None else taint.mask & regs[mask]
+            if wrong.any():
+                findings.undetermined(op, taint, wrong, "an address")
+
+    return hook
+
+
+@before(memory.LoadPtrTkoOp, memory.StorePtrTkoOp, atomics.AtomicRMWTkoOp, atomics.AtomicCASTkoOp)
+def _pointers(op: TileOp, t: SanitizingTranslator) -> Hook:
+    names = {memory.LoadPtrTkoOp: "source", memory.StorePtrTkoOp: "destination"}
+    return _checked_address(op, t, getattr(op, names.get(type(op), "pointers")))  # pyright: ignore[reportArgumentType]
+
+
+@before(
+    views.LoadViewTkoOp,
+    views.StoreViewTkoOp,
+    atomics.AtomicRedViewTkoOp,
+    multimem.MultimemLoadReduceViewTkoOp,
+    multimem.MultimemReduceViewTkoOp,
+    multimem.MultimemStoreViewTkoOp,
+)
+def _view_indices(op: TileOp, t: SanitizingTranslator) -> Hook:
+    sinks = [t.sink(op, value, "an index") for value in op.index]  # pyright: ignore[reportAttributeAccessIssue]
+
+    def hook(regs: Registers) -> None:
+        for sink in sinks:
+            sink(regs)
+
+    return hook

@@ -1,0 +1,233 @@
+"""What the sanitizer finds: codes, undetermined values, and the collection of findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
+from tilewright.dialects.source_map import place_of
+from tilewright.machine.faults import source_note
+from tilewright.machine.state import Machine
+from tilewright.numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.machine.memory import Allocation
+    from tilewright.machine.sanitize.races import Event, Race
+
+UNDETERMINED = define_code(
+    "undetermined-value",
+    "A value that nothing determines reaches a place where it matters.",
+    "Elements outside a tensor have no value unless the view has a padding value; masked-off "
+    "elements of a load have none unless a padding operand is given; fresh alloca memory has none. "
+    "They may be computed with, but must not reach a store, a branch, an address, an atomic, an "
+    "assertion or a print.",
+)
+OVERFLOW_PROMISE = define_code(
+    "overflow-promise",
+    "An operation wraps although its overflow flag promises that it does not.",
+)
+SHIFT_TOO_FAR = define_code(
+    "shift-too-far", "A shift moves by the width of the element type or more."
+)
+FLOAT_TO_INT = define_code(
+    "float-to-int-range",
+    "ftoi converts NaN or a number outside the range of the result, and the result is used.",
+    "Without `saturating` the result of such a conversion is undetermined.",
+)
+OFFSET_OVERFLOW = define_code(
+    "offset-overflow",
+    "The address that offset computes does not fit 64 bits, and it is used.",
+)
+BROKEN_ASSUME = define_code("broken-assume", "A value does not fulfil the predicate of an assume.")
+NEGATIVE_SCALE = define_code(
+    "negative-scale", "A scale of mmaf_scaled is negative; such products are undefined."
+)
+RACE = define_code(
+    "race",
+    "Two accesses to the same bytes conflict, and nothing orders them.",
+    "Within a tile block only tokens order memory operations: neither program order nor data or "
+    "control dependence does. Between tile blocks, a release that an acquire observes does, with "
+    "tokens on both sides and scopes that reach the other block. Non-weak accesses of the same "
+    "address and size may meet unordered.",
+)
+
+_MAX_ORIGINS = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """Why elements are undetermined: the operation, the reason, and the code to report."""
+
+    op: Operation
+    reason: str
+    code: str = UNDETERMINED
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taint:
+    """Which elements of a tile are undetermined (a mask that broadcasts to its shape), and why."""
+
+    mask: Array
+    origins: tuple[Origin, ...]
+
+    def joined(self, other: Taint) -> Taint:
+        return Taint(self.mask | other.mask, merge(self.origins, other.origins))
+
+    def mapped(self, function: Callable[[Array], Array]) -> Taint | None:
+        """The mask sent through a function; None where nothing of it is left."""
+        mask = np.asarray(function(self.mask))
+        return Taint(mask, self.origins) if mask.any() else None
+
+
+def merge(first: tuple[Origin, ...], second: tuple[Origin, ...]) -> tuple[Origin, ...]:
+    known = {origin.op for origin in first}
+    return (first + tuple(o for o in second if o.op not in known))[:_MAX_ORIGINS]
+
+
+def join(taints: Sequence[Taint | None]) -> Taint | None:
+    found: Taint | None = None
+    for taint in taints:
+        if taint is not None:
+            found = taint if found is None else found.joined(taint)
+    return found
+
+
+def show_index(mask: Array) -> str:
+    """Where the first set element of a mask lies, and how many there are."""
+    count = int(np.count_nonzero(mask))
+    if mask.ndim == 0:
+        return ""
+    index = [int(i[0]) for i in mask.nonzero()]
+    return f" at element {index}" + (f" and {count - 1} more" if count > 1 else "")
+
+
+Describe = Callable[["Allocation", Array, int], str]
+"""Names bytes in terms of the launch: (allocation, byte offsets in it, size of each)."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects the findings of a launch, each operation's finding of one kind once."""
+
+    machine: Machine
+    seed: int = 0
+    describe: Describe = lambda allocation, offsets, size: allocation.name
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[object, ...]] = field(default_factory=set)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        op: Operation,
+        *,
+        key: tuple[object, ...] = (),
+        notes: Sequence[Note] = (),
+        help: str = "",
+        label: str = "",
+    ) -> None:
+        """Record a finding at an operation, unless it has one of this code and key already."""
+        identity = (code, op, *key)
+        if identity in self._seen:
+            return
+        self._seen.add(identity)
+        context = [*notes, *source_note(op), Note(f"in tile block {self.machine.block}")]
+        if self.seed:
+            context.append(Note(f"found with schedule seed {self.seed}"))
+        self.diagnostics.append(
+            Diagnostic(Severity.ERROR, code, message, place_of(op), label, tuple(context), help)
+        )
+
+    def undetermined(self, op: Operation, taint: Taint, mask: Array, what: str) -> None:
+        """An undetermined value reaches ``op``, where it becomes ``what``."""
+        origins = taint.origins
+        special = [o for o in origins if o.code != UNDETERMINED]
+        if special and len(special) == len(origins):
+            for origin in special:
+                self.add(
+                    origin.code,
+                    f"{origin.reason}; the result becomes {what}",
+                    origin.op,
+                    notes=[Note(f"it becomes {what} here", place_of(op))],
+                )
+            return
+        notes = [
+            Note(f"undetermined because {o.reason}", place_of(o.op))
+            for o in origins
+            if o.code == UNDETERMINED
+        ]
+        self.add(
+            UNDETERMINED,
+            f"an undetermined value becomes {what}{show_index(mask)}",
+            op,
+            key=(what,),
+            notes=notes,
+            help="give the load a padding value, or mask these elements away before they matter",
+        )
+
+    def race(self, race: Race) -> None:
+        """Two unordered accesses."""
+        first, second = race.first, race.second
+        assert first.op is not None and second.op is not None
+        where = self.describe(race.allocation, race.cells, race.size)
+        same_block = first.block == second.block
+        notes: list[Note] = []
+        if first is second:
+            message = f"{_verb(second)} {where} meets itself: several elements have one address"
+        else:
+            other = "the same tile block" if same_block else "another tile block"
+            message = f"{_verb(second)} {where} conflicts with {_noun(first)} by {other}, unordered"
+            block = f"tile block {self._coordinates(first.block)}"
+            notes.append(Note(f"(1) {block} {_past(first)} {where} here", place_of(first.op)))
+            notes += source_note(first.op)
+        self.add(
+            RACE,
+            message,
+            second.op,
+            key=(first.op, race.allocation.name),
+            notes=notes,
+            help=_race_help(first, second, same_block),
+            label="(2)" if first is not second else "",
+        )
+
+    def _coordinates(self, number: int) -> tuple[int, int, int]:
+        x_count, y_count, _ = self.machine.grid
+        rest, x = divmod(number, x_count)
+        z, y = divmod(rest, y_count)
+        return x, y, z
+
+
+def _noun(event: Event) -> str:
+    kind = "an atomic" if event.reads and event.writes else "a store" if event.writes else "a load"
+    return kind if event.is_strong is False or kind == "an atomic" else f"{kind} ({event.ordering})"
+
+
+def _verb(event: Event) -> str:
+    if event.reads and event.writes:
+        return "an atomic on"
+    return "a store to" if event.writes else "a load of"
+
+
+def _past(event: Event) -> str:
+    if event.reads and event.writes:
+        return "updated"
+    return "wrote" if event.writes else "read"
+
+
+def _race_help(first: Event, second: Event, same_block: bool) -> str:
+    if first is second:
+        return "give each element an address of its own, or use an atomic"
+    if same_block:
+        return "pass the result token of (1) to (2)"
+    if first.is_strong and second.is_strong:
+        return "use equal sizes, and scopes that include the other tile block"
+    return (
+        "give each tile block its own elements, use atomics, or order the two by a release "
+        "and an acquire with tokens on both sides"
+    )

@@ -1,0 +1,380 @@
+"""How undetermined elements spread through operations, and where they are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp, int_property
+from tilewright.dialects.cuda_tile.ops import (
+    control_flow,
+    conversions,
+    core,
+    matrix,
+    misc,
+    reductions,
+    views,
+)
+from tilewright.machine.compile import pointee_of, tile_type
+from tilewright.machine.ops.elementwise import attributes_of, is_elementwise
+from tilewright.machine.sanitize.findings import (
+    FLOAT_TO_INT,
+    OFFSET_OVERFLOW,
+    Origin,
+    Taint,
+    join,
+    merge,
+)
+from tilewright.machine.sanitize.rules import after, before
+from tilewright.machine.sanitize.translator import Hook, SanitizingTranslator
+from tilewright.machine.values import Registers
+from tilewright.numerics import convert, pointers
+from tilewright.numerics.arrays import Array
+from tilewright.numerics.element_types import FORMATS
+
+_MERGED = tuple(
+    cls
+    for cls in OPERATIONS.values()
+    if cls not in (core.SelectOp, conversions.FToIOp, core.OffsetOp)
+)
+
+
+def _spread(op: TileOp, t: SanitizingTranslator) -> Hook | None:
+    """Element-wise: undetermined where any operand is."""
+    if not is_elementwise(op):
+        return None
+    sources, result = t.taints(op.operands), t.taint(op.results[0])
+    if len(sources) == 2:
+        first, second = sources
+
+        def two(regs: Registers) -> None:
+            one, other = regs[first], regs[second]
+            regs[result] = one if other is None else other if one is None else one.joined(other)
+
+        return two
+
+    def any_number(regs: Registers) -> None:
+        regs[result] = join([regs[slot] for slot in sources])
+
+    return any_number
+
+
+for _cls in _MERGED:
+    after(_cls)(_spread)
+
+
+@after(core.SelectOp)
+def _select(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, core.SelectOp)
+    condition, result = t.slot(op.cond), t.taint(op.result)
+    arms = t.taints((op.cond, op.val_if_true, op.val_if_false))
+
+    def hook(regs: Registers) -> None:
+        choice, chosen, other = (regs[slot] for slot in arms)
+        if choice is None and chosen is None and other is None:
+            regs[result] = None
+            return
+        taken = regs[condition]
+        parts = [choice]
+        if chosen is not None:
+            parts.append(chosen.mapped(lambda mask: mask & taken))
+        if other is not None:
+            parts.append(other.mapped(lambda mask: mask & ~taken))
+        regs[result] = join(parts)
+
+    return hook
+
+
+def _with_own(
+    t: SanitizingTranslator,
+    op: TileOp,
+    undefined: Callable[[Registers], Array],
+    explain: Callable[[Registers, Array], str],
+    code: str,
+) -> Hook:
+    """As element-wise, with the elements that the operation itself leaves undetermined."""
+    sources, result = t.taints(op.operands), t.taint(op.results[0])
+
+    def hook(regs: Registers) -> None:
+        found = join([regs[slot] for slot in sources])
+        lanes = undefined(regs)
+        if lanes.any():
+            if found is not None:
+                lanes = lanes & ~found.mask
+            if lanes.any():
+                own = Taint(lanes, (Origin(op, explain(regs, lanes), code),))
+                found = own if found is None else found.joined(own)
+        regs[result] = found
+
+    return hook
+
+
+@after(conversions.FToIOp)
+def _float_to_int(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, conversions.FToIOp)
+    if "saturating" in op.properties:
+        hook = _spread(op, t)
+        assert hook is not None
+        return hook
+    source = t.slot(op.operands[0])
+    element = tile_type(op.operands[0]).element
+    keywords = attributes_of(op)
+    to, signedness = keywords["to"], keywords["signedness"]
+
+    def undefined(regs: Registers) -> Array:
+        return convert.ftoi_undefined(regs[source], element, to=to, signedness=signedness)
+
+    def explain(regs: Registers, lanes: Array) -> str:
+        value = float(np.asarray(regs[source])[lanes].flat[0])
+        return f"{value:g} is outside the range of {signedness} {to}"
+
+    return _with_own(t, op, undefined, explain, FLOAT_TO_INT)
+
+
+@after(core.OffsetOp)
+def _offset(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, core.OffsetOp)
+    ptr, amount = t.slot(op.ptr), t.slot(op.offset)
+    element, pointee = tile_type(op.offset).element, pointee_of(op.ptr)
+
+    def undefined(regs: Registers) -> Array:
+        return pointers.offset_undefined(regs[ptr], regs[amount], element, pointee=pointee)
+
+    def explain(regs: Registers, lanes: Array) -> str:
+        address = int(np.asarray(regs[ptr])[lanes].flat[0])
+        number = int(np.asarray(regs[amount])[lanes].flat[0])
+        return f"the address {address:#x} moved by {number} elements of {pointee} leaves 64 bits"
+
+    return _with_own(t, op, undefined, explain, OFFSET_OVERFLOW)
+
+
+def _mapped(
+    op: TileOp, t: SanitizingTranslator, function: Callable[[Registers, Array], Array]
+) -> Hook:
+    """A rearrangement of the only tile operand."""
+    source, result = t.taint(op.operands[0]), t.taint(op.results[0])
+    dims = tile_type(op.operands[0]).dims
+
+    def hook(regs: Registers) -> None:
+        taint = regs[source]
+        if taint is not None:
+            taint = taint.mapped(lambda mask: function(regs, np.broadcast_to(mask, dims)))
+        regs[result] = taint
+
+    return hook
+
+
+@after(core.ReshapeOp)
+def _reshape(op: TileOp, t: SanitizingTranslator) -> Hook:
+    dims = tile_type(op.results[0]).dims
+    return _mapped(op, t, lambda regs, mask: mask.reshape(dims))
+
+
+@after(core.BroadcastOp)
+def _broadcast(op: TileOp, t: SanitizingTranslator) -> Hook:
+    dims = tile_type(op.results[0]).dims
+    return _mapped(op, t, lambda regs, mask: np.broadcast_to(mask, dims))
+
+
+@after(core.PermuteOp)
+def _permute(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, core.PermuteOp)
+    axes = op.axes
+    return _mapped(op, t, lambda regs, mask: mask.transpose(axes))
+
+
+def _window(
+    op: core.ExtractOp | core.InsertOp, t: SanitizingTranslator, part: tuple[int, ...]
+) -> Callable[[Registers], tuple[slice, ...]]:
+    indices = t.slots(op.indices)
+
+    def window(regs: Registers) -> tuple[slice, ...]:
+        starts = [
+            (regs[slot].item() & 0xFFFFFFFF) * n for slot, n in zip(indices, part, strict=True)
+        ]
+        return tuple(slice(start, start + n) for start, n in zip(starts, part, strict=True))
+
+    return window
+
+
+@after(core.ExtractOp)
+def _extract(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, core.ExtractOp)
+    window = _window(op, t, tile_type(op.result).dims)
+    return _mapped(op, t, lambda regs, mask: mask[window(regs)])
+
+
+@after(core.InsertOp)
+def _insert(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, core.InsertOp)
+    part, whole = tile_type(op.source).dims, tile_type(op.destination).dims
+    window = _window(op, t, part)
+    source, destination, result = t.taints((op.source, op.destination, op.result))
+
+    def hook(regs: Registers) -> None:
+        inner, outer = regs[source], regs[destination]
+        if inner is None and outer is None:
+            regs[result] = None
+            return
+        mask = (
+            np.zeros(whole, np.bool_)
+            if outer is None
+            else np.broadcast_to(outer.mask, whole).copy()
+        )
+        mask[window(regs)] = False if inner is None else inner.mask
+        taint = Taint(mask, merge(*[() if x is None else x.origins for x in (inner, outer)]))
+        regs[result] = taint if mask.any() else None
+
+    return hook
+
+
+@after(core.CatOp)
+def _cat(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, core.CatOp)
+    shapes = tile_type(op.lhs).dims, tile_type(op.rhs).dims
+    dim = int_property(op, "dim")
+    sources, result = t.taints((op.lhs, op.rhs)), t.taint(op.result)
+
+    def hook(regs: Registers) -> None:
+        parts = [regs[slot] for slot in sources]
+        if parts == [None, None]:
+            regs[result] = None
+            return
+        masks = [
+            np.zeros(dims, np.bool_) if part is None else np.broadcast_to(part.mask, dims)
+            for part, dims in zip(parts, shapes, strict=True)
+        ]
+        origins = merge(*[() if part is None else part.origins for part in parts])
+        regs[result] = Taint(np.concatenate(masks, dim), origins)
+
+    return hook
+
+
+def _width(element: str) -> int:
+    return 32 if element == "tf32" else FORMATS[element].bits
+
+
+def _regrouped(mask: Array, bits_from: int, bits_to: int) -> Array:
+    """Undetermined elements of one width, seen in another: whatever shares a bit."""
+    if bits_from >= bits_to:
+        return np.repeat(mask, bits_from // bits_to)
+    return mask.reshape(-1, bits_to // bits_from).any(axis=1)
+
+
+@after(core.PackOp, core.UnpackOp)
+def _pack(op: TileOp, t: SanitizingTranslator) -> Hook:
+    widths = [_width(tile_type(v).element) for v in (op.operands[0], op.results[0])]
+    return _mapped(op, t, lambda regs, mask: _regrouped(mask, *widths))
+
+
+@after(reductions.ReduceOp, reductions.ScanOp)
+def _fold(op: TileOp, t: SanitizingTranslator) -> Hook:
+    """Any undetermined element makes what it is combined into undetermined."""
+    dim = int_property(op, "dim")
+    sources, results = t.taints(op.operands), t.taints(op.results)
+    dims = tile_type(op.operands[0]).dims
+    reverse = isinstance(op, reductions.ScanOp) and op.is_reverse
+    is_scan = isinstance(op, reductions.ScanOp)
+
+    def combine(mask: Array) -> Array:
+        mask = np.broadcast_to(mask, dims)
+        if not is_scan:
+            return np.asarray(mask.any(axis=dim))
+        turned = np.flip(mask, dim) if reverse else mask
+        run = np.logical_or.accumulate(turned, axis=dim)
+        return np.flip(run, dim) if reverse else run
+
+    def hook(regs: Registers) -> None:
+        found = join([regs[slot] for slot in sources])
+        taint = None if found is None else found.mapped(combine)
+        for slot in results:
+            regs[slot] = taint
+
+    return hook
+
+
+@after(matrix.MmaFOp, matrix.MmaIOp, matrix.MmaFScaledOp)
+def _product(op: TileOp, t: SanitizingTranslator) -> Hook:
+    """An undetermined element of lhs spoils its row, one of rhs its column."""
+    slots = {name: t.taint(v) for name, v in zip(_PRODUCT, op.operands, strict=False)}
+    shapes = {n: tile_type(v).dims for n, v in zip(_PRODUCT, op.operands, strict=False)}
+    result = t.taint(op.results[0])
+    dims = tile_type(op.results[0]).dims
+
+    def hook(regs: Registers) -> None:
+        parts: list[Taint | None] = []
+        for name, slot in slots.items():
+            taint = regs[slot]
+            if taint is not None and name != "acc":
+                axis = -1 if name.startswith("lhs") else -2
+                shape = shapes[name]
+                taint = taint.mapped(
+                    lambda mask, a=axis, s=shape: np.broadcast_to(
+                        np.broadcast_to(mask, s).any(axis=a, keepdims=True), dims
+                    )
+                )
+            parts.append(taint)
+        regs[result] = join(parts)
+
+    return hook
+
+
+_PRODUCT = ("lhs", "rhs", "acc", "lhs_scale", "rhs_scale")
+
+
+@after(misc.AssumeOp)
+def _assume(op: TileOp, t: SanitizingTranslator) -> Hook:
+    source, result = t.taint(op.operands[0]), t.taint(op.results[0])
+
+    def hook(regs: Registers) -> None:
+        regs[result] = regs[source]
+
+    return hook
+
+
+def _report_all(what: str) -> Callable[[TileOp, SanitizingTranslator], Hook]:
+    """Every operand matters."""
+
+    def rule(op: TileOp, t: SanitizingTranslator) -> Hook:
+        sinks = [t.sink(op, value, what) for value in op.operands]
+
+        def hook(regs: Registers) -> None:
+            for sink in sinks:
+                sink(regs)
+
+        return hook
+
+    return rule
+
+
+before(control_flow.IfOp)(_report_all("the condition of a branch"))
+before(control_flow.AssertOp)(_report_all("the condition of an assertion"))
+before(misc.PrintTkoOp)(_report_all("printed output"))
+before(views.MakeTensorViewOp)(_report_all("an address or extent of a view"))
+
+
+@before(control_flow.ForOp)
+def _bounds(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, control_flow.ForOp)
+    sinks = [
+        t.sink(op, value, "a bound of a loop") for value in (op.lowerBound, op.upperBound, op.step)
+    ]
+
+    def hook(regs: Registers) -> None:
+        for sink in sinks:
+            sink(regs)
+
+    return hook
+
+
+@before(core.ExtractOp, core.InsertOp)
+def _indices(op: TileOp, t: SanitizingTranslator) -> Hook:
+    assert isinstance(op, core.ExtractOp | core.InsertOp)
+    sinks = [t.sink(op, value, "an index") for value in op.indices]
+
+    def hook(regs: Registers) -> None:
+        for sink in sinks:
+            sink(regs)
+
+    return hook

@@ -1,0 +1,120 @@
+"""Translation with checks: every operation's step, with what has to be looked at around it.
+
+Beside the slot of each value there is one for its taint: which of its elements are undetermined.
+Tokens hold the history of what happened before them. Rules enter hooks for operation classes:
+those of ``BEFORE`` run before the operation, when its operands are known; those of ``AFTER``
+behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.machine.compile import Coroutine, Nested, Signal, Step, SwitchPoint, Translator
+from tilewright.machine.sanitize.findings import Findings
+from tilewright.machine.sanitize.races import EMPTY, History, RaceDetector
+from tilewright.machine.values import Registers
+from tilewright.numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
+
+Hook = Callable[[Registers], None]
+Rule = Callable[[TileOp, "SanitizingTranslator"], "Hook | None"]
+
+
+@dataclass(slots=True)
+class SanitizingTranslator(Translator):
+    """Translates a kernel so that its findings are collected while it runs."""
+
+    findings: Findings = None  # pyright: ignore[reportAssignmentType]
+    detector: RaceDetector | None = None
+    fresh: dict[int, Array] = field(default_factory=dict)
+    """For alloca memory by base address: which bytes nobody has written yet."""
+    _taints: dict[SSAValue, int] = field(default_factory=dict)
+
+    def taint(self, value: SSAValue) -> int:
+        """The slot of a value's taint: None or a ``Taint``."""
+        found = self._taints.get(value)
+        if found is None:
+            found = self._taints[value] = self.new_slot()
+        return found
+
+    def taints(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
+        return tuple(self.taint(value) for value in values)
+
+    def flow(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
+        values = tuple(values)
+        return self.slots(values) + self.taints(values)
+
+    def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
+        from tilewright.machine.sanitize.rules import AFTER, BEFORE
+
+        step = Translator.operation(self, op)
+        assert isinstance(op, TileOp)
+        before = _hooks(BEFORE, op, self)
+        after = _hooks(AFTER, op, self)
+        if not before and not after:
+            return step
+        if isinstance(step, Nested):
+            return Nested(_around_coroutine(step.start, before))
+        if isinstance(step, SwitchPoint):
+            return SwitchPoint(_around(step.step, before, after))
+        return _around(step, before, after)
+
+    def sink(self, op: TileOp, value: SSAValue, what: str) -> Hook:
+        """A hook that reports undetermined elements of an operand."""
+        slot, findings = self.taint(value), self.findings
+
+        def hook(regs: Registers) -> None:
+            if (taint := regs[slot]) is not None and taint.mask.any():
+                findings.undetermined(op, taint, taint.mask, what)
+
+        return hook
+
+
+def _hooks(
+    table: dict[type[TileOp], list[Rule]], op: TileOp, t: SanitizingTranslator
+) -> tuple[Hook, ...]:
+    return tuple(hook for rule in table.get(type(op), ()) if (hook := rule(op, t)) is not None)
+
+
+def _around(step: Step | None, before: tuple[Hook, ...], after: tuple[Hook, ...]) -> Step:
+    if step is not None and not before and len(after) == 1:
+        (last,) = after
+
+        def followed(regs: Registers) -> Signal:
+            signal = step(regs)
+            last(regs)
+            return signal
+
+        return followed
+
+    def run(regs: Registers) -> Signal:
+        for hook in before:
+            hook(regs)
+        signal = None if step is None else step(regs)
+        for hook in after:
+            hook(regs)
+        return signal
+
+    return run
+
+
+def _around_coroutine(
+    start: Callable[[Registers], Coroutine], before: tuple[Hook, ...]
+) -> Callable[[Registers], Coroutine]:
+    def begin(regs: Registers) -> Coroutine:
+        for hook in before:
+            hook(regs)
+        return (yield from start(regs))
+
+    return begin
+
+
+def history_of(token: object) -> History:
+    """The history behind a token; a token that no access made has none."""
+    return token if isinstance(token, History) else EMPTY

@@ -1,0 +1,86 @@
+"""The kernels of the corpus, as cuTile writes them, and NVIDIA's disassembler as the judge."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from tests.bytecode.modules import differences
+from tests.corpus import CUTILE_MISSING, VERSIONS, cutile_available, cutile_kernel, cutile_kernels
+from tests.oracles import disassemble, requires_tileirdisasm
+
+from tilewright.bytecode import read, write
+from tilewright.diagnostics import Diagnostic, TileIRError
+from tilewright.dialects.cuda_tile.types import TileType
+from tilewright.dialects.versions import LATEST, Version, parse_version
+
+NAMES = [kernel.name for kernel in cutile_kernels()] if cutile_available() else []
+requires_cutile = pytest.mark.skipif(not NAMES, reason=CUTILE_MISSING)
+
+pytestmark = [requires_cutile, pytest.mark.parametrize("name", NAMES or ["none"])]
+
+#: Kernels whose types no reader accepts.
+ILL_TYPED = {"view_without_axes": "0-dimension tile shape"}
+
+
+@functools.cache
+def exports(name: str) -> dict[Version, bytes]:
+    kernel = cutile_kernel(name)
+    return {parse_version(v): kernel.export(v) for v in VERSIONS if v in kernel.versions}
+
+
+def readable(name: str) -> dict[Version, bytes]:
+    return {} if name in ILL_TYPED else exports(name)
+
+
+def test_it_survives_at_its_version(name: str) -> None:
+    for version, data in exports(name).items():
+        if name in ILL_TYPED:
+            with pytest.raises(TileIRError, match=ILL_TYPED[name]):
+                read(data)
+            continue
+        module = read(data)
+        again = write(module, version)
+        assert list(differences(module, read(again))) == []
+        assert write(read(again), version) == again
+
+
+def test_it_can_be_written_newer(name: str) -> None:
+    for data in list(readable(name).values())[:1]:
+        module = read(data)
+        assert list(differences(module, read(write(module, LATEST)))) == []
+
+
+def test_older_versions_hold_it_or_say_why_not(name: str) -> None:
+    for data in list(readable(name).values())[-1:]:
+        module = read(data)
+        for version in map(parse_version, VERSIONS):
+            try:
+                older = write(module, version)
+            except TileIRError as error:
+                assert {d.code for d in error.diagnostics} == {"needs-version"}
+                continue
+            assert list(differences(module, read(older))) == []
+
+
+def test_only_dropped_bits_are_warned_about(name: str) -> None:
+    """cuTile writes float64 identities with their sign bit set in 65 bits, and nothing else odd."""
+    for data in readable(name).values():
+        warnings: list[Diagnostic] = []
+        module = read(data, name, warnings=warnings)
+        assert {w.code for w in warnings} <= {"bytecode-dropped-bits"}
+        if warnings:
+            types = [r.type for op in module.walk() for r in op.results]
+            assert any(isinstance(ty, TileType) and ty.element == "f64" for ty in types)
+
+
+@pytest.mark.oracle
+@requires_tileirdisasm
+def test_the_disassembler_prints_the_same(name: str) -> None:
+    if cutile_kernel(name).refusal:
+        pytest.skip("the disassembler refuses this kernel")
+    for version, data in exports(name).items():
+        printed = disassemble(data, locations=True)
+        module = read(data)
+        assert disassemble(write(module, version), locations=True) == printed
+    assert disassemble(write(module, LATEST), locations=True) == printed

@@ -1,0 +1,117 @@
+"""Long and deep programs: no recursion over operations, no growth of work with their square."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
+from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.passes import PASSES, run_pipeline
+from tilewright.text import parse
+
+HEAD = "entry @k(%a: tile<i1>, %x: tile<i32>, %y: tile<i32>) {\n"
+SHOW = '%t{0} = print_tko "%d", %v{0} : tile<i32> -> token\n'
+LENGTH = 2000
+DEPTH = 150
+
+
+def module_of(lines: str) -> ModuleOp:
+    module = parse(f"{HEAD}{lines}return\n}}\n")
+    assert isinstance(module, ModuleOp)
+    return module
+
+
+def chain(form: str, length: int) -> str:
+    """``%v1``, ``%v2``, ... each from the one before, and the last one printed."""
+    lines = ["%v0 = addi %x, %y : tile<i32>"]
+    lines += [f"%v{i} = " + form.format(f"%v{i - 1}") for i in range(1, length)]
+    return "\n".join(lines) + "\n" + SHOW.format(length - 1)
+
+
+def op_count(module: ModuleOp) -> int:
+    return sum(1 for _ in module.walk())
+
+
+@pytest.mark.parametrize(
+    ("form", "pipeline", "left"),
+    [
+        ("select %a, {}, %y : tile<i1>, tile<i32>", "canonicalize", 6),
+        (
+            "if %a -> (tile<i32>) {{ yield {} : tile<i32> }} else {{ yield %y : tile<i32> }}",
+            "canonicalize",
+            6,
+        ),
+        ("addi %x, %y : tile<i32>", "cse", 5),
+        ("addi {}, %y : tile<i32>", "cse", LENGTH + 4),
+        ("assume div_by<8>, {} : tile<i32>", "canonicalize", 6),
+    ],
+)
+def test_chains(form: str, pipeline: str, left: int) -> None:
+    module = module_of(chain(form, LENGTH))
+    run_pipeline(module, pipeline)
+    assert op_count(module) == left
+
+
+def test_dead_chain() -> None:
+    lines = chain("addi {}, %y : tile<i32>", LENGTH).removesuffix(SHOW.format(LENGTH - 1))
+    for pipeline in ("dce", "canonicalize", "cse"):
+        module = module_of(lines)
+        run_pipeline(module, pipeline)
+        assert op_count(module) == 3
+
+
+def test_many_adjacent_ifs_become_one() -> None:
+    body = "".join(f'if %a {{ %t{i} = print_tko "x" -> token }}\n' for i in range(LENGTH))
+    module = module_of(body)
+    run_pipeline(module, "canonicalize")
+    assert sum(isinstance(op, IfOp) for op in module.walk()) == 1
+    assert op_count(module) == LENGTH + 5
+
+
+def nest(open_level: Callable[[int], str]) -> str:
+    levels = "".join(open_level(level) for level in range(DEPTH))
+    return levels + '%t = print_tko "x" -> token\n' + "}\n" * DEPTH
+
+
+@pytest.mark.parametrize("name", [*PASSES, "O3"])
+@pytest.mark.parametrize(
+    "level",
+    [
+        lambda i: f"if %a {{\n%u{i} = addi %x, %y : tile<i32>\n",
+        lambda i: f"for %i{i} in (%x to %y, step %y) : tile<i32> {{\n",
+        lambda i: "loop {\n",
+    ],
+    ids=["if", "for", "loop"],
+)
+def test_deep_nests(name: str, level: Callable[[int], str]) -> None:
+    module = module_of(nest(level))
+    run_pipeline(module, name, verify_each=True)
+
+
+def test_work_grows_with_length() -> None:
+    """Rules are asked a bounded number of times for each operation."""
+    from tilewright.passes import canonicalize
+
+    def asked(length: int) -> int:
+        count = 0
+
+        def watch(rule: canonicalize.Rule) -> canonicalize.Rule:
+            def call(op: object, rewriter: object) -> None:
+                nonlocal count
+                count += 1
+                rule(op, rewriter)  # pyright: ignore[reportArgumentType]
+
+            return call
+
+        rules = {kind: tuple(map(watch, group)) for kind, group in canonicalize.RULES.items()}
+        body = "".join(
+            f"%v{i} = if %a -> (tile<i32>) {{ yield {'%x' if not i else f'%v{i - 1}'} : tile<i32> }}"
+            f" else {{ yield %y : tile<i32> }}\n"
+            for i in range(length)
+        )
+        canonicalize.apply_rules(module_of(body + SHOW.format(length - 1)), rules)
+        return count
+
+    assert asked(800) < 2.5 * asked(400)

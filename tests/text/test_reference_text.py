@@ -1,0 +1,47 @@
+"""Byte for byte the text of NVIDIA's disassembler, for the exported corpus."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.corpus import CorpusKernel, cutile_available, cutile_kernels
+from tests.oracles import OracleRejected, disassemble, requires_tileirdisasm
+from tilewright.bytecode import read
+from tilewright.text import parse, print_text, same_module
+
+pytestmark = [pytest.mark.oracle, requires_tileirdisasm]
+
+KERNELS = cutile_kernels() if cutile_available() else ()
+#: A literal of more than 100 elements: the reference prints its bytes, we print numbers.
+_LONG_LITERAL = re.compile(r'<(\w+): (?:"0x[0-9A-F]+"|\[[^>]*\])>')
+
+
+def without_long_literals(text: str) -> str:
+    def shorten(match: re.Match[str]) -> str:
+        return match.group() if match.end() - match.start() < 200 else f"<{match[1]}: long>"
+
+    return _LONG_LITERAL.sub(shorten, text)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+def test_corpus_text_is_the_reference_text(kernel: CorpusKernel) -> None:
+    data = kernel.export("13.5")
+    for locations in (False, True):
+        try:
+            expected = disassemble(data, locations=locations)
+        except OracleRejected:
+            pytest.skip("the reference tool refuses this kernel")
+        module = read(data)
+        text = print_text(module, bare=True, locations=locations)
+        assert without_long_literals(text) == without_long_literals(expected)
+        again = parse(expected)
+        again.properties["sym_name"] = module.properties["sym_name"]
+        assert same_module(module, again) is None
+
+
+def test_the_corpus_is_there() -> None:
+    if not cutile_available():
+        pytest.skip("cuda-tile is not installed")
+    assert len(KERNELS) > 100

@@ -118,7 +118,7 @@ def test_memory_stays_in_proportion() -> None:
     tracemalloc.start()
     try:
         sound = peak_of_reading(data)
-        for _ in range(ROUNDS // 4):
+        for _ in range(ROUNDS // 10):
             chosen = rng.randrange(len(sections))
             broken = [
                 (number, mutate(payload, rng) if index == chosen else payload)

@@ -38,7 +38,7 @@ def test_the_module_covers_every_operation(version: Version) -> None:
 
 
 @pytest.mark.parametrize(
-    ("older", "newer"), list(pairwise(BYTECODE_VERSIONS)) + [(BYTECODE_VERSIONS[0], LATEST)]
+    ("older", "newer"), [*pairwise(BYTECODE_VERSIONS), (BYTECODE_VERSIONS[0], LATEST)]
 )
 def test_older_modules_can_be_written_newer(older: Version, newer: Version) -> None:
     module = coverage(older)

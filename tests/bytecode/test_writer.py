@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
     f32,
 )
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.dialects.test import TestOp
+from xdsl.dialects.test import TestOp as OtherDialectOp
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tilewright.bytecode import read, write
@@ -377,7 +377,7 @@ class TestNotStorable:
         assert name in message
 
     def test_operations_of_other_dialects(self) -> None:
-        code, message = refusal(simple_module(TestOp(result_types=[I32])))
+        code, message = refusal(simple_module(OtherDialectOp(result_types=[I32])))
         assert code == "bytecode-not-storable"
         assert "test.op" in message
 

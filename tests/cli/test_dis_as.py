@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -178,3 +180,16 @@ def test_as_a_pipe_of_processes(process: Command, kernel: Path) -> None:
     assert (assembled.status, assembled.err) == (Exit.OK, "")
     printed = process("dis", "-", stdin=assembled.out)
     assert (printed.status, printed.text, printed.err) == (Exit.OK, TEXT, "")
+
+
+def test_dis_does_not_load_numpy(binary: Path) -> None:
+    program = (
+        "import sys\n"
+        "from tilewright.cli.main import main\n"
+        "status = main(sys.argv[1:])\n"
+        "sys.exit(status or 'numpy' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "dis", str(binary)], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout.decode()) == (Exit.OK, TEXT)

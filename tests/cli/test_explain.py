@@ -69,6 +69,22 @@ def test_operation_in_full(command: Command) -> None:
         assert part in text, part
 
 
+def test_rewrites(command: Command) -> None:
+    rewrites = explain(command, "select")["rewrites"]
+    assert isinstance(rewrites, list)
+    assert "``select(c, a, a) = a``" in rewrites
+    assert (
+        "Rewritten by canonicalize\n  ``select(c, a, a) = a``\n"
+        in command("explain", "select").text
+    )
+    assert explain(command, "addi")["rewrites"] == []
+
+
+def test_versions_of_types(command: Command) -> None:
+    assert explain(command, "strided_view")["since"] == "13.3"
+    assert "\nSince 13.1.\n" in command("explain", "tile").text
+
+
 def test_versions_of_fields(command: Command) -> None:
     text = command("explain", "load_view_tko").text
     assert "inbounds (optional): an array of booleans; default [] (since 13.4)" in text

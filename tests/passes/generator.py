@@ -276,6 +276,8 @@ class Generator:
         self.put("}")
         for kind, name in zip(kinds, names, strict=True):
             scope[kind].append(name)
+            if self.random.random() < 0.5:
+                self.keep(scope, kind, name)
 
     def region(self, scope: Scope, depth: int, kinds: list[str], leaves: bool) -> bool:
         """The contents of a branch; returns whether it ends in an exit."""

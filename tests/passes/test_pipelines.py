@@ -180,6 +180,16 @@ def test_invalid_input_is_not_blamed_on_a_pass() -> None:
     assert "pass-broke-module" not in {d.code for d in caught.value.diagnostics}
 
 
+def test_unknown_operations_stay_where_they_are_allowed() -> None:
+    text = KERNEL.replace("  return", '  "other.op"(%a) : (tile<i32>) -> ()\n  return')
+    text = text.replace("(tile<i32>) -> ()", "(!cuda_tile.tile<i32>) -> ()")
+    module = parse(text, allow_unregistered=True)
+    run_pipeline(module, "O3,dce", verify_each=True, allow_unregistered=True)
+    assert print_text(module).count("other.op") == 1
+    with pytest.raises(TileIRError):
+        run_pipeline(module, "dce", verify_each=True)
+
+
 def test_universe_lists_all_passes_without_collision() -> None:
     everything = Universe.get_multiverse()
     assert {n for n in everything.all_passes if n.startswith("cuda-tile-")} == {

@@ -33,7 +33,11 @@ ONE_ERROR = {
     "missing type": ("%0 = addi %i, %i", None, "syntax"),
     "bad character": ("%0 = addi %i, ~ : tile<i32>", 15, "syntax"),
     "unterminated string": ('print_tko "abc -> token', 11, "syntax"),
-    "long number": (f"%0 = alloca num_elem = {'9' * 5000}, alignment = 4 : tile<ptr<i32>>", 24, "syntax"),
+    "long number": (
+        f"%0 = alloca num_elem = {'9' * 5000}, alignment = 4 : tile<ptr<i32>>",
+        24,
+        "syntax",
+    ),
     "unknown operation": ("%0 = addq %i, %i : tile<i32>", 6, "unknown-op"),
     "unknown type": ("%0 = iota : tile<8xq>", 20, "unknown-type"),
     "invalid type": ("%0 = iota : tile<3xi32>", 13, "invalid-type"),
@@ -47,10 +51,18 @@ ONE_ERROR = {
     "bad attribute": ("return {a = 300 : i8}", 13, "invalid-attribute"),
     "unknown alias": ("return {a = #nope}", 13, "undefined-alias"),
     "location": ("return loc(17)", 12, "bad-debug-info"),
-    "missing property": ('%0 = "cuda_tile.cmpi"(%i, %i) : (tile<i32>, tile<i32>) -> tile<i1>', 6, "bad-property"),
+    "missing property": (
+        '%0 = "cuda_tile.cmpi"(%i, %i) : (tile<i32>, tile<i32>) -> tile<i1>',
+        6,
+        "bad-property",
+    ),
     "operand count": ('%0 = "cuda_tile.addi"(%i) : (tile<i32>) -> tile<i32>', 6, "operation-shape"),
     "region count": ('"cuda_tile.if"(%c) : (tile<i1>) -> ()', 1, "operation-shape"),
-    "type count": ('%0 = "cuda_tile.addi"(%i, %i) : (tile<i32>) -> tile<i32>', 6, "operand-type-count"),
+    "type count": (
+        '%0 = "cuda_tile.addi"(%i, %i) : (tile<i32>) -> tile<i32>',
+        6,
+        "operand-type-count",
+    ),
 }
 
 

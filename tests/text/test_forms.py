@@ -175,9 +175,7 @@ def test_segment_sizes_are_property_or_attribute(place: str) -> None:
         f'%0 = "cuda_tile.print_tko"(%i, %t) {where[0]} {where[1]} : (tile<i32>, token) -> token'
     )
     assert isinstance(op, PrintTkoOp)
-    assert op.properties["operandSegmentSizes"] == DenseArrayBase.from_list(
-        builtin.i32, [1, 1]
-    )
+    assert op.properties["operandSegmentSizes"] == DenseArrayBase.from_list(builtin.i32, [1, 1])
     assert "operandSegmentSizes" not in op.attributes
     assert op.token is not None
 
@@ -190,7 +188,9 @@ def test_bool_arrays() -> None:
 
 
 def test_properties_in_the_dictionary_of_custom_form() -> None:
-    op, _ = body("%0 = sqrt %f {rounding_mode = #cuda_tile.rounding<zero>, note = 1 : i8} : tile<f32>")
+    op, _ = body(
+        "%0 = sqrt %f {rounding_mode = #cuda_tile.rounding<zero>, note = 1 : i8} : tile<f32>"
+    )
     same, _ = body("%0 = sqrt %f rounding<zero> : tile<f32>")
     assert op.properties == same.properties
     assert list(op.attributes) == ["note"]
@@ -307,7 +307,9 @@ def test_line_ends_and_byte_order_marks() -> None:
 
 
 def test_spans_of_operations_and_parts() -> None:
-    text = "entry @k(%i: tile<i32>) {\n  %s = addi %i, %i overflow<no_wrap> : tile<i32>\n  return\n}"
+    text = (
+        "entry @k(%i: tile<i32>) {\n  %s = addi %i, %i overflow<no_wrap> : tile<i32>\n  return\n}"
+    )
     module = parse(text, "k.tileir")
     assert isinstance(module, ModuleOp)
     add, ret = module.entry().block.ops

@@ -122,11 +122,14 @@ def test_locations_are_left_out_unless_asked_for() -> None:
 
 
 def test_the_order_and_numbers_of_aliases() -> None:
-    text = """entry @k() {
+    text = (
+        """entry @k() {
       %a = iota : tile<8xi32> loc(#l2)
       %b = iota : tile<8xi32> loc(callsite(#l2 at #l1))
       return
-    } loc(#l1)""" + DEBUG
+    } loc(#l1)"""
+        + DEBUG
+    )
     printed = print_text(module_of(text), bare=True, locations=True)
     assert printed == (
         """entry @k() {

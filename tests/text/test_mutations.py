@@ -12,8 +12,8 @@ from tilewright.diagnostics import TileIRError
 from tilewright.text import parse, print_text
 from tilewright.text.lexer import TOKEN
 
-SECONDS = 2.5
-LIMIT_S = 5.0
+DAMAGED_TEXTS = 150
+LIMIT_S = 10.0
 JUNK = """{ } ( ) < > [ ] " @ % # ! ^ = : , -> - % %x #a !b ^bb 0 1.5 0x 99999999999999999999 true loc(
 dense< tile< cuda_tile. "x" é \0 // #x= !y= i99999 f80 tensor<99999999x8xi8> array<i1: affine_map<(
 vector< tuple< {-# fused[ callsite( loop for if entry module func.func scf.if arith.constant
@@ -65,9 +65,8 @@ def damage(text: str, spans: list[tuple[int, int]], rng: random.Random) -> str:
 def test_damaged_text_gives_diagnostics_only(seed: int) -> None:
     rng = random.Random(seed)
     programs = [(text, token_spans(text)) for text in sources()]
-    refused = read = 0
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
+    refused = 0
+    for _ in range(DAMAGED_TEXTS):
         text, spans = rng.choice(programs)
         for _ in range(rng.choice((1, 1, 1, 2, 4))):
             text = damage(text, spans, rng) or "}"
@@ -80,11 +79,10 @@ def test_damaged_text_gives_diagnostics_only(seed: int) -> None:
             assert error.diagnostics
             assert all(d.place is not None for d in error.diagnostics), text
         else:
-            read += 1
             for generic in (False, True):
                 print_text(module, generic=generic)
         assert time.perf_counter() - started < LIMIT_S, text
-    assert refused > 20 and read > 0
+    assert refused > DAMAGED_TEXTS // 4
 
 
 def test_damaged_bytes() -> None:
@@ -102,9 +100,11 @@ def test_damaged_bytes() -> None:
 GROWING = {
     "values": lambda n: "".join(f"%v{i} = iota : tile<8xi32>\n" for i in range(n)),
     "regions": lambda n: "".join(f"%v{i} = iota : tile<8xi32>\nif %c {{ }}\n" for i in range(n)),
-    "aliases": lambda n: f"return {{a = #x{n - 1}}} }}\n"
-    + "".join(f"#x{i} = {i}\n" for i in range(n))
-    + "entry @e() {",
+    "aliases": lambda n: (
+        f"return {{a = #x{n - 1}}} }}\n"
+        + "".join(f"#x{i} = {i}\n" for i in range(n))
+        + "entry @e() {"
+    ),
     "one line": lambda n: "%v = iota : tile<8xi32> " + "return " * n,
     "open brackets in attributes": lambda n: "return {a = [1, " * n,
     "strings": lambda n: 'print_tko "abc -> token\n' * n,
@@ -122,6 +122,6 @@ def test_time_grows_with_the_size_of_the_text(name: str) -> None:
             pass
         return time.process_time() - started
 
-    small = max(min(seconds(500) for _ in range(3)), 0.002)
-    # Eight times the text: linear time gives 8, quadratic 64.
-    assert seconds(4000) < 30 * small
+    small = max(min(seconds(400) for _ in range(3)), 0.002)
+    # Sixteen times the text: linear time gives 16, quadratic 256.
+    assert min(seconds(6400) for _ in range(2)) < 100 * small

@@ -45,7 +45,9 @@ from tilewright.text import parse, print_text, same_module
 TYPES = st.builds(
     T.tile,
     st.sampled_from([(), (1,), (2, 4), (8,), (1, 2, 1)]),
-    st.sampled_from([T.ELEMENT_TYPES[name] for name in sorted(CONSTANT_TYPES) if FORMATS[name].bits != 4]),
+    st.sampled_from(
+        [T.ELEMENT_TYPES[name] for name in sorted(CONSTANT_TYPES) if FORMATS[name].bits != 4]
+    ),
 )
 NAMES = st.none() | st.from_regex(r"[a-zA-Z_$.-][a-zA-Z0-9_$.-]{0,4}", fullmatch=True)
 STRINGS = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -67,8 +69,10 @@ SCALARS: st.SearchStrategy[Attribute] = (
 )
 ATTRIBUTES = st.recursive(
     SCALARS,
-    lambda inner: st.builds(ArrayAttr, st.lists(inner, max_size=3))
-    | st.builds(DictionaryAttr, st.dictionaries(STRINGS.filter(bool), inner, max_size=3)),
+    lambda inner: (
+        st.builds(ArrayAttr, st.lists(inner, max_size=3))
+        | st.builds(DictionaryAttr, st.dictionaries(STRINGS.filter(bool), inner, max_size=3))
+    ),
     max_leaves=6,
 )
 

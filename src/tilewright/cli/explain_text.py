@@ -61,6 +61,7 @@ def _operation_text(facts: Facts) -> str:
         ("Rules", "relations"),
         ("Undefined behaviour", "undefined"),
         ("Effects and traits", "traits"),
+        ("Rewritten by canonicalize", "rewrites"),
     ):
         if facts[key]:
             parts.append(f"{title}\n" + "\n".join(_wrapped(row, hang=True) for row in facts[key]))
@@ -108,7 +109,8 @@ def _wrapped(text: str, *, hang: bool = False) -> str:
 
 def _type_text(facts: Facts) -> str:
     head = _paragraphs(f"{facts['name']}: {facts['summary']}")
-    return "\n\n".join([head, *_rest_of(facts), f"Example\n{_INDENT}{facts['example']}"])
+    since = f"Since {facts['since']}."
+    return "\n\n".join([head, *_rest_of(facts), since, f"Example\n{_INDENT}{facts['example']}"])
 
 
 _ELEMENT_ROWS = (

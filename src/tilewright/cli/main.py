@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "as": ("assemble", "write text (or bytecode) as bytecode"),
     "opt": ("optimize", "run passes and show what they do"),
     "run": ("run", "run a kernel on the reference machine"),
+    "sanitize": ("sanitize", "run a kernel with every check on, under several schedules"),
     "explain": ("explain", "tell about an operation, a type or a diagnostic code"),
     "completion": ("completion", "print a completion script for a shell"),
 }

@@ -23,6 +23,7 @@ from tilewright.dialects.cuda_tile.base import TYPE_RELATION, TileOp
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.syntax.engine import value_constraint
 from tilewright.dialects.versions import format_version
+from tilewright.passes.canonicalize import RULES
 
 Facts = dict[str, Any]
 """JSON values by key."""
@@ -69,6 +70,7 @@ def op_facts(cls: type[TileOp]) -> Facts:
         "relations": [str(relation) for relation in cls.RELATIONS],
         "undefined": list(cls.UNDEFINED),
         "traits": sorted(type(trait).__name__ for trait in cls.traits.traits),
+        "rewrites": list(_rewrites_of(cls)),
         "codes": sorted(set(_codes_of(cls))),
         "examples": [inspect.cleandoc(example) for example in cls.EXAMPLES],
     }
@@ -110,6 +112,13 @@ def _default_words(default: Any) -> str:
         return str(list(default.iter_values()))
     data = getattr(default, "data", None)
     return str(getattr(data, "value", default))
+
+
+def _rewrites_of(cls: type[TileOp]) -> Iterator[str]:
+    """What ``canonicalize`` makes of the operation: the law that each of its rules states."""
+    for rule in RULES.get(cls, ()):
+        law = inspect.cleandoc(rule.__doc__ or "").partition("\n\n")[0]
+        yield " ".join(law.split())
 
 
 def _codes_of(cls: type[TileOp]) -> Iterator[str]:

@@ -28,7 +28,8 @@ A parameter has the name that the text gives it, without %; arg0, arg1, ... alwa
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
+    """What tells which kernel to launch, on which grid, with which arguments."""
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input")
     parser.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
@@ -57,6 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="a loop that takes longer is an error (default 10000000)",
     )
+
+
+def add_result_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is done with the arrays that the kernel wrote."""
     results = parser.add_argument_group("results")
     results.add_argument(
         "--out", action="append", default=[], metavar="NAME=OUT", help="save an array as .npy"
@@ -72,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=SPEC",
         help="compare an array with a SPEC; exit 1 if it differs",
     )
-    results.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
     limits = parser.add_argument_group(
         "how far results may be from the expected ones (default: the same bits)"
     )
@@ -82,6 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument("--ulp", type=_positive, metavar="N", help="units in the last place")
     limits.add_argument("--exact", action="store_true", help="the same bits")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_launch_arguments(parser)
+    add_result_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
     add_reading_options(parser)
 
 
@@ -111,7 +121,7 @@ def _positive(text: str) -> float:
 
 def execute(options: argparse.Namespace, session: Session) -> int:
     module = one_module(load(options.file, options, session), options.file)
-    entry = _entry(module, options.entry)
+    entry = entry_of(module, options.entry)
     from tilewright import machine
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind, parameters_of
@@ -151,7 +161,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     return Exit.FINDINGS if differing else Exit.OK
 
 
-def _entry(module: ModuleOp, name: str | None) -> EntryOp:
+def entry_of(module: ModuleOp, name: str | None) -> EntryOp:
+    """The kernel of that name, or the only one; a UsageError where there is none."""
     try:
         return module.entry(name)
     except KeyError as error:

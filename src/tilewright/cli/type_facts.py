@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from xdsl.ir import Attribute
 
+from tilewright.bytecode.format import TYPE_SINCE, TypeTag
 from tilewright.cli.op_facts import Facts
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.enums import PaddingValue
@@ -54,6 +55,7 @@ def _class_facts(name: str, cls: type[Attribute]) -> Facts:
         "name": name,
         "summary": text.partition("\n")[0],
         "description": text,
+        "since": format_version(TYPE_SINCE[TypeTag[name.upper()]]),
         "example": format_type(_SAMPLES[cls]()),
     }
 

@@ -159,6 +159,7 @@ def run_pipeline(
     pipeline: str | Sequence[TilePass],
     *,
     verify_each: bool = False,
+    allow_unregistered: bool = False,
     before_pass: Callable[[TilePass, AnyModule], None] | None = None,
     after_pass: Callable[[TilePass, AnyModule], bool | None] | None = None,
     timings: list[PassTiming] | None = None,
@@ -168,11 +169,12 @@ def run_pipeline(
     ``before_pass`` and ``after_pass`` are called with the pass and the module; where
     ``after_pass`` returns True, the pipeline stops there. ``timings`` gets an entry for each pass
     run. ``verify_each`` verifies the module before the first and after each pass; a pass that
-    breaks it is reported as ``pass-broke-module``, with what is wrong.
+    breaks it is reported as ``pass-broke-module``, with what is wrong; ``allow_unregistered`` lets
+    operations pass that no dialect knows.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     if verify_each:
-        _verify(module)
+        _verify(module, allow_unregistered)
     for each in passes:
         if before_pass is not None:
             before_pass(each, module)
@@ -181,21 +183,21 @@ def run_pipeline(
         if timings is not None:
             timings.append(PassTiming(each.name, perf_counter() - start))
         if verify_each:
-            _verify_after(each, module)
+            _verify_after(each, module, allow_unregistered)
         if after_pass is not None and after_pass(each, module):
             return
 
 
-def _verify(module: AnyModule) -> None:
+def _verify(module: AnyModule, allow_unregistered: bool) -> None:
     # The verifier is large, and most runs do without it.
     from tilewright.analysis.verifier import verify
 
-    verify(module)
+    verify(module, allow_unregistered=allow_unregistered)
 
 
-def _verify_after(done: TilePass, module: AnyModule) -> None:
+def _verify_after(done: TilePass, module: AnyModule, allow_unregistered: bool) -> None:
     try:
-        _verify(module)
+        _verify(module, allow_unregistered)
     except TileIRError as error:
         found = [d for d in error.diagnostics if d.is_error]
         first = Diagnostic(

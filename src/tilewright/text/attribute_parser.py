@@ -248,9 +248,7 @@ class TileAttrParser(AttrParser):
 
     def _invalid(self, error: Exception, start: int) -> NoReturn:
         reason = str(error).strip().split("\n", 1)[0][:200] or "it cannot be represented"
-        fail(
-            self, f"invalid attribute: {reason}", start, self.previous_end, code=INVALID_ATTRIBUTE
-        )
+        fail(self, f"invalid attribute: {reason}", start, self.previous_end, code=INVALID_ATTRIBUTE)
 
     # Literals
 

@@ -329,4 +329,3 @@ def adopt_attributes(parser: TileParser, op: Operation, name: TileToken) -> None
             text = f"'{key}' {error}".split("\n", 1)[0]
             fail(parser, text, name.start, parser.previous_end, code=BAD_PROPERTY)
         op.properties[key] = value
-

@@ -14,6 +14,7 @@ from typing import ClassVar
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
 
+
 class NoToken(Enum):
     """The kind of what is no token."""
 
@@ -83,9 +84,7 @@ class TileToken(Span):
     text: ClassVar[str] = ""  # pyright: ignore[reportIncompatibleMethodOverride]
     kind: Kind
 
-    def __init__(
-        self, kind: Kind, start: int, end: int, source: Input, text: str
-    ) -> None:
+    def __init__(self, kind: Kind, start: int, end: int, source: Input, text: str) -> None:
         fields = self.__dict__
         fields["kind"] = kind
         fields["start"] = start

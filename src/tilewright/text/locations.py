@@ -56,7 +56,7 @@ def parse_location_body(parser: TileAttrParser) -> Attribute:
         return found
     fail(
         parser,
-        f"expected a location: unknown, \"file\":line:column, a name, callsite, fused or an alias, "
+        f'expected a location: unknown, "file":line:column, a name, callsite, fused or an alias, '
         f"found {parser.found()}",
         code=BAD_DEBUG_INFO,
     )

@@ -87,7 +87,9 @@ class TilePrinter(Printer):
     def print_whole(self, module: Operation) -> None:
         """Print an operation with its aliases, from the start of the text."""
         holder = module if self.bare and isinstance(module, ModuleOp | builtin.ModuleOp) else None
-        roots = [module] if holder is None else [op for b in holder.regions[0].blocks for op in b.ops]
+        roots = (
+            [module] if holder is None else [op for b in holder.regions[0].blocks for op in b.ops]
+        )
         self._names = name_values(roots, suggest=not self.print_generic_format)
         self._elides = isinstance(holder, ModuleOp)
         if self.print_debuginfo:

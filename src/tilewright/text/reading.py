@@ -120,7 +120,12 @@ def _only_module(op: Operation) -> Module:
     if not isinstance(op, builtin.ModuleOp):
         return builtin.ModuleOp([op])
     inner = list(op.ops)
-    if len(inner) == 1 and isinstance(inner[0], ModuleOp) and not op.attributes and not op.properties:
+    if (
+        len(inner) == 1
+        and isinstance(inner[0], ModuleOp)
+        and not op.attributes
+        and not op.properties
+    ):
         inner[0].detach()
         return inner[0]
     return op

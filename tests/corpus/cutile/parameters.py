@@ -174,8 +174,9 @@ def embedded_constants(
 @ct.kernel
 def wide_indices(x, shape, out):
     i = ct.bid(0)
-    for position, value in ct.static_iter(enumerate(x.shape + x.strides)):
-        ct.store(shape, (position,), value)
+    if i == 0:
+        for position, value in ct.static_iter(enumerate(x.shape + x.strides)):
+            ct.store(shape, (position,), value)
     tile = ct.load(x, (i, 0), (1, 4)).reshape((4,))
     ct.store(out, (i,), tile + ct.gather(x, (2, i)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from textwrap import indent
 
 #: The parameters of the function around an example, with their types.
@@ -39,11 +40,14 @@ _SYMBOLS = """\
 """
 
 
-def wrap(example: str, capability: int = 90) -> str:
-    """A module around an example: the body of a function, or a whole module already."""
+def wrap(example: str, capability: int = 90, extra: Mapping[str, str] | None = None) -> str:
+    """A module around an example: the body of a function, or a whole module already.
+
+    ``extra`` gives further parameters of the function.
+    """
     if example.startswith(("module", "builtin.module")):
         return example
-    parameters = ", ".join(f"%{name}: {ty}" for name, ty in PARAMETERS.items())
+    parameters = ", ".join(f"%{name}: {ty}" for name, ty in {**PARAMETERS, **(extra or {})}.items())
     return (
         f"builtin.module attributes {{nv_tileaa.compute_capability = {capability} : i32}} {{\n"
         f"{_SYMBOLS}"

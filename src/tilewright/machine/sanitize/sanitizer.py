@@ -38,7 +38,7 @@ class SanitizeReport:
         return not self.diagnostics
 
 
-class _SanitizingProgram(Program):
+class SanitizingProgram(Program):
     """A program whose kernels are translated with checks, for one launch."""
 
     def __init__(self, module: Operation, seed: int, *, races: bool):
@@ -79,7 +79,7 @@ def sanitize(
             for array, content in zip(arrays, initial, strict=True):
                 if array.flags.writeable:
                     array[...] = content
-        program = _SanitizingProgram(module, seed, races=races)
+        program = SanitizingProgram(module, seed, races=races)
         program.findings.describe = _describer(program, entry, args)
         diagnostics, result = _launch(program, entry, grid, args, seed, max_iterations)
         for diagnostic in diagnostics:
@@ -92,7 +92,7 @@ def _identity(diagnostic: Diagnostic) -> tuple[object, ...]:
 
 
 def _launch(
-    program: _SanitizingProgram,
+    program: SanitizingProgram,
     entry: str | None,
     grid: int | Sequence[int],
     args: Sequence[object],

@@ -697,9 +697,9 @@ class Atan2Op(TileOp):
     INFER: ClassVar = {"x": "result", "y": "result"}
     EXAMPLES: ClassVar = examples(
         """
-        %y = constant <f32: [1.0, -1.0]> : tile<2xf32>
-        %x = constant <f32: [1.0, -1.0]> : tile<2xf32>
-        %angle = atan2 %y, %x : tile<2xf32>  // pi / 4, -3 pi / 4
+        %x = constant <f32: [1.0, 1.0]> : tile<2xf32>
+        %y = constant <f32: [0.0, -1.0]> : tile<2xf32>
+        %angle = atan2 %x, %y : tile<2xf32>  // pi / 2, 3 pi / 4
         """,
     )
 

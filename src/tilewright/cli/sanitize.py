@@ -1,0 +1,93 @@
+"""``tilewright sanitize``: run a kernel with every check on and report what must not happen."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.modules import add_reading_options, load, one_module
+from tilewright.cli.progress import working
+from tilewright.cli.run import add_launch_arguments, add_result_arguments, entry_of
+from tilewright.cli.session import Session
+
+if TYPE_CHECKING:
+    from tilewright.machine.sanitize import SanitizeReport
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_launch_arguments(parser)
+    add_result_arguments(parser)
+    parser.add_argument(
+        "--seeds",
+        type=_positive,
+        default=4,
+        metavar="N",
+        help="schedules of the tile blocks to try, beginning with --seed (default 4)",
+    )
+    parser.add_argument(
+        "--no-races", action="store_true", help="leave the search for races out; faster"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "sarif"),
+        default="text",
+        help="how findings are written: text on stderr, JSON and SARIF on stdout",
+    )
+    add_reading_options(parser)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
+    return int(text)
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    module = one_module(load(options.file, options, session), options.file)
+    entry = entry_of(module, options.entry)
+    from tilewright.cli.run_results import Results
+    from tilewright.cli.run_specs import bind, parameters_of
+    from tilewright.machine.sanitize import sanitize
+
+    parameters = parameters_of(entry)
+    values = bind(parameters, options.arguments, options.seed)
+    results = Results(parameters, values, options)
+    seeds = range(options.seed, options.seed + options.seeds)
+    with working(f"checking {entry.symbol}"):
+        report = sanitize(
+            module,
+            entry.symbol,
+            options.grid,
+            values,
+            seeds=seeds,
+            races=not options.no_races,
+            max_iterations=options.max_iterations,
+        )
+    differing = []
+    if report.result is not None:
+        results.save(session)
+        differing = results.compare()
+        if options.format == "text":
+            session.write_stdout(results.shown())
+    session.report(differing)
+    _write(report, options, session)
+    return Exit.OK if report.is_clean and not differing else Exit.FINDINGS
+
+
+def _write(report: SanitizeReport, options: argparse.Namespace, session: Session) -> None:
+    if options.format == "text":
+        session.report(report.diagnostics)
+        if report.is_clean:
+            count = len(report.seeds)
+            schedules = "1 schedule" if count == 1 else f"{count} schedules"
+            session.say(f"nothing found under {schedules}")
+        return
+    import json
+
+    from tilewright.diagnostics import to_json, to_sarif
+
+    data = (
+        to_sarif(report.diagnostics) if options.format == "sarif" else to_json(report.diagnostics)
+    )
+    session.write_stdout(json.dumps(data, indent=2) + "\n")

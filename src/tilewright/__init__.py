@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright.bytecode import is_bytecode, read, write
     from tilewright.diagnostics import Diagnostic, TileIRError
     from tilewright.machine import run
+    from tilewright.machine.sanitize import sanitize
     from tilewright.passes.pipelines import run_pipeline
     from tilewright.text import parse, print_text
 
@@ -31,6 +32,7 @@ _HOMES = {
     "read": "tilewright.bytecode",
     "run": "tilewright.machine",
     "run_pipeline": "tilewright.passes.pipelines",
+    "sanitize": "tilewright.machine.sanitize",
     "verify": "tilewright.analysis.verifier",
     "write": "tilewright.bytecode",
 }
@@ -47,6 +49,7 @@ __all__ = [
     "read",
     "run",
     "run_pipeline",
+    "sanitize",
     "verify",
     "write",
 ]

@@ -29,8 +29,10 @@ Where the specification leaves room, the corpus takes these sides:
 - An undetermined element may pass through arithmetic, selection and data movement. It must not be
   stored, printed, asserted or given to an atomic, nor decide on a branch, a trip count, an address,
   an index, an extent or a mask. It settles nothing when multiplied by zero.
-- ``offset`` past the address space is an error at the ``offset``, ``ftoi`` out of range at the
-  ``ftoi``, a false ``assume`` at the ``assume``, whether or not the result is used.
+- A result that leaves the range of ``offset`` or ``ftoi`` may be computed, but must not be used;
+  the error is at the ``offset`` or ``ftoi``. A false ``assume``, a broken overflow flag and a bad
+  divisor are errors even where nothing uses the result.
+- A wait without end is reported at the load or compare-and-swap that waits.
 """
 
 from __future__ import annotations

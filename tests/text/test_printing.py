@@ -6,13 +6,13 @@ from io import StringIO
 from itertools import product
 
 import pytest
+from tests.text.programs import PROGRAMS
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tests.text.programs import PROGRAMS
 from tilewright.dialects.cuda_tile import load
 from tilewright.dialects.cuda_tile.base import OPERATIONS
 from tilewright.dialects.cuda_tile.examples import wrap

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from tests.corpus import CorpusKernel, cutile_available, cutile_kernels
 from tests.oracles import OracleRejected, disassemble, requires_tileirdisasm
+
 from tilewright.bytecode import read
 from tilewright.text import parse, print_text, same_module
 

@@ -200,11 +200,22 @@ def run(
     max_iterations: int = DEFAULT_MAX_ITERATIONS,
     print_to: Callable[[str], object] | None = None,
     progress: Progress | None = None,
+    sanitize: bool = False,
 ) -> RunResult:
     """Load a module, run one of its kernels (the only one by default), and unload it.
 
-    See :meth:`Program.launch` for the arguments and errors.
+    See :meth:`Program.launch` for the arguments and errors. With ``sanitize`` every check is on,
+    and whatever they find is raised as one TileIRError when the run is over.
     """
+    if sanitize:
+        from tilewright.machine.sanitize import sanitize as run_checked
+
+        report = run_checked(
+            module, entry, grid, args, seeds=(seed,), max_iterations=max_iterations
+        )
+        if report.result is None or not report.is_clean:
+            raise TileIRError(report.diagnostics)
+        return report.result
     return Program(module).launch(
         entry,
         grid,

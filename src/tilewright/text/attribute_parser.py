@@ -135,6 +135,11 @@ class TileAttrParser(AttrParser):
             return self._consume_token()
         return None
 
+    def _parse_token(self, expected_kind: MLIRTokenKind, error_msg: str) -> TileToken:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if self._parser_state.current_token.kind is not expected_kind:
+            fail(self, f"{error_msg}, found {self.found()}")
+        return self._consume_token()
+
     def parse_optional_characters(self, text: str) -> str | None:
         if self._parser_state.current_token.text == text:
             self._consume_token()
@@ -379,8 +384,11 @@ class TileAttrParser(AttrParser):
         loaded = context.loaded_types if is_type else context.loaded_attrs
         names = [cls.name for cls in loaded]
         found = lookup(name) if not ours or name in names else None
-        if found is not None:
-            return found
+        if found is None:
+            self._unknown(name, is_type, start, names)
+        return found
+
+    def _unknown(self, name: str, is_type: bool, start: int, names: list[str]) -> NoReturn:
         sign, what = ("!", "type") if is_type else ("#", "attribute")
         known = [known for known in names if known.startswith("cuda_tile.")]
         fail(

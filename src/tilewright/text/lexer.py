@@ -133,4 +133,4 @@ def lexical_problem(token: TileToken) -> str:
         return "unterminated string literal"
     if first in "%#!^@":
         return f"expected a name after '{first}'"
-    return f"unexpected character {ascii(first)}"
+    return f"unexpected character {first!a}"

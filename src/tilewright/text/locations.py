@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from xdsl.dialects.builtin import (
     CallSiteLoc,
@@ -54,9 +54,13 @@ def parse_location_body(parser: TileAttrParser) -> Attribute:
         found = parse_location_body(parser)
         parser.parse_punctuation(")")
         return found
+    return _no_location(parser)
+
+
+def _no_location(parser: TileAttrParser) -> NoReturn:
     fail(
         parser,
-        f'expected a location: unknown, "file":line:column, a name, callsite, fused or an alias, '
+        'expected a location: unknown, "file":line:column, a name, callsite, fused or an alias, '
         f"found {parser.found()}",
         code=BAD_DEBUG_INFO,
     )

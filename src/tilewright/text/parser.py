@@ -102,17 +102,16 @@ class _Snapshot:
     depth: int
 
 
-class TileParser(TileAttrParser, Parser):
+class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleMethodOverride]
     """xDSL's parser with Tile IR's spellings, spans, and recovery from errors.
 
     ``errors`` holds the diagnostics found so far; the caller raises them at the end.
     """
 
-    ctx: TileContext
-
     def __init__(self, ctx: TileContext, file: SourceFile):
         TileAttrParser.__init__(self, ctx, file.text, file.name)
         self.file = file
+        self._context = ctx
         self.errors: list[Diagnostic] = []
         self.scope = ValueScope()
         self.blocks = {}
@@ -181,7 +180,10 @@ class TileParser(TileAttrParser, Parser):
             code, help_text, message = error.code, error.help, error.message
             notes = [Note(text, self._span(span)) for text, span in error.notes]
         elif isinstance(error, MultipleSpansParseError):
-            notes = [Note(text or "here", self._span(span)) for span, text in error.refs]
+            notes = [
+                Note(text or "here", Span(self.file, span.start, span.end))
+                for span, text in error.refs
+            ]
         else:
             message = message[:1].lower() + message[1:].rstrip("!.")
         if token.kind is NoToken.UNKNOWN and start == token.start and code == SYNTAX:
@@ -576,7 +578,7 @@ class TileParser(TileAttrParser, Parser):
         key = (dialects[-1], name, generic)
         known = self._known_ops.get(key)
         if known is None:
-            known = find_operation(self.ctx, name, dialects, generic)
+            known = find_operation(self._context, name, dialects, generic)
             if known is None:
                 fail(
                     self,

@@ -100,9 +100,8 @@ class TilePrinter(Printer):
             for location in self._visited:
                 table.add(location)
             self._aliases = table.assign()
-        if isinstance(holder, ModuleOp):
-            if (producer := holder.producer_name) is not None:
-                self.print_string(f"// Producer: {producer}\n", indent=0)
+        if isinstance(holder, ModuleOp) and (producer := holder.producer_name) is not None:
+            self.print_string(f"// Producer: {producer}\n", indent=0)
         self._print_roots(roots)
         self._print_alias_definitions()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
@@ -95,7 +96,7 @@ def _wrap(operations: list[Operation], file: SourceFile, implicit_module: bool) 
     return builtin.ModuleOp(others)
 
 
-def _refuse(bare: list[Operation], file: SourceFile) -> None:
+def _refuse(bare: Sequence[Operation], file: SourceFile) -> None:
     if not bare:
         end = len(file.text)
         raise TileIRError.single(NO_MODULE, "expected a module", Span(file, end, end))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
-from os.path import commonprefix
-
 
 #: Names looked at: comparing one takes microseconds, and a file may define very many.
 _MAX_KNOWN = 500
@@ -20,6 +18,10 @@ def did_you_mean(name: str, known: Iterable[str], sign: str = "") -> str:
         return ""
     # Among equally close ones, people mostly get the beginning right.
     best = max(
-        found, key=lambda k: (SequenceMatcher(None, k, name).ratio(), len(commonprefix([k, name])))
+        found, key=lambda k: (SequenceMatcher(None, k, name).ratio(), _common_start(k, name))
     )
     return f"did you mean '{sign}{best}'?"
+
+
+def _common_start(a: str, b: str) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))

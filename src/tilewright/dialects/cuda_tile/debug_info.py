@@ -136,7 +136,9 @@ class DICompileUnitAttr(DIScope):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        return _parse_struct(parser, "di_compile_unit", {"file": (_parse_as(lambda: DIFileAttr), None)})
+        return _parse_struct(
+            parser, "di_compile_unit", {"file": (_parse_as(lambda: DIFileAttr), None)}
+        )
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string("<file = ")

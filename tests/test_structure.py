@@ -26,11 +26,6 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 #: The package itself: its version, and lazy names that lead to any room.
 ROOT = {"__init__"}
 
-#: Imports within a floor, each with the reason why it is there.
-SAME_FLOOR = {
-    ("analysis", "text"): "suggestions of the verifier use the parser's spelling distance",
-}
-
 MAX_LINES = 900
 
 
@@ -62,8 +57,9 @@ def test_imports_point_down(path: Path) -> None:
         return
     assert room in LEVEL, f"{room} stands on no floor"
     for other in imported_rooms(path) - {room}:
-        allowed = LEVEL[other] < LEVEL[room] or (room, other) in SAME_FLOOR
-        assert allowed, f"{path.relative_to(SOURCE)} imports {other}, which is not below {room}"
+        assert LEVEL[other] < LEVEL[room], (
+            f"{path.relative_to(SOURCE)} imports {other}, which is not below {room}"
+        )
 
 
 def test_files_stay_reviewable() -> None:

@@ -518,6 +518,9 @@ class TestConstants:
             (b"\x0f", 4, [1]),
             (b"\x01", 1, [1]),
             (b"\xff", 16, [1]),
+            (b"\x01", 16, [1]),
+            (b"\x02", 16, [0]),
+            (b"\x02", 1, [0]),
             (b"\x01\x80", 16, [1, *[0] * 14, 1]),
         ],
     )
@@ -531,7 +534,9 @@ class TestConstants:
 
     def test_a_packed_form_of_the_wrong_size(self) -> None:
         ty = b"\x0d" + varint(I1) + b"\x01" + struct.pack("<q", 16)
-        refused(constant_of(b"\x01", len(TYPES), (*TYPES, ty)), "bytecode-bad-constant", "2 bytes")
+        refused(
+            constant_of(b"\x01" * 3, len(TYPES), (*TYPES, ty)), "bytecode-bad-constant", "2 bytes"
+        )
 
     def test_a_pattern_that_is_too_wide(self) -> None:
         ty = b"\x08", b"\x0d" + varint(len(TYPES)) + b"\x00"

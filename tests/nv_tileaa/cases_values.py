@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.nv_tileaa.support import Case
 
-_ROUND = "{rounding_mode = %s} : tile<8xf32>"
-
 
 def _elementwise(op: str, operands: str) -> list[Case]:
     """Cases of an element-wise operation on floats, given its operands after the first."""
@@ -101,9 +99,6 @@ ARITHMETIC = [
         "%s = nv_tileaa.mulhiui %k, %n : tile<8xi32>, i32 -> tile<8xi32>",
     ),
 ]
-
-_DOT = ": tile<16x32x%s>, tile<32x8x%s>, tile<16x8x%s> -> tile<16x8x%s>"
-
 
 def _dot(a: str, b: str, c: str, attributes: str = "") -> str:
     return (
@@ -361,7 +356,6 @@ def _params(filter_: str, stride: str = "[1]", dilation: str = "[1]") -> str:
 
 
 _BODY = "{\n^bb0(%e: f32, %s: f32):\n  %r = nv_tileaa.addf %e, %s : f32\n  nv_tileaa.yield %r : f32\n}"
-_REDUCE = "%s = nv_tileaa.reduce %tile {axis = 1, identities = [0.0 : f32]} : tile<8x16xf32> -> "
 
 
 def _reduce(attributes: str = "axis = 1, identities = [0.0 : f32]", result: str = "tile<8xf32>", body: str = _BODY) -> str:
@@ -556,8 +550,6 @@ def _conv_tile(
         f": {_MR} -> {_VIEW.format(shape, _MR)}"
     )
 
-
-_GENERATE = "%r = nv_tileaa.generate %x : f32 -> tile<8xf32> {\n^bb0(%l: index):\n  %s\n}"
 
 SHAPES = [
     Case(

@@ -42,16 +42,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tilewright.cli.run_specs import bind, parameters_of
 from tilewright.diagnostics import Diagnostic, NamedPlace, Span
+from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
 from tilewright.text import parse
-
-if TYPE_CHECKING:
-    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
 
 FOLDER = Path(__file__).parent / "cases"
 
@@ -128,8 +126,9 @@ class Case:
     def module(self) -> ModuleOp:
         """The module with both kernels, freshly parsed; ``TileIRError`` if it is no Tile IR."""
         module = parse(self.text, self.path.name)
-        assert module.name == "cuda_tile.module"
-        return module  # pyright: ignore[reportReturnType]
+        if not isinstance(module, ModuleOp):
+            raise CaseError(f"{self.path.name}: expected one cuda_tile module")
+        return module
 
     def arguments(self, seed: int = 0) -> dict[str, Value]:
         """Fresh launch arguments by name, in the order of the parameters.

@@ -27,13 +27,18 @@ from tilewright.bytecode.format import (
     TOO_DEEP,
     UNKNOWN_OPCODE,
 )
-from tilewright.bytecode.layout import FALSE_FOR_EACH, Arity, OpLayout, layouts
+from tilewright.bytecode.layout import (
+    FALSE_FOR_EACH,
+    SEGMENT_SIZES,
+    Arity,
+    OpLayout,
+    layouts,
+)
 from tilewright.bytecode.tables import Tables, bad_index
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.source_map import BytecodeSource, set_source
 from tilewright.dialects.versions import LATEST, Version, format_version
 
-SEGMENT_SIZES = "operandSegmentSizes"
 _UNIT = UnitAttr()
 
 

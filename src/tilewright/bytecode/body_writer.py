@@ -20,6 +20,7 @@ from tilewright.bytecode.format import (
 )
 from tilewright.bytecode.layout import (
     FALSE_FOR_EACH,
+    SEGMENT_SIZES,
     AbsentField,
     Arity,
     OpLayout,
@@ -32,8 +33,6 @@ from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.dialects.source_map import place_of
 from tilewright.dialects.versions import LATEST, Version
-
-SEGMENT_SIZES = "operandSegmentSizes"
 
 Operands = tuple[SSAValue, ...]
 
@@ -147,7 +146,8 @@ class BodyWriter:
             for name in op.attributes:
                 out.problem(
                     LOSSY_ATTRIBUTE,
-                    f"attribute '{name}' of {op.name} is none of its fields: bytecode cannot hold it",
+                    f"attribute '{name}' of {op.name} is none of its fields: bytecode cannot "
+                    f"hold it",
                 )
         if plan is None:
             self._refuse(op)
@@ -268,7 +268,8 @@ class BodyWriter:
         elif isinstance(value, UnitAttr):
             why = ": it is set"
         else:
-            shown = value.data.value if isinstance(value, TileEnumAttribute) else value  # pyright: ignore[reportAttributeAccessIssue]
+            is_enum = isinstance(value, TileEnumAttribute)
+            shown = value.data.value if is_enum else value  # pyright: ignore[reportAttributeAccessIssue]
             why = f": the value {shown} is not the default"
         self._out.needs(f"attribute '{field.name}' of {plan.name}", field.since, why)
 
@@ -308,7 +309,8 @@ class BodyWriter:
         if index is None:
             self._out.problem(
                 INVALID_IR,
-                f"an operand of {plan.name} is not defined before it, in this or an enclosing block",
+                f"an operand of {plan.name} is not defined before it, in this or an enclosing "
+                f"block",
             )
             return
         self.buffer.varint(index)

@@ -21,13 +21,12 @@ _U32_STRUCT, _U64_STRUCT = Struct("<I"), Struct("<Q")
 class DecodeError(Exception):
     """What is wrong with some bytes; the reader adds in which part of the file they lie."""
 
-    def __init__(self, code: str, message: str, start: int, end: int, help: str = ""):
+    def __init__(self, code: str, message: str, start: int, end: int):
         super().__init__(message)
         self.code = code
         self.message = message
         self.start = start
         self.end = end
-        self.help = help
 
 
 #: Told of dropped varint bits: start and end of the varint.

@@ -40,6 +40,9 @@ from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.syntax.engine import fixed_type
 from tilewright.dialects.versions import BYTECODE_VERSIONS, Version
 
+#: Where an operation in memory records the sizes of its operand groups; never on the wire.
+SEGMENT_SIZES = "operandSegmentSizes"
+
 #: Attributes whose default depends on the operation: one ``false`` for each operand of the group.
 FALSE_FOR_EACH = {"inbounds": "index"}
 

@@ -58,7 +58,7 @@ def read(
         return reader.module()
     except DecodeError as error:
         raise TileIRError.single(
-            error.code, error.message, reader.place(error.start, error.end), help=error.help
+            error.code, error.message, reader.place(error.start, error.end)
         ) from error
 
 

@@ -43,7 +43,8 @@ def read_spans(cursor: Cursor, what: str, offset_size: int, base: int | None = N
             at = table + index * offset_size
             raise DecodeError(
                 TRUNCATED,
-                f"expected the offset of {what} {index} to be in {previous} .. {size}, got {offset}",
+                f"expected the offset of {what} {index} to be in {previous} .. {size}, got "
+                f"{offset}",
                 at,
                 at + offset_size,
             )
@@ -197,9 +198,10 @@ _DIGITS_OF_BITS = bytes.maketrans(b"\x00\x01", b"01")
 
 
 def _decode_bits(raw: bytes, ty: TileType) -> bytes | None:
-    if raw in (b"\x00", b"\xff"):
-        return bytes([raw[0] & 1])
+    """One byte for each element. A lone byte fills a tile that it is too small to hold packed."""
     count = ty.element_count
+    if raw in (b"\x00", b"\xff") or (len(raw) == 1 and count > 8):
+        return bytes([raw[0] & 1])
     if len(raw) != (count + 7) // 8:
         return None
     # Through binary digits, which takes linear time; NumPy would double the time of a start.
@@ -210,7 +212,7 @@ def _decode_bits(raw: bytes, ty: TileType) -> bytes | None:
 def _expected_sizes(ty: TileType) -> str:
     fmt, count = FORMATS[ty.element], ty.element_count
     if fmt.bits == 1:
-        return f"00, FF or {(count + 7) // 8} bytes, a bit for each element"
+        return f"1 or {(count + 7) // 8} bytes, a bit for each element"
     size = element_bytes(fmt)
     spare = f", no bit set above the {fmt.bits} of the type" if fmt.bits % 8 else ""
     return f"{size} or {size * count} bytes{spare}"

@@ -176,6 +176,7 @@ class _Driver:
                 module,
                 self._passes,
                 verify_each=self._options.verify_each,
+                allow_unregistered=self._options.allow_unregistered,
                 before_pass=self._before,
                 after_pass=self._after,
                 timings=self._timings,

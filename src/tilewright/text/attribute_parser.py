@@ -17,7 +17,6 @@ from typing import NoReturn, TypeVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
-    Attribute,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -26,7 +25,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnregisteredAttr,
 )
-from xdsl.ir import Data, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.parser import AttrParser, GenericParser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input

@@ -164,12 +164,14 @@ class Types(Directive):
 
     ``shared`` lets one type stand for all values. ``through`` gives each result the type of its
     operand. ``parens`` prints the parentheses. The arrow is left out where there are no operands
-    or no results; without both, nothing is written.
+    or no results; without both, nothing is written, save before a body (``before_body``), whose
+    brace would else be read as that of the dictionary.
     """
 
     shared: bool = False
     through: bool = False
     parens: bool = False
+    before_body: bool = False
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         count = len(state.operands.get(WRITTEN, ()))
@@ -216,6 +218,7 @@ class Types(Directive):
         operands = [v.type for v in op.operands]
         results = [v.type for v in op.results]
         if not operands and not results:
+            printer.print_string(" : () -> ()" if self.before_body and op.regions else "")
             return
         if self.shared and operands and len({*operands, *results}) == 1 and len(results) == 1:
             text = format_type(operands[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import OpResult
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     operand_def,
@@ -123,7 +124,7 @@ class AssumeOp(TileOp):
         owner = value.owner
         if not isinstance(owner, TileOp) or isinstance(owner, AssumeOp):
             return prefix
-        position = list(owner.results).index(value)
+        position = value.index if isinstance(value, OpResult) else 0
         if position and len(owner.RESULT_NAMES) == 1:
             # Only the first value of a pack has a name of its own.
             return prefix + "_"

@@ -532,7 +532,7 @@ class ExecuteOp(ForeignCode):
     body = region_def()
     results_ = var_result_def(ANY_VALUE)
     OPTIONAL_BODIES: ClassVar = frozenset({0})
-    SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(), Body(optional=True))
+    SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(before_body=True), Body(optional=True))
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.execute %f {agent = "producer", num_warps = 4, registers = 64}

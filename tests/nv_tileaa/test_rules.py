@@ -1,0 +1,130 @@
+"""Every rule rejects the program that breaks it, and accepts its nearest legal twin."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.nv_tileaa import cases_memory, cases_structure, cases_values
+from tests.nv_tileaa.support import Case, case_name, parse
+from tilewright.analysis.verifier import find_problems
+from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa.base import OPERATIONS
+from tilewright.dialects.nv_tileaa.examples import wrap
+
+CASES = [*cases_values.CASES, *cases_memory.CASES, *cases_structure.CASES]
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+def test_rule(case: Case) -> None:
+    found = case.problems()
+    assert [d.code for d in found] == [case.code], [d.brief() for d in found]
+    assert case.says in found[0].message
+    assert found[0].is_error
+    assert [d.brief() for d in case.twin_problems()] == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+def test_stock_verifier_agrees(case: Case) -> None:
+    """xDSL's own verifier refuses the same programs, save for rules that only ours has."""
+    from xdsl.utils.exceptions import VerifyException
+
+    if case.code == "duplicate-symbol":
+        return
+    parse(wrap(case.good, case.good_capability or case.capability, case.extra)).verify()
+    with pytest.raises(VerifyException):
+        parse(wrap(case.bad, case.capability, case.extra)).verify()
+
+
+@pytest.mark.parametrize(("bad", "says", "good"), cases_values.SCALES)
+def test_scale_factors(bad: str, says: str, good: str) -> None:
+    found = find_problems(parse(bad))
+    assert {d.code for d in found} == {"aa-dot-scales"}
+    assert says in found[0].message
+    assert "'sfb'" in found[1].message
+    assert find_problems(parse(good)) == []
+
+
+def test_tl_blk_atomics_warn() -> None:
+    text = (
+        "%v = nv_tileaa.atomic_rmw %pi, %n "
+        "{{rmw_mode = add, mem_semantic = relaxed, mem_scope = {}}} "
+        ": !nv_tileaa.ptr<i32, 1>, i32 -> i32"
+    )
+    (found,) = find_problems(parse(wrap(text.format("tl_blk"))))
+    assert found.code == "aa-memory-order"
+    assert not found.is_error
+    assert find_problems(parse(wrap(text.format("cluster")))) == []
+
+
+def test_tokens_must_dominate() -> None:
+    """A load whose token is produced behind it is refused."""
+    load = "%{}, %{} = nv_tileaa.load %pi, %{} : !nv_tileaa.ptr<i32, 1>, !nv_tileaa.mem_token -> i32, !nv_tileaa.mem_token"
+    first, second = load.format("v", "t1", "t"), load.format("w", "t2", "t1")
+    assert find_problems(parse(wrap(f"{first}\n{second}"))) == []
+    found = find_problems(parse(wrap(f"{second}\n{first}")))
+    assert [d.code for d in found] == ["use-before-definition"]
+    assert "('token')" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("region", "wanted"),
+    [
+        ("nv_tileaa.execute : () -> () {{\n{}\n}}", "nv_tileaa.yield"),
+        ("nv_tileaa.queue.put %q : !nv_tileaa.queue<tile<8xf32>, i32> {{\n{}\n}}", "nv_tileaa.queue.yield"),
+    ],
+)
+def test_regions_end_in_their_terminator(region: str, wanted: str) -> None:
+    """The region and the terminator are both told; the foreign one may object itself."""
+    found = find_problems(parse(wrap(region.format("nv_tileaa.return"))))
+    assert {d.code for d in found} == {"aa-terminator"}
+    assert any(f"expects regions to end with '{wanted}'" in d.message for d in found)
+
+
+def test_functions_end_in_return() -> None:
+    """Text completes a function without terminator, so the generic form is needed."""
+    text = (
+        'module {{\n"nv_tileaa.func"() <{{sym_name = "k", function_type = () -> ()}}> ({{\n'
+        '"nv_tileaa.{}"() : () -> ()\n}}) : () -> ()\n}}'
+    )
+    assert find_problems(parse(text.format("return"))) == []
+    found = find_problems(parse(text.format("yield")))
+    assert any("expects regions to end with 'nv_tileaa.return'" in d.message for d in found)
+
+
+@pytest.mark.parametrize("sizes", ["1, 0, 1", "1, 0, 1, 1, 1", "1, 0, 2, 0", "2, 0, 0, 0", "1, 0, 0, 0"])
+def test_segments_must_divide_the_operands(sizes: str) -> None:
+    """The generic form shows them: as many as there are groups, not counting the token."""
+    load = (
+        '%v, %u = "nv_tileaa.load"(%ps, %mask, %f, %t) '
+        "<{{operandSegmentSizes = array<i32: {}>}}> : (!nv_tileaa.tile<8x!nv_tileaa.ptr<f32, 1>>, "
+        "!nv_tileaa.tile<8xi1>, !nv_tileaa.tile<8xf32>, !nv_tileaa.mem_token) "
+        "-> (!nv_tileaa.tile<8xf32>, !nv_tileaa.mem_token)"
+    )
+    assert find_problems(parse(wrap(load.format("1, 0, 1, 1")))) == []
+    found = find_problems(parse(wrap(load.format(sizes))))
+    assert [d.code for d in found] == ["operand-segments"]
+
+
+def test_target_spec_decides_over_capability() -> None:
+    """Features, where given, say more than the number."""
+    body = "nv_tileaa.func @f(%x: f32) {\n%h = nv_tileaa.fp_to_fp %x : f32 -> f8E8M0FNU\nnv_tileaa.return\n}"
+    for features, expected in (("[block_scale_mma, tma]", []), ("[tma]", ["aa-target"])):
+        spec = f'#nv_tileaa.target_spec<arch = "sm_100a", capability = 100, features = {features}>'
+        module = f"module attributes {{nv_tileaa.target_spec = {spec}}} {{\n{body}\n}}"
+        assert [d.code for d in find_problems(parse(module))] == expected
+    assert [d.code for d in find_problems(parse(f"module {{\n{body}\n}}"))] == ["aa-target"]
+    old = 'module attributes {"compute-capability" = 100 : i32} {\n' + body + "\n}"
+    assert find_problems(parse(old)) == []
+
+
+def test_every_rule_has_a_case() -> None:
+    """Each code of the dialect is met by a case; parsing has tests of its own."""
+    codes_met = {case.code for case in CASES} | {"aa-operand-groups", "aa-dot-scales"}
+    defined = {value for name, value in vars(codes).items() if name.isupper()}
+    assert defined - codes_met == set()
+
+
+def test_every_operation_with_rules_has_a_case() -> None:
+    tested = {case.op for case in CASES}
+    without_rules = {"create_mem_token", "message"}
+    assert set(OPERATIONS) - tested == without_rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.builder import Builder, ModuleBuilder, Value, ptr
+from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
 
 TILE_M, TILE_N, TILE_K = 64, 64, 32
 ROWS = 8
@@ -26,12 +26,12 @@ def _accumulated(k: Builder, steps: int, row: Value, column: Value) -> Value:
         rhs, _ = b.load_view_tko(b_tiles, [step, column])
         return b.mmaf(lhs, rhs, total)
 
-    zero = k.constant(0.0, f"tile<{TILE_M}x{TILE_N}xf32>")
+    zero = k.constant(0.0, tile((TILE_M, TILE_N), "f32"))
     return _repeat(k, steps, zero, body)
 
 
 def _repeat(k: Builder, count: int, start: Value, body: Callable[..., Value]) -> Value:
-    bounds = [k.constant(number, "tile<i32>") for number in (0, count, 1)]
+    bounds = [k.constant(number, "i32") for number in (0, count, 1)]
     (last,) = k.for_(*bounds, [start], body)
     return last
 
@@ -48,11 +48,11 @@ def matmul(depth: int):
     return module.build()
 
 
-def additions(shape: str, iterations: int, per_iteration: int):
-    """A loop of dependent f32 additions on tiles of type ``tile<SHAPEf32>``."""
+def additions(dims: tuple[int, ...], iterations: int, per_iteration: int):
+    """A loop of dependent f32 additions on tiles of a shape."""
     module = ModuleBuilder()
     with module.entry("additions", {}) as k:
-        start = k.constant(1.0, f"tile<{shape}f32>")
+        start = k.constant(1.0, tile(dims, "f32"))
 
         def body(b: Builder, _: Value, total: Value) -> Value:
             for _ in range(per_iteration):
@@ -87,8 +87,8 @@ def _spread(k: Builder, column: Value, width: int) -> Value:
 def _row_views(k: Builder, width: int, padding: str) -> tuple[Value, Value]:
     x = k.make_tensor_view(k.args.x, shape=[k.args.rows, width], strides=[width, 1])
     out = k.make_tensor_view(k.args.out, shape=[k.args.rows, width], strides=[width, 1])
-    tile = (ROWS, width)
-    return k.partition(x, tile=tile, padding=padding), k.partition(out, tile=tile)
+    dims = (ROWS, width)
+    return k.partition(x, tile=dims, padding=padding), k.partition(out, tile=dims)
 
 
 def softmax(width: int):
@@ -97,7 +97,7 @@ def softmax(width: int):
     parameters = {"x": ptr("f32"), "out": ptr("f32"), "rows": "i32"}
     with module.entry("softmax", parameters) as k:
         block, _, _ = k.get_tile_block_id()
-        zero = k.constant(0, "tile<i32>")
+        zero = k.constant(0, "i32")
         x, out = _row_views(k, width, "neg_inf")
         values, _ = k.load_view_tko(x, [block, zero])
         largest = k.reduce(values, 1, float("-inf"), lambda b, e, best: b.maxf(e, best))
@@ -113,7 +113,7 @@ def layer_norm(width: int):
     parameters = {name: ptr("f32") for name in ("x", "scale", "shift", "out")} | {"rows": "i32"}
     with module.entry("layer_norm", parameters) as k:
         block, _, _ = k.get_tile_block_id()
-        zero = k.constant(0, "tile<i32>")
+        zero = k.constant(0, "i32")
         x, out = _row_views(k, width, "zero")
         values, _ = k.load_view_tko(x, [block, zero])
         mean = k.mulf(k.reduce(values, 1, 0.0, lambda b, e, s: b.addf(e, s)), 1.0 / width)

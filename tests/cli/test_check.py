@@ -150,3 +150,22 @@ def test_unregistered_operations(command: Command) -> None:
     text = b'"foreign.op"() : () -> ()\n'
     assert command("check", "-", stdin=text).status == Exit.FINDINGS
     assert command("check", "--allow-unregistered", "-", stdin=text).status == Exit.OK
+
+
+def test_rules_are_checked_where_the_syntax_is_right(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "both.tileir"
+    path.write_text(
+        "entry @k(%n: tile<i32>) {\n"
+        "  %a = frobnicate %n : tile<i32>\n"
+        "  %b = exti %n signed : tile<i32> -> tile<i16>\n"
+        "  %c = addi %a, %a : tile<i32>\n"
+        "  %d = addf %n, %n : tile<i32>\n"
+        "}\n"
+    )
+    ran = command("check", "--format", "json", path)
+    assert ran.status == Exit.FINDINGS
+    assert [(found["line"], found["code"]) for found in json.loads(ran.text)] == [
+        (2, "unknown-op"),
+        (3, "conversion-width"),
+        (5, "operand-type"),
+    ]

@@ -13,9 +13,7 @@ _TOKEN = "!nv_tileaa.mem_token"
 
 
 def _memref(operands: str, types: str, result: str, attributes: str = "") -> str:
-    return (
-        f"%r = nv_tileaa.make_memref {operands} {{{attributes}}} : ({types}) -> !nv_tileaa.memref<{result}>"
-    )
+    return f"%r = nv_tileaa.make_memref {operands} {{{attributes}}} : ({types}) -> !nv_tileaa.memref<{result}>"
 
 
 def _sized(result: str, attributes: str = "") -> str:
@@ -240,7 +238,9 @@ def _store(attributes: str) -> str:
 
 
 def _rmw(attributes: str) -> str:
-    return f"%v = nv_tileaa.atomic_rmw %pi, %n {{rmw_mode = add{attributes}}} : {_INT_PTR}, i32 -> i32"
+    return (
+        f"%v = nv_tileaa.atomic_rmw %pi, %n {{rmw_mode = add{attributes}}} : {_INT_PTR}, i32 -> i32"
+    )
 
 
 def _cas(attributes: str) -> str:
@@ -298,29 +298,65 @@ def _order(op: str, says: str, bad: str, good: str, make: object) -> Case:
 
 ORDERS = [
     *(
-        _order(op, f"loads accept only relaxed or acquire, but got {bad}", _SCOPED.format(bad, "gpu"), _SCOPED.format("acquire", "gpu"), make)
+        _order(
+            op,
+            f"loads accept only relaxed or acquire, but got {bad}",
+            _SCOPED.format(bad, "gpu"),
+            _SCOPED.format("acquire", "gpu"),
+            make,
+        )
         for op, make in _LOADS.items()
         for bad in ("release", "acq_rel")
     ),
     *(
-        _order(op, f"stores accept only relaxed or release, but got {bad}", _SCOPED.format(bad, "sys"), _SCOPED.format("release", "sys"), make)
+        _order(
+            op,
+            f"stores accept only relaxed or release, but got {bad}",
+            _SCOPED.format(bad, "sys"),
+            _SCOPED.format("release", "sys"),
+            make,
+        )
         for op, make in _STORES.items()
         for bad in ("acquire", "acq_rel")
     ),
     *(
-        _order(op, "atomics accept only relaxed, acquire, release or acq_rel, but got weak", "mem_semantic = weak", _SCOPED.format("acq_rel", "cluster"), make)
+        _order(
+            op,
+            "atomics accept only relaxed, acquire, release or acq_rel, but got weak",
+            "mem_semantic = weak",
+            _SCOPED.format("acq_rel", "cluster"),
+            make,
+        )
         for op, make in _ATOMICS.items()
     ),
     *(
-        _order(op, "non-weak memory ordering requires explicit scope, but relaxed has none", "mem_semantic = relaxed", _SCOPED.format("relaxed", "gpu"), make)
+        _order(
+            op,
+            "non-weak memory ordering requires explicit scope, but relaxed has none",
+            "mem_semantic = relaxed",
+            _SCOPED.format("relaxed", "gpu"),
+            make,
+        )
         for op, make in (_LOADS | _STORES | _ATOMICS).items()
     ),
     *(
-        _order(op, "weak memory ordering must not carry a scope, but got gpu", "mem_scope = gpu", "mem_semantic = weak", make)
+        _order(
+            op,
+            "weak memory ordering must not carry a scope, but got gpu",
+            "mem_scope = gpu",
+            "mem_semantic = weak",
+            make,
+        )
         for op, make in (_LOADS | _STORES).items()
     ),
     *(
-        _order(op, "weak memory ordering must not carry a scope, but got sys", _SCOPED.format("weak", "sys"), _SCOPED.format("relaxed", "sys"), make)
+        _order(
+            op,
+            "weak memory ordering must not carry a scope, but got sys",
+            _SCOPED.format("weak", "sys"),
+            _SCOPED.format("relaxed", "sys"),
+            make,
+        )
         for op, make in (_LOADS | _STORES).items()
     ),
     *(
@@ -498,7 +534,7 @@ MEMORY = [
         "operand-type",
         "must be a memref or a tiled_view",
         f"%v = nv_tileaa.tiled_load %ps : {_PTRS} -> tile<8xf32>",
-        f"%v = nv_tileaa.tiled_load %h[%i] : !nv_tileaa.memref<8xf32, 1>, index -> tile<8xf32>",
+        "%v = nv_tileaa.tiled_load %h[%i] : !nv_tileaa.memref<8xf32, 1>, index -> tile<8xf32>",
         {"h": "!nv_tileaa.memref<8xf32, 1>"},
     ),
     Case(
@@ -621,7 +657,8 @@ MEMORY = [
         "tiled_atomic_rmw",
         "aa-atomic-type",
         "mode and works on i32, i64, but the elements are f32",
-        _tiled("atom = 1").replace("tiled_load %view[%i, %j]", "tiled_atomic_rmw %view[%i, %j], %tile")
+        _tiled("atom = 1")
+        .replace("tiled_load %view[%i, %j]", "tiled_atomic_rmw %view[%i, %j], %tile")
         .replace("{atom = 1}", "{rmw_mode = and}")
         .replace(f"{_VIEW}, index", f"{_VIEW}, tile<8x16xf32>, index"),
         _tiled("allow_tma = true", "atomic"),
@@ -726,17 +763,57 @@ def _assume(says: str, bad: str, good: str, value: str = "%k : tile<8xi32>") -> 
 
 ASSUMPTIONS = [
     _assume("expected at least one predicate", "", "div_by<8>"),
-    _assume("div_by divisor must be a positive power of two, but got 12", "div_by<12>", "div_by<16>"),
-    _assume("div_by divisor must be a positive power of two, but got -4", "div_by<-4>", "div_by<4>"),
-    _assume("div_by every and along must appear together", "div_by<8, every 4>", "div_by<8, every 4 along 0>"),
-    _assume("div_by every and along must appear together", "div_by<8, along 0>", "div_by<8, every 1 along 0>"),
-    _assume("div_by every must be positive, but got 0", "div_by<8, every 0 along 0>", "div_by<8, every 2 along 0>"),
-    _assume("div_by along must reference a valid axis, in [0, 1), but got 1", "div_by<8, every 4 along 1>", "div_by<8, every 4 along 0>"),
-    _assume("bounded lower exceeds the element's representable range", "bounded<200, ?>", "bounded<100, ?>", "%b8 : i8"),
-    _assume("bounded upper exceeds the element's representable range", "bounded<0, 128>", "bounded<-128, 127>", "%b8 : i8"),
-    _assume("bounded lower must not exceed upper, but got 5 and 4", "bounded<5, 4>", "bounded<4, 4>"),
-    _assume("same_elements length must match the constrained value's rank, 1, but got 2", "same_elements<[2, 2]>", "same_elements<[2]>"),
-    _assume("same_elements axis bound is out of range [1, 8], with 16", "same_elements<[16]>", "same_elements<[8]>"),
+    _assume(
+        "div_by divisor must be a positive power of two, but got 12", "div_by<12>", "div_by<16>"
+    ),
+    _assume(
+        "div_by divisor must be a positive power of two, but got -4", "div_by<-4>", "div_by<4>"
+    ),
+    _assume(
+        "div_by every and along must appear together",
+        "div_by<8, every 4>",
+        "div_by<8, every 4 along 0>",
+    ),
+    _assume(
+        "div_by every and along must appear together",
+        "div_by<8, along 0>",
+        "div_by<8, every 1 along 0>",
+    ),
+    _assume(
+        "div_by every must be positive, but got 0",
+        "div_by<8, every 0 along 0>",
+        "div_by<8, every 2 along 0>",
+    ),
+    _assume(
+        "div_by along must reference a valid axis, in [0, 1), but got 1",
+        "div_by<8, every 4 along 1>",
+        "div_by<8, every 4 along 0>",
+    ),
+    _assume(
+        "bounded lower exceeds the element's representable range",
+        "bounded<200, ?>",
+        "bounded<100, ?>",
+        "%b8 : i8",
+    ),
+    _assume(
+        "bounded upper exceeds the element's representable range",
+        "bounded<0, 128>",
+        "bounded<-128, 127>",
+        "%b8 : i8",
+    ),
+    _assume(
+        "bounded lower must not exceed upper, but got 5 and 4", "bounded<5, 4>", "bounded<4, 4>"
+    ),
+    _assume(
+        "same_elements length must match the constrained value's rank, 1, but got 2",
+        "same_elements<[2, 2]>",
+        "same_elements<[2]>",
+    ),
+    _assume(
+        "same_elements axis bound is out of range [1, 8], with 16",
+        "same_elements<[16]>",
+        "same_elements<[8]>",
+    ),
     Case(
         "assume",
         "aa-assumption",

@@ -15,9 +15,12 @@ def _in_module(*functions: str) -> str:
 _RETURN = "{\n  nv_tileaa.return\n}"
 
 
-def _host(launch: str, kernel: str = f"nv_tileaa.func @k(%v: i32) attributes {{kernel}} {_RETURN}") -> str:
+def _host(
+    launch: str, kernel: str = f"nv_tileaa.func @k(%v: i32) attributes {{kernel}} {_RETURN}"
+) -> str:
     return _in_module(
-        kernel, f"nv_tileaa.func @host(%g: index, %n: i32, %x: f32) {{\n  {launch}\n  nv_tileaa.return\n}}"
+        kernel,
+        f"nv_tileaa.func @host(%g: index, %n: i32, %x: f32) {{\n  {launch}\n  nv_tileaa.return\n}}",
     )
 
 
@@ -33,7 +36,9 @@ FUNCTIONS = [
         "func",
         "aa-function",
         "a kernel returns nothing, but its results are (i32)",
-        _in_module("nv_tileaa.func @k(%n: i32) -> (i32) attributes {kernel} {\n  nv_tileaa.return %n : i32\n}"),
+        _in_module(
+            "nv_tileaa.func @k(%n: i32) -> (i32) attributes {kernel} {\n  nv_tileaa.return %n : i32\n}"
+        ),
         _in_module("nv_tileaa.func @k(%n: i32) -> (i32) {\n  nv_tileaa.return %n : i32\n}"),
     ),
     Case(
@@ -122,7 +127,9 @@ FUNCTIONS = [
         "global",
         "aa-global",
         "expected 2 initial values of type 'i32', or one for all, got 3 of 'i32'",
-        _in_module("nv_tileaa.global @g {value = array<i32: 1, 2, 3>} : !nv_tileaa.memref<2xi32, 1>"),
+        _in_module(
+            "nv_tileaa.global @g {value = array<i32: 1, 2, 3>} : !nv_tileaa.memref<2xi32, 1>"
+        ),
         _in_module("nv_tileaa.global @g {value = array<i32: 1, 2>} : !nv_tileaa.memref<2xi32, 1>"),
     ),
     Case(
@@ -130,7 +137,9 @@ FUNCTIONS = [
         "aa-global",
         "got 2 of 'i64'",
         _in_module("nv_tileaa.global @g {value = array<i64: 1, 2>} : !nv_tileaa.memref<2xi32, 1>"),
-        _in_module("nv_tileaa.global @g {value = dense<1> : tensor<2xi32>} : !nv_tileaa.memref<2xi32, 1>"),
+        _in_module(
+            "nv_tileaa.global @g {value = dense<1> : tensor<2xi32>} : !nv_tileaa.memref<2xi32, 1>"
+        ),
     ),
     Case(
         "global",

@@ -100,6 +100,7 @@ ARITHMETIC = [
     ),
 ]
 
+
 def _dot(a: str, b: str, c: str, attributes: str = "") -> str:
     return (
         f"%d = nv_tileaa.dot %l, %r, %u {attributes} : tile<16x32x{a}>, tile<32x8x{b}>, "
@@ -126,10 +127,10 @@ def _typed_dot(a: str, b: str, c: str, attributes: str = "", capability: int = 9
 _SIGNS = "{signedness_a = signed, signedness_b = unsigned}"
 
 
-def _dot_types(says: str, bad: tuple[str, str, str], good: tuple[str, str, str], attrs: str = "") -> Case:
-    return Case(
-        "dot", "aa-dot-types", says, _typed_dot(*bad, attrs), _typed_dot(*good, attrs)
-    )
+def _dot_types(
+    says: str, bad: tuple[str, str, str], good: tuple[str, str, str], attrs: str = ""
+) -> Case:
+    return Case("dot", "aa-dot-types", says, _typed_dot(*bad, attrs), _typed_dot(*good, attrs))
 
 
 def _scaled(
@@ -169,9 +170,7 @@ DOT = [
         ("i8", "i8", "i32"),
         _SIGNS,
     ),
-    _dot_types(
-        "but got i16", ("i16", "i16", "i32"), ("i8", "i8", "i32"), _SIGNS
-    ),
+    _dot_types("but got i16", ("i16", "i16", "i32"), ("i8", "i8", "i32"), _SIGNS),
     _dot_types(
         "expects #C element type to be i32, but got i64",
         ("i8", "i8", "i64"),
@@ -179,7 +178,9 @@ DOT = [
         _SIGNS,
     ),
     _dot_types(
-        "expects #C element type to be f32, but got f16", ("bf16", "bf16", "f16"), ("bf16", "bf16", "f32")
+        "expects #C element type to be f32, but got f16",
+        ("bf16", "bf16", "f16"),
+        ("bf16", "bf16", "f32"),
     ),
     _dot_types(
         "expects #C element type to be either f32 or f16, but got f64",
@@ -187,18 +188,21 @@ DOT = [
         ("f16", "f16", "f16"),
     ),
     _dot_types(
-        "expects #C element type to be f64, but got f32", ("f64", "f64", "f32"), ("f64", "f64", "f64")
+        "expects #C element type to be f64, but got f32",
+        ("f64", "f64", "f32"),
+        ("f64", "f64", "f64"),
     ),
-    _dot_types(
-        "but got f16 and bf16", ("f16", "bf16", "f32"), ("f8E5M2", "f8E4M3FN", "f32")
-    ),
+    _dot_types("but got f16 and bf16", ("f16", "bf16", "f32"), ("f8E5M2", "f8E4M3FN", "f32")),
     _dot_types("but got f8E8M0FNU", ("f8E8M0FNU", "f8E8M0FNU", "f32"), ("tf32", "tf32", "f32")),
     Case(
         "dot",
         "aa-dot-types",
         "propagate_nan is for float operands",
         _typed_dot(
-            "i8", "i8", "i32", "{signedness_a = signed, signedness_b = signed, propagate_nan = true}"
+            "i8",
+            "i8",
+            "i32",
+            "{signedness_a = signed, signedness_b = signed, propagate_nan = true}",
         ),
         _typed_dot("f16", "f16", "f32", "{propagate_nan = true}"),
     ),
@@ -315,7 +319,11 @@ DOT = [
 
 #: Rules that both scale factors break at once, with the findings for each.
 SCALES = [
-    (_scaled(scale="f8E4M3FN", extent=4), "expects 'sfa' to have element type f8E8M0FNU", _scaled()),
+    (
+        _scaled(scale="f8E4M3FN", extent=4),
+        "expects 'sfa' to have element type f8E8M0FNU",
+        _scaled(),
+    ),
     (
         _scaled(scale="f8E8M0FNU", extent=4),
         "expects 'sfa' to have the shape [16, 2], one factor for 32 elements along K",
@@ -355,14 +363,24 @@ def _params(filter_: str, stride: str = "[1]", dilation: str = "[1]") -> str:
     )
 
 
-_BODY = "{\n^bb0(%e: f32, %s: f32):\n  %r = nv_tileaa.addf %e, %s : f32\n  nv_tileaa.yield %r : f32\n}"
+_BODY = (
+    "{\n^bb0(%e: f32, %s: f32):\n  %r = nv_tileaa.addf %e, %s : f32\n  nv_tileaa.yield %r : f32\n}"
+)
 
 
-def _reduce(attributes: str = "axis = 1, identities = [0.0 : f32]", result: str = "tile<8xf32>", body: str = _BODY) -> str:
+def _reduce(
+    attributes: str = "axis = 1, identities = [0.0 : f32]",
+    result: str = "tile<8xf32>",
+    body: str = _BODY,
+) -> str:
     return f"%s = nv_tileaa.reduce %tile {{{attributes}}} : tile<8x16xf32> -> {result} {body}"
 
 
-def _scan(attributes: str = "axis = 0, identities = [0.0 : f32]", result: str = "tile<8xf32>", body: str = _BODY) -> str:
+def _scan(
+    attributes: str = "axis = 0, identities = [0.0 : f32]",
+    result: str = "tile<8xf32>",
+    body: str = _BODY,
+) -> str:
     return f"%s = nv_tileaa.scan %f {{{attributes}}} : tile<8xf32> -> {result} {body}"
 
 
@@ -443,7 +461,8 @@ CONTRACTION = [
         "got 1 operands and 2 results",
         "%s:2 = nv_tileaa.reduce %f {axis = 0, identities = [0.0 : f32]} : tile<8xf32> -> f32, f32 "
         + _BODY,
-        "%s = nv_tileaa.reduce %f {axis = 0, identities = [0.0 : f32]} : tile<8xf32> -> f32 " + _BODY,
+        "%s = nv_tileaa.reduce %f {axis = 0, identities = [0.0 : f32]} : tile<8xf32> -> f32 "
+        + _BODY,
     ),
     Case(
         "reduce",
@@ -542,7 +561,11 @@ def _block(
 
 
 def _conv_tile(
-    taps: str = "3", groups: str = "[[0], [1]]", channel: int = 1, filter_: str = "[3]", shape: str = "8x16"
+    taps: str = "3",
+    groups: str = "[[0], [1]]",
+    channel: int = 1,
+    filter_: str = "[3]",
+    shape: str = "8x16",
 ) -> str:
     return (
         f"%v = nv_tileaa.conv_tile %mr {{conv_params = #nv_tileaa.conv_params<{_params(filter_)}>, "
@@ -752,12 +775,8 @@ SHAPES = [
         "%r = nv_tileaa.generate : tile<8xf32> {\n^bb0(%l: index):\n  nv_tileaa.yield %n : i32\n}",
         "%r = nv_tileaa.generate : tile<8xi32> {\n^bb0(%l: index):\n  nv_tileaa.yield %n : i32\n}",
     ),
-    Case(
-        "block_tile", "aa-tiling", "expects non-empty tileSizes", _block(sizes=""), _block()
-    ),
-    Case(
-        "block_tile", "aa-tiling", "expects non-empty dimGroups", _block(groups="[]"), _block()
-    ),
+    Case("block_tile", "aa-tiling", "expects non-empty tileSizes", _block(sizes=""), _block()),
+    Case("block_tile", "aa-tiling", "expects non-empty dimGroups", _block(groups="[]"), _block()),
     Case(
         "block_tile",
         "aa-tiling",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.nv_tileaa import cases_memory, cases_structure, cases_values
 from tests.nv_tileaa.support import Case, case_name, parse
+
 from tilewright.analysis.verifier import find_problems
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa.base import OPERATIONS
@@ -70,7 +70,10 @@ def test_tokens_must_dominate() -> None:
     ("region", "wanted"),
     [
         ("nv_tileaa.execute : () -> () {{\n{}\n}}", "nv_tileaa.yield"),
-        ("nv_tileaa.queue.put %q : !nv_tileaa.queue<tile<8xf32>, i32> {{\n{}\n}}", "nv_tileaa.queue.yield"),
+        (
+            "nv_tileaa.queue.put %q : !nv_tileaa.queue<tile<8xf32>, i32> {{\n{}\n}}",
+            "nv_tileaa.queue.yield",
+        ),
     ],
 )
 def test_regions_end_in_their_terminator(region: str, wanted: str) -> None:
@@ -91,7 +94,9 @@ def test_functions_end_in_return() -> None:
     assert any("expects regions to end with 'nv_tileaa.return'" in d.message for d in found)
 
 
-@pytest.mark.parametrize("sizes", ["1, 0, 1", "1, 0, 1, 1, 1", "1, 0, 2, 0", "2, 0, 0, 0", "1, 0, 0, 0"])
+@pytest.mark.parametrize(
+    "sizes", ["1, 0, 1", "1, 0, 1, 1, 1", "1, 0, 2, 0", "2, 0, 0, 0", "1, 0, 0, 0"]
+)
 def test_segments_must_divide_the_operands(sizes: str) -> None:
     """The generic form shows them: as many as there are groups, not counting the token."""
     load = (

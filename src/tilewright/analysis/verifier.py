@@ -29,6 +29,7 @@ from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.core import GetGlobalOp
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, ModuleOp
 from tilewright.dialects.declare import DeclaredOp, Relation
+from tilewright.dialects.source_map import source_of
 
 UNREGISTERED_OP = define_code(
     "unregistered-op",
@@ -70,6 +71,19 @@ def verify(
     if any(diagnostic.is_error for diagnostic in found):
         raise TileIRError(found)
     return found
+
+
+def find_further_problems(error: TileIRError) -> list[Diagnostic]:
+    """What is wrong with operations that could be read although their text has errors elsewhere.
+
+    Only rules that look at one operation, its operands and results: whatever depends on the
+    operations that are missing might be their fault.
+    """
+    run = _Run(allow_unregistered=True, hints="ignore")
+    for root in error.partial:
+        if isinstance(root, Operation):
+            run.check_single_operations(root)
+    return run.findings.in_source_order()
 
 
 def operations(root: Operation) -> Iterator[Operation]:
@@ -119,6 +133,20 @@ class _Run:
                 check_terminators(op, report)
             elif structure.is_terminator:
                 check_terminator_is_last(op, report)
+
+    def check_single_operations(self, root: Operation) -> None:
+        """Check each operation that stands in the source by itself, whatever is around it."""
+        checker, report = StructureChecker(), OpReport(self.findings, root)
+        for op in operations(root):
+            report.op = op
+            if not isinstance(op, DeclaredOp) or source_of(op) is None or op.regions:
+                continue
+            if structure_of(type(op)).is_terminator or not checker.is_sound(op, report):
+                continue
+            if structure_of(type(op)).relations:
+                _check_relations(op, report)
+            if structure_of(type(op)).has_check:
+                op.check(report)
 
     def _check_guest(self, op: Operation, report: OpReport) -> None:
         """An operation inside one of cuda_tile that is not of cuda_tile itself."""

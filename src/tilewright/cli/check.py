@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, parse_source
+from tilewright.cli.modules import add_reading_options, all_findings, parse_source
 from tilewright.cli.session import Session, UsageError
 from tilewright.diagnostics import Diagnostic, TileIRError
 
@@ -62,7 +62,7 @@ def _problems(path: str, options: argparse.Namespace, session: Session) -> list[
     try:
         module = parse_source(source, options, warnings)
     except TileIRError as error:
-        return [*warnings, *error.diagnostics]
+        return [*warnings, *all_findings(error)]
     from tilewright.analysis import verifier
 
     return warnings + verifier.find_problems(

@@ -103,6 +103,16 @@ def _parse_text(source: InputFile, options: argparse.Namespace) -> Module:
     )
 
 
+def all_findings(error: TileIRError) -> list[Diagnostic]:
+    """The errors that stopped the reading of a file, and those of what could be read, in order."""
+    if not error.partial:
+        return list(error.diagnostics)
+    from tilewright.analysis import verifier
+
+    found = [*error.diagnostics, *verifier.find_further_problems(error)]
+    return sorted(found, key=lambda d: (d.line or 0, d.column or 0))
+
+
 def load(
     path: str, options: argparse.Namespace, session: Session, *, verify: bool = True
 ) -> Module:
@@ -120,7 +130,7 @@ def load(
 
             warnings += verifier.verify(module, allow_unregistered=options.allow_unregistered)
     except TileIRError as error:
-        raise TileIRError([*warnings, *error.diagnostics]) from error
+        raise TileIRError([*warnings, *all_findings(error)]) from error
     session.report(warnings)
     return module
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -88,10 +88,15 @@ class Diagnostic:
 
 
 class TileIRError(Exception):
-    """Bad input. ``diagnostics`` holds every finding, errors and warnings, in source order."""
+    """Bad input. ``diagnostics`` holds every finding, errors and warnings, in source order.
 
-    def __init__(self, diagnostics: Iterable[Diagnostic]):
+    ``partial`` is what could be read all the same, where a reader goes on after errors: a list of
+    operations without those that had errors. It is for finding further errors only.
+    """
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], partial: Sequence[object] = ()):
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        self.partial: tuple[object, ...] = tuple(partial)
         super().__init__("\n".join(d.brief() for d in self.diagnostics))
 
     @classmethod

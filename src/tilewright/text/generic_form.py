@@ -279,9 +279,11 @@ def _map_parts(parser: TileParser, read: _Generic, definition: OpDef) -> dict[Pa
 
 
 def _segments(parser: TileParser, read: _Generic, definition: OpDef) -> list[int]:
-    if not any(isinstance(o, AttrSizedOperandSegments) for o in definition.options):
+    option = next((o for o in definition.options if isinstance(o, AttrSizedOperandSegments)), None)
+    if option is None:
         return _group_sizes(parser, read, definition.operands, len(read.operands), "operands")
-    found = read.properties.get(SEGMENTS)
+    # What is read has the properties and operands that an operation would be asked for.
+    found = option.container(read).get(SEGMENTS)  # pyright: ignore[reportArgumentType]
     if not isinstance(found, DenseArrayBase) or found.elt_type != IntegerType(32):
         _bad_property(parser, read, SEGMENTS, f"'{read.op_type.name}' needs '{SEGMENTS}'")
         return []

@@ -38,6 +38,12 @@ def _func() -> Dialect:
     return Func
 
 
+def _nv_tileaa() -> Dialect:
+    from tilewright.dialects.nv_tileaa import load
+
+    return load()
+
+
 def _arith() -> Dialect:
     from xdsl.dialects.arith import Arith
 
@@ -90,7 +96,8 @@ def make_context(allow_unregistered: bool) -> TileContext:
     context = TileContext(allow_unregistered=allow_unregistered)
     context.load_dialect(_builtin())
     context.load_dialect(load())
-    for name, dialect in (("func", _func), ("arith", _arith), ("scf", _scf)):
+    others = (("nv_tileaa", _nv_tileaa), ("func", _func), ("arith", _arith), ("scf", _scf))
+    for name, dialect in others:
         context.register_dialect(name, dialect)
     return context
 

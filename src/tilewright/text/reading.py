@@ -54,7 +54,7 @@ def parse(
     parser = TileParser(make_context(allow_unregistered), file)
     operations = parser.parse_file()
     if parser.errors:
-        raise TileIRError(sorted(parser.errors, key=_order))
+        raise TileIRError(sorted(parser.errors, key=_order), partial=operations)
     return _wrap(operations, file, implicit_module)
 
 

@@ -11,11 +11,9 @@ from math import prod
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    ContainerType,
     IndexType,
     IntAttr,
     NoneAttr,
-    ShapedType,
     UnitAttr,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
@@ -88,7 +86,7 @@ def _verify_tile_dims(dims: Sequence[int]) -> None:
 
 
 @irdl_attr_definition
-class TileType(ParametrizedAttribute, TypeAttribute, ShapedType, ContainerType[Attribute]):
+class TileType(ParametrizedAttribute, TypeAttribute):
     """An immutable array of numbers, indices or pointers; every extent is a power of two."""
 
     name = "nv_tileaa.tile"
@@ -105,15 +103,6 @@ class TileType(ParametrizedAttribute, TypeAttribute, ShapedType, ContainerType[A
     @property
     def rank(self) -> int:
         return len(self.shape.data)
-
-    def get_num_dims(self) -> int:
-        return self.rank
-
-    def get_shape(self) -> tuple[int, ...]:
-        return self.dims
-
-    def get_element_type(self) -> Attribute:
-        return self.element_type
 
     def verify(self) -> None:
         if element_name(self.element_type) == "?":
@@ -374,10 +363,3 @@ def dims_of(ty: Attribute) -> tuple[int, ...]:
 def tile_or_scalar(dims: Sequence[int], element: Attribute) -> Attribute:
     """The type of values of that shape; a shape without dimensions gives the bare element."""
     return TileType(dims, element) if dims else element
-
-
-def broadcast_dims(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape of an element-wise result: equal shapes, or a scalar beside anything."""
-    if tuple(left) == tuple(right) or not right:
-        return tuple(left)
-    return None if left else tuple(right)

@@ -5,7 +5,6 @@ Runs behind each operation, when it has taken effect: the addresses follow from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,22 +12,18 @@ import numpy as np
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops import atomics, memory, misc, multimem, views
-from tilewright.machine.compile import pointee_of, tile_type
-from tilewright.machine.memory import Allocation, Memory
-from tilewright.machine.ops.views import access_of
+from tilewright.machine.accesses import access_site, allocations_of, chosen_lanes
+from tilewright.machine.compile import tile_type
+from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.findings import Origin, Taint, join
 from tilewright.machine.sanitize.races import EMPTY
 from tilewright.machine.sanitize.rules import after, before
-from tilewright.machine.sanitize.translator import Hook, SanitizingTranslator, history_of
-from tilewright.machine.storage import Storage, storage_of
+from tilewright.machine.sanitize.translator import SanitizingTranslator, history_of
 from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arrays import Array
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
-
-Where = Callable[[Registers], tuple[Array, Array | None]]
-"""The byte address of every element of an access, and which take part; None for all."""
 
 _NO_MASK_PADDING = "elements are masked off and the load has no padding operand"
 _NO_VIEW_PADDING = "elements lie outside the tensor and the view has no padding value"
@@ -36,64 +31,20 @@ _FRESH = "the memory is fresh and was not written before"
 _NO_ATOMIC = "elements are masked off"
 
 
-def allocations_of(
-    memory_: Memory, addresses: Array, size: int
-) -> Iterator[tuple[Allocation, Array | None]]:
-    """The allocations that flat addresses lie in, with the lanes of each; None for all lanes."""
-    if not addresses.size:
-        return
-    low, high = int(addresses.min()), int(addresses.max())
-    allocation = memory_.find(low, size, 1)
-    if high + size <= allocation.end:
-        yield allocation, None
-        return
-    left = np.ones(addresses.shape, np.bool_)
-    while left.any():
-        allocation = memory_.find(int(addresses[left].min()), size, 1)
-        lanes = left & (addresses < np.uint64(allocation.end))
-        yield allocation, lanes
-        left &= ~lanes
-
-
-def _pointer_access(t: SanitizingTranslator, pointers: SSAValue, mask: SSAValue | None) -> Where:
-    slot, mask_slot = t.slot(pointers), t.optional(mask)
-
-    def where(regs: Registers) -> tuple[Array, Array | None]:
-        return regs[slot], None if mask_slot is None else regs[mask_slot]
-
-    return where
-
-
-def _view_access(op: TileOp, t: SanitizingTranslator) -> tuple[Where, Storage]:
-    access, storage = access_of(op, t)
-
-    def where(regs: Registers) -> tuple[Array, Array | None]:
-        if not storage.packed:
-            return access.addresses(regs)
-        numbers, inside = access.lanes(regs)
-        base = np.uint64(regs[access.view_slot].base)
-        return base + (numbers >> 1).astype(np.uint64), inside
-
-    return where, storage
-
-
 class _Event:
     """What happens around every dynamic execution of one memory operation."""
 
-    def __init__(
-        self, op: TileOp, t: SanitizingTranslator, where: Where, storage: Storage, writes: bool
-    ):
-        self.op, self.t, self.where, self.storage = op, t, where, storage
-        self.reads = not isinstance(op, memory.StorePtrTkoOp | views.StoreViewTkoOp) and not (
-            isinstance(op, multimem.MultimemStoreViewTkoOp)
-        )
-        self.writes = writes
+    def __init__(self, op: TileOp, t: SanitizingTranslator):
+        site = access_site(op, t)
+        assert site is not None
+        self.op, self.t, self.where, self.storage = op, t, site.where, site.storage
+        self.reads, self.writes = site.reads, site.writes
         self.ordering = enum_property(op, "memory_ordering_semantics")
         self.scope = enum_property(op, "memory_scope")
         self.token = t.optional(op.token)  # pyright: ignore[reportAttributeAccessIssue]
         self.result_token = t.slot(op.results[-1])
         # Lanes of one operation that share a byte by halves do not meet.
-        self.may_repeat = writes and not storage.packed
+        self.may_repeat = site.writes and not site.storage.packed
 
     def record(self, regs: Registers, addresses: Array, wrote: Array | None = None) -> None:
         """Tell the race detector, and set the history of the result token."""
@@ -164,10 +115,6 @@ class _Event:
                 fresh[starts[:, None] + np.arange(self.storage.size)] = False
 
 
-def _flat(addresses: Array, lanes: Array | None) -> Array:
-    return np.asarray(addresses.ravel() if lanes is None else addresses[lanes].ravel())
-
-
 def _load_hook(
     event: _Event, result: SSAValue, padding: SSAValue | None, reason: str | None
 ) -> Hook:
@@ -182,7 +129,7 @@ def _load_hook(
 
     def hook(regs: Registers) -> None:
         addresses, lanes = event.where(regs)
-        flat = _flat(addresses, lanes)
+        flat = chosen_lanes(addresses, lanes)
         event.record(regs, flat)
         taints: list[Taint | None] = []
         if lanes is not None and not lanes.all():
@@ -214,7 +161,7 @@ def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
             mask = taint.mask if lanes is None else taint.mask & lanes
             if mask.any():
                 findings.undetermined(op, taint, mask, what)
-        flat = _flat(addresses, lanes)
+        flat = chosen_lanes(addresses, lanes)
         event.record(regs, flat)
         event.mark_written(flat)
 
@@ -224,60 +171,51 @@ def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
 @after(memory.LoadPtrTkoOp)
 def _load_ptr(op: TileOp, t: SanitizingTranslator) -> Hook:
     assert isinstance(op, memory.LoadPtrTkoOp)
-    storage = storage_of(pointee_of(op.source))
-    event = _Event(op, t, _pointer_access(t, op.source, op.mask), storage, writes=False)
     reason = _NO_MASK_PADDING if op.paddingValue is None else None
-    return _load_hook(event, op.result, op.paddingValue, reason)
+    return _load_hook(_Event(op, t), op.result, op.paddingValue, reason)
 
 
 @after(memory.StorePtrTkoOp)
 def _store_ptr(op: TileOp, t: SanitizingTranslator) -> Hook:
     assert isinstance(op, memory.StorePtrTkoOp)
-    storage = storage_of(pointee_of(op.destination))
-    where = _pointer_access(t, op.destination, op.mask)
-    return _store_hook(_Event(op, t, where, storage, writes=True), op.value, "a stored value")
+    return _store_hook(_Event(op, t), op.value, "a stored value")
 
 
 @after(views.LoadViewTkoOp)
 def _load_view(op: TileOp, t: SanitizingTranslator) -> Hook:
     assert isinstance(op, views.LoadViewTkoOp)
-    where, storage = _view_access(op, t)
     ty = op.view.type
     assert isinstance(ty, T.TileViewType)
     reason = _NO_VIEW_PADDING if ty.padding is None else None
-    return _load_hook(_Event(op, t, where, storage, writes=False), op.tile, None, reason)
+    return _load_hook(_Event(op, t), op.tile, None, reason)
 
 
 @after(multimem.MultimemLoadReduceViewTkoOp)
 def _multimem_load(op: TileOp, t: SanitizingTranslator) -> Hook:
     assert isinstance(op, multimem.MultimemLoadReduceViewTkoOp)
-    where, storage = _view_access(op, t)
     ty = op.view.type
     assert isinstance(ty, T.TileViewType)
     reason = _NO_VIEW_PADDING if ty.padding is None else None
-    return _load_hook(_Event(op, t, where, storage, writes=False), op.reduced_values, None, reason)
+    return _load_hook(_Event(op, t), op.reduced_values, None, reason)
 
 
 @after(views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp)
 def _store_view(op: TileOp, t: SanitizingTranslator) -> Hook:
-    where, storage = _view_access(op, t)
     value = op.tile  # pyright: ignore[reportAttributeAccessIssue]
-    return _store_hook(_Event(op, t, where, storage, writes=True), value, "a stored value")
+    return _store_hook(_Event(op, t), value, "a stored value")
 
 
 @after(atomics.AtomicRedViewTkoOp, multimem.MultimemReduceViewTkoOp)
 def _reduce_view(op: TileOp, t: SanitizingTranslator) -> Hook:
-    where, storage = _view_access(op, t)
     value = op.value if isinstance(op, atomics.AtomicRedViewTkoOp) else op.tile  # pyright: ignore[reportAttributeAccessIssue]
-    event = _Event(op, t, where, storage, writes=True)
+    event = _Event(op, t)
     return _store_hook(event, value, "an operand of an atomic")
 
 
 @after(atomics.AtomicRMWTkoOp)
 def _rmw(op: TileOp, t: SanitizingTranslator) -> Hook:
     assert isinstance(op, atomics.AtomicRMWTkoOp)
-    storage = storage_of(pointee_of(op.pointers))
-    event = _Event(op, t, _pointer_access(t, op.pointers, op.mask), storage, writes=True)
+    event = _Event(op, t)
     store = _store_hook(event, op.arg, "an operand of an atomic")
     mask, result = t.optional(op.mask), t.taint(op.result)
 
@@ -293,8 +231,8 @@ def _rmw(op: TileOp, t: SanitizingTranslator) -> Hook:
 @after(atomics.AtomicCASTkoOp)
 def _cas(op: TileOp, t: SanitizingTranslator) -> Hook:
     assert isinstance(op, atomics.AtomicCASTkoOp)
-    storage = storage_of(pointee_of(op.pointers))
-    event = _Event(op, t, _pointer_access(t, op.pointers, op.mask), storage, writes=True)
+    event = _Event(op, t)
+    storage = event.storage
     result, wanted = t.slots((op.result, op.cmp))
     sinks = [t.sink(op, value, "an operand of an atomic") for value in (op.cmp, op.val)]
     taint = t.taint(op.result)
@@ -304,8 +242,8 @@ def _cas(op: TileOp, t: SanitizingTranslator) -> Hook:
             sink(regs)
         addresses, lanes = event.where(regs)
         equal = storage.from_tile(regs[result]) == storage.from_tile(regs[wanted])
-        flat = _flat(addresses, lanes)
-        event.record(regs, flat, _flat(np.asarray(equal), lanes))
+        flat = chosen_lanes(addresses, lanes)
+        event.record(regs, flat, chosen_lanes(np.asarray(equal), lanes))
         event.mark_written(flat)
         regs[taint] = None
 

@@ -11,6 +11,7 @@ from tilewright.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, Sam
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops import conversions, integer, matrix, misc
 from tilewright.machine.compile import tile_type
+from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.findings import (
     BROKEN_ASSUME,
     NEGATIVE_SCALE,
@@ -19,7 +20,7 @@ from tilewright.machine.sanitize.findings import (
     show_index,
 )
 from tilewright.machine.sanitize.rules import before
-from tilewright.machine.sanitize.translator import Hook, SanitizingTranslator
+from tilewright.machine.sanitize.translator import SanitizingTranslator
 from tilewright.machine.values import Registers, TensorView
 from tilewright.numerics import convert, int_ops
 from tilewright.numerics.arrays import Array
@@ -34,7 +35,7 @@ def _determined(regs: Registers, lanes: Array, taints: tuple[int, ...]) -> Array
     return lanes
 
 
-def _first(value: Array, lanes: Array) -> object:
+def _first(value: Array, lanes: Array) -> int | float:
     return np.broadcast_to(value, lanes.shape)[lanes].flat[0].item()
 
 
@@ -80,13 +81,14 @@ def _shift(op: TileOp, t: SanitizingTranslator) -> Hook:
     value, amount = t.slots(op.operands)
     taints, findings = t.taints(op.operands), t.findings
     element = tile_type(op.operands[0]).element
+    mask = FORMATS[element].mask
 
     def hook(regs: Registers) -> None:
         lanes = int_ops.shift_too_far(regs[value], regs[amount], element)
         if lanes.any() and (lanes := _determined(regs, lanes, taints)).any():
             findings.add(
                 SHIFT_TOO_FAR,
-                f"a shift by {_first(regs[amount], lanes)} of an element of "
+                f"a shift by {int(_first(regs[amount], lanes)) & mask} of an element of "
                 f"{FORMATS[element].bits} bits{show_index(lanes)}",
                 op,
             )

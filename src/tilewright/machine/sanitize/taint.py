@@ -11,12 +11,14 @@ from tilewright.dialects.cuda_tile.ops import (
     control_flow,
     conversions,
     core,
+    integer,
     matrix,
     misc,
     reductions,
     views,
 )
 from tilewright.machine.compile import pointee_of, tile_type
+from tilewright.machine.hooks import Hook
 from tilewright.machine.ops.elementwise import attributes_of, is_elementwise
 from tilewright.machine.sanitize.findings import (
     FLOAT_TO_INT,
@@ -27,7 +29,7 @@ from tilewright.machine.sanitize.findings import (
     merge,
 )
 from tilewright.machine.sanitize.rules import after, before
-from tilewright.machine.sanitize.translator import Hook, SanitizingTranslator
+from tilewright.machine.sanitize.translator import SanitizingTranslator
 from tilewright.machine.values import Registers
 from tilewright.numerics import convert, pointers
 from tilewright.numerics.arrays import Array
@@ -36,7 +38,7 @@ from tilewright.numerics.element_types import FORMATS
 _MERGED = tuple(
     cls
     for cls in OPERATIONS.values()
-    if cls not in (core.SelectOp, conversions.FToIOp, core.OffsetOp)
+    if cls not in (core.SelectOp, conversions.FToIOp, core.OffsetOp, integer.AndIOp, integer.OrIOp)
 )
 
 
@@ -81,6 +83,32 @@ def _select(op: TileOp, t: SanitizingTranslator) -> Hook:
             parts.append(chosen.mapped(lambda mask: mask & taken))
         if other is not None:
             parts.append(other.mapped(lambda mask: mask & ~taken))
+        regs[result] = join(parts)
+
+    return hook
+
+
+@after(integer.AndIOp, integer.OrIOp)
+def _masked(op: TileOp, t: SanitizingTranslator) -> Hook:
+    """A determined zero decides an and, a determined all-ones an or: that is how masks are joined."""
+    values, taints = t.slots(op.operands), t.taints(op.operands)
+    result = t.taint(op.results[0])
+    width = FORMATS[tile_type(op.results[0]).element].bits
+    deciding = 0 if isinstance(op, integer.AndIOp) else 1 if width == 1 else -1
+
+    def hook(regs: Registers) -> None:
+        lhs, rhs = regs[taints[0]], regs[taints[1]]
+        if lhs is None and rhs is None:
+            regs[result] = None
+            return
+        parts: list[Taint | None] = []
+        for own, other_value, other in ((lhs, values[1], rhs), (rhs, values[0], lhs)):
+            if own is None:
+                continue
+            decided = np.asarray(regs[other_value] == deciding)
+            if other is not None:
+                decided = decided & ~other.mask
+            parts.append(own.mapped(lambda mask, d=decided: mask & ~d))
         regs[result] = join(parts)
 
     return hook

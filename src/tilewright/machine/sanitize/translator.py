@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.dialects.cuda_tile.base import TileOp
-from tilewright.machine.compile import Coroutine, Nested, Signal, Step, SwitchPoint, Translator
+from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
+from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.sanitize.findings import Findings
 from tilewright.machine.sanitize.races import EMPTY, History, RaceDetector
 from tilewright.machine.values import Registers
@@ -22,7 +23,6 @@ from tilewright.numerics.arrays import Array
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
-Hook = Callable[[Registers], None]
 Rule = Callable[[TileOp, "SanitizingTranslator"], "Hook | None"]
 
 
@@ -57,13 +57,7 @@ class SanitizingTranslator(Translator):
         assert isinstance(op, TileOp)
         before = _hooks(BEFORE, op, self)
         after = _hooks(AFTER, op, self)
-        if not before and not after:
-            return step
-        if isinstance(step, Nested):
-            return Nested(_around_coroutine(step.start, before))
-        if isinstance(step, SwitchPoint):
-            return SwitchPoint(_around(step.step, before, after))
-        return _around(step, before, after)
+        return surround(op, step, before, after)
 
     def sink(self, op: TileOp, value: SSAValue, what: str) -> Hook:
         """A hook that reports undetermined elements of an operand."""
@@ -80,39 +74,6 @@ def _hooks(
     table: dict[type[TileOp], list[Rule]], op: TileOp, t: SanitizingTranslator
 ) -> tuple[Hook, ...]:
     return tuple(hook for rule in table.get(type(op), ()) if (hook := rule(op, t)) is not None)
-
-
-def _around(step: Step | None, before: tuple[Hook, ...], after: tuple[Hook, ...]) -> Step:
-    if step is not None and not before and len(after) == 1:
-        (last,) = after
-
-        def followed(regs: Registers) -> Signal:
-            signal = step(regs)
-            last(regs)
-            return signal
-
-        return followed
-
-    def run(regs: Registers) -> Signal:
-        for hook in before:
-            hook(regs)
-        signal = None if step is None else step(regs)
-        for hook in after:
-            hook(regs)
-        return signal
-
-    return run
-
-
-def _around_coroutine(
-    start: Callable[[Registers], Coroutine], before: tuple[Hook, ...]
-) -> Callable[[Registers], Coroutine]:
-    def begin(regs: Registers) -> Coroutine:
-        for hook in before:
-            hook(regs)
-        return (yield from start(regs))
-
-    return begin
 
 
 def history_of(token: object) -> History:

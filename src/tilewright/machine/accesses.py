@@ -1,0 +1,128 @@
+"""Which memory an operation touches, for whoever watches a run.
+
+The addresses follow from the operands, so they can be asked for before the operation as well as
+behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.dialects.cuda_tile.ops import atomics, memory, multimem, views
+from tilewright.machine.compile import Translator, pointee_of
+from tilewright.machine.memory import Allocation, Memory
+from tilewright.machine.ops.views import access_of
+from tilewright.machine.storage import Storage, storage_of
+from tilewright.machine.values import Registers
+from tilewright.machine.view_access import ViewAccess
+from tilewright.numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
+
+Where = Callable[[Registers], tuple[Array, Array | None]]
+"""The byte address of every element of an access, and which take part; None for all."""
+
+#: The operand that holds the pointers, for accesses without a view.
+_POINTERS: Mapping[type[TileOp], str] = MappingProxyType(
+    {
+        memory.LoadPtrTkoOp: "source",
+        memory.StorePtrTkoOp: "destination",
+        atomics.AtomicRMWTkoOp: "pointers",
+        atomics.AtomicCASTkoOp: "pointers",
+    }
+)
+_LOADS = frozenset({memory.LoadPtrTkoOp, views.LoadViewTkoOp, multimem.MultimemLoadReduceViewTkoOp})
+_STORES = frozenset({memory.StorePtrTkoOp, views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp})
+_VIEW_ATOMICS = frozenset({atomics.AtomicRedViewTkoOp, multimem.MultimemReduceViewTkoOp})
+_ACCESSES = frozenset({*_POINTERS, *_LOADS, *_STORES, *_VIEW_ATOMICS})
+
+
+@dataclass(frozen=True, slots=True)
+class AccessSite:
+    """A memory operation in a translated kernel. ``view`` is None for one through pointers."""
+
+    where: Where
+    storage: Storage
+    reads: bool
+    writes: bool
+    view: ViewAccess | None = None
+
+    def addresses(self, regs: Registers) -> Array:
+        """The flat byte addresses of the elements that take part."""
+        addresses, lanes = self.where(regs)
+        return chosen_lanes(addresses, lanes)
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.reads, self.writes)
+
+
+def kind_of(reads: bool, writes: bool) -> str:
+    """``load``, ``store`` or ``atomic``."""
+    return ("atomic" if reads else "store") if writes else "load"
+
+
+def access_site(op: Operation, t: Translator) -> AccessSite | None:
+    """What an operation accesses; None if it touches no memory."""
+    cls = type(op)
+    if cls not in _ACCESSES:
+        return None
+    assert isinstance(op, TileOp)
+    reads, writes = cls not in _STORES, cls not in _LOADS
+    pointers = _POINTERS.get(cls)
+    if pointers is None:
+        access, storage = access_of(op, t)
+        return AccessSite(_view_elements(access), storage, reads, writes, access)
+    values: SSAValue = getattr(op, pointers)
+    where = _pointer_elements(t.slot(values), t.optional(getattr(op, "mask")))  # noqa: B009
+    return AccessSite(where, storage_of(pointee_of(values)), reads, writes)
+
+
+def _pointer_elements(slot: int, mask_slot: int | None) -> Where:
+    def where(regs: Registers) -> tuple[Array, Array | None]:
+        return regs[slot], None if mask_slot is None else regs[mask_slot]
+
+    return where
+
+
+def _view_elements(access: ViewAccess) -> Where:
+    if not access.storage.packed:
+        return access.addresses
+
+    def where(regs: Registers) -> tuple[Array, Array | None]:
+        numbers, inside = access.lanes(regs)
+        base = np.uint64(regs[access.view_slot].base)
+        return base + (numbers >> 1).astype(np.uint64), inside
+
+    return where
+
+
+def chosen_lanes(addresses: Array, lanes: Array | None) -> Array:
+    """The chosen lanes, in row-major order."""
+    return np.asarray(addresses.ravel() if lanes is None else addresses[lanes].ravel())
+
+
+def allocations_of(
+    memory_: Memory, addresses: Array, size: int
+) -> Iterator[tuple[Allocation, Array | None]]:
+    """The allocations that flat addresses lie in, with the lanes of each; None for all lanes."""
+    if not addresses.size:
+        return
+    low, high = int(addresses.min()), int(addresses.max())
+    allocation = memory_.find(low, size, 1)
+    if high + size <= allocation.end:
+        yield allocation, None
+        return
+    left = np.ones(addresses.shape, np.bool_)
+    while left.any():
+        allocation = memory_.find(int(addresses[left].min()), size, 1)
+        lanes = left & (addresses < np.uint64(allocation.end))
+        yield allocation, lanes
+        left &= ~lanes

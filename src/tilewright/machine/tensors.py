@@ -1,0 +1,216 @@
+"""Bytes of memory in terms of the launch: which elements of which argument they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.machine.memory import Allocation
+from tilewright.numerics.arrays import Array
+
+Box = tuple[tuple[int, int], ...]
+"""Half-open index ranges, one for each dimension of a tensor."""
+
+_MAX_RUNS = 4096
+_MAX_BOXES = 64
+# A tensor is told to be missed only by accesses at most this many of its own sizes away.
+_MAX_STRAY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Some elements of a tensor: the union of ``boxes``, which do not overlap.
+
+    ``tensor`` is the name of a parameter, such as ``%out``, or of other memory; that other memory
+    counts as one dimension of elements of the size accessed. Boxes may stick out of the ``shape``.
+    Where the elements are too scattered, the one box is the smallest around them, and ``is_exact``
+    is false.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    boxes: tuple[Box, ...]
+    is_exact: bool = True
+
+    @property
+    def bounds(self) -> Box:
+        """The smallest box around all of them."""
+        return bounds_of(self.boxes)
+
+    @property
+    def outside(self) -> tuple[Box, ...]:
+        """The parts of the boxes that do not lie in the tensor."""
+        return tuple(part for box in self.boxes for part in outside_of(box, self.shape))
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{format_box(self.bounds)}]" if self.shape else self.tensor
+
+
+def format_box(box: Box) -> str:
+    """``96:128, 0:64``; a range of one element is its index."""
+    return ", ".join(
+        str(first) if end == first + 1 else f"{first}:{end}" for first, end in box
+    )
+
+
+def bounds_of(boxes: Sequence[Box]) -> Box:
+    """The smallest box around all of them."""
+    return tuple(
+        (min(first for first, _ in ranges), max(end for _, end in ranges))
+        for ranges in zip(*boxes, strict=True)
+    )
+
+
+def outside_of(box: Box, shape: tuple[int, ...]) -> list[Box]:
+    """The parts of a box, apart from one another, that do not lie in a tensor of that shape."""
+    parts: list[Box] = []
+    inner = list(box)
+    for axis, ((first, end), extent) in enumerate(zip(box, shape, strict=True)):
+        for low, high in ((first, min(end, 0)), (max(first, extent), end)):
+            if low < high:
+                parts.append((*inner[:axis], (low, high), *box[axis + 1 :]))
+        inner[axis] = (max(first, 0), min(end, extent))
+        if inner[axis][0] >= inner[axis][1]:
+            break
+    return parts
+
+
+def boxes_of(coordinates: Array) -> tuple[tuple[Box, ...], bool]:
+    """Boxes that hold exactly the given elements, if a few suffice; else one box around all.
+
+    ``coordinates`` has a row for each element, repeated or not, at least one. Also gives whether
+    the boxes are exact.
+    """
+    points = np.unique(coordinates, axis=0)
+    count, rank = points.shape
+    around: Box = tuple(
+        (int(low), int(high) + 1)
+        for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True)
+    )
+    if rank == 0 or math.prod(end - first for first, end in around) == count:
+        return (around,), True
+    steps = np.diff(points, axis=0)
+    starts = np.flatnonzero(np.r_[True, (steps[:, -1] != 1) | steps[:, :-1].any(axis=1)])
+    if starts.size > _MAX_RUNS:
+        return (around,), False
+    ends = np.r_[starts[1:], count] - 1
+    boxes: list[Box] = [
+        tuple((first, last + 1) for first, last in zip(*run, strict=True))
+        for run in zip(points[starts].tolist(), points[ends].tolist(), strict=True)
+    ]
+    for axis in reversed(range(rank - 1)):
+        boxes = _merged(boxes, axis)
+    return (tuple(boxes), True) if len(boxes) <= _MAX_BOXES else ((around,), False)
+
+
+def _merged(boxes: Iterable[Box], axis: int) -> list[Box]:
+    """Boxes that follow one another along an axis, and are alike in all others, made one."""
+    ranges: dict[Box, list[tuple[int, int]]] = {}
+    for box in boxes:
+        found = ranges.setdefault((*box[:axis], *box[axis + 1 :]), [])
+        first, end = box[axis]
+        if found and found[-1][1] == first:
+            found[-1] = found[-1][0], end
+        else:
+            found.append((first, end))
+    return [
+        (*others[:axis], extent, *others[axis:])
+        for others, extents in ranges.items()
+        for extent in extents
+    ]
+
+
+def coordinates_in(array: Array, addresses: Array) -> Array | None:
+    """The indices (a row each) of the elements that host addresses lie in; None if any is outside."""
+    left = addresses.astype(np.int64) - int(array.__array_interface__["data"][0])
+    if (left < 0).any():
+        return None
+    found = np.zeros((left.size, array.ndim), np.int64)
+    for axis in sorted(range(array.ndim), key=lambda a: -array.strides[a]):
+        stride, extent = array.strides[axis], array.shape[axis]
+        if stride <= 0:
+            return None
+        index = left // stride
+        left = left - index * stride
+        if (index >= extent).any():
+            return None
+        found[:, axis] = index
+    return None if (left >= array.itemsize).any() else found
+
+
+def _stray_coordinates(numbers: Array, shape: tuple[int, ...]) -> Array:
+    """Indices of element numbers that may be negative or too large: only the first dimension is
+    left by them."""
+    found = np.zeros((numbers.size, len(shape)), np.int64)
+    for axis in reversed(range(1, len(shape))):
+        numbers, found[:, axis] = np.divmod(numbers, shape[axis])
+    found[:, 0] = numbers
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayNames:
+    """The array arguments of a launch, by the names of their parameters."""
+
+    arrays: tuple[tuple[str, Array], ...] = ()
+
+    @classmethod
+    def of_launch(cls, entry: EntryOp | None, args: Sequence[object]) -> ArrayNames:
+        parameters = () if entry is None else entry.block.args
+        return cls(
+            tuple(
+                (f"%{p.name_hint}" if p.name_hint else f"argument {number}", arg)
+                for number, (p, arg) in enumerate(zip(parameters, args, strict=False))
+                if isinstance(arg, np.ndarray)
+            )
+        )
+
+    def locate(self, allocation: Allocation, offsets: Array, size: int) -> Elements:
+        """The elements that hold the ``size`` bytes at each byte offset in an allocation.
+
+        Memory that is no array argument is one row of elements of that size.
+        """
+        offsets = np.asarray(offsets).ravel()
+        host = int(allocation.buffer.__array_interface__["data"][0]) + offsets
+        for name, array in self.arrays:
+            starts = host
+            if 0 < array.itemsize < size:
+                starts = (host[:, None] + np.arange(0, size, array.itemsize)).ravel()
+            coordinates = coordinates_in(array, starts)
+            if coordinates is not None:
+                return Elements(name, array.shape, *boxes_of(coordinates))
+        return Elements(
+            allocation.name,
+            (allocation.buffer.size // size,),
+            *boxes_of((offsets // size)[:, None]),
+        )
+
+    def locate_stray(self, allocation: Allocation, addresses: Array, size: int) -> Elements | None:
+        """Like :meth:`locate` for addresses (of the machine) of which some miss the allocation.
+
+        They are counted on from it: in an array, only its first dimension is left. None where that
+        says nothing, because they are far away or the array is not in row-major order.
+        """
+        host = int(allocation.buffer.__array_interface__["data"][0])
+        name, shape, start, itemsize = (
+            allocation.name, (allocation.buffer.size // size,), allocation.base, size
+        )  # fmt: skip
+        for candidate, array in self.arrays:
+            first = int(array.__array_interface__["data"][0])
+            if host <= first < host + allocation.buffer.size:
+                if not array.flags.c_contiguous or not array.ndim:
+                    return None
+                name, shape, itemsize = candidate, array.shape, array.itemsize
+                start = allocation.base + first - host
+                break
+        count = math.prod(shape)
+        low, high = int(addresses.min()) - start, int(addresses.max()) - start
+        reach = itemsize * max(count, 64) * _MAX_STRAY
+        if count == 0 or low < -reach or high > reach:
+            return None
+        numbers = (addresses.astype(np.uint64) - np.uint64(start)).astype(np.int64) // itemsize
+        return Elements(name, shape, *boxes_of(_stray_coordinates(numbers, shape)))

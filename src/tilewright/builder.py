@@ -211,8 +211,8 @@ class Builder:
         if result_types is None:
             types = _result_types(cls, values, properties, fields)
         else:
-            many = isinstance(result_types, Sequence) and not isinstance(result_types, str)
-            types = [_type(t) for t in (result_types if many else [result_types])]
+            one = isinstance(result_types, str | Attribute)
+            types = [_type(t) for t in ([result_types] if one else result_types)]
         if fields:
             raise TypeError(f"{mnemonic} has no {', '.join(sorted(fields))}")
         made = cls.create(
@@ -239,22 +239,22 @@ class Builder:
         groups: dict[str, list[Operand]] = {}
         positional = list(operands)
         for name, group in cls.get_irdl_definition().operands:
+            given: Operand | Sequence[Operand]
             if name in fields:
-                given = fields.pop(name)
+                given = fields.pop(name) if fields[name] is not None else ()
+                fields.pop(name, None)
             elif positional:
                 given = positional.pop(0)
             elif isinstance(group, VarOperandDef):
                 given = ()
             else:
                 raise TypeError(f"{cls.mnemonic()} needs an operand '{name}'")
-            if given is None:
-                given = ()
             is_list = isinstance(given, Sequence)
             if is_list and (
                 not isinstance(group, VarOperandDef) or (isinstance(group, OptOperandDef) and given)
             ):
                 raise TypeError(f"operand '{name}' of {cls.mnemonic()} is one value, not a list")
-            groups[name] = list(given) if is_list else [given]
+            groups[name] = list(given) if isinstance(given, Sequence) else [given]
         if positional:
             raise TypeError(f"{cls.mnemonic()} got {len(positional)} operands too many")
         return groups

@@ -52,7 +52,7 @@ _FIELD = "_tilewright_source"
 
 
 def set_source(op: Operation | Block, source: Source) -> None:
-    op.__dict__[_FIELD] = source
+    setattr(op, _FIELD, source)
 
 
 def source_of(op: Operation | Block) -> Source | None:

@@ -119,7 +119,11 @@ def _parse_hints(parser: AttrParser) -> DictionaryAttr:
             )
         entries[key] = _narrow(value)
 
-    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_entry)
+    with parser.in_angle_brackets():
+        if token_text(parser) == "{":  # as Tile IR 13.1 spells it: <{sm_100 = {...}}>
+            parser.parse_comma_separated_list(parser.Delimiter.BRACES, parse_entry)
+        elif token_text(parser) != ">":
+            parser.parse_comma_separated_list(parser.Delimiter.NONE, parse_entry)
     return DictionaryAttr({key: _sorted(entries[key]) for key in sorted(entries)})
 
 

@@ -6,7 +6,7 @@ A member's position is its bytecode value; ``SINCE`` lists the members younger t
 from __future__ import annotations
 
 from enum import auto
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute
@@ -119,7 +119,7 @@ class TileEnumAttribute(Attribute):
     SINCE: ClassVar[dict[str, Version]] = {}
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> StrEnum:
+    def parse_parameter(cls, parser: AttrParser) -> Any:
         with parser.in_angle_brackets():
             return parser.parse_str_enum(cls.enum_type)
 

@@ -146,7 +146,7 @@ def _parse_ptr_attr(parser: AttrParser) -> Attribute:
     if token_text(parser) == "#cuda_tile.ptr_attr":
         consume(parser)
     with parser.in_angle_brackets():
-        return PtrAttrAttr(PtrAttr(parser.parse_keyword_in([m.value for m in PtrAttr])))
+        return PtrAttrAttr(PtrAttr(parser.parse_keyword_in([str(m) for m in PtrAttr])))
 
 
 def parse_tensor_view(parser: AttrParser) -> Sequence[Attribute]:
@@ -210,16 +210,18 @@ def _parse_tile_shape(parser: AttrParser) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def _parse_optional_padding(parser: AttrParser) -> Attribute:
+def _parse_padding(parser: AttrParser) -> PaddingValueAttr | None:
+    """``padding_value = zero``, if it stands here."""
     if not parser.parse_optional_keyword("padding_value"):
-        return NoneAttr()
+        return None
     parser.parse_punctuation("=")
-    keyword = parser.parse_keyword_in([m.value for m in PaddingValue])
-    parser.parse_punctuation(",")
-    return PaddingValueAttr(PaddingValue(keyword))
+    return PaddingValueAttr(PaddingValue(parser.parse_keyword_in([str(m) for m in PaddingValue])))
 
 
 def _parse_view(parser: AttrParser) -> T.TensorViewType:
+    """A tensor view; the published type chapter writes ``view=`` before it."""
+    if parser.parse_optional_keyword("view"):
+        parser.parse_punctuation("=")
     start = token_start(parser)
     view = parse_type(parser)
     if not isinstance(view, T.TensorViewType):
@@ -241,20 +243,37 @@ def _parse_int_list(parser: AttrParser) -> tuple[int, ...]:
     )
 
 
-def _parse_optional_dim_map(parser: AttrParser, rank: int) -> T.DimsAttr:
-    if not parser.parse_optional_punctuation(","):
-        return T.DimsAttr(tuple(range(rank)))
-    _parse_assignment(parser, "dim_map")
-    return T.DimsAttr(_parse_int_list(parser))
+def _parse_padded_view(parser: AttrParser) -> tuple[T.TensorViewType, Attribute]:
+    """The padding, if any, and the tensor view."""
+    padding = _parse_padding(parser)
+    if padding is not None:
+        parser.parse_punctuation(",")
+    return _parse_view(parser), padding or NoneAttr()
+
+
+def _parse_view_tail(
+    parser: AttrParser, rank: int, padding: Attribute
+) -> tuple[T.DimsAttr, Attribute]:
+    """What may follow a tensor view: a dim_map, and the padding where the published type chapter
+    writes it."""
+    dim_map: T.DimsAttr | None = None
+    while parser.parse_optional_punctuation(","):
+        if isinstance(padding, NoneAttr) and (late := _parse_padding(parser)) is not None:
+            padding = late
+        elif dim_map is None:
+            _parse_assignment(parser, "dim_map")
+            dim_map = T.DimsAttr(_parse_int_list(parser))
+        else:
+            fail(parser, f"expected '>' after the parts of a view, found {_found(parser)}")
+    return dim_map or T.DimsAttr(tuple(range(rank))), padding
 
 
 def parse_partition_view(parser: AttrParser) -> Sequence[Attribute]:
     with parser.in_angle_brackets():
         dims = _parse_tile_shape(parser)
         parser.parse_punctuation(",")
-        padding = _parse_optional_padding(parser)
-        view = _parse_view(parser)
-        dim_map = _parse_optional_dim_map(parser, len(dims))
+        view, padding = _parse_padded_view(parser)
+        dim_map, padding = _parse_view_tail(parser, len(dims), padding)
     return (T.DimsAttr(dims), view, dim_map, padding)
 
 
@@ -265,9 +284,8 @@ def parse_strided_view(parser: AttrParser) -> Sequence[Attribute]:
         _parse_assignment(parser, "traversal_strides")
         strides = _parse_int_list(parser)
         parser.parse_punctuation(",")
-        padding = _parse_optional_padding(parser)
-        view = _parse_view(parser)
-        dim_map = _parse_optional_dim_map(parser, len(dims))
+        view, padding = _parse_padded_view(parser)
+        dim_map, padding = _parse_view_tail(parser, len(dims), padding)
     return (T.DimsAttr(dims), T.DimsAttr(strides), view, dim_map, padding)
 
 
@@ -275,8 +293,7 @@ def parse_gather_scatter_view(parser: AttrParser) -> Sequence[Attribute]:
     with parser.in_angle_brackets():
         dims = _parse_tile_shape(parser)
         parser.parse_punctuation(",")
-        padding = _parse_optional_padding(parser)
-        view = _parse_view(parser)
+        view, padding = _parse_padded_view(parser)
         parser.parse_punctuation(",")
         _parse_assignment(parser, "sparse_dim")
         sparse_dim = parser.parse_integer(allow_boolean=False)

@@ -329,13 +329,13 @@ class TileViewType(ParametrizedAttribute, TypeAttribute):
                 f"tile dimensions must be powers of two, got [{_format_dims(dims, ', ')}]"
             )
         verify_tile_shape(dims, self.view.element_type)
-        padding = self.padding
-        if padding not in (None, PaddingValue.ZERO):
-            if element_name(self.view.element_type) not in FLOAT_NAMES:
-                raise VerifyException(
-                    f"padding_value {padding} can only be used with floating point element types, "
-                    f"got '{type_syntax.format_type(self.view.element_type)}'"
-                )
+        padding, element = self.padding, self.view.element_type
+        needs_floats = padding not in (None, PaddingValue.ZERO)
+        if needs_floats and element_name(element) not in FLOAT_NAMES:
+            raise VerifyException(
+                f"padding_value {padding} can only be used with floating point element types, "
+                f"got '{type_syntax.format_type(element)}'"
+            )
 
 
 def _verify_dim_map(dim_map: Sequence[int], rank: int) -> None:

@@ -135,7 +135,8 @@ def _show(value: Attribute) -> str:
         case StringAttr():
             return quote(value.data)
         case ArrayAttr():
-            return f"[{', '.join(item.data for item in value.data)}]"
+            words = [item.data for item in value.data if isinstance(item, StringAttr)]
+            return f"[{', '.join(words)}]"
         case _:
             raise TypeError(f"no field of a record holds {value}")
 

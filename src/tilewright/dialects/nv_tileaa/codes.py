@@ -130,6 +130,11 @@ SIGNATURE = define_code(
     "aa-signature", "Operands or results do not match the function that is referred to."
 )
 PARENT = define_code("aa-parent", "An operation stands inside another one that cannot hold it.")
+LEFTOVER = define_code(
+    "aa-leftover",
+    "An operation of cuda_tile is left inside a function of nv_tileaa.",
+    "The conversion replaces every one of them; what is left has no meaning at this level.",
+)
 FUNCTION = define_code("aa-function", "The signature or specification of a function is not legal.")
 GLOBAL = define_code("aa-global", "The type, initial value or alignment of a global is not legal.")
 RESOURCES = define_code(

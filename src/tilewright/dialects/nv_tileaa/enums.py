@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import auto
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
@@ -100,7 +100,7 @@ class AliasEnumAttribute(Attribute):
     SPELLINGS: ClassVar[dict[str, str]] = {}
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> StrEnum:
+    def parse_parameter(cls, parser: AttrParser) -> Any:
         text = token_text(parser)
         if (member := cls.member(text)) is None:
             keyword = cls.name.removeprefix("nv_tileaa.").replace("_", " ")

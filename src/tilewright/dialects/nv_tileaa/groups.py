@@ -66,14 +66,13 @@ class Groups:
             for rest in self._sizes(at + 1, count - size):
                 yield (size, *rest)
 
-    def accept(self, sizes: Sequence[int], types: Sequence[Attribute]) -> bool:
-        """Whether each group takes the types that it would get."""
-        at = 0
+    def accepted(self, sizes: Sequence[int], types: Sequence[Attribute]) -> int:
+        """How many types would go to a group that takes them."""
+        found = at = 0
         for group, size in zip(self.operands, sizes, strict=True):
-            if not all(map(group.constraint.accepts, types[at : at + size])):
-                return False
+            found += sum(map(group.constraint.accepts, types[at : at + size]))
             at += size
-        return True
+        return found
 
     def named(self, sizes: Sequence[int]) -> dict[str, int]:
         return {group.name: n for group, n in zip(self.operands, sizes, strict=True)}
@@ -154,7 +153,10 @@ def divide(
     types: Sequence[Attribute],
     results: Sequence[Attribute],
 ) -> tuple[int, ...]:
-    """The size of each group; a parse error where it cannot be told."""
+    """The size of each group: the one division in which most operands fit their groups.
+
+    A parse error where it cannot be told.
+    """
     groups = groups_of(cls)
     given = state.properties.pop(SEGMENTS, None)
     bracketed = len(state.operands.get(BRACKETED, ()))
@@ -172,15 +174,13 @@ def divide(
         _fail(
             cls, parser, state, f"{SEGMENTS} does not divide the {count} operands written, {given},"
         )
-    meant = [
-        sizes
-        for sizes in possible
-        if groups.accept(sizes, types) and cls.fits(groups.named(sizes), results)
-    ]
-    if len(meant) != 1 and len(possible) != 1:
-        why = "can be divided in several ways" if possible else "cannot be divided"
+    meant = [sizes for sizes in possible if cls.fits(groups.named(sizes), results)] or possible
+    scores = [groups.accepted(sizes, types) for sizes in meant]
+    best = [sizes for sizes, score in zip(meant, scores, strict=True) if score == max(scores)]
+    if len(best) != 1:
+        why = "can be divided in several ways" if best else "cannot be divided"
         _fail(cls, parser, state, f"the {count} operands written {why}")
-    return (meant if len(meant) == 1 else possible)[0]
+    return best[0]
 
 
 def _fail(cls: type[AliasOp], parser: Parser, state: ParseState, what: str) -> NoReturn:

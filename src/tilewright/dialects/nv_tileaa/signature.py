@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.ir import Attribute, Region
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -19,7 +20,6 @@ from tilewright.dialects.syntax.engine import (
     COUNT_MISMATCH,
     Directive,
     ParseState,
-    SyntaxOp,
     values_of,
 )
 from tilewright.dialects.syntax.tokens import (
@@ -36,7 +36,7 @@ def _op_class(state: ParseState) -> type[AliasOp]:
     return OPERATIONS[state.op_name.partition(".")[2]]
 
 
-def _groups(op: SyntaxOp) -> list[str]:
+def _groups(op: IRDLOperation) -> list[str]:
     return [name for name, _ in op.get_irdl_definition().operands]
 
 
@@ -66,7 +66,7 @@ class Arguments(Directive):
         while parser.parse_optional_punctuation(","):
             parse_operand(parser, state, WRITTEN)
 
-    def print(self, printer: Printer, op: SyntaxOp) -> None:
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
         assert isinstance(op, AliasOp)
         if self.parens:
             with printer.in_parens():
@@ -143,7 +143,7 @@ class Dictionary(Directive):
             return parser.parse_attribute()
         return kind.narrowed(parser.parse_attribute())
 
-    def print(self, printer: Printer, op: SyntaxOp) -> None:
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
         assert isinstance(op, AliasOp)
         declared = [n for n in op.get_irdl_definition().properties if n != SEGMENTS]
         entries = {
@@ -214,7 +214,7 @@ class Types(Directive):
         for index in range(len(state.types[RESULTS])):
             state.parts[("type", RESULTS, index)] = state.parts.pop(("type", WRITTEN, index))
 
-    def print(self, printer: Printer, op: SyntaxOp) -> None:
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
         operands = [v.type for v in op.operands]
         results = [v.type for v in op.results]
         if not operands and not results:
@@ -251,7 +251,7 @@ class Reference(Directive):
         state.properties[self.name] = SymbolRefAttr(parser.parse_symbol_name())
         state.mark(("attr", self.name, 0), start, previous_end(parser))
 
-    def print(self, printer: Printer, op: SyntaxOp) -> None:
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
         found = op.properties[self.name]
         assert isinstance(found, SymbolRefAttr)
         printer.print_string(" " + format_symbol(found.root_reference.data))
@@ -271,7 +271,7 @@ class Definition(Directive):
         state.properties[self.name] = parser.parse_symbol_name()
         state.mark(("attr", self.name, 0), start, previous_end(parser))
 
-    def print(self, printer: Printer, op: SyntaxOp) -> None:
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
         found = op.properties[self.name]
         assert isinstance(found, StringAttr)
         printer.print_string(" " + format_symbol(found.data))
@@ -295,7 +295,7 @@ class Body(Directive):
         state.mark(("region", "", len(state.regions)), start, previous_end(parser))
         state.regions.append(region)
 
-    def print(self, printer: Printer, op: SyntaxOp) -> None:
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
         for region in op.regions:
             if region.blocks or not self.optional:
                 printer.print_string(" ")

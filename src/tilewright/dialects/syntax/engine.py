@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.builtin import i32 as builtin_i32
@@ -75,7 +75,7 @@ class Directive(ABC):
     def parse(self, parser: Parser, state: ParseState) -> None: ...
 
     @abstractmethod
-    def print(self, printer: Printer, op: IRDLOperation) -> None: ...
+    def print(self, printer: Printer, op: Any) -> None: ...
 
     @abstractmethod
     def grammar(self) -> str:

@@ -73,7 +73,13 @@ from tilewright.dialects.syntax.directives import (
     parse_type_into,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.tokens import (
+    fail,
+    is_value_name,
+    previous_end,
+    token_start,
+    token_text,
+)
 from tilewright.dialects.versions import V13_3, V13_4
 from tilewright.numerics.element_types import FORMATS
 
@@ -146,6 +152,9 @@ class Hints(Directive):
         return "[`optimization_hints` `=` HINTS]"
 
 
+_NO_COMMA = "commas stand before operands only: `%p, %mask token=%t optimization_hints = <...>`"
+
+
 @dataclass(frozen=True, slots=True)
 class ExtraOperands(Directive):
     """Optional operands, each after a comma, that their types tell apart.
@@ -160,7 +169,13 @@ class ExtraOperands(Directive):
         while parser.parse_optional_punctuation(","):
             if len(state.operands.get(self.TEMPORARY, ())) == len(self.groups):
                 fail(parser, f"expected at most {len(self.groups)} optional operands here")
+            if not is_value_name(parser):
+                fail(parser, self._expected(token_text(parser)), help=_NO_COMMA)
             parse_operand(parser, state, self.TEMPORARY)
+
+    def _expected(self, found: str) -> str:
+        wanted = " or ".join(f"'{group}'" for group in self.groups)
+        return f"expected an SSA operand for {wanted}, found '{found or 'the end of the file'}'"
 
     def print(self, printer: Printer, op: TileOp) -> None:
         for group in self.groups:

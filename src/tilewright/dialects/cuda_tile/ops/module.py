@@ -234,8 +234,8 @@ def _parse_signature(
         named = is_value_name(parser)
         if types and named != bool(arguments):
             fail(parser, "expected all parameters to be named, or none")
+        unresolved = parser.parse_argument(expect_type=False) if named else None
         if named:
-            unresolved = parser.parse_argument(expect_type=False)
             parser.parse_punctuation(":")
         start = token_start(parser)
         ty = parse_type(parser)
@@ -243,7 +243,7 @@ def _parse_signature(
         types.append(ty)
         dictionaries.append(DictionaryAttr(parser.parse_optional_attr_dict()))
         location = parser.parse_optional_location()
-        if named:
+        if unresolved is not None:
             arguments.append(unresolved.resolve(ty))
             arguments[-1].location = location
 
@@ -438,7 +438,7 @@ class GlobalSyntax(Directive):
     """``[public|private] [constant] @NAME [alignment = N] [attr-dict] <ELEM: LITERAL> : type``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        keyword = parser.parse_optional_keyword_in([m.value for m in SymbolVisibility])
+        keyword = parser.parse_optional_keyword_in([str(m) for m in SymbolVisibility])
         visibility = SymbolVisibility(keyword or "public")
         state.properties["symbol_visibility"] = SymbolVisibilityAttr(visibility)
         if parser.parse_optional_keyword("constant"):

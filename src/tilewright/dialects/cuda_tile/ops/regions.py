@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, Region
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from tilewright.dialects.cuda_tile.base import TileOp, ensure_terminator
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
-from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import is_value_name, previous_end, token_start, token_text
 
 
@@ -104,8 +104,8 @@ def parse_iter_values(parser: Parser, state: ParseState) -> IterValues:
     return found
 
 
-def print_iter_values(printer: Printer, op: Operation, first_argument: int) -> None:
-    initial = op.initValues
+def print_iter_values(printer: Printer, op: TileOp, first_argument: int) -> None:
+    initial = values_of(op, "initValues")
     if not initial:
         return
     arguments = op.regions[0].blocks[0].args[first_argument:]

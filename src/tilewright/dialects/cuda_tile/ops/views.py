@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -271,9 +270,7 @@ class MakeTensorViewOp(TileOp):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     RESULT_NAMES: ClassVar = ("tview",)
     SYNTAX: ClassVar = (Operand("base"), TensorViewSyntax())
-    INFER: ClassVar[dict[str, str | Callable[[ParseState], list[Attribute]]]] = {
-        "base": _base_pointer
-    }
+    INFER: ClassVar = {"base": _base_pointer}
     EXAMPLES: ClassVar = examples(
         """
         %v = make_tensor_view %pf32, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf32, strides=[32,1]>

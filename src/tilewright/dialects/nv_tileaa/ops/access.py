@@ -7,6 +7,7 @@ from typing import ClassVar
 from xdsl.ir import Attribute, SSAValue
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 
+from tilewright.dialects.cuda_tile.types import FLOAT_NAMES
 from tilewright.dialects.declare import Report, attr, enum_property, operand, type_of
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
@@ -221,6 +222,17 @@ class Access(AliasOp):
                 f"{count}",
                 attr("in_bounds"),
             )
+
+
+def check_padding(op: AliasOp, report: Report, element: Attribute) -> None:
+    """Only zero is a padding of integers."""
+    padding, name = enum_property(op, "padding_value"), T.element_name(element)
+    if padding not in ("", "zero") and name not in FLOAT_NAMES:
+        report.error(
+            codes.ELEMENT_TYPE,
+            f"padding_value {padding} is for float elements, but the elements are {name}",
+            attr("padding_value"),
+        )
 
 
 def _held(base: Attribute) -> Attribute:

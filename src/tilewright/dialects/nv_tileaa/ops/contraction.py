@@ -126,7 +126,7 @@ def check_product_types(op: AliasOp, report: Report, a: SSAValue, b: SSAValue, c
         )
         group = names[1]
     elif acc not in (allowed := ACCUMULATORS[left]):
-        either = f"either {' or '.join(allowed)}" if len(allowed) > 1 else allowed[0]
+        either = ("either " if len(allowed) > 1 else "") + " or ".join(allowed)
         problem, group = f"expects #C element type to be {either}, but got {acc}", names[2]
     if problem:
         report.error(codes.DOT_TYPES, problem, type_of(group))

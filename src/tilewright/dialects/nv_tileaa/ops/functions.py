@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.irdl import (
+    IRDLOperation,
     opt_prop_def,
     prop_def,
     region_def,
@@ -81,7 +82,7 @@ from tilewright.dialects.nv_tileaa.signature import (
 )
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import format_symbol
-from tilewright.dialects.syntax.engine import Directive, ParseState, SyntaxOp
+from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 
 GROUP = "structure"
@@ -123,7 +124,7 @@ class FunctionHead(Directive):
             parser.Delimiter.PAREN, lambda: state.type_syntax.parse(parser)
         )
 
-    def print(self, printer: Printer, op: SyntaxOp) -> None:
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
         assert isinstance(op, FuncOp)
         printer.print_string(f" {format_symbol(op.symbol)}(")
         for index, argument in enumerate(op.body.blocks[0].args):
@@ -214,6 +215,17 @@ class FuncOp(AliasOp):
                 f"a kernel returns nothing, but its results are {show_types(results)}",
                 attr("function_type"),
             )
+        self._check_end(report)
+        for inner in self.body.walk():
+            if inner.name.startswith("cuda_tile."):
+                report.error(
+                    codes.LEFTOVER,
+                    f"'{inner.name}' is left inside a function of nv_tileaa",
+                    ("region", "", 0),
+                    notes=(Related("this operation", inner),),
+                )
+
+    def _check_end(self, report: Report) -> None:
         last = self.body.blocks[0].last_op if self.body.blocks else None
         if last is not None and last.name != "nv_tileaa.return":
             report.error(
@@ -339,7 +351,7 @@ def _contents(value: Attribute) -> tuple[Attribute, int]:
     """The element type and the number of elements of an initial value."""
     match value:
         case DenseArrayBase():
-            return value.elt_type, len(value.get_values())
+            return value.elt_type, len(value)
         case DenseIntOrFPElementsAttr():
             return value.get_element_type(), prod(value.get_shape())
         case TileConstantAttr():
@@ -363,7 +375,7 @@ class GlobalHead(Directive):
         state.properties["type"] = ty
         state.mark(("attr", "type", 0), start, previous_end(parser))
 
-    def print(self, printer: Printer, op: SyntaxOp) -> None:
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(f" : {format_type(op.properties['type'])}")
 
     def grammar(self) -> str:

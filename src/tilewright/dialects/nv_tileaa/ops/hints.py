@@ -216,11 +216,13 @@ class PassThrough(AliasOp):
     def check(self, report: Report) -> None:
         given, wanted = [[v.type for v in vs] for vs in (self.results, self.operands)]
         if given != wanted:
+            pairs = zip(given, wanted)
+            first = next((i for i, (a, b) in enumerate(pairs) if a != b), len(wanted))
             report.error(
                 codes.SHAPE,
                 f"expected the results to have the types of the operands, {show_types(wanted)}, "
                 f"got {show_types(given)}",
-                type_of("results_"),
+                type_of("results_", first),
             )
 
 

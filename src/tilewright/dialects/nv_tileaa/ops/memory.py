@@ -61,6 +61,7 @@ from tilewright.dialects.nv_tileaa.ops.access import (
     Reads,
     Writes,
     check_other,
+    check_padding,
 )
 from tilewright.dialects.nv_tileaa.ops.symbols import check_global_reference
 from tilewright.dialects.nv_tileaa.signature import COMMON, Dictionary, Reference, Types
@@ -197,6 +198,10 @@ class TiledLoadOp(Load):
         """,
     )
     UNDEFINED: ClassVar = ("an axis with in_bounds that is left", _RACE)
+
+    def check(self, report: Report) -> None:
+        super().check(report)
+        check_padding(self, report, T.element_of(self.result.type))
 
     def value_shape(self) -> tuple[int, ...] | str | None:
         return _tiled_shape(self)

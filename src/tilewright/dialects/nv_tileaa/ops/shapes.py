@@ -18,11 +18,10 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure, RecursiveMemoryEffect
 
-from tilewright.dialects.cuda_tile.types import DYNAMIC, FLOAT_NAMES
+from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import (
     Report,
     attr,
-    enum_property,
     examples,
     int_property,
     operand,
@@ -51,6 +50,7 @@ from tilewright.dialects.nv_tileaa.constraints import (
     enum_kind,
 )
 from tilewright.dialects.nv_tileaa.enums import PaddingValueAttr
+from tilewright.dialects.nv_tileaa.ops.access import check_padding
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end, check_pure_body
 from tilewright.dialects.nv_tileaa.ops.contraction import check_conv_params
 from tilewright.dialects.nv_tileaa.signature import COMMON, Arguments, Body, Dictionary, Types
@@ -511,14 +511,7 @@ class TilingOp(AliasOp):
                 f"[{T.show_dims(result.dims)}]",
                 type_of("result"),
             )
-        padding = enum_property(self, "padding_value")
-        element = T.element_name(result.element_type)
-        if padding not in ("", "zero") and element not in FLOAT_NAMES:
-            report.error(
-                codes.ELEMENT_TYPE,
-                f"padding_value {padding} is for float elements, but the elements are {element}",
-                attr("padding_value"),
-            )
+        check_padding(self, report, result.element_type)
 
 
 @alias_op("block_tile", group=GROUP)

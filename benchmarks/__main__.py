@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.report import record
 
-GROUPS = ("reading",)
+GROUPS = ("reading", "interpreting")
 
 
 def main() -> None:

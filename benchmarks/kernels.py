@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchmarks.peers.problems import EPSILON, ROWS, TILE_K, TILE_M, TILE_N, VECTOR
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
-
-TILE_M, TILE_N, TILE_K = 64, 64, 32
-ROWS = 8
-"""Rows of a tile block in the kernels that work row by row."""
-VECTOR = 1024
-"""Elements of a tile block of the vector addition."""
 
 
 def _accumulated(k: Builder, steps: int, row: Value, column: Value) -> Value:
@@ -79,6 +74,28 @@ def vector_add():
     return module.build()
 
 
+def vector_add_by_pointers():
+    """``out = x + y``, each element by an address of its own, under a mask."""
+    module = ModuleBuilder()
+    parameters = {"x": ptr("f32"), "y": ptr("f32"), "out": ptr("f32"), "n": "i32"}
+    with module.entry("vector_add", parameters) as k:
+        block, _, _ = k.get_tile_block_id()
+
+        def spread(value: Value) -> Value:
+            return k.broadcast(k.reshape(value, shape=(1,)), shape=(VECTOR,))
+
+        first = spread(k.muli(block, k.constant(VECTOR, "i32")))
+        at = k.addi(first, k.iota(type=tile((VECTOR,), "i32")))
+        inside = k.cmpi(at, spread(k.args.n), comparison_predicate="less_than", signedness="signed")
+        zeros = k.constant(0.0, tile((VECTOR,), "f32"))
+        x, y = (
+            k.load_ptr_tko(k.offset(spread(base), at), inside, zeros)[0]
+            for base in (k.args.x, k.args.y)
+        )
+        k.store_ptr_tko(k.offset(spread(k.args.out), at), k.addf(x, y), inside)
+    return module.build()
+
+
 def _spread(k: Builder, column: Value, width: int) -> Value:
     """One number for each row, as a tile of all columns."""
     return k.broadcast(k.reshape(column, shape=(ROWS, 1)), shape=(ROWS, width))
@@ -108,7 +125,7 @@ def softmax(width: int):
 
 
 def layer_norm(width: int):
-    """``(x - mean) * rsqrt(variance + 1e-5) * scale + shift`` for each row."""
+    """``(x - mean) * rsqrt(variance + epsilon) * scale + shift`` for each row."""
     module = ModuleBuilder()
     parameters = {name: ptr("f32") for name in ("x", "scale", "shift", "out")} | {"rows": "i32"}
     with module.entry("layer_norm", parameters) as k:
@@ -119,7 +136,7 @@ def layer_norm(width: int):
         mean = k.mulf(k.reduce(values, 1, 0.0, lambda b, e, s: b.addf(e, s)), 1.0 / width)
         centred = k.subf(values, _spread(k, mean, width))
         squares = k.reduce(k.mulf(centred, centred), 1, 0.0, lambda b, e, s: b.addf(e, s))
-        inverse = k.rsqrt(k.addf(k.mulf(squares, 1.0 / width), 1e-5))
+        inverse = k.rsqrt(k.addf(k.mulf(squares, 1.0 / width), EPSILON))
         result = k.mulf(centred, _spread(k, inverse, width))
         for combine, base in ((k.mulf, k.args.scale), (k.addf, k.args.shift)):
             view = k.make_tensor_view(base, shape=[width], strides=[1])

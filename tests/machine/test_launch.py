@@ -128,7 +128,8 @@ def test_overlapping_arrays_share_memory():
     )
     whole = np.arange(10, dtype=np.int32)
     distance = np.zeros(1, np.int64)
-    result = run(module, args=(whole, whole[6:8], whole[::-1], distance))
+    arguments = (whole, whole[6:8], whole[::-1], distance)
+    result = run(module, args=arguments, allow_overlap=True)
     assert whole.tolist() == [0, 1, 2, 3, 4, 5, 0, 7, 8, 6]
     assert distance[0] == 24
     assert result.outputs[0] is whole

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -237,6 +238,58 @@ def test_extremes(element, op, propagate_nan):
     nan_bits = bits_of(result, element)[np.isnan(as_floats(result))]
     assert nan_bits.size
     assert (nan_bits == FORMATS[element].nan_bits).all()
+
+
+@pytest.mark.parametrize("propagate_nan", [False, True])
+@pytest.mark.parametrize("op", ["maxf", "minf"])
+@pytest.mark.parametrize("element", BASE_FLOAT_TYPES)
+def test_reduced_extremes_are_folded_ones(element, op, propagate_nan):
+    """Bit for bit, for columns of two special values, of many, and of NaN alone."""
+    pairs = np.stack(operands(element, 2, seed=5))
+    fmt = FORMATS[element]
+    special = from_bits(np.array(special_patterns(element), np.uint64), element)
+    nans = from_bits(np.array([[fmt.nan_bits], [fmt.nan_bits | fmt.sign_bit]], np.uint64), element)
+    combine = partial(getattr(float_ops, op), element=element, propagate_nan=propagate_nan)
+    for rows in (pairs, special[:, None], np.roll(special, 7)[:, None], nans):
+        for start in special:
+            identity = np.asarray(start)
+            folded = np.broadcast_to(identity, rows.shape[1:])
+            for row in rows:
+                folded = combine(row, folded)
+            result = getattr(float_ops, f"reduce_{op}")(
+                rows, identity, element, propagate_nan=propagate_nan
+            )
+            assert result.dtype == folded.dtype
+            assert bits_of(result, element).tolist() == bits_of(folded, element).tolist()
+
+
+def test_reduced_extremes_flush_their_operands():
+    tiny = np.array([[1e-40], [-1.0]], np.float32)
+    flushed_max = float_ops.reduce_maxf(tiny, np.float32(-2), "f32", flush_to_zero=True)
+    assert flushed_max.tolist() == [0.0]
+    identity = np.array(-1e-40, np.float32)
+    flushed_min = float_ops.reduce_minf(tiny[:1], identity, "f32", flush_to_zero=True)
+    assert flushed_min.tolist() == [0.0]
+    assert np.signbit(flushed_min).tolist() == [True]
+
+
+def test_fma_f32_next_to_ties():
+    """Products half-way between two numbers, with addends that decide, too small for float64."""
+    rng = np.random.default_rng(9)
+    lhs = (2 * rng.integers(1 << 11, 1 << 12, 600) + 1).astype(np.float32)
+    rhs = (2 * rng.integers(1 << 11, 1 << 12, 600) + 1).astype(np.float32)
+    scale = np.ldexp(np.float32(1), np.resize([0, -70, -87, 100], 600)).astype(np.float32)
+    acc = np.resize(np.array([0, 1, -1, 1e-6, -1e-6], np.float32), 600) * np.float32(1e-30)
+    # Just below half of the smallest subnormal: 2**-150 * (1 - 2**-46), under an odd multiple of it.
+    below_half = [(1 + 2**-23) * 2.0**-75], [(1 - 2**-23) * 2.0**-75], [(2**22 + 1) * 2.0**-149]
+    lanes = tuple(
+        np.append(array, np.array(last, np.float32))
+        for array, last in zip((lhs * scale, rhs, acc * scale), below_half, strict=True)
+    )
+    result = float_ops.fma(*lanes, "f32")
+    floats = zip(*(as_floats(array) for array in lanes), strict=True)
+    expected = [expected_lane("fma", lane, "f32", "nearest_even") for lane in floats]
+    assert same(result, expected).all()
 
 
 def test_extremes_flush_their_operands():

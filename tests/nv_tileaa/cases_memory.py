@@ -538,6 +538,16 @@ MEMORY = [
         {"h": "!nv_tileaa.memref<8xf32, 1>"},
     ),
     Case(
+        "tiled_load",
+        "aa-element-type",
+        "padding_value neg_inf is for float elements, but the elements are i32",
+        "%v = nv_tileaa.tiled_load %h[%i] {padding_value = neg_inf} "
+        ": !nv_tileaa.memref<8xi32, 1>, index -> tile<8xi32>",
+        "%v = nv_tileaa.tiled_load %h[%i] {padding_value = zero} "
+        ": !nv_tileaa.memref<8xi32, 1>, index -> tile<8xi32>",
+        {"h": "!nv_tileaa.memref<8xi32, 1>"},
+    ),
+    Case(
         "gather_load",
         "aa-index-count",
         "expected index tiles of one shape along at least one axis, got shapes none",

@@ -76,6 +76,13 @@ FUNCTIONS = [
     ),
     Case(
         "func",
+        "aa-leftover",
+        "'cuda_tile.make_token' is left inside a function of nv_tileaa",
+        '%u = "cuda_tile.make_token"() : () -> !cuda_tile.token',
+        "%u = nv_tileaa.create_mem_token : !nv_tileaa.mem_token",
+    ),
+    Case(
+        "func",
         "duplicate-symbol",
         "redefinition of symbol named 'k'",
         _in_module(f"nv_tileaa.func @k() {_RETURN}", f"nv_tileaa.func @k() {_RETURN}"),

@@ -15,13 +15,14 @@ from xdsl.printer import Printer
 
 from tilewright.analysis.verifier import find_problems
 from tilewright.diagnostics import Diagnostic
+from tilewright.dialects import cuda_tile
 from tilewright.dialects.nv_tileaa import load
 from tilewright.dialects.nv_tileaa.examples import wrap
 
 
 def parse(text: str) -> ModuleOp:
     context = Context()
-    for dialect in (Builtin, Arith, Scf, load()):
+    for dialect in (Builtin, Arith, Scf, cuda_tile.load(), load()):
         context.load_dialect(dialect)
     return Parser(context, text).parse_module()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.nv_tileaa import cases_memory, cases_structure, cases_values
+from tests.nv_tileaa import cases_memory, cases_shapes, cases_structure, cases_values
 from tests.nv_tileaa.support import Case, case_name, parse
 
 from tilewright.analysis.verifier import find_problems
@@ -11,7 +11,12 @@ from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa.base import OPERATIONS
 from tilewright.dialects.nv_tileaa.examples import wrap
 
-CASES = [*cases_values.CASES, *cases_memory.CASES, *cases_structure.CASES]
+CASES = [
+    *cases_values.CASES,
+    *cases_shapes.CASES,
+    *cases_memory.CASES,
+    *cases_structure.CASES,
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)

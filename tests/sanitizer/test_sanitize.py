@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.machine.sanitize.sanitizer import element_ranges
 
 OVERLAP = """
 entry @k(%out: tile<ptr<f32>>) {
@@ -64,14 +63,3 @@ def test_races_can_be_left_out() -> None:
     module = tilewright.parse(OVERLAP)
     out = np.zeros((8, 8), np.float32)
     assert tilewright.sanitize(module, None, (2, 1, 1), [out], races=False).is_clean
-
-
-def test_element_ranges() -> None:
-    array = np.zeros((4, 6), np.float32)
-    start = array.__array_interface__["data"][0]
-    assert element_ranges(array, start + np.array([0, 4, 8])) == "0, 0:3"
-    assert element_ranges(array, start + np.array([24, 92])) == "1:4, 0:6"
-    assert element_ranges(array[:, ::2], start + np.array([8, 32])) == "0:2, 1"
-    assert element_ranges(array[1:], start + np.array([0])) is None
-    assert element_ranges(array[:, ::2], start + np.array([4])) is None
-    assert element_ranges(np.zeros((), np.float32), np.array([0])) is None

@@ -14,6 +14,7 @@ from tilewright.dialects.cuda_tile.ops.core import ConstantOp
 from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, FuncOp, ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp
+from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.source_map import TextSource, place_of, source_of
 from tilewright.text import parse, same_module
 
@@ -214,6 +215,84 @@ def test_old_spellings() -> None:
     (function,) = module.block.ops
     assert isinstance(function, FuncOp)
     assert function.function_type_value.outputs.data == (T.scalar("i32"), T.scalar("f16"))
+
+
+@pytest.mark.parametrize(
+    ("published", "canonical"),
+    [
+        (
+            "partition_view<tile=(4x2), view=tensor_view<8x8xf32, strides=[8,1]>>",
+            "partition_view<tile=(4x2), tensor_view<8x8xf32, strides=[8,1]>>",
+        ),
+        (
+            "partition_view<tile=(4x2), view=!cuda_tile.tensor_view<8x8xf32, strides=[8,1]>, "
+            "dim_map=[1, 0], padding_value=nan>",
+            "partition_view<tile=(4x2), padding_value = nan, "
+            "tensor_view<8x8xf32, strides=[8,1]>, dim_map=[1, 0]>",
+        ),
+        (
+            "partition_view<tile=(4), tensor_view<8xf32, strides=[1]>, padding_value=zero>",
+            "partition_view<tile=(4), padding_value = zero, tensor_view<8xf32, strides=[1]>>",
+        ),
+        (
+            "strided_view<tile=(4), traversal_strides=[2], view=tensor_view<8xf32, strides=[1]>, "
+            "padding_value=zero>",
+            "strided_view<tile=(4), traversal_strides=[2], padding_value = zero, "
+            "tensor_view<8xf32, strides=[1]>>",
+        ),
+    ],
+)
+def test_views_as_the_type_chapter_writes_them(published: str, canonical: str) -> None:
+    """``view=`` before the tensor view, the padding behind it."""
+
+    def view(text: str) -> Operation:
+        return only(f"testing$func @f(%v: {text}) {{ return }}").block.first_op  # pyright: ignore
+
+    old, new = view(published), view(canonical)
+    assert old.regions[0].block.args[0].type == new.regions[0].block.args[0].type
+    assert format_type(old.regions[0].block.args[0].type) == canonical
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "padding_value=zero, padding_value=zero",
+        "dim_map=[0], dim_map=[0]",
+        "padding_value=",
+        "",
+        "note=1",
+    ],
+)
+def test_each_part_of_a_view_comes_once(tail: str) -> None:
+    view = f"partition_view<tile=(4), tensor_view<8xf32, strides=[1]>, {tail}>"
+    assert error_codes(f"testing$func @f(%v: {view}) {{ return }}")[0] == "syntax"
+
+
+def test_hints_in_braces() -> None:
+    old = only("entry @k() optimization_hints=<{sm_90 = {occupancy = 2}, sm_80 = {}}> {}").entry()
+    new = only("entry @k() optimization_hints=<sm_80 = {}, sm_90 = {occupancy = 2}> {}").entry()
+    assert old.properties["optimization_hints"] == new.properties["optimization_hints"]
+    (load, _) = (
+        only(
+            "entry @k(%p: tile<ptr<f32>>) { %v, %t = load_ptr_tko weak %p "
+            "optimization_hints = <{}> : tile<ptr<f32>> -> tile<f32>, token }"
+        )
+        .entry()
+        .block.ops
+    )
+    assert load.properties["optimization_hints"].targets == {}
+    assert error_codes("entry @k() optimization_hints=<{sm_90 = {}> {}")[0] == "syntax"
+
+
+def test_a_comma_before_a_token_is_explained() -> None:
+    with pytest.raises(TileIRError) as caught:
+        only(
+            "entry @k(%p: tile<ptr<f32>>) { %t = make_token : token\n"
+            "%v, %u = load_ptr_tko weak %p, token = %t : tile<ptr<f32>> -> tile<f32>, token }"
+        )
+    (error,) = caught.value.diagnostics
+    assert error.message == "expected an SSA operand for 'mask' or 'paddingValue', found 'token'"
+    assert error.help is not None and "commas stand before operands only" in error.help
 
 
 def test_foreign_dialects_load_on_demand() -> None:

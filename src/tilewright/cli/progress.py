@@ -14,15 +14,22 @@ Progress = Callable[[int, int], object]
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[Progress | None]:
-    """A progress bar on standard error while the body runs; None where that is no terminal."""
+    """A progress bar on standard error while the body runs, with the steps that are done and the
+    time that is left; None where that is no terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("left"),
+    )
     console = Console(stderr=True)
     with Bar(
         *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False

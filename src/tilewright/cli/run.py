@@ -13,6 +13,7 @@ from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
     from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+    from tilewright.numerics.arithmetic import Arithmetic
 
 _EPILOG = """\
 A SPEC is one of
@@ -57,6 +58,14 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
         default=10_000_000,
         metavar="N",
         help="a loop that takes longer is an error (default 10000000)",
+    )
+    parser.add_argument(
+        "--arithmetic",
+        type=_arithmetic,
+        metavar="KEY=VALUE,...",
+        help="compute what Tile IR leaves open more as hardware does: f32_products=tf32, "
+        "accumulation=blocks:16, reductions=tree, approximations=hardware, "
+        "flush_denormal_addf=true; docs/machine.md explains them",
     )
 
 
@@ -109,6 +118,26 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _arithmetic(text: str) -> Arithmetic:
+    from tilewright.diagnostics import TileIRError
+    from tilewright.numerics.arithmetic import Arithmetic
+
+    try:
+        return Arithmetic.parse(text)
+    except TileIRError as error:
+        raise argparse.ArgumentTypeError(error.diagnostics[0].message) from None
+
+
+def arithmetic_of(options: argparse.Namespace, session: Session) -> Arithmetic:
+    """The arithmetic that is asked for, which is said unless it is the reference."""
+    from tilewright.numerics.arithmetic import REFERENCE
+
+    chosen: Arithmetic = options.arithmetic or REFERENCE
+    if not chosen.is_reference:
+        session.say(f"arithmetic: {chosen}")
+    return chosen
+
+
 def _positive(text: str) -> float:
     try:
         value = float(text)
@@ -137,6 +166,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
         if not options.json:
             session.write_stdout(text)
 
+    arithmetic = arithmetic_of(options, session)
     started = time.perf_counter()
     with working(f"running {entry.symbol}") as progress:
         machine.run(
@@ -148,12 +178,18 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             max_iterations=options.max_iterations,
             print_to=emit,
             progress=progress,
+            arithmetic=arithmetic,
         )
     seconds = time.perf_counter() - started
     results.save(session)
     differing = results.compare()
     if options.json:
-        launch = {"entry": entry.symbol, "grid": list(options.grid), "seed": options.seed}
+        launch = {
+            "entry": entry.symbol,
+            "grid": list(options.grid),
+            "seed": options.seed,
+            "arithmetic": str(arithmetic),
+        }
         session.write_stdout(results.to_json({**launch, "seconds": seconds, "printed": printed}))
     else:
         session.write_stdout(results.shown())

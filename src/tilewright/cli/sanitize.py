@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, one_module
 from tilewright.cli.progress import working
-from tilewright.cli.run import add_launch_arguments, add_result_arguments, entry_of
+from tilewright.cli.run import add_launch_arguments, add_result_arguments, arithmetic_of, entry_of
 from tilewright.cli.session import Session
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     values = bind(parameters, options.arguments, options.seed)
     results = Results(parameters, values, options)
     seeds = range(options.seed, options.seed + options.seeds)
-    with working(f"checking {entry.symbol}"):
+    arithmetic = arithmetic_of(options, session)
+    with working(f"checking {entry.symbol}") as progress:
         report = sanitize(
             module,
             entry.symbol,
@@ -63,6 +64,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             seeds=seeds,
             races=not options.no_races,
             max_iterations=options.max_iterations,
+            progress=progress,
+            arithmetic=arithmetic,
         )
     differing = []
     if report.result is not None:

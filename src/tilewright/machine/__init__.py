@@ -7,5 +7,13 @@
 
 from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult, run
 from tilewright.machine.state import AssertionFailure
+from tilewright.numerics.arithmetic import Arithmetic
 
-__all__ = ["DEFAULT_MAX_ITERATIONS", "AssertionFailure", "Program", "RunResult", "run"]
+__all__ = [
+    "DEFAULT_MAX_ITERATIONS",
+    "Arithmetic",
+    "AssertionFailure",
+    "Program",
+    "RunResult",
+    "run",
+]

@@ -69,6 +69,14 @@ def kind_of(reads: bool, writes: bool) -> str:
     return ("atomic" if reads else "store") if writes else "load"
 
 
+def written_through(op: Operation) -> SSAValue | None:
+    """The pointers or the view through which an operation writes; None if it does not."""
+    cls = type(op)
+    if cls not in _ACCESSES or cls in _LOADS:
+        return None
+    return getattr(op, _POINTERS.get(cls, "view"))  # pyright: ignore[reportArgumentType]
+
+
 def access_site(op: Operation, t: Translator) -> AccessSite | None:
     """What an operation accesses; None if it touches no memory."""
     cls = type(op)

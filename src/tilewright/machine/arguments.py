@@ -182,18 +182,30 @@ def _overlapping(extents: list[_Extent]) -> list[list[_Extent]]:
     return sorted(clusters, key=lambda cluster: min(order[id(e)] for e in cluster))
 
 
-def bind(entry: EntryOp, args: Sequence[object], arrays: ArrayMap) -> list[Array]:
-    """The parameters of a kernel as rank-0 tiles, with arrays mapped; every misfit is reported."""
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Arguments that fit their parameters: scalars as rank-0 tiles, and arrays by position."""
+
+    values: list[Array]
+    arrays: dict[int, Array]
+
+
+def convert(entry: EntryOp, args: Sequence[object]) -> Converted:
+    """The arguments of a kernel as it takes them; a TileIRError with every misfit."""
     parameters = entry.block.args
     place = place_of(entry)
+    if not isinstance(args, Sequence) or isinstance(args, str | bytes):
+        raise TileIRError.single(
+            BAD_ARGUMENT, f"expected a list or tuple of arguments, got {type(args).__name__}", place
+        )
     if len(args) != len(parameters):
         raise TileIRError.single(
             BAD_ARGUMENT,
             f"kernel '{entry.symbol}' takes {len(parameters)} arguments, got {len(args)}",
             place,
         )
-    bound: list[Array] = []
-    given: list[tuple[int, str, Array]] = []
+    values: list[Array] = []
+    arrays: dict[int, Array] = {}
     errors: list[TileIRError] = []
     for number, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
         ty = parameter.type
@@ -202,17 +214,37 @@ def bind(entry: EntryOp, args: Sequence[object], arrays: ArrayMap) -> list[Array
         try:
             if isinstance(value, np.ndarray) and isinstance(ty.element_type, T.PtrType):
                 check_array(value, ty, name, place)
-                given.append((number, name, value))
-                bound.append(np.zeros((), np.uint64))
+                arrays[number] = value
+                values.append(np.zeros((), np.uint64))
             else:
-                bound.append(_scalar(value, ty, name, place))
+                values.append(_scalar(value, ty, name, place))
         except TileIRError as error:
             errors.append(error)
     if errors:
         raise TileIRError([d for error in errors for d in error.diagnostics])
-    addresses = arrays.map([(name, value) for _, name, value in given])
-    for (number, _, _), address in zip(given, addresses, strict=True):
+    return Converted(values, arrays)
+
+
+def bind(converted: Converted, arrays: ArrayMap, place: Place | None = None) -> list[Array]:
+    """The parameters of a kernel as rank-0 tiles, with arrays mapped."""
+    given = converted.arrays
+    addresses = arrays.map([(f"argument {number}", array) for number, array in given.items()])
+    bound = list(converted.values)
+    errors: list[TileIRError] = []
+    for (number, array), address in zip(given.items(), addresses, strict=True):
+        if address % array.itemsize:
+            errors.append(
+                TileIRError.single(
+                    BAD_ARGUMENT,
+                    f"argument {number} starts {address % array.itemsize} bytes behind a multiple "
+                    f"of its element size, {array.itemsize} bytes",
+                    place,
+                    help="pass a copy of the array",
+                )
+            )
         bound[number] = np.array(address, np.uint64)
+    if errors:
+        raise TileIRError([d for error in errors for d in error.diagnostics])
     return bound
 
 
@@ -223,6 +255,7 @@ def check_array(array: Array, ty: T.TileType, name: str, place: Place | None) ->
     element = T.element_name(pointer.pointee)
     allowed = ARRAY_DTYPES[element]
     if array.dtype in allowed:
+        _check_layout(array, name, place)
         return
     help = ""
     if element == "f4E2M1FN" and array.dtype == _F4:
@@ -234,6 +267,23 @@ def check_array(array: Array, ty: T.TileType, name: str, place: Place | None) ->
         place,
         help=help,
     )
+
+
+def _check_layout(array: Array, name: str, place: Place | None) -> None:
+    """There are elements, and a kernel, which counts in elements, can step from one to the next."""
+    if array.size == 0:
+        raise TileIRError.single(
+            BAD_ARGUMENT, f"{name} has no elements: its shape is {array.shape}", place
+        )
+    steps = [s for s, extent in zip(array.strides, array.shape, strict=True) if extent > 1]
+    if any(step % array.itemsize for step in steps):
+        raise TileIRError.single(
+            BAD_ARGUMENT,
+            f"{name} has strides of {array.strides} bytes, which are no multiples of its element "
+            f"size, {array.itemsize} bytes",
+            place,
+            help="pass a copy of the array",
+        )
 
 
 def _scalar(value: Any, ty: T.TileType, name: str, place: Place | None) -> Array:

@@ -22,6 +22,7 @@ from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.machine.faults import UNSUPPORTED, Fault
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
+from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 
 if TYPE_CHECKING:
     from xdsl.ir import Block, Operation, SSAValue
@@ -98,6 +99,7 @@ class Translator:
 
     machine: Machine
     global_addresses: dict[str, int]
+    arithmetic: Arithmetic = REFERENCE
     registers: Registers = field(default_factory=lambda: [None])
     loops: list[Scope] = field(default_factory=list)
     yields: list[Scope] = field(default_factory=list)

@@ -13,7 +13,7 @@ import tilewright.machine.ops  # noqa: F401  (fills the table of implementations
 from tilewright.diagnostics import Diagnostic, Note, Severity, TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp
 from tilewright.dialects.source_map import place_of
-from tilewright.machine.arguments import ArrayMap, bind, check_grid
+from tilewright.machine.arguments import ArrayMap, bind
 from tilewright.machine.compile import CompiledBlock, Translator
 from tilewright.machine.faults import (
     ASSERTION_FAILED,
@@ -23,10 +23,12 @@ from tilewright.machine.faults import (
     source_note,
 )
 from tilewright.machine.grid import GridRun, Progress
+from tilewright.machine.launch_checks import check_launch
 from tilewright.machine.memory import Allocation
 from tilewright.machine.ops.tiles import array_of_constant
 from tilewright.machine.state import AssertionFailure, Machine
 from tilewright.machine.storage import storage_of
+from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 from tilewright.numerics.arrays import Array, to_bytes
 
 DEFAULT_MAX_ITERATIONS = 10_000_000
@@ -37,21 +39,25 @@ _MAX_SHOWN_FAILURES = 20
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a launch gave. ``outputs`` are the array arguments, updated in place."""
+    """What a launch gave. ``outputs`` are the array arguments, updated in place; ``arithmetic`` is
+    the mode in which they were computed."""
 
     outputs: tuple[Array, ...]
     text: str
     failures: tuple[AssertionFailure, ...]
+    arithmetic: Arithmetic = REFERENCE
 
 
 class Program:
     """A loaded module: its globals live as long as it does, its kernels are translated once.
 
     The module must have passed the verifier. Not to be used by several threads at once.
+    ``arithmetic`` chooses what is computed where Tile IR leaves it open; the reference by default.
     """
 
-    def __init__(self, module: Operation):
+    def __init__(self, module: Operation, *, arithmetic: Arithmetic = REFERENCE):
         self.module = _tile_module(module)
+        self.arithmetic = arithmetic
         self.started = False
         """Whether a launch has come as far as running tile blocks."""
         self._machine = Machine()
@@ -99,6 +105,7 @@ class Program:
         seed: int = 0,
         check_asserts: bool = True,
         max_iterations: int = DEFAULT_MAX_ITERATIONS,
+        allow_overlap: bool = False,
         print_to: Callable[[str], object] | None = None,
         progress: Progress | None = None,
     ) -> RunResult:
@@ -108,21 +115,28 @@ class Program:
         each scalar. ``seed`` 0 runs tile blocks in ascending order; others shuffle them and switch
         between them at random. ``print_to`` gets each printed text at once; ``progress`` the
         numbers of finished and of all tile blocks. A loop of more than ``max_iterations`` is an
-        error.
+        error. ``allow_overlap`` lets arrays that the kernel may write share memory with others.
 
         A TileIRError before anything runs: bad arguments, grid or kernel name, and operations that
-        the machine does not run. While running: whatever the kernel must not do, and, unless
+        the machine does not run; arrays are as they were. While running: whatever the kernel must not do, and, unless
         ``check_asserts`` is false, failed assertions, once all blocks have run.
         """
-        kernel_op = self._entry(entry)
-        extents = check_grid(grid)
+        kernel_op = kernel_of(self.module, entry)
+        checked = check_launch(
+            kernel_op,
+            grid,
+            args,
+            seed=seed,
+            max_iterations=max_iterations,
+            allow_overlap=allow_overlap,
+        )
         kernel, body = self._kernel(kernel_op)
         machine, memory = self._machine, self._machine.memory
         memory_mark, array_mark = memory.mark(), self._arrays.mark()
         try:
-            values = bind(kernel_op, args, self._arrays)
+            values = bind(checked.arguments, self._arrays, place_of(kernel_op))
             parameters = zip(kernel.slots(kernel_op.block.args), values, strict=True)
-            machine.grid, machine.max_iterations = extents, max_iterations
+            machine.grid, machine.max_iterations = checked.grid, max_iterations
             machine.printed, machine.failures, machine.print_to = [], [], print_to
             self.started = True
             GridRun(machine, kernel, body, parameters, seed, progress).run()
@@ -133,18 +147,10 @@ class Program:
         if failures and check_asserts:
             raise _assertions(failures)
         outputs = tuple(value for value in args if isinstance(value, np.ndarray))
-        return RunResult(outputs, "".join(machine.printed), failures)
-
-    def _entry(self, name: str | None) -> EntryOp:
-        try:
-            return self.module.entry(name)
-        except KeyError as error:
-            raise TileIRError.single(
-                UNKNOWN_ENTRY, str(error.args[0]), place_of(self.module)
-            ) from None
+        return RunResult(outputs, "".join(machine.printed), failures, self.arithmetic)
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
-        return Translator(self._machine, global_addresses)
+        return Translator(self._machine, global_addresses, self.arithmetic)
 
     def _kernel(self, op: EntryOp) -> tuple[Translator, CompiledBlock]:
         found = self._kernels.get(op.symbol)
@@ -157,6 +163,15 @@ class Program:
                 raise as_error(fault, ()) from None
             self._kernels[op.symbol] = found
         return found
+
+
+def kernel_of(module: Operation, name: str | None) -> EntryOp:
+    """The kernel of that name, or the only one for None; a TileIRError where there is none."""
+    inner = _tile_module(module)
+    try:
+        return inner.entry(name)
+    except KeyError as error:
+        raise TileIRError.single(UNKNOWN_ENTRY, str(error.args[0]), place_of(inner)) from None
 
 
 def _tile_module(module: Operation) -> ModuleOp:
@@ -198,31 +213,42 @@ def run(
     seed: int = 0,
     check_asserts: bool = True,
     max_iterations: int = DEFAULT_MAX_ITERATIONS,
+    allow_overlap: bool = False,
     print_to: Callable[[str], object] | None = None,
     progress: Progress | None = None,
+    arithmetic: Arithmetic = REFERENCE,
     sanitize: bool = False,
 ) -> RunResult:
     """Load a module, run one of its kernels (the only one by default), and unload it.
 
-    See :meth:`Program.launch` for the arguments and errors. With ``sanitize`` every check is on,
+    See :class:`Program` and :meth:`Program.launch` for the arguments and errors. With ``sanitize`` every check is on,
     and whatever they find is raised as one TileIRError when the run is over.
     """
     if sanitize:
         from tilewright.machine.sanitize import sanitize as run_checked
 
         report = run_checked(
-            module, entry, grid, args, seeds=(seed,), max_iterations=max_iterations
+            module,
+            entry,
+            grid,
+            args,
+            seeds=(seed,),
+            max_iterations=max_iterations,
+            allow_overlap=allow_overlap,
+            progress=progress,
+            arithmetic=arithmetic,
         )
         if report.result is None or not report.is_clean:
             raise TileIRError(report.diagnostics)
         return report.result
-    return Program(module).launch(
+    return Program(module, arithmetic=arithmetic).launch(
         entry,
         grid,
         args,
         seed=seed,
         check_asserts=check_asserts,
         max_iterations=max_iterations,
+        allow_overlap=allow_overlap,
         print_to=print_to,
         progress=progress,
     )

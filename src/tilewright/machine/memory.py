@@ -174,6 +174,14 @@ class Memory:
             INVALID_ADDRESS, f"an access to {what} meets no live memory{self._near(address)}"
         )
 
+    def nearest(self, address: int) -> Allocation | None:
+        """The live allocation that holds an address, or else the one closest to it."""
+
+        def distance(allocation: Allocation) -> int:
+            return max(allocation.base - address, address - allocation.end + 1, 0)
+
+        return min(self._allocations, key=distance, default=None)
+
     def _near(self, address: int) -> str:
         """``; NAME ends 4 bytes before it`` for the closest allocation, if one is close."""
         closest: tuple[int, str] | None = None

@@ -46,15 +46,35 @@ class Elements:
         """The parts of the boxes that do not lie in the tensor."""
         return tuple(part for box in self.boxes for part in outside_of(box, self.shape))
 
+    def to_json(self) -> dict[str, object]:
+        """The fields, and the bounds as ``ranges``, as JSON values."""
+        return {
+            "tensor": self.tensor,
+            "shape": list(self.shape),
+            "ranges": box_json(self.bounds),
+            "boxes": [box_json(box) for box in self.boxes],
+            "exact": self.is_exact,
+        }
+
     def __str__(self) -> str:
-        return f"{self.tensor}[{format_box(self.bounds)}]" if self.shape else self.tensor
+        """``%out[96:128, 0:64]``, or ``elements 0:16 of alloca memory`` for a name of words."""
+        if not self.shape:
+            return self.tensor
+        ranges = format_box(self.bounds)
+        return (
+            f"elements {ranges} of {self.tensor}"
+            if " " in self.tensor
+            else f"{self.tensor}[{ranges}]"
+        )
 
 
 def format_box(box: Box) -> str:
     """``96:128, 0:64``; a range of one element is its index."""
-    return ", ".join(
-        str(first) if end == first + 1 else f"{first}:{end}" for first, end in box
-    )
+    return ", ".join(str(first) if end == first + 1 else f"{first}:{end}" for first, end in box)
+
+
+def box_json(box: Box) -> list[list[int]]:
+    return [list(extent) for extent in box]
 
 
 def bounds_of(boxes: Sequence[Box]) -> Box:
@@ -130,7 +150,9 @@ def coordinates_in(array: Array, addresses: Array) -> Array | None:
     if (left < 0).any():
         return None
     found = np.zeros((left.size, array.ndim), np.int64)
-    for axis in sorted(range(array.ndim), key=lambda a: -array.strides[a]):
+    # The stride of a dimension of extent 1 means nothing.
+    long = [axis for axis, extent in enumerate(array.shape) if extent != 1]
+    for axis in sorted(long, key=lambda a: -array.strides[a]):
         stride, extent = array.strides[axis], array.shape[axis]
         if stride <= 0:
             return None
@@ -152,6 +174,14 @@ def _stray_coordinates(numbers: Array, shape: tuple[int, ...]) -> Array:
     return found
 
 
+def names_of_parameters(entry: EntryOp) -> tuple[str, ...]:
+    """``%name`` where the text gave one, ``argument 2`` where not."""
+    return tuple(
+        f"%{parameter.name_hint}" if parameter.name_hint else f"argument {number}"
+        for number, parameter in enumerate(entry.block.args)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayNames:
     """The array arguments of a launch, by the names of their parameters."""
@@ -160,14 +190,9 @@ class ArrayNames:
 
     @classmethod
     def of_launch(cls, entry: EntryOp | None, args: Sequence[object]) -> ArrayNames:
-        parameters = () if entry is None else entry.block.args
-        return cls(
-            tuple(
-                (f"%{p.name_hint}" if p.name_hint else f"argument {number}", arg)
-                for number, (p, arg) in enumerate(zip(parameters, args, strict=False))
-                if isinstance(arg, np.ndarray)
-            )
-        )
+        names = () if entry is None else names_of_parameters(entry)
+        found = zip(names, args, strict=False)
+        return cls(tuple((name, arg) for name, arg in found if isinstance(arg, np.ndarray)))
 
     def locate(self, allocation: Allocation, offsets: Array, size: int) -> Elements:
         """The elements that hold the ``size`` bytes at each byte offset in an allocation.

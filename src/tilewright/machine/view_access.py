@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tilewright.dialects.cuda_tile import types as T
@@ -11,7 +13,7 @@ from tilewright.machine.faults import (
     OUTSIDE_INDEX_SPACE,
     Fault,
 )
-from tilewright.machine.memory import Memory
+from tilewright.machine.memory import Allocation, Memory
 from tilewright.machine.storage import Storage
 from tilewright.machine.values import Registers, TensorView
 from tilewright.numerics.arrays import Array
@@ -21,6 +23,35 @@ _MAX_ELEMENT_NUMBER = 2**63 - 1
 
 Inside = tuple[slice, ...] | None
 """The part of a tile that lies in its tensor, from the front of each dimension; None for all."""
+
+
+@dataclass(slots=True)
+class StridedElements:
+    """Elements of one allocation at fixed strides; offsets and strides in bytes.
+
+    The stride of a dimension of extent 1 is 0. ``inside``: which part of the tile they are.
+    """
+
+    allocation: Allocation
+    byte_offset: int
+    extents: tuple[int, ...]
+    byte_strides: tuple[int, ...]
+    inside: Inside
+
+    def over(self, array: Array, unit: int, *, within: int = 1) -> Array:
+        """The part of an array that stands for these elements.
+
+        One element of the array stands for ``unit`` bytes of the allocation, ``within`` of them for
+        an element here: they are one more dimension, the last.
+        """
+        itemsize = array.itemsize
+        return np.ndarray(
+            (*self.extents, within),
+            array.dtype,
+            array,
+            self.byte_offset // unit * itemsize,
+            (*[stride // unit * itemsize for stride in self.byte_strides], itemsize),
+        )
 
 
 class ViewAccess:
@@ -66,8 +97,8 @@ class ViewAccess:
             )
         )
 
-    def box(self, regs: Registers, *, write: bool = False) -> tuple[Array, Inside]:
-        """The elements of the tile that lie in the tensor, over memory, and which part they are."""
+    def box(self, regs: Registers, *, write: bool = False) -> StridedElements:
+        """Where the elements of the tile are that lie in the tensor."""
         view: TensorView = regs[self.view_slot]
         shape, strides = view.shape, view.strides
         size = self.storage.size
@@ -93,12 +124,46 @@ class ViewAccess:
             raise self._too_far(last)
         address = view.base + first * size
         allocation = self.memory.find(address, (last - first + 1) * size, size, write=write)
+        return StridedElements(
+            allocation,
+            address - allocation.base,
+            tuple(extents),
+            tuple(byte_strides),
+            None if whole else tuple([slice(extent) for extent in extents]),
+        )
+
+    def elements(self, regs: Registers, *, write: bool = False) -> tuple[Array, Inside]:
+        """The elements of the tile that lie in the tensor, over memory, and which part they are."""
+        box = self.box(regs, write=write)
         if write:
             self.memory.version += 1
         elements = np.ndarray(
-            extents, self.storage.raw, allocation.buffer, address - allocation.base, byte_strides
+            box.extents,
+            self.storage.raw,
+            box.allocation.buffer,
+            box.byte_offset,
+            box.byte_strides,
         )
-        return elements, None if whole else tuple([slice(extent) for extent in extents])
+        return elements, box.inside
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the tile is all that lies between its first and last index of each dimension."""
+        return self.sparse_dim is None
+
+    def reach(self, regs: Registers) -> tuple[tuple[int, int], ...]:
+        """The half-open range of indices of the tile along each dimension of the tensor, however
+        far outside; from the lowest to the highest where the indices are given one by one."""
+        view: TensorView = regs[self.view_slot]
+        ranges = [(0, extent) for extent in view.shape]
+        for position, (slot, mask, dim, step, extent, _) in enumerate(self._walk):
+            if position == self.sparse_dim:
+                entries = as_numbers(regs[slot], "unsigned")
+                ranges[dim] = int(entries.min()), int(entries.max()) + 1
+            else:
+                start = (regs[slot].item() & mask) * step
+                ranges[dim] = start, start + extent
+        return tuple(ranges)
 
     def _outside(self, view: TensorView, position: int, index: int, left: int) -> Fault:
         _, _, dim, step, extent, _ = self._walk[position]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tilewright.numerics import float64_exact
-from tilewright.numerics.arrays import Array, dtype_of, unsigned_view
+from tilewright.numerics.arrays import Array, dtype_of, from_bits, unsigned_view
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.rounding import quiet, round_float64, round_to_odd, two_product, two_sum
 
@@ -103,9 +103,30 @@ def _narrow_rounded(op: str, arrays: tuple[Array, ...], element: str, rounding: 
     return round_float64(exact_enough, element, rounding)
 
 
+_F32_TIE_MASK = np.int64((1 << 29) - 1)
+_F32_TIE = np.int64(1 << 28)
+
+
+def _fma_f32(arrays: tuple[Array, ...]) -> Array:
+    """To nearest even. Rounding a float64 sum again is wrong only where it became a tie of f32."""
+    lhs, rhs, acc = (array.astype(np.float64) for array in arrays)
+    total = np.asarray(lhs * rhs + acc)
+    result = total.astype(np.float32)
+    doubtful = (total.view(np.int64) & _F32_TIE_MASK) == _F32_TIE
+    # Below the normal numbers ties are at other bits; a zero is exact.
+    doubtful |= (np.abs(total) < _F32_MIN_NORMAL) & (total != 0)
+    if doubtful.any():
+        some = tuple(array[doubtful] for array in arrays)
+        result[doubtful] = _narrow_rounded("fma", some, "f32", "nearest_even")
+    return result
+
+
 def _rounded(op: str, arrays: tuple[Array, ...], element: str, rounding: Rounding) -> Array:
-    if rounding == "nearest_even" and op != "fma":
-        return np.asarray(_NATIVE[op](*arrays))
+    if rounding == "nearest_even":
+        if op != "fma":
+            return np.asarray(_NATIVE[op](*arrays))
+        if element == "f32":
+            return _fma_f32(arrays)
     if element == "f64":
         return float64_exact.directed(op, arrays, rounding)
     return _narrow_rounded(op, arrays, element, rounding)
@@ -249,11 +270,19 @@ def floor(source: Array, element: str) -> Array:
     return np.asarray(np.floor(source))
 
 
+#: Where NumPy's own maximum is fast. It is right but for the signs of zeros and for NaN.
+_FAST_COMPARISONS = frozenset({"f32", "f64"})
+
+
 def _extremum(
     lhs: Array, rhs: Array, element: str, larger: bool, propagate_nan: bool, flush_to_zero: bool
 ) -> Array:
     if flush_to_zero:
         lhs, rhs = flush_subnormals(lhs), flush_subnormals(rhs)
+    if element in _FAST_COMPARISONS:
+        found = np.asarray(np.maximum(lhs, rhs) if larger else np.minimum(lhs, rhs))
+        if not ((found == 0) | (found != found)).any():
+            return found
     lhs_bits, rhs_bits = unsigned_view(lhs), unsigned_view(rhs)
     take_lhs = lhs > rhs if larger else lhs < rhs
     # Equal values have equal bits but for zeros, where the sign bits decide: +0 is above -0.
@@ -298,6 +327,60 @@ def minf(
 ) -> Array:
     """The smaller operand, -0 below +0; NaN as in ``maxf``."""
     return _extremum(lhs, rhs, element, False, propagate_nan, flush_to_zero)
+
+
+def _ordered(array: Array) -> Array:
+    """Signed integers in the order of the numbers, -0 below +0. Applied twice it gives the bits."""
+    bits = np.asarray(array).view(f"i{array.dtype.itemsize}")
+    limit = np.iinfo(bits.dtype)
+    return np.asarray(bits ^ ((bits >> (limit.bits - 1)) & bits.dtype.type(limit.max)))
+
+
+def _reduced(
+    rows: Array, identity: Array, element: str, larger: bool, propagate_nan: bool, flush: bool
+) -> Array:
+    if flush:
+        rows, identity = flush_subnormals(rows), flush_subnormals(identity)
+    keys, first = _ordered(rows), _ordered(identity)
+    limit = np.iinfo(keys.dtype)
+    # The ends of the integers stand for NaN only: the one that always loses, or always wins.
+    nan_key = keys.dtype.type(limit.max if larger == propagate_nan else limit.min)
+    is_nan, first_is_nan = rows != rows, identity != identity
+    any_nan = bool(is_nan.any() or first_is_nan)
+    if any_nan:
+        keys, first = np.where(is_nan, nan_key, keys), np.where(first_is_nan, nan_key, first)
+    choose = np.maximum if larger else np.minimum
+    best = np.asarray(choose(choose.reduce(keys, axis=0), first))
+    found = _ordered(best).view(rows.dtype)
+    if not any_nan:
+        return found
+    return np.where(best == nan_key, from_bits(np.array(FORMATS[element].nan_bits), element), found)
+
+
+@quiet
+def reduce_maxf(
+    rows: Array,
+    identity: Array,
+    element: str,
+    *,
+    propagate_nan: bool = False,
+    flush_to_zero: bool = False,
+) -> Array:
+    """``maxf`` of the rank-0 ``identity`` and everything along the first dimension."""
+    return _reduced(rows, identity, element, True, propagate_nan, flush_to_zero)
+
+
+@quiet
+def reduce_minf(
+    rows: Array,
+    identity: Array,
+    element: str,
+    *,
+    propagate_nan: bool = False,
+    flush_to_zero: bool = False,
+) -> Array:
+    """``minf`` of the rank-0 ``identity`` and everything along the first dimension."""
+    return _reduced(rows, identity, element, False, propagate_nan, flush_to_zero)
 
 
 def _less_or_greater(lhs: Array, rhs: Array) -> Array:

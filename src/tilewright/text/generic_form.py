@@ -33,9 +33,8 @@ from tilewright.dialects.cuda_tile.constants import scalar_bits
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold, identity, parse_identity
-from tilewright.dialects.cuda_tile.type_syntax import parse_type
 from tilewright.dialects.source_map import Part
-from tilewright.dialects.syntax.engine import COUNT_MISMATCH
+from tilewright.dialects.syntax.engine import COUNT_MISMATCH, type_syntax_of
 from tilewright.dialects.syntax.tokens import fail, token_start
 from tilewright.text.lexer import TileToken
 
@@ -180,6 +179,8 @@ def _parse_regions(parser: TileParser) -> tuple[list[Region], list[Range]]:
 
 
 def _parse_signature(parser: TileParser, read: _Generic) -> None:
+    parse_type = type_syntax_of(read.op_type).parse
+
     def one(types: list[Attribute], ranges: list[Range]) -> None:
         start = token_start(parser)
         types.append(parse_type(parser))

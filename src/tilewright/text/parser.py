@@ -27,8 +27,9 @@ from tilewright.diagnostics import (
     define_code,
 )
 from tilewright.dialects.cuda_tile.base import TileOp
-from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.source_map import Part, TextSource, set_source
+from tilewright.dialects.syntax.engine import CUDA_TILE_TYPES, type_syntax_of
 from tilewright.dialects.syntax.tokens import SYNTAX, CodedParseError, fail
 from tilewright.text.aliases import BAD_ALIAS
 from tilewright.text.attribute_parser import (
@@ -488,7 +489,8 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     def _parse_block_argument(self) -> Parser.Argument:
         name = self._parse_token(MLIRTokenKind.PERCENT_IDENT, "expected a block argument")
         self.parse_characters(":")
-        ty = parse_type(self)
+        syntax = type_syntax_of(self._op_types[-1]) if self._op_types else CUDA_TILE_TYPES
+        ty = syntax.parse(self)
         return self.Argument(name, ty, self.parse_optional_location())  # pyright: ignore[reportArgumentType]
 
     def _name_arguments(self, block: Block, arguments: Sequence[Parser.Argument]) -> None:

@@ -201,10 +201,14 @@ def is_optional(op_def: object) -> bool:
     return isinstance(op_def, OptOperandDef)
 
 
+def type_syntax_of(cls: type[Operation]) -> TypeSyntax:
+    """How types stand in the text of operations of a class."""
+    return cls.TYPE_SYNTAX if issubclass(cls, SyntaxOp) else CUDA_TILE_TYPES
+
+
 def shown_type(op: Operation, value: SSAValue) -> str:
     """The type of a value as it stands in a type slot of the operation."""
-    syntax = op.TYPE_SYNTAX if isinstance(op, SyntaxOp) else CUDA_TILE_TYPES
-    return syntax.format(value.type)
+    return type_syntax_of(type(op)).format(value.type)
 
 
 def values_of(op: Operation, name: str) -> Sequence[SSAValue]:

@@ -20,6 +20,7 @@ from tilewright.machine.ops.memory import pointer_storage, scalar_cell
 from tilewright.machine.ops.views import access_of
 from tilewright.machine.storage import Storage
 from tilewright.machine.values import TOKEN, Registers
+from tilewright.numerics.arithmetic import Arithmetic
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.semantics import ELEMENTWISE
 
@@ -30,7 +31,7 @@ def _exchange(old: Array, new: Array) -> Array:
     return new
 
 
-def _named(mnemonic: str, **attributes: str) -> Callable[[str], Combine]:
+def _named(mnemonic: str, **attributes: str | bool) -> Callable[[str], Combine]:
     return lambda element: partial(ELEMENTWISE[mnemonic], element=element, **attributes)
 
 
@@ -49,12 +50,15 @@ _INTEGER_MODES: Mapping[str, Callable[[str], Combine]] = MappingProxyType(
 _FLOAT_MODES: Mapping[str, Callable[[str], Combine]] = MappingProxyType(
     {"addf": _named("addf"), "add": _named("addf")}
 )
+_flushing_addf = _named("addf", flush_to_zero=True)
 
 
-def combination(mode: str, element: str) -> Combine:
+def combination(mode: str, element: str, arithmetic: Arithmetic) -> Combine:
     """The function of (memory, argument) whose value an atomic writes."""
     if mode == "xchg":
         return _exchange
+    if arithmetic.flush_denormal_addf and element == "f32" and mode in ("addf", "add"):
+        return _flushing_addf(element)
     modes = _INTEGER_MODES if element.startswith("i") else _FLOAT_MODES
     return modes[mode](element)
 
@@ -107,7 +111,7 @@ def _set(memory: Memory, cell: Array, before: Array, after: Array) -> None:
 @implements(atomics.AtomicRMWTkoOp)
 def atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
     storage = pointer_storage(op, "pointers")
-    combine = combination(enum_property(op, "mode"), tile_type(op.arg).element)
+    combine = combination(enum_property(op, "mode"), tile_type(op.arg).element, t.arithmetic)
 
     memory = t.machine.memory
     pointers, argument, mask = t.slot(op.pointers), t.slot(op.arg), t.optional(op.mask)
@@ -194,7 +198,7 @@ def multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> Swit
 
 def _reduce_into_view(op: TileOp, t: Translator, mode: str, argument: int) -> SwitchPoint:
     access, storage = access_of(op, t)
-    combine = combination(mode, storage.element)
+    combine = combination(mode, storage.element, t.arithmetic)
     memory = t.machine.memory
     t.preset(op.results[0], TOKEN)
 

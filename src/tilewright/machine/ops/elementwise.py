@@ -16,6 +16,8 @@ from tilewright.machine.compile import IMPLEMENTATIONS, Step, Translator, pointe
 from tilewright.machine.faults import UNDEFINED_DIVISION, Fault
 from tilewright.machine.values import Registers
 from tilewright.numerics import int_ops
+from tilewright.numerics.approximations import APPROXIMATE
+from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.semantics import ELEMENTWISE
 
@@ -52,15 +54,18 @@ def element_of(op: TileOp) -> str:
     return tile_type(op.operands[_ELEMENT_OPERAND.get(op.mnemonic(), 0)]).element
 
 
-def function_of(op: TileOp) -> Callable[..., Array]:
+def function_of(op: TileOp, arithmetic: Arithmetic = REFERENCE) -> Callable[..., Array]:
     """The operation as a function of its operand arrays only."""
-    function = ELEMENTWISE[op.mnemonic()]
+    mnemonic = op.mnemonic()
+    function = ELEMENTWISE[mnemonic]
+    if arithmetic.approximations == "hardware":
+        function = APPROXIMATE.get(mnemonic, function)
     return partial(function, element=element_of(op), **attributes_of(op))
 
 
 def translate(op: TileOp, t: Translator) -> Step:
     _refuse_packed_pointees(op)
-    function = function_of(op)
+    function = function_of(op, t.arithmetic)
     check = _division_check(op)
     if check is not None:
         function = _checked(function, check)

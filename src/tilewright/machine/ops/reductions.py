@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,24 @@ from tilewright.machine.compile import (
     plain_runner,
     tile_type,
 )
-from tilewright.machine.ops.elementwise import attributes_of, function_of, is_elementwise
+from tilewright.machine.ops.elementwise import (
+    attributes_of,
+    element_of,
+    function_of,
+    is_elementwise,
+)
+from tilewright.machine.ops.reduction_trees import fold_as_tree
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.float_ops import reduce_maxf, reduce_minf
 from tilewright.numerics.floats import bits_to_float, float_to_bits
 from tilewright.numerics.rounding import quiet
 
 #: Operations whose result does not depend on the order of combination.
-_ORDER_FREE = frozenset({"addi", "muli", "andi", "ori", "xori", "maxi", "mini", "maxf", "minf"})
+_ORDER_FREE = frozenset({"addi", "muli", "andi", "ori", "xori", "maxi", "mini"})
+#: Those that have a function of their own for all elements at once.
+_REDUCED = MappingProxyType({"maxf": reduce_maxf, "minf": reduce_minf})
 #: Those that NumPy can accumulate strictly one after the other, in one call.
 _ACCUMULATED: dict[str, np.ufunc] = {
     "addf": np.add,
@@ -108,9 +118,11 @@ def _single_operation(block: Block) -> TileOp | None:
     return only if combines and list(last.operands) == [only.results[0]] else None
 
 
-def _accumulation(op: TileOp | None) -> np.ufunc | None:
+def _accumulation(op: TileOp | None, t: Translator) -> np.ufunc | None:
     """The NumPy function that computes the operation exactly as its semantics does."""
-    if op is None or tile_type(op.results[0]).element == "i1":
+    if op is None or t.arithmetic.reductions == "tree":
+        return None
+    if tile_type(op.results[0]).element == "i1":
         return None
     attributes = attributes_of(op)
     plain = attributes.get("rounding", "nearest_even") == "nearest_even"
@@ -145,9 +157,13 @@ def reduce(op: ReduceOp, t: Translator) -> Step:
     folding = _folding(op, t)
     block = op.body.blocks[0]
     only = _single_operation(block)
+    if only is not None and (reduced := _REDUCED.get(only.mnemonic())) is not None:
+        return _one_operand(
+            folding, partial(reduced, element=element_of(only), **attributes_of(only))
+        )
     if only is not None and only.mnemonic() in _ORDER_FREE:
         return _one_operand(folding, partial(_pairwise, function_of(only)))
-    ufunc = _accumulation(only)
+    ufunc = _accumulation(only, t)
     if ufunc is not None:
         return _accumulated_reduce(folding, ufunc)
     loop = _loop(op, t, folding, block, keep_all=False)
@@ -197,7 +213,7 @@ def _accumulated_scan(folding: Folding, function: np.ufunc) -> Step:
 def scan(op: ScanOp, t: Translator) -> Step:
     folding = _folding(op, t)
     block = op.body.blocks[0]
-    ufunc = _accumulation(_single_operation(block))
+    ufunc = _accumulation(_single_operation(block), t)
     if ufunc is not None:
         return _accumulated_scan(folding, ufunc)
     loop = _loop(op, t, folding, block, keep_all=True)
@@ -228,6 +244,9 @@ def _loop(
             for rows_kept, found in zip(kept, state, strict=False):
                 rows_kept[index] = found
         return kept if keep_all else state
+
+    if t.arithmetic.reductions == "tree":
+        fold = partial(fold_as_tree, body, vector, keep_all, folding.identities)
 
     def all_lanes(regs: Registers) -> list[Array]:
         return fold(regs, [np.ascontiguousarray(rows) for rows in folding.rows(regs)])

@@ -156,7 +156,7 @@ def load_view(op: TileOp, t: Translator) -> Step | SwitchPoint:
     padding, to_tile = storage.from_tile(padding_tile(ty)), storage.to_tile
 
     def box(regs: Registers) -> None:
-        elements, inside = access.box(regs)
+        elements, inside = access.elements(regs)
         if inside is None:
             raw = elements.copy()
         else:
@@ -179,7 +179,7 @@ def store_view(op: TileOp, t: Translator) -> Step | SwitchPoint:
     from_tile = storage.from_tile
 
     def box(regs: Registers) -> None:
-        elements, inside = access.box(regs, write=True)
+        elements, inside = access.elements(regs, write=True)
         raw = from_tile(regs[tile])
         elements[...] = raw if inside is None else raw[inside]
 

@@ -12,9 +12,9 @@ import numpy as np
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops import atomics, memory, misc, multimem, views
-from tilewright.machine.accesses import access_site, allocations_of, chosen_lanes
-from tilewright.machine.compile import tile_type
+from tilewright.machine.accesses import access_site
 from tilewright.machine.hooks import Hook
+from tilewright.machine.sanitize.areas import Area, area_finder
 from tilewright.machine.sanitize.findings import Origin, Taint, join
 from tilewright.machine.sanitize.races import EMPTY
 from tilewright.machine.sanitize.rules import after, before
@@ -37,24 +37,25 @@ class _Event:
     def __init__(self, op: TileOp, t: SanitizingTranslator):
         site = access_site(op, t)
         assert site is not None
-        self.op, self.t, self.where, self.storage = op, t, site.where, site.storage
+        self.op, self.t, self.storage = op, t, site.storage
+        self.area = area_finder(site, t.machine.memory)
         self.reads, self.writes = site.reads, site.writes
         self.ordering = enum_property(op, "memory_ordering_semantics")
         self.scope = enum_property(op, "memory_scope")
         self.token = t.optional(op.token)  # pyright: ignore[reportAttributeAccessIssue]
-        self.result_token = t.slot(op.results[-1])
+        token = op.results[-1]
+        self.result_token = None if token.first_use is None else t.slot(token)
         # Lanes of one operation that share a byte by halves do not meet.
         self.may_repeat = site.writes and not site.storage.packed
 
-    def record(self, regs: Registers, addresses: Array, wrote: Array | None = None) -> None:
+    def record(self, regs: Registers, area: Area, wrote: Array | None = None) -> None:
         """Tell the race detector, and set the history of the result token."""
         t = self.t
-        history = EMPTY if self.token is None else history_of(regs[self.token])
         detector = t.detector
         if detector is None:
             return
-        machine = t.machine
-        block = machine.memory.current_block
+        history = EMPTY if self.token is None else history_of(regs[self.token])
+        block = t.machine.memory.current_block
         assert block is not None
         event = detector.event(
             block,
@@ -65,54 +66,9 @@ class _Event:
             reads=self.reads,
             writes=self.writes,
         )
-        if self.storage.packed:
-            addresses = np.unique(addresses)
-        for allocation, lanes in allocations_of(machine.memory, addresses, self.storage.size):
-            some = addresses if lanes is None else addresses[lanes]
-            history = detector.access(
-                event,
-                history,
-                allocation,
-                (some - np.uint64(allocation.base)).astype(np.int64),
-                may_repeat=self.may_repeat,
-                wrote=wrote if wrote is None or lanes is None else wrote[lanes],
-            )
-        regs[self.result_token] = history.including(event)
-
-    def fresh_lanes(self, addresses: Array) -> Array | None:
-        """Which elements hold bytes that nobody wrote; None where none do."""
-        if not self.t.fresh:
-            return None
-        found: Array | None = None
-        for allocation, lanes in allocations_of(
-            self.t.machine.memory, addresses, self.storage.size
-        ):
-            fresh = self.t.fresh.get(allocation.base)
-            if fresh is None:
-                continue
-            some = addresses if lanes is None else addresses[lanes]
-            starts = (some - np.uint64(allocation.base)).astype(np.int64)
-            unwritten = fresh[starts[:, None] + np.arange(self.storage.size)].any(axis=1)
-            if unwritten.any():
-                if found is None:
-                    found = np.zeros(addresses.shape, np.bool_)
-                if lanes is None:
-                    found |= unwritten
-                else:
-                    found[lanes] |= unwritten
-        return found
-
-    def mark_written(self, addresses: Array) -> None:
-        if not self.t.fresh:
-            return
-        for allocation, lanes in allocations_of(
-            self.t.machine.memory, addresses, self.storage.size
-        ):
-            fresh = self.t.fresh.get(allocation.base)
-            if fresh is not None:
-                some = addresses if lanes is None else addresses[lanes]
-                starts = (some - np.uint64(allocation.base)).astype(np.int64)
-                fresh[starts[:, None] + np.arange(self.storage.size)] = False
+        history = area.record(detector, event, history, may_repeat=self.may_repeat, wrote=wrote)
+        if self.result_token is not None:
+            regs[self.result_token] = history.including(event)
 
 
 def _load_hook(
@@ -122,48 +78,43 @@ def _load_hook(
 
     ``reason`` tells why elements that take no part are undetermined; None where they are not.
     """
-    t, op = event.t, event.op
+    t, op, find = event.t, event.op, event.area
     slot = t.taint(result)
     padding_taint = None if padding is None else t.taint(padding)
-    dims = tile_type(result).dims
 
     def hook(regs: Registers) -> None:
-        addresses, lanes = event.where(regs)
-        flat = chosen_lanes(addresses, lanes)
-        event.record(regs, flat)
+        area = find(regs)
+        event.record(regs, area)
         taints: list[Taint | None] = []
-        if lanes is not None and not lanes.all():
+        lanes = area.taking_part() if reason is not None or padding_taint is not None else None
+        if lanes is not None:
             if reason is not None:
                 taints.append(Taint(~lanes, (Origin(op, reason),)))
             elif padding_taint is not None and regs[padding_taint] is not None:
                 taints.append(regs[padding_taint].mapped(lambda mask: mask & ~lanes))
-        unwritten = event.fresh_lanes(flat)
-        if unwritten is not None:
-            mask = np.zeros(dims, np.bool_)
-            if lanes is None:
-                mask = unwritten.reshape(dims)
-            else:
-                mask[lanes] = unwritten
-            taints.append(Taint(mask, (Origin(op, _FRESH),)))
-        regs[slot] = join(taints)
+        if t.fresh and (unwritten := area.unwritten(t.fresh)) is not None:
+            taints.append(Taint(unwritten, (Origin(op, _FRESH),)))
+        regs[slot] = join(taints) if taints else None
 
     return hook
 
 
 def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
     """Behind a store or an atomic without result: its event; undetermined values are reported."""
-    slot, findings, op = event.t.taint(value), event.t.findings, event.op
+    t, op, find = event.t, event.op, event.area
+    slot, findings = t.taint(value), t.findings
 
     def hook(regs: Registers) -> None:
-        addresses, lanes = event.where(regs)
+        area = find(regs)
         taint = regs[slot]
         if taint is not None:
+            lanes = area.taking_part()
             mask = taint.mask if lanes is None else taint.mask & lanes
             if mask.any():
                 findings.undetermined(op, taint, mask, what)
-        flat = chosen_lanes(addresses, lanes)
-        event.record(regs, flat)
-        event.mark_written(flat)
+        event.record(regs, area)
+        if t.fresh:
+            area.mark_written(t.fresh)
 
     return hook
 
@@ -221,9 +172,9 @@ def _rmw(op: TileOp, t: SanitizingTranslator) -> Hook:
 
     def hook(regs: Registers) -> None:
         store(regs)
-        lanes = None if mask is None else regs[mask]
-        left_out = lanes is not None and not lanes.all()
-        regs[result] = Taint(~lanes, (Origin(op, _NO_ATOMIC),)) if left_out else None
+        left_out = None if mask is None else ~regs[mask]
+        some = left_out is not None and left_out.any()
+        regs[result] = Taint(left_out, (Origin(op, _NO_ATOMIC),)) if some else None
 
     return hook
 
@@ -240,11 +191,11 @@ def _cas(op: TileOp, t: SanitizingTranslator) -> Hook:
     def hook(regs: Registers) -> None:
         for sink in sinks:
             sink(regs)
-        addresses, lanes = event.where(regs)
+        area = event.area(regs)
         equal = storage.from_tile(regs[result]) == storage.from_tile(regs[wanted])
-        flat = chosen_lanes(addresses, lanes)
-        event.record(regs, flat, chosen_lanes(np.asarray(equal), lanes))
-        event.mark_written(flat)
+        event.record(regs, area, np.asarray(equal))
+        if t.fresh:
+            area.mark_written(t.fresh)
         regs[taint] = None
 
     return hook
@@ -321,10 +272,4 @@ def _pointers(op: TileOp, t: SanitizingTranslator) -> Hook:
     multimem.MultimemStoreViewTkoOp,
 )
 def _view_indices(op: TileOp, t: SanitizingTranslator) -> Hook:
-    sinks = [t.sink(op, value, "an index") for value in op.index]  # pyright: ignore[reportAttributeAccessIssue]
-
-    def hook(regs: Registers) -> None:
-        for sink in sinks:
-            sink(regs)
-
-    return hook
+    return t.sinks(op, op.index, "an index")  # pyright: ignore[reportAttributeAccessIssue]

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
+from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.source_map import place_of
+from tilewright.machine.accesses import AccessSite, kind_of
 from tilewright.machine.faults import source_note
 from tilewright.machine.state import Machine
+from tilewright.machine.tensors import ArrayNames, Box, Elements, outside_of
+from tilewright.machine.values import Registers, TensorView
 from tilewright.numerics.arrays import Array
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from tilewright.machine.memory import Allocation
     from tilewright.machine.sanitize.races import Event, Race
 
 UNDETERMINED = define_code(
@@ -107,8 +110,41 @@ def show_index(mask: Array) -> str:
     return f" at element {index}" + (f" and {count - 1} more" if count > 1 else "")
 
 
-Describe = Callable[["Allocation", Array, int], str]
-"""Names bytes in terms of the launch: (allocation, byte offsets in it, size of each)."""
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One side of a finding about memory: who accessed what.
+
+    ``kind`` is ``load``, ``store`` or ``atomic``; ``ordering`` is spelled as in Tile IR.
+    """
+
+    block: tuple[int, int, int]
+    op: Operation
+    kind: str
+    ordering: str
+    elements: Elements
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A diagnostic, with the accesses that it is about as data.
+
+    ``seed`` is that of the schedule. Of a race, ``accesses`` are both sides in the order in which
+    they took effect (one, where an access meets itself), and ``conflict`` is what both touch. Of an
+    access that ended the run there is that one, and ``conflict`` is the part outside the tensor.
+    """
+
+    diagnostic: Diagnostic
+    seed: int
+    accesses: tuple[Access, ...] = ()
+    conflict: tuple[Box, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """An access that could not be made, and which part of it lies outside its tensor."""
+
+    access: Access
+    outside: tuple[Box, ...]
 
 
 @dataclass(slots=True)
@@ -117,9 +153,15 @@ class Findings:
 
     machine: Machine
     seed: int = 0
-    describe: Describe = lambda allocation, offsets, size: allocation.name
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    names: ArrayNames = field(default_factory=ArrayNames)
+    found: list[Finding] = field(default_factory=list)
+    stray: Stray | None = None
+    """What ended the run, if it was an access."""
     _seen: set[tuple[object, ...]] = field(default_factory=set)
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        return [finding.diagnostic for finding in self.found]
 
     def add(
         self,
@@ -131,6 +173,8 @@ class Findings:
         notes: Sequence[Note] = (),
         help: str = "",
         label: str = "",
+        accesses: tuple[Access, ...] = (),
+        conflict: tuple[Box, ...] = (),
     ) -> None:
         """Record a finding at an operation, unless it has one of this code and key already."""
         identity = (code, op, *key)
@@ -140,9 +184,10 @@ class Findings:
         context = [*notes, *source_note(op), Note(f"in tile block {self.machine.block}")]
         if self.seed:
             context.append(Note(f"found with schedule seed {self.seed}"))
-        self.diagnostics.append(
-            Diagnostic(Severity.ERROR, code, message, place_of(op), label, tuple(context), help)
+        diagnostic = Diagnostic(
+            Severity.ERROR, code, message, place_of(op), label, tuple(context), help
         )
+        self.found.append(Finding(diagnostic, self.seed, accesses, conflict))
 
     def undetermined(self, op: Operation, taint: Taint, mask: Array, what: str) -> None:
         """An undetermined value reaches ``op``, where it becomes ``what``."""
@@ -175,7 +220,11 @@ class Findings:
         """Two unordered accesses."""
         first, second = race.first, race.second
         assert first.op is not None and second.op is not None
-        where = self.describe(race.allocation, race.cells, race.size)
+        key = first.op, race.allocation.name
+        if (RACE, second.op, *key) in self._seen:
+            return
+        shared = self.names.locate(race.allocation, race.cells, race.size)
+        where = str(shared)
         same_block = first.block == second.block
         notes: list[Note] = []
         if first is second:
@@ -190,11 +239,53 @@ class Findings:
             RACE,
             message,
             second.op,
-            key=(first.op, race.allocation.name),
+            key=key,
             notes=notes,
             help=_race_help(first, second, same_block),
             label="(2)" if first is not second else "",
+            accesses=self._sides(race),
+            conflict=shared.boxes,
         )
+
+    def _sides(self, race: Race) -> tuple[Access, ...]:
+        sides = [
+            Access(
+                self._coordinates(event.block),
+                event.op,
+                kind_of(event.reads, event.writes),
+                event.ordering,
+                self.names.locate(race.allocation, cells, race.size),
+            )
+            for event, cells in zip((race.first, race.second), race.footprints(), strict=True)
+            if event.op is not None and cells.size
+        ]
+        return tuple(sides[-1:] if race.first is race.second else sides)
+
+    def ended_by(self, op: TileOp, site: AccessSite, regs: Registers) -> None:
+        """An access is at fault and ends the run: remember what it was about to touch."""
+        elements = self._reached(site, regs)
+        if elements is not None:
+            ordering = enum_property(op, "memory_ordering_semantics")
+            access = Access(self.machine.block, op, site.kind, ordering, elements)
+            self.stray = Stray(access, elements.outside)
+
+    def _reached(self, site: AccessSite, regs: Registers) -> Elements | None:
+        memory = self.machine.memory
+        if site.view is not None:
+            view: TensorView = regs[site.view.view_slot]
+            reached = site.view.reach(regs)
+            allocation = memory.nearest(view.base)
+            if outside_of(reached, view.shape) and allocation is not None:
+                first = np.array([view.base - allocation.base])
+                name = self.names.locate(allocation, first, 1).tensor
+                return Elements(name, view.shape, (reached,), site.view.is_dense)
+        addresses = site.addresses(regs)
+        if not addresses.size:
+            return None
+        allocation = memory.nearest(int(addresses.min()))
+        if allocation is None:
+            return None
+        return self.names.locate_stray(allocation, addresses, site.storage.size)
 
     def _coordinates(self, number: int) -> tuple[int, int, int]:
         x_count, y_count, _ = self.machine.grid

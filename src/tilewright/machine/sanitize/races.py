@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.machine.view_access import StridedElements
+
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
@@ -41,6 +43,8 @@ class History:
         return bool(self.masks.get(event.block, 0) >> event.number & 1)
 
     def including(self, event: Event) -> History:
+        if not self.masks:
+            return History({event.block: 1 << event.number})
         masks = dict(self.masks)
         masks[event.block] = masks.get(event.block, 0) | 1 << event.number
         return History(masks)
@@ -61,9 +65,9 @@ class History:
 EMPTY = History()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Event:
-    """One execution of a memory operation by a tile block.
+    """One execution of a memory operation by a tile block; not changed after it is made.
 
     ``number`` counts the events of the block from 0. ``ordering`` and ``scope`` are spelled as in
     Tile IR, the scope of a weak access is empty. ``size`` is that of an element, in bytes.
@@ -110,8 +114,9 @@ class Race:
     """Two accesses that conflict and are not ordered.
 
     ``first`` took effect before ``second`` in this execution; they are the same event where two
-    elements of one store meet. ``cells`` are byte offsets in the allocation, ``size`` those of a
-    cell.
+    elements of one store meet. ``cells`` are byte offsets in the allocation, ``size`` the bytes of
+    a cell. ``footprints`` gives the offsets of all cells of either access, to be asked for while
+    the race is reported: of ``first``, those that no access ordered behind it has overwritten.
     """
 
     first: Event
@@ -119,6 +124,7 @@ class Race:
     allocation: Allocation
     cells: Array
     size: int
+    footprints: Callable[[], tuple[Array, Array]]
 
 
 @dataclass(slots=True, eq=False)
@@ -134,6 +140,9 @@ class CellState:
         while state is not None and state.reader is not None:
             yield state.reader
             state = state.older
+
+    def remembers(self, event: Event) -> bool:
+        return event in self.writers or event in self.readers()
 
 
 class Shadow:
@@ -156,6 +165,83 @@ class Shadow:
             for part in range(factor)
         }
         self.cell_size = size
+
+
+class _Listed:
+    """Cells by index, in the order of the elements."""
+
+    def __init__(self, shadow: Shadow, index: Array):
+        self._shadow = shadow
+        self._index = index
+        self.states = shadow.numbers[index]
+
+    @classmethod
+    def of(cls, shadow: Shadow, size: int, offsets: Array) -> _Listed:
+        """Those of elements of ``size`` bytes."""
+        first = offsets.ravel().astype(np.int64) // shadow.cell_size
+        parts = size // shadow.cell_size
+        if parts > 1:
+            first = np.asarray(first[:, None] + np.arange(parts)).ravel()
+        return cls(shadow, first)
+
+    def index(self, chosen: Array | None = None) -> Array:
+        """The indices of all cells, or of those chosen by a mask like ``states``."""
+        return self._index if chosen is None else self._index[chosen]
+
+    def put(self, number: int, chosen: Array | None = None) -> None:
+        """Give all cells, or those chosen, a state."""
+        self._shadow.numbers[self.index(chosen)] = number
+
+    def repeated(self) -> Array | None:
+        """The indices that occur several times, if any does."""
+        cells = self._index
+        if cells.size < 2 or bool((cells[1:] > cells[:-1]).all()):
+            return None
+        found, counts = np.unique(cells, return_counts=True)
+        return found[counts > 1] if found.size != cells.size else None
+
+
+class _Strided:
+    """The cells of elements at fixed strides, as a view of the shadow memory.
+
+    ``states`` change with what is put.
+    """
+
+    def __init__(self, shadow: Shadow, size: int, elements: StridedElements):
+        self._shadow, self._size, self._elements = shadow, size, elements
+        self.states = elements.over(
+            shadow.numbers, shadow.cell_size, within=size // shadow.cell_size
+        )
+
+    def index(self, chosen: Array | None = None) -> Array:
+        unit, elements = self._shadow.cell_size, self._elements
+        found = np.array(elements.byte_offset // unit)
+        walks = [
+            *zip(elements.extents, elements.byte_strides, strict=True),
+            (self._size // unit, unit),
+        ]
+        for extent, stride in walks:
+            found = found[..., None] + np.arange(extent) * (stride // unit)
+        return found.ravel() if chosen is None else found[chosen]
+
+    def put(self, number: int, chosen: Array | None = None) -> None:
+        if chosen is None:
+            self.states.fill(number)
+        else:
+            self.states[chosen] = number
+
+    def repeated(self) -> Array | None:
+        reach = self._size
+        elements = self._elements
+        for stride, extent in sorted(zip(elements.byte_strides, elements.extents, strict=True)):
+            if extent > 1:
+                if stride < reach:
+                    return _Listed(self._shadow, self.index()).repeated()
+                reach += (extent - 1) * stride
+        return None
+
+
+_Cells = _Listed | _Strided
 
 
 class RaceDetector:
@@ -192,94 +278,95 @@ class RaceDetector:
         event: Event,
         history: History,
         allocation: Allocation,
-        offsets: Array,
+        elements: Array | StridedElements,
         *,
         may_repeat: bool = False,
         wrote: Array | None = None,
     ) -> History:
         """Check and record an access to one allocation; gives the history with what it acquires.
 
-        ``offsets`` are the byte offsets of the elements in the allocation, a multiple of the element
-        size each, in any shape. ``may_repeat`` tells that two may be equal. ``wrote``, for a
-        compare-and-swap, tells which elements were written.
+        ``elements`` are given by strides, or by their byte offsets in the allocation in any shape.
+        ``may_repeat`` tells that two may be the same. ``wrote``, for a compare-and-swap, tells
+        which elements were written.
         """
         shadow = self._shadows.get(allocation.base)
         if shadow is None:
             shadow = self._shadows[allocation.base] = Shadow(allocation, event.size)
         elif event.size < shadow.cell_size:
             shadow.refine(event.size)
-        cells = self._cells(shadow, event, offsets)
+        if isinstance(elements, StridedElements):
+            cells = _Strided(shadow, event.size, elements)
+        else:
+            cells = _Listed.of(shadow, event.size, elements)
         if event.acquires:
             history = self._acquire(shadow, event, history, cells)
         if may_repeat and event.writes and not event.is_strong:
-            self._check_repeats(shadow, event, cells)
+            repeated = cells.repeated()
+            if repeated is not None:
+                self._found(shadow, event, event, cells, repeated)
         if wrote is not None:
             lanes = np.repeat(wrote.ravel(), event.size // shadow.cell_size)
             self._visit(shadow, event, history, cells, writes=False)
-            self._write(shadow, event, history, cells[lanes])
+            self._write(shadow, event, history, _Listed(shadow, cells.index()[lanes]))
         elif event.writes:
             self._write(shadow, event, history, cells)
         else:
             self._visit(shadow, event, history, cells, writes=False)
         return history
 
-    def _cells(self, shadow: Shadow, event: Event, offsets: Array) -> Array:
-        first = offsets.ravel().astype(np.int64) // shadow.cell_size
-        parts = event.size // shadow.cell_size
-        if parts == 1:
-            return first
-        return np.asarray(first[:, None] + np.arange(parts)).ravel()
+    def _found(
+        self, shadow: Shadow, first: Event, second: Event, cells: _Cells, shared: Array
+    ) -> None:
+        """Report a race of the event whose cells are ``cells``, at the ``shared`` ones."""
+        unit = shadow.cell_size
 
-    def _check_repeats(self, shadow: Shadow, event: Event, cells: Array) -> None:
-        if cells.size < 2 or bool((cells[1:] > cells[:-1]).all()):
-            return
-        found, counts = np.unique(cells, return_counts=True)
-        if found.size != cells.size:
-            self._found(shadow, event, event, found[counts > 1])
+        def footprints() -> tuple[Array, Array]:
+            present = np.unique(shadow.numbers).tolist()
+            remembering = [n for n in present if self._states[n].remembers(first)]
+            earlier = np.isin(shadow.numbers, remembering).nonzero()[0]
+            return earlier * unit, np.unique(cells.index()) * unit
 
-    def _found(self, shadow: Shadow, first: Event, second: Event, cells: Array) -> None:
-        offsets = np.unique(cells) * shadow.cell_size
-        self._report(Race(first, second, shadow.allocation, offsets, shadow.cell_size))
+        offsets = np.unique(shared) * unit
+        self._report(Race(first, second, shadow.allocation, offsets, unit, footprints))
 
-    def _write(self, shadow: Shadow, event: Event, history: History, cells: Array) -> None:
+    def _write(self, shadow: Shadow, event: Event, history: History, cells: _Cells) -> None:
         self._visit(shadow, event, history, cells, writes=True)
         if event.releases:
             entry = (event, history)
-            for cell in cells.tolist():
+            for cell in cells.index().tolist():
                 kept = shadow.releases.get(cell, []) if event.reads else []
                 shadow.releases[cell] = [*kept, entry]
         elif shadow.releases and not event.reads:
             # A plain store ends the chain that a release began; an atomic carries it on.
-            for cell in cells.tolist():
+            for cell in cells.index().tolist():
                 shadow.releases.pop(cell, None)
 
-    def _acquire(self, shadow: Shadow, event: Event, history: History, cells: Array) -> History:
+    def _acquire(self, shadow: Shadow, event: Event, history: History, cells: _Cells) -> History:
         if not shadow.releases:
             return history
         imported = [
             released.including(release)
-            for cell in set(cells.tolist())
+            for cell in set(cells.index().tolist())
             for release, released in shadow.releases.get(cell, ())
             if release.may_meet(event)
         ]
         return history.joined(imported)
 
     def _visit(
-        self, shadow: Shadow, event: Event, history: History, cells: Array, *, writes: bool
+        self, shadow: Shadow, event: Event, history: History, cells: _Cells, *, writes: bool
     ) -> None:
         """Compare the access with what the cells remember, and remember it there."""
-        if not cells.size:
+        numbers = cells.states
+        if not numbers.size:
             return
-        numbers = shadow.numbers[cells]
-        lowest = int(numbers.min())
-        if lowest == int(numbers.max()):
-            new = self._step(shadow, event, history, lowest, writes, lambda: cells)
-            shadow.numbers[cells] = new
+        first = numbers.item(0)
+        if (numbers == first).all():
+            cells.put(self._step(shadow, event, history, first, writes, cells, None))
             return
+        # The numbers of new states are not among the old ones: what is put does not disturb.
         for number in np.unique(numbers).tolist():
-            chosen = cells[numbers == number]
-            new = self._step(shadow, event, history, number, writes, lambda c=chosen: c)
-            shadow.numbers[chosen] = new
+            chosen = np.asarray(numbers == number)
+            cells.put(self._step(shadow, event, history, number, writes, cells, chosen), chosen)
 
     def _step(
         self,
@@ -288,19 +375,20 @@ class RaceDetector:
         history: History,
         number: int,
         writes: bool,
-        cells: Callable[[], Array],
+        cells: _Cells,
+        chosen: Array | None,
     ) -> int:
         """Compare with one state; gives the number of the state that follows."""
         state = self._states[number]
         for writer in state.writers:
             if writer is not event and writer not in history and not writer.may_meet(event):
-                self._found(shadow, writer, event, cells())
+                self._found(shadow, writer, event, cells, cells.index(chosen))
         if not writes:
             self._states.append(CellState(state.writers, event, state))
             return len(self._states) - 1
         for reader in state.readers():
             if reader is not event and reader not in history and not reader.may_meet(event):
-                self._found(shadow, reader, event, cells())
+                self._found(shadow, reader, event, cells, cells.index(chosen))
         if event.is_strong:
             following = CellState((*state.writers, event), state.reader, state.older)
         else:

@@ -311,7 +311,7 @@ def _fold(op: TileOp, t: SanitizingTranslator) -> Hook:
             return np.asarray(mask.any(axis=dim))
         turned = np.flip(mask, dim) if reverse else mask
         run = np.logical_or.accumulate(turned, axis=dim)
-        return np.flip(run, dim) if reverse else run
+        return np.asarray(np.flip(run, dim) if reverse else run)
 
     def hook(regs: Registers) -> None:
         found = join([regs[slot] for slot in sources])
@@ -330,7 +330,12 @@ def _product(op: TileOp, t: SanitizingTranslator) -> Hook:
     result = t.taint(op.results[0])
     dims = tile_type(op.results[0]).dims
 
+    all_slots = tuple(slots.values())
+
     def hook(regs: Registers) -> None:
+        if all(regs[slot] is None for slot in all_slots):
+            regs[result] = None
+            return
         parts: list[Taint | None] = []
         for name, slot in slots.items():
             taint = regs[slot]
@@ -363,17 +368,7 @@ def _assume(op: TileOp, t: SanitizingTranslator) -> Hook:
 
 def _report_all(what: str) -> Callable[[TileOp, SanitizingTranslator], Hook]:
     """Every operand matters."""
-
-    def rule(op: TileOp, t: SanitizingTranslator) -> Hook:
-        sinks = [t.sink(op, value, what) for value in op.operands]
-
-        def hook(regs: Registers) -> None:
-            for sink in sinks:
-                sink(regs)
-
-        return hook
-
-    return rule
+    return lambda op, t: t.sinks(op, op.operands, what)
 
 
 before(control_flow.IfOp)(_report_all("the condition of a branch"))
@@ -385,24 +380,10 @@ before(views.MakeTensorViewOp)(_report_all("an address or extent of a view"))
 @before(control_flow.ForOp)
 def _bounds(op: TileOp, t: SanitizingTranslator) -> Hook:
     assert isinstance(op, control_flow.ForOp)
-    sinks = [
-        t.sink(op, value, "a bound of a loop") for value in (op.lowerBound, op.upperBound, op.step)
-    ]
-
-    def hook(regs: Registers) -> None:
-        for sink in sinks:
-            sink(regs)
-
-    return hook
+    return t.sinks(op, (op.lowerBound, op.upperBound, op.step), "a bound of a loop")
 
 
 @before(core.ExtractOp, core.InsertOp)
 def _indices(op: TileOp, t: SanitizingTranslator) -> Hook:
     assert isinstance(op, core.ExtractOp | core.InsertOp)
-    sinks = [t.sink(op, value, "an index") for value in op.indices]
-
-    def hook(regs: Registers) -> None:
-        for sink in sinks:
-            sink(regs)
-
-    return hook
+    return t.sinks(op, op.indices, "an index")

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.dialects.cuda_tile.base import TileOp
-from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
+from tilewright.machine.accesses import AccessSite, access_site
+from tilewright.machine.compile import Nested, Signal, Step, SwitchPoint, Translator
+from tilewright.machine.faults import Fault
 from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.sanitize.findings import Findings
 from tilewright.machine.sanitize.races import EMPTY, History, RaceDetector
@@ -55,6 +57,9 @@ class SanitizingTranslator(Translator):
 
         step = Translator.operation(self, op)
         assert isinstance(op, TileOp)
+        site = access_site(op, self)
+        if site is not None:
+            step = _watched(op, step, site, self.findings)
         before = _hooks(BEFORE, op, self)
         after = _hooks(AFTER, op, self)
         return surround(op, step, before, after)
@@ -69,11 +74,39 @@ class SanitizingTranslator(Translator):
 
         return hook
 
+    def sinks(self, op: TileOp, values: Iterable[SSAValue], what: str) -> Hook:
+        """A hook that reports undetermined elements of any of several operands."""
+        slots, findings = self.taints(values), self.findings
+
+        def hook(regs: Registers) -> None:
+            for slot in slots:
+                if (taint := regs[slot]) is not None and taint.mask.any():
+                    findings.undetermined(op, taint, taint.mask, what)
+
+        return hook
+
 
 def _hooks(
     table: dict[type[TileOp], list[Rule]], op: TileOp, t: SanitizingTranslator
 ) -> tuple[Hook, ...]:
     return tuple(hook for rule in table.get(type(op), ()) if (hook := rule(op, t)) is not None)
+
+
+def _watched(
+    op: TileOp, step: Step | SwitchPoint | Nested | None, site: AccessSite, findings: Findings
+) -> Step | SwitchPoint:
+    """The step of an access; when it is at fault, the findings are told what it was to touch."""
+    assert step is not None and not isinstance(step, Nested)
+    access = step.step if isinstance(step, SwitchPoint) else step
+
+    def run(regs: Registers) -> Signal:
+        try:
+            return access(regs)
+        except Fault:
+            findings.ended_by(op, site, regs)
+            raise
+
+    return SwitchPoint(run) if isinstance(step, SwitchPoint) else run
 
 
 def history_of(token: object) -> History:

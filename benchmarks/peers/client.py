@@ -1,0 +1,67 @@
+"""Peers as processes: started, asked, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = os.environ.get("TILEWRIGHT_PEERS", sys.executable)
+"""The Python that has the peers installed."""
+
+_PEERS = {
+    "Triton interpreter": "benchmarks.peers.triton_interpreter",
+    "Pallas interpret mode": "benchmarks.peers.pallas_interpreter",
+}
+
+
+class Peer:
+    """A running peer; ``version`` is empty where it is not installed."""
+
+    def __init__(self, title: str, process: subprocess.Popen[str]):
+        self.title = title
+        self._process = process
+        self.version: str = self._answer().get("version", "")
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.title} has ended; its messages are above")
+        return json.loads(line)
+
+    def job(self, name: str) -> Callable[[], float]:
+        """A run of one of its kernels, which tells its seconds."""
+
+        def run() -> float:
+            assert self._process.stdin is not None
+            self._process.stdin.write(f"{name}\n")
+            self._process.stdin.flush()
+            return self._answer()["seconds"]
+
+        return run
+
+
+@contextmanager
+def started() -> Iterator[list[Peer]]:
+    """All peers, until the end of the block."""
+    with ExitStack() as stack:
+        peers: list[Peer] = []
+        for title, module in _PEERS.items():
+            process = subprocess.Popen(
+                [PYTHON, "-m", module],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            # Leaving it closes its input, at whose end it stops, and waits for it.
+            stack.enter_context(process)
+            peers.append(Peer(title, process))
+        yield peers

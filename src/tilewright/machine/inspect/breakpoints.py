@@ -1,0 +1,220 @@
+"""Where a run is to stop, and what happens there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import Span, TileIRError, define_code
+from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.dialects.cuda_tile.ops.reductions import Fold
+from tilewright.dialects.source_map import place_of, source_of
+from tilewright.machine.inspect.stops import Stop, When, print_stop
+from tilewright.text.naming import name_values
+
+if TYPE_CHECKING:
+    from tilewright.machine.grid import BlockId
+
+NOTHING_TO_STOP_AT = define_code(
+    "nothing-to-stop-at",
+    "A breakpoint names no operation of the kernel.",
+    "A line is one at which an operation begins, in the text of the module or, where `file` says "
+    "so, in the kernel's own source, which needs debug information. A name with % is that of a "
+    "result, as `tilewright dis` prints it; one without is a mnemonic, such as addf.",
+)
+NO_SUCH_BLOCK = define_code(
+    "no-such-block", "A tile block that is to be looked at is not in the grid of the launch."
+)
+
+Target = Operation | str | Callable[[Operation], bool] | Iterable[Operation]
+Action = Callable[[Stop], object]
+BlockChoice = int | Sequence[int] | Callable[["BlockId"], bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """Stops a run at operations and calls ``action``, which may raise ``StopRun`` to end the run.
+
+    ``target``: an operation, or several; a mnemonic such as ``addf``; the name of a result such as
+    ``%sum``; or a predicate. Inside the body of a reduce or scan, which runs on many elements at
+    once, nothing stops.
+    ``block``: only in this tile block, or in those that a predicate chooses.
+    ``when``: ``after`` an operation, with its results, or ``before`` it. An operation that a fault
+    ends is stopped at only before. One with regions has ended when its regions have; a break or
+    return that leaves it from inside passes it by.
+    ``skip``: how many executions to let pass first; ``limit``: how many to stop at after those.
+    """
+
+    target: Target
+    action: Action = print_stop
+    block: BlockChoice = None
+    when: When = "after"
+    skip: int = 0
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.when not in ("before", "after"):
+            raise ValueError(f"a breakpoint is 'before' or 'after', not {self.when!r}")
+
+
+def break_at(
+    module: Operation,
+    action: Action = print_stop,
+    *,
+    line: int | None = None,
+    file: str | None = None,
+    op: str | None = None,
+    result: str | None = None,
+    block: BlockChoice = None,
+    when: When = "after",
+    skip: int = 0,
+    limit: int | None = None,
+) -> Breakpoint:
+    """A breakpoint at the operations that meet every condition given.
+
+    ``line`` counts from 1 in the text that the module was read from, or in ``file``: a file of
+    the kernel's own source, of which the last parts of the path are enough. ``op`` is a mnemonic,
+    ``result`` a name with or without ``%``. A line in the body of a reduce or scan stands for the
+    whole of that operation. A TileIRError where there is no such operation.
+    """
+    candidates = tuple(dict.fromkeys(map(_outside_folds, operations_under(module))))
+    described: list[str] = []
+    if line is not None:
+        known = _lines(module, file)
+        chosen = {_outside_folds(o) for o, number in known.items() if number == line}
+        if not chosen:
+            raise _no_line(line, file, sorted(set(known.values())))
+        candidates = tuple(o for o in candidates if o in chosen)
+        described.append(f"line {line}")
+    if op is not None:
+        candidates = tuple(o for o in candidates if _mnemonic(o) == op)
+        described.append(f"'{op}'")
+    if result is not None:
+        names = value_names(module)
+        wanted = result if result.startswith("%") else f"%{result}"
+        candidates = tuple(o for o in candidates if _defines(o, wanted, names))
+        described.append(f"the result {wanted}")
+    if not described:
+        raise ValueError("break_at needs a line, an op or a result")
+    if not candidates:
+        raise _nothing(f"the module has no operation with {' and '.join(described)}")
+    return Breakpoint(candidates, action, block, when, skip, limit)
+
+
+def resolve(target: Target, kernel: EntryOp, names: Mapping[int, str]) -> frozenset[Operation]:
+    """The operations of a kernel that a breakpoint means. A TileIRError where there are none."""
+    inside = [o for o in operations_under(kernel) if not _is_in_fold(o)]
+    if isinstance(target, Operation):
+        found = [o for o in inside if o is target]
+        what = f"the operation '{target.name}' is not in"
+    elif isinstance(target, str):
+        found = [
+            o
+            for o in inside
+            if (_defines(o, target, names) if target.startswith("%") else _mnemonic(o) == target)
+        ]
+        what = f"'{target}' is not in"
+    elif callable(target):
+        found = [o for o in inside if target(o)]
+        what = "the predicate chooses nothing in"
+    else:
+        wanted = set(target)
+        found = [o for o in inside if o in wanted]
+        what = "none of the operations is in"
+    if not found:
+        raise _nothing(f"{what} the kernel '{kernel.symbol}'")
+    return frozenset(found)
+
+
+def block_filter(choice: BlockChoice, grid: BlockId) -> Callable[[BlockId], bool]:
+    """Whether a tile block is meant. A TileIRError for one that the grid does not have."""
+    if choice is None:
+        return lambda block: True
+    if callable(choice):
+        return choice
+    wanted = block_id(choice, grid)
+    return lambda block: block == wanted
+
+
+def block_id(given: int | Sequence[int], grid: BlockId) -> BlockId:
+    """The coordinates with three numbers. A TileIRError for a tile block outside the grid."""
+    coordinates = (given,) if isinstance(given, int) else tuple(given)
+    x, y, z = (*coordinates, 0, 0, 0)[:3]
+    inside = all(0 <= c < extent for c, extent in zip((x, y, z), grid, strict=True))
+    if not 1 <= len(coordinates) <= 3 or not inside:
+        raise TileIRError.single(NO_SUCH_BLOCK, f"the grid {grid} has no tile block {coordinates}")
+    return x, y, z
+
+
+def value_names(module: Operation) -> Mapping[int, str]:
+    """The name of every value by its id, as ``tilewright dis`` prints it."""
+    return name_values([module], suggest=True).of
+
+
+def operations_under(root: Operation) -> Iterator[Operation]:
+    """The operations in kernels, in the order of the text."""
+    entries = (
+        [root] if isinstance(root, EntryOp) else [o for o in root.walk() if isinstance(o, EntryOp)]
+    )
+    for entry in entries:
+        yield from (o for o in entry.walk() if o is not entry)
+
+
+def _mnemonic(op: Operation) -> str:
+    return op.name.rpartition(".")[2]
+
+
+def _defines(op: Operation, name: str, names: Mapping[int, str]) -> bool:
+    return any(names[id(value)] == name for value in op.results)
+
+
+def _is_in_fold(op: Operation) -> bool:
+    return _outside_folds(op) is not op
+
+
+def _outside_folds(op: Operation) -> Operation:
+    """The operation, or the reduce or scan whose body it is in."""
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, Fold):
+            op = parent
+        parent = parent.parent_op()
+    return op
+
+
+def _lines(module: Operation, file: str | None) -> dict[Operation, int]:
+    """The line of every operation that has one: in the text of the module, or in ``file``."""
+    found: dict[Operation, int] = {}
+    for op in operations_under(module):
+        place = place_of(op) if source_of(op) is not None else None
+        if isinstance(place, Span) and (file is None or _is_file(place.file_name, file)):
+            found[op] = place.line
+            continue
+        position = source_position(op.location)
+        if position is not None and (file is None or _is_file(position[0], file)):
+            found[op] = position[1]
+    return found
+
+
+def _is_file(name: str, wanted: str) -> bool:
+    parts, last = PurePath(name).parts, PurePath(wanted).parts
+    return bool(last) and parts[-len(last) :] == last
+
+
+def _nothing(message: str, help: str = "") -> TileIRError:
+    return TileIRError.single(NOTHING_TO_STOP_AT, message, help=help)
+
+
+def _no_line(line: int, file: str | None, known: list[int]) -> TileIRError:
+    where = "" if file is None else f" of '{file}'"
+    if not known:
+        return _nothing(f"no operation has a known line{where}", "break at an op or a result")
+    below = [number for number in known if number < line][-1:]
+    above = [number for number in known if number > line][:1]
+    near = " and ".join(map(str, below + above))
+    return _nothing(f"no operation begins at line {line}{where}", f"operations near it: {near}")

@@ -1,0 +1,202 @@
+"""Running a kernel with breakpoints and a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects.cuda_tile.ops.reductions import Fold
+from tilewright.machine.arguments import check_grid
+from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
+from tilewright.machine.grid import BlockId, Progress
+from tilewright.machine.hooks import Hook, surround
+from tilewright.machine.inspect.breakpoints import (
+    Breakpoint,
+    block_filter,
+    resolve,
+    value_names,
+)
+from tilewright.machine.inspect.stops import (
+    Stop,
+    StopRun,
+    Value,
+    When,
+    look_at,
+    named_values,
+)
+from tilewright.machine.inspect.trace import Recorder, Trace
+from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult, kernel_of
+from tilewright.machine.tensors import ArrayNames
+from tilewright.machine.values import Registers
+from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute
+
+
+class Observer(Protocol):
+    """Puts hooks around the operations that it wants to see."""
+
+    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None: ...
+
+
+@dataclass(slots=True)
+class InspectingTranslator(Translator):
+    """Translates a kernel so that observers see its operations, bodies of folds excepted."""
+
+    observers: tuple[Observer, ...] = ()
+    _folds: int = 0
+
+    def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
+        fold = isinstance(op, Fold)
+        self._folds += fold
+        step = Translator.operation(self, op)
+        self._folds -= fold
+        if self._folds:
+            return step
+        return surround(op, step, self._hooks(op, "before"), self._hooks(op, "after"))
+
+    def _hooks(self, op: Operation, when: When) -> tuple[Hook, ...]:
+        return tuple(hook for o in self.observers if (hook := o.hook(op, self, when)) is not None)
+
+
+@dataclass(slots=True)
+class _Stopper:
+    """A breakpoint in a launch."""
+
+    breakpoint: Breakpoint
+    operations: frozenset[Operation]
+    is_wanted: Callable[[BlockId], bool]
+    names: Mapping[int, str]
+    hits: int = 0
+    last: Stop | None = None
+    has_ended: bool = False
+    """Whether the action has ended the run."""
+
+    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        if op not in self.operations or when != self.breakpoint.when:
+            return None
+        operands = named_values(tuple(op.operands), self.names)
+        results = named_values(tuple(op.results), self.names) if when == "after" else {}
+        types = {name: value.type for name, value in {**operands, **results}.items()}
+        slots = _slots(operands, t), _slots(results, t)
+        machine = t.machine
+
+        def hook(regs: Registers) -> None:
+            if self.is_wanted(machine.block):
+                self._hit(op, machine.block, regs, slots, types)
+
+        return hook
+
+    def _hit(
+        self,
+        op: Operation,
+        block: BlockId,
+        regs: Registers,
+        slots: tuple[dict[str, int], dict[str, int]],
+        types: Mapping[str, Attribute],
+    ) -> None:
+        given = self.breakpoint
+        self.hits += 1
+        if self.hits <= given.skip:
+            return
+        if given.limit is not None and self.hits > given.skip + given.limit:
+            return
+        operands, results = (_read(some, regs) for some in slots)
+        self.last = Stop(op, block, given.when, self.hits, operands, results, types)
+        try:
+            given.action(self.last)
+        except StopRun:
+            self.has_ended = True
+            raise
+
+
+def _slots(values: Mapping[str, SSAValue], t: Translator) -> dict[str, int]:
+    return {name: t.slot(value) for name, value in values.items()}
+
+
+def _read(slots: Mapping[str, int], regs: Registers) -> dict[str, Value]:
+    values = {name: look_at(regs[slot]) for name, slot in slots.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class InspectingProgram(Program):
+    """A program whose kernels are translated for observers."""
+
+    def __init__(self, module: Operation, arithmetic: Arithmetic):
+        super().__init__(module, arithmetic=arithmetic)
+        self.observers: tuple[Observer, ...] = ()
+
+    def _translator(self, global_addresses: dict[str, int]) -> Translator:
+        return InspectingTranslator(
+            self._machine, global_addresses, self.arithmetic, observers=self.observers
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedRun:
+    """How a run with breakpoints ended.
+
+    ``result`` is None where ``StopRun`` ended it, at the stop ``stopped_at``. ``hits`` has for each
+    breakpoint the number of executions that it met, those skipped included.
+    """
+
+    result: RunResult | None
+    hits: tuple[int, ...] = ()
+    stopped_at: Stop | None = None
+
+
+def run_with(
+    module: Operation,
+    entry: str | None = None,
+    grid: int | Sequence[int] = (1, 1, 1),
+    args: Sequence[object] = (),
+    *,
+    breakpoints: Sequence[Breakpoint] = (),
+    trace: Trace | None = None,
+    seed: int = 0,
+    check_asserts: bool = True,
+    max_iterations: int = DEFAULT_MAX_ITERATIONS,
+    allow_overlap: bool = False,
+    print_to: Callable[[str], object] | None = None,
+    progress: Progress | None = None,
+    arithmetic: Arithmetic = REFERENCE,
+) -> InspectedRun:
+    """Run a kernel, stopping at breakpoints (in their order where several meet) and recording.
+
+    Otherwise as ``machine.run``, with its arguments and errors; also a TileIRError where a
+    breakpoint or the trace names what the kernel or the grid does not have. Whatever an action
+    raises comes out as it is. ``trace`` keeps what it has recorded however the run ends.
+    """
+    program = InspectingProgram(module, arithmetic)
+    kernel, extents = kernel_of(module, entry), check_grid(grid)
+    names = value_names(program.module)
+    stoppers = tuple(
+        _Stopper(
+            given, resolve(given.target, kernel, names), block_filter(given.block, extents), names
+        )
+        for given in breakpoints
+    )
+    program.observers = stoppers
+    if trace is not None:
+        arrays = ArrayNames.of_launch(kernel, args)
+        program.observers = (Recorder(trace, kernel, extents, seed, names, arrays), *stoppers)
+    try:
+        result = program.launch(
+            entry,
+            grid,
+            args,
+            seed=seed,
+            check_asserts=check_asserts,
+            max_iterations=max_iterations,
+            allow_overlap=allow_overlap,
+            print_to=print_to,
+            progress=progress,
+        )
+    except StopRun:
+        stopped = next(s.last for s in stoppers if s.has_ended)
+        return InspectedRun(None, tuple(s.hits for s in stoppers), stopped)
+    return InspectedRun(result, tuple(s.hits for s in stoppers))

@@ -1,0 +1,156 @@
+"""A run that stands still at an operation: what can be looked at there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tilewright.diagnostics import ByteSpan
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.source_map import place_of
+from tilewright.machine.inspect.stats import DEFAULT_BINS, TileStats, numbers_of, tile_stats
+from tilewright.machine.values import TensorView
+from tilewright.numerics.arrays import PTR, Array
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Operation, SSAValue
+
+When = Literal["before", "after"]
+Value = Array | TensorView
+
+_SHOWN_ELEMENTS = 8
+
+
+class StopRun(Exception):
+    """Raised by the action of a breakpoint: the run ends here. Arrays keep what was written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stop:
+    """One execution of an operation by a tile block, about to begin or just ended.
+
+    ``operands`` and ``results`` are by name, with ``%``, as ``tilewright dis`` prints them: tiles
+    as read-only arrays (pointers as uint64), views as ``TensorView``; tokens are left out. Before
+    the operation there are no results. ``hit`` counts the executions that the breakpoint has met,
+    from 1, those that it skips included.
+    """
+
+    op: Operation
+    block: tuple[int, int, int]
+    when: When
+    hit: int
+    operands: Mapping[str, Value]
+    results: Mapping[str, Value]
+    types: Mapping[str, Attribute]
+
+    def __getitem__(self, name: str) -> Value:
+        """A result or operand by name, with or without ``%``."""
+        key = name if name.startswith("%") else f"%{name}"
+        for values in (self.results, self.operands):
+            if key in values:
+                return values[key]
+        known = ", ".join({**self.operands, **self.results}) or "none"
+        raise KeyError(f"'{self.op.name}' has no value {key} here; values: {known}")
+
+    def stats(self, name: str, *, bins: int = DEFAULT_BINS) -> TileStats:
+        """The statistics of a tile by name. A TypeError where it is a view."""
+        value = self[name]
+        if isinstance(value, TensorView):
+            raise TypeError(f"{name} is a view, not a tile")
+        key = name if name.startswith("%") else f"%{name}"
+        return tile_stats(value, element=element_name(self.types[key]), bins=bins)
+
+    @property
+    def place(self) -> str:
+        """``file:line`` in the text of the module; the bytes of a bytecode module."""
+        return describe_place(self.op)
+
+    @property
+    def source(self) -> str | None:
+        """``file:line`` in the kernel's own source, where debug information has it."""
+        return describe_source(self.op)
+
+    def __str__(self) -> str:
+        """A few lines for a person: where, in which tile block, and every value."""
+        source = f" ({self.source})" if self.source else ""
+        where = "before" if self.when == "before" else "at"
+        lines = [f"{where} {self.op.name} {self.place}{source}, tile block {self.block}"]
+        for values in (self.operands, self.results):
+            lines += [
+                f"  {name}: {describe_value(value, self.types[name])}"
+                for name, value in values.items()
+            ]
+        return "\n".join(lines)
+
+
+def print_stop(stop: Stop) -> None:
+    """Show a stop on standard output: the action of a breakpoint that has no other."""
+    print(stop)
+
+
+def look_at(value: object) -> Value | None:
+    """A register as it may be shown; None for a token."""
+    if isinstance(value, TensorView):
+        return value
+    if not isinstance(value, np.ndarray | np.generic):
+        return None
+    # Tiles may share memory with others in the machine, which must not change.
+    array = np.asarray(value).view()
+    array.flags.writeable = False
+    return array
+
+
+def element_name(ty: Attribute) -> str:
+    """The element type of a tile, ``ptr`` for pointers."""
+    assert isinstance(ty, T.TileType)
+    return PTR if isinstance(ty.element_type, T.PtrType) else ty.element
+
+
+def describe_value(value: Value, ty: Attribute) -> str:
+    """The type; then the number, the elements if they are few, or the statistics."""
+    shown = format_type(ty)
+    if isinstance(value, TensorView):
+        shape, strides = list(value.shape), list(value.strides)
+        return f"{shown} at {value.base:#x}, shape {shape}, strides {strides}"
+    element = element_name(ty)
+    if value.size <= _SHOWN_ELEMENTS:
+        return f"{shown} = {format_elements(value, element)}"
+    return f"{shown} {tile_stats(value, element=element)}"
+
+
+def format_elements(array: Array, element: str) -> str:
+    """All elements in brackets; pointers in hexadecimal."""
+    numbers = numbers_of(array, element)
+
+    def layout(part: object) -> str:
+        if isinstance(part, list):
+            return "[" + ", ".join(map(layout, part)) + "]"
+        if isinstance(part, float):
+            return f"{part:.6g}"
+        return f"{part:#x}" if element == PTR else str(part).lower()
+
+    return layout(numbers.tolist())
+
+
+def describe_place(op: Operation) -> str:
+    place = place_of(op)
+    if place is None:
+        return "(no place)"
+    if isinstance(place, ByteSpan):
+        return f"{place.file_name}: byte {place.offset:#x}"
+    return f"{place.file_name}:{place.line}"
+
+
+def describe_source(op: Operation) -> str | None:
+    position = source_position(op.location)
+    return None if position is None else f"{position[0]}:{position[1]}"
+
+
+def named_values(values: tuple[SSAValue, ...], names: Mapping[int, str]) -> dict[str, SSAValue]:
+    """Values that are no tokens by name, each once."""
+    return {names[id(value)]: value for value in values if not isinstance(value.type, T.TokenType)}

@@ -1,0 +1,174 @@
+"""What is wrong with a launch, found before anything runs: all of it at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from xdsl.ir import Block, OpResult, SSAValue
+
+from tilewright.diagnostics import Collector, TileIRError, define_code
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.dialects.source_map import place_of
+from tilewright.machine.accesses import written_through
+from tilewright.machine.arguments import Converted, check_grid, convert
+from tilewright.machine.faults import READ_ONLY_MEMORY, source_note
+from tilewright.numerics.arrays import Array
+
+OVERLAPPING_ARGUMENTS = define_code(
+    "overlapping-arguments",
+    "Two arrays given to a launch share memory, and the kernel may write to one of them.",
+    "Tile IR allows it, but few kernels are written for it, and results then depend on the order "
+    "of tile blocks. Pass a copy, or `allow_overlap=True` for a kernel that is meant to be called "
+    "so. Two arrays that are both read-only may overlap.",
+)
+BAD_RUN_OPTION = define_code(
+    "bad-run-option",
+    "An option of a run has a value that makes no sense.",
+    "A seed is an integer of at least 0, `seeds` a number of at least 1 or a list of seeds, and "
+    "`max_iterations` an integer of at least 1.",
+)
+
+# The search for a common byte of two arrays is exponential for odd strides; this takes milliseconds.
+_MAX_OVERLAP_WORK = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLaunch:
+    """A launch that may begin."""
+
+    grid: tuple[int, int, int]
+    arguments: Converted
+
+
+_T = TypeVar("_T")
+
+
+def check_launch(
+    entry: EntryOp,
+    grid: object,
+    args: Sequence[object],
+    *,
+    seed: object,
+    max_iterations: object,
+    allow_overlap: bool,
+) -> CheckedLaunch:
+    """The grid and the converted arguments; a TileIRError with everything that is wrong."""
+    found = Collector()
+    check_integer("seed", seed, 0, found)
+    check_integer("max_iterations", max_iterations, 1, found)
+    extents = _attempt(found, lambda: check_grid(grid))
+    arguments = _attempt(found, lambda: convert(entry, args))
+    if arguments is not None:
+        _check_read_only(entry, arguments.arrays, found)
+        if not allow_overlap:
+            _check_overlaps(entry, arguments.arrays, found)
+    found.raise_if_errors()
+    assert extents is not None and arguments is not None
+    return CheckedLaunch(extents, arguments)
+
+
+def check_integer(name: str, value: object, least: int, found: Collector) -> None:
+    """An option is an integer that is large enough."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        found.error(BAD_RUN_OPTION, f"{name} must be an integer of at least {least}, not {value!r}")
+
+
+def check_seeds(seeds: object) -> tuple[int, ...]:
+    """The schedule seeds that a number of seeds, or a list of them, stands for."""
+    found = Collector()
+    if isinstance(seeds, Sequence) and not isinstance(seeds, str | bytes):
+        numbers: tuple[Any, ...] = tuple(seeds)
+        if not numbers:
+            found.error(BAD_RUN_OPTION, "there must be at least one seed")
+        for number in numbers:
+            check_integer("a seed", number, 0, found)
+    else:
+        check_integer("seeds", seeds, 1, found)
+        numbers = () if found.diagnostics else tuple(range(int(seeds)))  # pyright: ignore[reportArgumentType]
+    found.raise_if_errors()
+    return tuple(int(number) for number in numbers)
+
+
+def _attempt(found: Collector, check: Callable[[], _T]) -> _T | None:
+    try:
+        return check()
+    except TileIRError as error:
+        found.diagnostics.extend(error.diagnostics)
+        return None
+
+
+def _check_overlaps(entry: EntryOp, arrays: Mapping[int, Array], found: Collector) -> None:
+    for (one, first), (other, second) in itertools.combinations(arrays.items(), 2):
+        if not (first.flags.writeable or second.flags.writeable):
+            continue
+        if _share_bytes(first, second):
+            found.error(
+                OVERLAPPING_ARGUMENTS,
+                f"argument {one} and argument {other} overlap in memory",
+                place_of(entry),
+                help="pass a copy of one of them, or allow_overlap=True if the kernel is meant to "
+                "be called so",
+            )
+
+
+def _share_bytes(first: Array, second: Array) -> bool:
+    """Whether two arrays have a byte in common, or are too entangled to tell."""
+    try:
+        return bool(np.shares_memory(first, second, max_work=_MAX_OVERLAP_WORK))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _check_read_only(entry: EntryOp, arrays: Mapping[int, Array], found: Collector) -> None:
+    frozen = {number for number, array in arrays.items() if not array.flags.writeable}
+    if not frozen:
+        return
+    for op in entry.walk():
+        target = written_through(op)
+        if target is None:
+            continue
+        number = _parameter_behind(target, entry.block)
+        if number in frozen:
+            frozen.remove(number)
+            found.error(
+                READ_ONLY_MEMORY,
+                f"argument {number} is a read-only array, but the kernel writes to it",
+                place_of(op),
+                notes=source_note(op),
+                help="pass a copy of the array",
+            )
+
+
+def _parameter_behind(value: SSAValue, entry: Block) -> int | None:
+    """The one parameter that a pointer or view is derived from, whatever way control goes.
+
+    None where it may be derived from several, or passes through a region.
+    """
+    roots: set[SSAValue] = set()
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        if isinstance(current, OpResult) and not current.op.regions:
+            sources = [operand for operand in current.op.operands if _is_address(operand)]
+        else:
+            sources = []
+        if not sources:
+            roots.add(current)
+        pending += [source for source in sources if source not in seen]
+        seen.update(sources)
+    if len(roots) != 1:
+        return None
+    (root,) = roots
+    return entry.args.index(root) if root in entry.args else None
+
+
+def _is_address(value: SSAValue) -> bool:
+    ty = value.type
+    if isinstance(ty, T.TileType):
+        return isinstance(ty.element_type, T.PtrType)
+    return isinstance(ty, T.TensorViewType | T.TileViewType)

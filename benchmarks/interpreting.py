@@ -29,6 +29,9 @@ from benchmarks.timing import interleaved, interleaved_reports, timed
 from tilewright.machine import Program
 from tilewright.machine.sanitize.sanitizer import SanitizingProgram
 
+_OURS = "Tilewright"
+_OURS_CHECKED = "Tilewright, sanitizer with races"
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -80,15 +83,21 @@ def works() -> dict[str, Work]:
 
 def beside_peers(runs: int) -> list[Table]:
     """Whole launches, each beside the peers that are installed."""
-    tables: list[Table] = []
+    found: list[Table] = []
     with started() as peers:
         absent = [f"{peer.title} not installed" for peer in peers if not peer.version]
+        present = [peer for peer in peers if peer.version]
         for name, work in works().items():
-            jobs: dict[str, Callable[[], float]] = {"Tilewright": timed(work.plain())}
-            jobs |= {f"{p.title}, {p.version}": p.job(name) for p in peers if p.version}
-            title = "; ".join([problems()[name].title, *absent])
-            tables.append(Table.of(name, title, interleaved_reports(jobs, runs), "Tilewright"))
-    return tables
+            first = {_OURS: timed(lambda w=work: w.plain()())()}
+            first[_OURS_CHECKED] = timed(work.checked(races=True))()
+            jobs = {_OURS: timed(work.plain()), _OURS_CHECKED: timed(work.checked(races=True))}
+            jobs |= {f"{p.title}, {p.version}": p.job(name) for p in present}
+            samples = interleaved_reports(jobs, runs)
+            first |= {f"{p.title}, {p.version}": p.first[name] for p in present}
+            table = Table.of(name, "; ".join([problems()[name].title, *absent]), samples, _OURS)
+            rows = [(*row, f"{first[row[0]] * 1e3:.1f} ms") for row in table.rows]
+            found.append(Table(name, table.title, (*table.head, "first run"), rows))
+    return found
 
 
 def checks(runs: int) -> list[Table]:

@@ -15,9 +15,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = os.environ.get("TILEWRIGHT_PEERS", sys.executable)
 """The Python that has the peers installed."""
 
+_PALLAS = "benchmarks.peers.pallas_interpreter"
 _PEERS = {
-    "Triton interpreter": "benchmarks.peers.triton_interpreter",
-    "Pallas interpret mode": "benchmarks.peers.pallas_interpreter",
+    "Triton interpreter": ("benchmarks.peers.triton_interpreter",),
+    "Pallas interpret mode, compiled by XLA": (_PALLAS, "xla"),
+    "Pallas TPU interpret mode": (_PALLAS, "tpu"),
+    "Pallas TPU interpret mode, detect_races": (_PALLAS, "races"),
 }
 
 
@@ -26,6 +29,8 @@ class Peer:
 
     def __init__(self, title: str, process: subprocess.Popen[str]):
         self.title = title
+        self.first: dict[str, float] = {}
+        """Seconds of the first run of each kernel, once it has run."""
         self._process = process
         self.version: str = self._answer().get("version", "")
 
@@ -43,7 +48,9 @@ class Peer:
             assert self._process.stdin is not None
             self._process.stdin.write(f"{name}\n")
             self._process.stdin.flush()
-            return self._answer()["seconds"]
+            answer = self._answer()
+            self.first[name] = answer["first"]
+            return answer["seconds"]
 
         return run
 
@@ -53,9 +60,9 @@ def started() -> Iterator[list[Peer]]:
     """All peers, until the end of the block."""
     with ExitStack() as stack:
         peers: list[Peer] = []
-        for title, module in _PEERS.items():
+        for title, arguments in _PEERS.items():
             process = subprocess.Popen(
-                [PYTHON, "-m", module],
+                [PYTHON, "-m", *arguments],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -1,12 +1,14 @@
-"""JAX Pallas in interpret mode; ``python -m benchmarks.peers.pallas_interpreter``.
+"""JAX Pallas in interpret mode; ``python -m benchmarks.peers.pallas_interpreter MODE``.
 
-Under ``jit``, as its manual shows it: the interpreter turns the grid into a loop that XLA compiles,
-and what is measured is the compiled program.
+``xla``: the plain interpret mode under ``jit``, as the manual shows it. It turns the grid into a
+loop that XLA compiles, and what is measured is the compiled program. ``tpu``: the mode that plays
+a TPU's memories; ``races``: the same, looking for data races.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
 from benchmarks.peers.problems import (
     EPSILON,
@@ -29,9 +31,17 @@ try:
     import jax
     import jax.numpy as jnp
     from jax.experimental import pallas as pl
+    from jax.experimental.pallas import tpu as pltpu
 except ImportError as error:
     say(missing=error.name)
     raise SystemExit from None
+
+
+_MODES = {
+    "xla": True,
+    "tpu": pltpu.InterpretParams(),
+    "races": pltpu.InterpretParams(detect_races=True),
+}
 
 
 def _matmul(a, b, c):
@@ -66,7 +76,12 @@ def _prepared(kernel, grid: tuple[int, ...], inputs: list, output):
         shape = jax.ShapeDtypeStruct(problem.output_shape, jnp.float32)
         run = jax.jit(
             pl.pallas_call(
-                kernel, shape, grid=grid, in_specs=inputs, out_specs=output, interpret=True
+                kernel,
+                shape,
+                grid=grid,
+                in_specs=inputs,
+                out_specs=output,
+                interpret=_MODES[sys.argv[1]],
             )
         )
         arrays = [jnp.asarray(array) for array in problem.inputs]

@@ -135,7 +135,7 @@ def test_interruption_of_a_process() -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == b"reading\n"
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=1.0)
+    _, err = child.communicate(timeout=30)
     assert child.returncode == Exit.INTERRUPTED
     assert err == b"tilewright: interrupted\n"
 

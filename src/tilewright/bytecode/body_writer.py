@@ -31,7 +31,6 @@ from tilewright.bytecode.output import Output
 from tilewright.dialects.cuda_tile.base import bool_values
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
-from tilewright.dialects.source_map import place_of
 from tilewright.dialects.versions import LATEST, Version
 
 Operands = tuple[SSAValue, ...]
@@ -133,13 +132,12 @@ class BodyWriter:
         for op in block.ops:
             last = self._operation(op)
         if last is None or not last.is_terminator:
-            parent = block.parent_op()
-            self._out.place = None if parent is None else place_of(parent)
+            self._out.at(block.parent_op())
             self._out.problem(INVALID_IR, "a block does not end with a terminator")
 
     def _operation(self, op: Operation) -> _Plan | None:
         out = self._out
-        out.place = place_of(op)
+        out.at(op)
         self.locations.append(self._debug.location(op.location))
         plan = self._plans.get(type(op))
         if op.attributes:
@@ -200,18 +198,24 @@ class BodyWriter:
         if absent:
             for (name, _), result in zip(layout.absent_results, results[-absent:], strict=True):
                 if result.uses.get_length():
+                    self._out.part = ("result", "", result.index)
                     self._out.needs(
                         f"result '{name}' of {plan.name}",
                         layout.op.since_of(name),
                         ": it is used",
                     )
+                    self._out.part = None
                     # Its uses are no problem of their own.
                     self._indices[result] = 0
             results = results[:-absent]
         if layout.counts_results:
             buffer.varint(len(results))
-        for result in results:
+        names = layout.results
+        for index, result in enumerate(results):
+            group = min(index, len(names) - 1)
+            self._out.part = ("type", names[group], index - group)
             buffer.varint(types.index(result.type))
+        self._out.part = None
 
     def _flags_and_attributes(self, op: Operation, plan: _Plan, sizes: tuple[int, ...]) -> None:
         layout, buffer, properties = plan.layout, self.buffer, op.properties
@@ -255,7 +259,9 @@ class BodyWriter:
             return
         if field.false_for_each >= 0 and not bool_values(value):
             value = false_for_each(sizes[field.false_for_each])
+        self._out.part = ("attr", field.name, 0)
         field.write(self._out, self.buffer, value)
+        self._out.part = None
 
     def _check_absent(self, plan: _Plan, field: AbsentField, value: Attribute | None) -> None:
         """Report the value of a field that the version does not have, unless it is the default."""
@@ -271,7 +277,9 @@ class BodyWriter:
             is_enum = isinstance(value, TileEnumAttribute)
             shown = value.data.value if is_enum else value  # pyright: ignore[reportAttributeAccessIssue]
             why = f": the value {shown} is not the default"
+        self._out.part = ("attr", field.name, 0)
         self._out.needs(f"attribute '{field.name}' of {plan.name}", field.since, why)
+        self._out.part = None
 
     def _operands(self, op: Operation, plan: _Plan, sizes: tuple[int, ...]) -> None:
         layout, buffer = plan.layout, self.buffer
@@ -289,11 +297,13 @@ class BodyWriter:
         at = 0
         for group, size in zip(layout.operands, sizes, strict=True):
             if size and not group.present:
+                self._out.part = ("operand", group.name, 0)
                 self._out.needs(
                     f"operand '{plain(group.name)}' of {plan.name}",
                     layout.op.since_of(group.name),
                     ": it is given",
                 )
+                self._out.part = None
             elif group.arity is Arity.MANY:
                 buffer.varint(size)
             elif size != 1 and not (size == 0 and group.arity is Arity.OPTIONAL):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Operation
+
 from tilewright.bytecode.format import NEEDS_VERSION, NOT_STORABLE
 from tilewright.bytecode.tables import Pool
 from tilewright.bytecode.types import TypeWriter
-from tilewright.diagnostics import Collector, Place
+from tilewright.diagnostics import Collector
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
+from tilewright.dialects.source_map import Part, place_of
 from tilewright.dialects.versions import Version, format_version
 
 
@@ -22,11 +25,16 @@ class Output:
         self.constants = Pool()
         self.types = TypeWriter(version, self.problem)
         self.collector = Collector()
-        #: Where what is being written was read from, if known.
-        self.place: Place | None = None
+        #: What is being written, and which part of it: problems point there.
+        self.op: Operation | None = None
+        self.part: Part | None = None
+
+    def at(self, op: Operation | None, part: Part | None = None) -> None:
+        self.op, self.part = op, part
 
     def problem(self, code: str, message: str) -> None:
-        self.collector.error(code, message, self.place)
+        place = None if self.op is None else place_of(self.op, self.part)
+        self.collector.error(code, message, place)
 
     def needs(self, what: str, since: Version, why: str = "") -> None:
         """Report that something needs a newer version."""

@@ -131,7 +131,7 @@ class _FileWriter:
 
     def _check_attributes(self, op: ModuleOp | EntryOp | GlobalOp) -> None:
         """Point the output at an operation and report what it has beside its fields."""
-        self._out.place = place_of(op)
+        self._out.at(op)
         known = op.get_irdl_definition().properties
         for name in (*op.attributes, *(key for key in op.properties if key not in known)):
             self._out.problem(
@@ -143,7 +143,7 @@ class _FileWriter:
     def _refuse_others(self, module: ModuleOp) -> None:
         for op in module.block.ops:
             if not isinstance(op, GlobalOp | EntryOp):
-                self._out.place = place_of(op)
+                self._out.at(op)
                 self._out.problem(
                     NOT_STORABLE, f"bytecode has no form for the operation {op.name} in a module"
                 )
@@ -196,6 +196,10 @@ class _FileWriter:
                 f"the block arguments of kernel @{op.symbol} have other types than its signature",
             )
         buffer.varint(self._symbol(op))
+        for index, parameter in enumerate(signature.inputs.data):
+            out.part = ("type", "argument", index)
+            out.types.index(parameter)
+        out.part = None
         buffer.varint(out.types.index(signature))
         header = ByteWriter()
         flags = self._hints_and_attributes(header, op)

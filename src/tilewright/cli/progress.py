@@ -27,7 +27,7 @@ def working(what: str) -> Iterator[Progress | None]:
         TextColumn(what),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TimeRemainingColumn(),
         TextColumn("left"),
     )
     console = Console(stderr=True)

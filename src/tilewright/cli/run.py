@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, one_module
 from tilewright.cli.progress import working
+from tilewright.cli.run_trace import add_trace_arguments, runner
 from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_launch_arguments(parser)
     add_result_arguments(parser)
+    add_trace_arguments(parser)
     parser.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
     add_reading_options(parser)
 
@@ -151,7 +153,6 @@ def _positive(text: str) -> float:
 def execute(options: argparse.Namespace, session: Session) -> int:
     module = one_module(load(options.file, options, session), options.file)
     entry = entry_of(module, options.entry)
-    from tilewright import machine
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind, parameters_of
 
@@ -159,6 +160,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     values = bind(parameters, options.arguments, options.seed)
     # Whatever is wrong with the command line is found before the kernel runs.
     results = Results(parameters, values, options)
+    run = runner(options, session)
     printed: list[str] = []
 
     def emit(text: str) -> None:
@@ -169,7 +171,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     arithmetic = arithmetic_of(options, session)
     started = time.perf_counter()
     with working(f"running {entry.symbol}") as progress:
-        machine.run(
+        run(
             module,
             entry.symbol,
             options.grid,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -71,15 +71,15 @@ def kind_of(reads: bool, writes: bool) -> str:
 
 def written_through(op: Operation) -> SSAValue | None:
     """The pointers or the view through which an operation writes; None if it does not."""
-    cls = type(op)
+    cls: Any = type(op)
     if cls not in _ACCESSES or cls in _LOADS:
         return None
-    return getattr(op, _POINTERS.get(cls, "view"))  # pyright: ignore[reportArgumentType]
+    return getattr(op, _POINTERS.get(cls, "view"))
 
 
 def access_site(op: Operation, t: Translator) -> AccessSite | None:
     """What an operation accesses; None if it touches no memory."""
-    cls = type(op)
+    cls: Any = type(op)
     if cls not in _ACCESSES:
         return None
     assert isinstance(op, TileOp)

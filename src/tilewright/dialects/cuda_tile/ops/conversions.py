@@ -36,6 +36,7 @@ from tilewright.dialects.cuda_tile.enums import (
     RoundingModeAttr,
     SignednessAttr,
 )
+from tilewright.dialects.cuda_tile.ops.core import SOURCE_TO_RESULT
 from tilewright.dialects.cuda_tile.ops.floating_point import ROUNDING_NOT_SUPPORTED
 from tilewright.dialects.syntax.directives import (
     ARROW,
@@ -82,14 +83,7 @@ class BitcastOp(TileOp):
     result = result_def(NUMBER_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_shape("source", "result"),)
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("source"),
-        ARROW,
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: 1.0> : tile<4xf32>
@@ -359,14 +353,7 @@ class IntToPtrOp(TileOp):
     result = result_def(PTR_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_shape("source", "result"),)
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("source"),
-        ARROW,
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %address = ptr_to_int %pf32 : tile<ptr<f32>> -> tile<i64>
@@ -383,14 +370,7 @@ class PtrToIntOp(TileOp):
     result = result_def(I64_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_shape("source", "result"),)
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("source"),
-        ARROW,
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %address = ptr_to_int %pf32 : tile<ptr<f32>> -> tile<i64>
@@ -406,14 +386,7 @@ class PtrToPtrOp(TileOp):
     result = result_def(PTR_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_shape("source", "result"),)
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("source"),
-        ARROW,
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %p = ptr_to_ptr %pf32 : tile<ptr<f32>> -> tile<ptr<i32>>

@@ -132,9 +132,8 @@ class Accuracy(TileOp):
         check_rounding(self, report, ("approx", "full"), ("approx",))
 
 
-@tile_op("absf", opcode=0x00, group=GROUP)
-class AbsFOp(TileOp):
-    """|source|: clears the sign bit of each element."""
+class Unary(TileOp):
+    """One operand; the result has its type."""
 
     source = operand_def(BASE_FLOAT_TILE)
     result = result_def(BASE_FLOAT_TILE)
@@ -142,6 +141,24 @@ class AbsFOp(TileOp):
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = FROM_RESULT
+
+
+class Binary(TileOp):
+    """Two operands of one type, which is the result's."""
+
+    lhs = operand_def(BASE_FLOAT_TILE)
+    rhs = operand_def(BASE_FLOAT_TILE)
+    result = result_def(BASE_FLOAT_TILE)
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
+    INFER: ClassVar = FROM_RESULT_2
+
+
+@tile_op("absf", opcode=0x00, group=GROUP)
+class AbsFOp(Unary):
+    """|source|: clears the sign bit of each element."""
+
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [-1.5, 0.25, -0.0, 9.0]> : tile<4xf32>
@@ -151,18 +168,12 @@ class AbsFOp(TileOp):
 
 
 @tile_op("addf", opcode=0x02, group=GROUP)
-class AddFOp(IEEEArithmetic):
+class AddFOp(IEEEArithmetic, Binary):
     """lhs + rhs, element by element, rounded once."""
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
     rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 2.0, 3.0, 4.0]> : tile<4xf32>
@@ -178,18 +189,12 @@ class AddFOp(IEEEArithmetic):
 
 
 @tile_op("subf", opcode=0x67, group=GROUP)
-class SubFOp(IEEEArithmetic):
+class SubFOp(IEEEArithmetic, Binary):
     """lhs - rhs, element by element, rounded once."""
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
     rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f64: [1.0, 2.0]> : tile<2xf64>
@@ -200,18 +205,12 @@ class SubFOp(IEEEArithmetic):
 
 
 @tile_op("mulf", opcode=0x4C, group=GROUP)
-class MulFOp(IEEEArithmetic):
+class MulFOp(IEEEArithmetic, Binary):
     """lhs * rhs, element by element, rounded once."""
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
     rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f16: [1.5, -2.0]> : tile<2xf16>
@@ -225,20 +224,14 @@ class MulFOp(IEEEArithmetic):
 
 
 @tile_op("divf", opcode=0x14, group=GROUP)
-class DivFOp(IEEEArithmetic):
+class DivFOp(IEEEArithmetic, Binary):
     """lhs / rhs. approx and full (f32) are within 2 ulp instead of correctly rounded."""
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
     rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     MODES: ClassVar = (*IEEE_MODES, "approx", "full")
     F32_MODES: ClassVar = ("approx", "full")
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(), FTZ, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 2.0, 3.0, 4.0]> : tile<4xf32>
@@ -250,16 +243,9 @@ class DivFOp(IEEEArithmetic):
 
 
 @tile_op("remf", opcode=0x59, group=GROUP)
-class RemFOp(TileOp):
+class RemFOp(Binary):
     """lhs - trunc(lhs / rhs) * rhs, exact; the sign follows lhs. NaN where rhs is 0."""
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
-    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [5.5, -5.5]> : tile<2xf32>
@@ -297,19 +283,14 @@ class FmaOp(IEEEArithmetic):
 
 
 @tile_op("sqrt", opcode=0x64, group=GROUP)
-class SqrtOp(IEEEArithmetic):
+class SqrtOp(IEEEArithmetic, Unary):
     """Square root; NaN for negative elements, -0 for -0. approx (f32) is not correctly rounded."""
 
-    source = operand_def(BASE_FLOAT_TILE)
     rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
     MODES: ClassVar = (*IEEE_MODES, "approx")
     F32_MODES: ClassVar = ("approx",)
     SYNTAX: ClassVar = (Operand("source"), rounding_slot(), FTZ, *TAIL)
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [4.0, 2.0]> : tile<2xf32>
@@ -320,17 +301,12 @@ class SqrtOp(IEEEArithmetic):
 
 
 @tile_op("exp", opcode=0x17, group=GROUP)
-class ExpOp(Accuracy):
+class ExpOp(Accuracy, Unary):
     """e to the power of each element; f16 and bf16 are computed in f32 and rounded once."""
 
-    source = operand_def(BASE_FLOAT_TILE)
     rounding_mode = prop_def(ROUNDING, default_value=FULL)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
     SINCE_OF: ClassVar = {"rounding_mode": V13_3}
-    RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
@@ -341,17 +317,12 @@ class ExpOp(Accuracy):
 
 
 @tile_op("tanh", opcode=0x6A, group=GROUP)
-class TanHOp(Accuracy):
+class TanHOp(Accuracy, Unary):
     """Hyperbolic tangent; full is within 2 ulp in f32 and 1 ulp in f64."""
 
-    source = operand_def(BASE_FLOAT_TILE)
     rounding_mode = prop_def(ROUNDING, default_value=FULL)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
     SINCE_OF: ClassVar = {"rounding_mode": V13_2}
-    RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
@@ -362,16 +333,11 @@ class TanHOp(Accuracy):
 
 
 @tile_op("exp2", opcode=0x18, group=GROUP)
-class Exp2Op(FlushOnly):
+class Exp2Op(FlushOnly, Unary):
     """2 to the power of each element; f16 and bf16 are computed in f32 and rounded once."""
 
-    source = operand_def(BASE_FLOAT_TILE)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [-1.0, 3.0]> : tile<2xf32>
@@ -381,16 +347,11 @@ class Exp2Op(FlushOnly):
 
 
 @tile_op("rsqrt", opcode=0x5D, group=GROUP)
-class RsqrtOp(FlushOnly):
+class RsqrtOp(FlushOnly, Unary):
     """1 / sqrt(source), approximate; infinite with the sign of a zero, NaN for negatives."""
 
-    source = operand_def(BASE_FLOAT_TILE)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [4.0, 16.0]> : tile<2xf32>
@@ -400,21 +361,15 @@ class RsqrtOp(FlushOnly):
 
 
 @tile_op("maxf", opcode=0x45, group=GROUP)
-class MaxFOp(FlushOnly):
+class MaxFOp(FlushOnly, Binary):
     """The larger element; +0 counts as larger than -0.
 
     One NaN gives the other operand, two give NaN; with propagate_nan any NaN gives NaN.
     """
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
     propagate_nan = opt_prop_def(UNIT)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 0x7FC00000]> : tile<2xf32>
@@ -426,18 +381,12 @@ class MaxFOp(FlushOnly):
 
 
 @tile_op("minf", opcode=0x47, group=GROUP)
-class MinFOp(FlushOnly):
+class MinFOp(FlushOnly, Binary):
     """The smaller element; -0 counts as smaller than +0. NaNs as for maxf."""
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
     propagate_nan = opt_prop_def(UNIT)
     flush_to_zero = opt_prop_def(UNIT)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 0x7FC00000]> : tile<2xf32>
@@ -449,15 +398,9 @@ class MinFOp(FlushOnly):
 
 
 @tile_op("ceil", opcode=0x0D, group=GROUP)
-class CeilOp(TileOp):
+class CeilOp(Unary):
     """The smallest integral value not below each element; keeps the sign of zero."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.25, -1.25]> : tile<2xf32>
@@ -467,15 +410,9 @@ class CeilOp(TileOp):
 
 
 @tile_op("floor", opcode=0x27, group=GROUP)
-class FloorOp(TileOp):
+class FloorOp(Unary):
     """The largest integral value not above each element; keeps the sign of zero."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.25, -1.25]> : tile<2xf32>
@@ -485,15 +422,9 @@ class FloorOp(TileOp):
 
 
 @tile_op("negf", opcode=0x4F, group=GROUP)
-class NegFOp(TileOp):
+class NegFOp(Unary):
     """Flips the sign bit of each element, of NaNs too."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <bf16: [1.5, -0.0]> : tile<2xbf16>
@@ -503,15 +434,9 @@ class NegFOp(TileOp):
 
 
 @tile_op("cos", opcode=0x12, group=GROUP)
-class CosOp(TileOp):
+class CosOp(Unary):
     """Cosine (radians); f16 and bf16 are computed in f32 and rounded once."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 3.0]> : tile<2xf32>
@@ -521,15 +446,9 @@ class CosOp(TileOp):
 
 
 @tile_op("sin", opcode=0x62, group=GROUP)
-class SinOp(TileOp):
+class SinOp(Unary):
     """Sine (radians); f16 and bf16 are computed in f32 and rounded once."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 1.5]> : tile<2xf32>
@@ -539,15 +458,9 @@ class SinOp(TileOp):
 
 
 @tile_op("tan", opcode=0x69, group=GROUP)
-class TanOp(TileOp):
+class TanOp(Unary):
     """Tangent (radians); f16 and bf16 are computed in f32 and rounded once."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
@@ -557,15 +470,9 @@ class TanOp(TileOp):
 
 
 @tile_op("cosh", opcode=0x13, group=GROUP)
-class CosHOp(TileOp):
+class CosHOp(Unary):
     """Hyperbolic cosine; f16 and bf16 are computed in f32 and rounded once."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
@@ -575,15 +482,9 @@ class CosHOp(TileOp):
 
 
 @tile_op("sinh", opcode=0x63, group=GROUP)
-class SinHOp(TileOp):
+class SinHOp(Unary):
     """Hyperbolic sine; f16 and bf16 are computed in f32 and rounded once."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
@@ -593,15 +494,9 @@ class SinHOp(TileOp):
 
 
 @tile_op("log", opcode=0x3F, group=GROUP)
-class LogOp(TileOp):
+class LogOp(Unary):
     """Natural logarithm: -inf for zeros, NaN for negatives."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 10.0]> : tile<2xf32>
@@ -611,15 +506,9 @@ class LogOp(TileOp):
 
 
 @tile_op("log2", opcode=0x40, group=GROUP)
-class Log2Op(TileOp):
+class Log2Op(Unary):
     """Logarithm to base 2: -inf for zeros, NaN for negatives."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = UNARY
-    INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.5, 1024.0]> : tile<2xf32>

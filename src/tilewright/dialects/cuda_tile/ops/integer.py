@@ -61,18 +61,29 @@ FROM_RESULT_2: dict[str, str] = {"lhs": "result", "rhs": "result"}
 WRAPS = ("a result that wraps in a reading that the overflow flag promises not to",)
 
 
-@tile_op("addi", opcode=0x03, group=GROUP)
-class AddIOp(TileOp):
-    """lhs + rhs modulo 2**width."""
+class TwoOperands(TileOp):
+    """Two operands of one type, which is the result's."""
 
-    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
     lhs = operand_def(INT_TILE)
     rhs = operand_def(INT_TILE)
     result = result_def(INT_TILE)
-    traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
-    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
+    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
     INFER: ClassVar = FROM_RESULT_2
+
+
+class Binary(TwoOperands):
+    """As above, without effects and safe to execute anywhere."""
+
+    traits = traits_def(Pure())
+
+
+@tile_op("addi", opcode=0x03, group=GROUP)
+class AddIOp(Binary):
+    """lhs + rhs modulo 2**width."""
+
+    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
+    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<4xi32>
@@ -85,17 +96,11 @@ class AddIOp(TileOp):
 
 
 @tile_op("subi", opcode=0x68, group=GROUP)
-class SubIOp(TileOp):
+class SubIOp(Binary):
     """lhs - rhs modulo 2**width."""
 
     overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<4xi32>
@@ -107,17 +112,11 @@ class SubIOp(TileOp):
 
 
 @tile_op("muli", opcode=0x4E, group=GROUP)
-class MulIOp(TileOp):
+class MulIOp(Binary):
     """lhs * rhs modulo 2**width."""
 
     overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<4xi32>
@@ -128,20 +127,14 @@ class MulIOp(TileOp):
 
 
 @tile_op("shli", opcode=0x60, group=GROUP)
-class ShLIOp(TileOp):
+class ShLIOp(Binary):
     """lhs shifted left by rhs bits, zeros coming in; rhs is read unsigned.
 
     A shift by the width or more gives 0.
     """
 
     overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: 1> : tile<4xi32>
@@ -153,17 +146,11 @@ class ShLIOp(TileOp):
 
 
 @tile_op("maxi", opcode=0x46, group=GROUP)
-class MaxIOp(TileOp):
+class MaxIOp(Binary):
     """The larger element in the reading given by signedness."""
 
     signedness = prop_def(SIGNEDNESS)
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [-1, 5]> : tile<2xi32>
@@ -175,17 +162,11 @@ class MaxIOp(TileOp):
 
 
 @tile_op("mini", opcode=0x48, group=GROUP)
-class MinIOp(TileOp):
+class MinIOp(Binary):
     """The smaller element in the reading given by signedness."""
 
     signedness = prop_def(SIGNEDNESS)
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [-1, 5]> : tile<2xi32>
@@ -197,17 +178,11 @@ class MinIOp(TileOp):
 
 
 @tile_op("remi", opcode=0x5A, group=GROUP)
-class RemIOp(TileOp):
+class RemIOp(Binary):
     """lhs - trunc(lhs / rhs) * rhs; the sign follows lhs."""
 
     signedness = prop_def(SIGNEDNESS)
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [7, -7]> : tile<2xi32>
@@ -219,20 +194,14 @@ class RemIOp(TileOp):
 
 
 @tile_op("shri", opcode=0x61, group=GROUP)
-class ShRIOp(TileOp):
+class ShRIOp(Binary):
     """lhs shifted right by rhs bits; signed fills with the sign, unsigned with zeros.
 
     rhs is read unsigned.
     """
 
     signedness = prop_def(SIGNEDNESS)
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i8: [-8, 8]> : tile<2xi8>
@@ -245,16 +214,9 @@ class ShRIOp(TileOp):
 
 
 @tile_op("andi", opcode=0x04, group=BITWISE)
-class AndIOp(TileOp):
+class AndIOp(Binary):
     """Bitwise and."""
 
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
-    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<4xi32>
@@ -265,16 +227,9 @@ class AndIOp(TileOp):
 
 
 @tile_op("ori", opcode=0x52, group=BITWISE)
-class OrIOp(TileOp):
+class OrIOp(Binary):
     """Bitwise or."""
 
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
-    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<4xi32>
@@ -285,16 +240,9 @@ class OrIOp(TileOp):
 
 
 @tile_op("xori", opcode=0x6C, group=BITWISE)
-class XOrIOp(TileOp):
+class XOrIOp(Binary):
     """Bitwise exclusive or."""
 
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
-    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %c = constant <i1: [true, false]> : tile<2xi1>
@@ -326,25 +274,20 @@ class MulhiIOp(TileOp):
 
 
 @tile_op("divi", opcode=0x15, group=GROUP)
-class DivIOp(TileOp):
+class DivIOp(TwoOperands):
     """lhs / rhs rounded to an integer: to zero by default, down or up on demand."""
 
     signedness = prop_def(SIGNEDNESS)
     rounding = prop_def(
         enum_field(RoundingModeAttr), default_value=RoundingModeAttr(RoundingMode.ZERO)
     )
-    lhs = operand_def(INT_TILE)
-    rhs = operand_def(INT_TILE)
-    result = result_def(INT_TILE)
     traits = traits_def(NoMemoryEffect())
-    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = (
         *BINARY_HEAD,
         SIGNED_WORD,
         EnumSlot("rounding", RoundingModeAttr, "rounding", "zero"),
         *TAIL,
     )
-    INFER: ClassVar = FROM_RESULT_2
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [7, -7]> : tile<2xi32>

@@ -1,0 +1,107 @@
+"""``tilewright run --trace``: what tile blocks did, written to a file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli.session import Session, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.machine.inspect import Trace
+
+_DEFAULT_LIMIT = 10_000
+
+
+def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is recorded of a run, and where it goes."""
+    group = parser.add_argument_group("trace")
+    group.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="write every operation of a tile block with its results and memory accesses, as "
+        "JSON lines; - is standard output",
+    )
+    group.add_argument(
+        "--trace-block",
+        action="append",
+        type=_block,
+        metavar="X[,Y[,Z]]|all",
+        help="a tile block to follow (default: the first); may be repeated",
+    )
+    group.add_argument(
+        "--trace-values",
+        choices=("none", "summary", "full"),
+        help="what to tell of results (default summary)",
+    )
+    group.add_argument(
+        "--trace-limit",
+        type=int,
+        metavar="N",
+        help=f"the most operations to record (default {_DEFAULT_LIMIT})",
+    )
+    group.add_argument(
+        "--trace-format", choices=("jsonl", "text"), help="how it is written (default jsonl)"
+    )
+
+
+def _block(text: str) -> tuple[int, ...] | str:
+    parts = text.split(",")
+    if text == "all":
+        return text
+    if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"expected one to three numbers, or all, found '{text}'")
+    return tuple(map(int, parts))
+
+
+def runner(options: argparse.Namespace, session: Session) -> Callable[..., object]:
+    """The function that runs a kernel as the options want it: like ``machine.run``.
+
+    With ``--trace`` it writes the trace when the run is over, however it ends. A ``UsageError``
+    where the options do not go together.
+    """
+    chosen = ("block", "values", "limit", "format")
+    if options.trace is None:
+        given = [name for name in chosen if getattr(options, f"trace_{name}") is not None]
+        if given:
+            raise UsageError.because(f"--trace-{given[0]} needs --trace FILE")
+        from tilewright import machine
+
+        return machine.run
+    if options.trace == "-" and options.json:
+        raise UsageError.because("--json and --trace - both write to standard output")
+    trace = _trace(options)
+
+    def run(*args: Any, **keywords: Any) -> object:
+        from tilewright.machine.inspect import run_with
+
+        try:
+            return run_with(*args, trace=trace, **keywords)
+        finally:
+            _write(trace, options, session)
+
+    return run
+
+
+def _trace(options: argparse.Namespace) -> Trace:
+    from tilewright.machine.inspect import Trace
+
+    limit = _DEFAULT_LIMIT if options.trace_limit is None else options.trace_limit
+    if limit < 1:
+        raise UsageError.because(f"--trace-limit: expected at least 1, found {limit}")
+    blocks = options.trace_block or [(0, 0, 0)]
+    return Trace(
+        "all" if "all" in blocks else blocks, options.trace_values or "summary", limit=limit
+    )
+
+
+def _write(trace: Trace, options: argparse.Namespace, session: Session) -> None:
+    from tilewright.cli.outputs import write_text
+
+    if not trace.launch:  # the launch was refused before anything ran
+        return
+    as_text = options.trace_format == "text"
+    write_text(session, options.trace, trace.to_text() if as_text else trace.to_json_lines())
+    for notice in trace.notices:
+        session.say(f"note: {notice}; see --trace-block, --trace-limit and --trace-values")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tilewright.diagnostics import Diagnostic, TileIRError
     from tilewright.machine import run
     from tilewright.machine.sanitize import sanitize
+    from tilewright.numerics.arithmetic import Arithmetic
     from tilewright.passes.pipelines import run_pipeline
     from tilewright.text import parse, print_text
 
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; imported when first used, so that ``import tilewright`` is cheap.
 _HOMES = {
+    "Arithmetic": "tilewright.numerics.arithmetic",
     "Diagnostic": "tilewright.diagnostics",
     "ModuleBuilder": "tilewright.builder",
     "TileIRError": "tilewright.diagnostics",
@@ -38,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Arithmetic",
     "Diagnostic",
     "ModuleBuilder",
     "TileIRError",

@@ -1,0 +1,92 @@
+"""xDSL's own parser, printer and rewriters work on the dialect as they are."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.parser import Parser
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+from xdsl.printer import Printer
+from xdsl.universe import Universe
+
+from tilewright.analysis.verifier import verify
+from tilewright.bytecode import read, write
+from tilewright.dialects import cuda_tile
+from tilewright.dialects.cuda_tile.base import OPERATIONS
+from tilewright.dialects.cuda_tile.examples import wrap
+from tilewright.dialects.cuda_tile.ops.core import ConstantOp
+from tilewright.dialects.cuda_tile.ops.integer import AddIOp, MulIOp
+from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.text import parse, print_text, same_module
+
+cuda_tile.load()
+
+
+def stock_parse(text: str) -> ModuleOp:
+    """What a stock tool reads, which finds the dialect through the entry point."""
+    context = Context()
+    for name, load in Universe.get_multiverse().all_dialects.items():
+        if name in ("builtin", "cuda_tile"):
+            context.register_dialect(name, load)
+    module = Parser(context, text).parse_module()
+    module.verify()
+    (found,) = module.ops
+    assert isinstance(found, ModuleOp)
+    return found
+
+
+def stock_print(module: ModuleOp, *, generic: bool) -> str:
+    out = StringIO()
+    printer = Printer(out, print_generic_format=generic)
+    printer.print_op(BuiltinModuleOp([module.clone()]))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("mnemonic", OPERATIONS)
+def test_examples(mnemonic: str) -> None:
+    for example in OPERATIONS[mnemonic].EXAMPLES:
+        module = parse(wrap(example))
+        assert isinstance(module, ModuleOp)
+        assert same_module(module, stock_parse(print_text(module))) is None
+        for generic in (False, True):
+            assert same_module(module, parse(stock_print(module, generic=generic))) is None
+
+
+KERNEL = """entry @double(%n: tile<i32>) {
+  %two = constant <i32: 2> : tile<i32>
+  %0 = muli %n, %two overflow<no_signed_wrap> : tile<i32>
+  %1 = muli %0, %n : tile<i32>
+  print_tko "%d", %1 : tile<i32> -> token
+}
+"""
+
+
+class DoubleByAddition(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MulIOp, rewriter: PatternRewriter) -> None:
+        factor = op.rhs.owner
+        if isinstance(factor, ConstantOp) and factor.constant.bits() == [2]:
+            total = AddIOp.create(
+                operands=[op.lhs, op.lhs],
+                result_types=[op.result.type],
+                properties={"overflow": op.properties["overflow"]},
+            )
+            rewriter.replace(op, total)
+
+
+def test_rewriting_with_patterns() -> None:
+    module = parse(KERNEL)
+    assert isinstance(module, ModuleOp)
+    assert PatternRewriteWalker(DoubleByAddition()).rewrite_module(BuiltinModuleOp([module]))
+    module.detach()
+    verify(module)
+    assert "%0 = addi %n, %n overflow<no_signed_wrap> : tile<i32>" in print_text(module)
+    assert same_module(module, read(write(module))) is None

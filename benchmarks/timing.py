@@ -43,11 +43,17 @@ def interleaved(jobs: dict[str, Callable[[], object]], runs: int) -> dict[str, S
     return interleaved_reports({name: timed(job) for name, job in jobs.items()}, runs)
 
 
-def interleaved_reports(jobs: dict[str, Callable[[], float]], runs: int) -> dict[str, Sample]:
-    """As ``interleaved``, for jobs that tell their seconds themselves."""
+def interleaved_reports(
+    jobs: dict[str, Callable[[], float]], runs: int, *, pause: float = 0.0
+) -> dict[str, Sample]:
+    """As ``interleaved``, for jobs that tell their seconds themselves.
+
+    ``pause``: seconds before each, in which the threads of another process can stop spinning.
+    """
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for round_number in range(runs + 1):
         for name, job in jobs.items():
+            time.sleep(pause)
             elapsed = job()
             if round_number:
                 times[name].append(elapsed)

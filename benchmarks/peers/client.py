@@ -22,13 +22,19 @@ _PEERS = {
     "Pallas TPU interpret mode": (_PALLAS, "tpu"),
     "Pallas TPU interpret mode, detect_races": (_PALLAS, "races"),
 }
+#: With a thousand tile blocks its detector takes most of a minute.
+_LEFT_OUT = {"Pallas TPU interpret mode, detect_races": frozenset({"vector_add"})}
 
 
 class Peer:
-    """A running peer; ``version`` is empty where it is not installed."""
+    """A running peer; ``version`` is empty where it is not installed.
+
+    ``left_out`` are the problems that it is not given.
+    """
 
     def __init__(self, title: str, process: subprocess.Popen[str]):
         self.title = title
+        self.left_out = _LEFT_OUT.get(title, frozenset())
         self.first: dict[str, float] = {}
         """Seconds of the first run of each kernel, once it has run."""
         self._process = process

@@ -161,13 +161,46 @@ def test_arrays_that_only_interleave_do_not_overlap(launch: Launch) -> None:
     assert both[0, 0] == 8
 
 
-def test_arrays_that_are_only_read_may_overlap() -> None:
-    module = checked("entry @k(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>) { return }")
-    shared = frozen(np.zeros(4, np.float32))
-    tilewright.run(module, args=(shared, shared[1:]))
-    with pytest.raises(TileIRError, match="overlapping-arguments"):
-        writable = np.zeros(4, np.float32)
-        tilewright.run(module, args=(writable, frozen(writable[1:])))
+ADD = """
+entry @add(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %out: tile<ptr<f32>>) {
+  %a, %t = load_ptr_tko weak %x : tile<ptr<f32>> -> tile<f32>, token
+  %b, %u = load_ptr_tko weak %y : tile<ptr<f32>> -> tile<f32>, token
+  %sum = addf %a, %b : tile<f32>
+  %s = store_ptr_tko weak %out, %sum : tile<ptr<f32>>, tile<f32> -> token
+  return
+}
+"""
+CHOOSE = """
+entry @choose(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %c: tile<i1>) {
+  %p = if %c -> (tile<ptr<f32>>) {
+    yield %x : tile<ptr<f32>>
+  } else {
+    yield %y : tile<ptr<f32>>
+  }
+  %zero = constant <f32: 0.0> : tile<f32>
+  %s = store_ptr_tko weak %p, %zero : tile<ptr<f32>>, tile<f32> -> token
+  return
+}
+"""
+
+
+@every_launch
+def test_arrays_that_are_only_read_may_overlap(launch: Launch) -> None:
+    x, out = arrays()
+    launch(checked(ADD), "add", 1, (x, x, out))
+    assert out[0] == 6
+    (found,) = refused(launch, "add", 1, (x, out, out), module=checked(ADD))
+    assert "argument 1 and argument 2 overlap" in found.message
+
+
+@every_launch
+def test_arrays_that_may_be_written_may_not_overlap(launch: Launch) -> None:
+    x, _ = arrays()
+    (found,) = refused(launch, "choose", 1, (x, x, True), module=checked(CHOOSE))
+    assert found.code == "overlapping-arguments"
+    assert x[0] == 3
+    frozen(x)
+    launch(checked("entry @k(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>) {}"), "k", 1, (x, x[1:]))
 
 
 def test_an_address_of_a_mapped_array_may_be_passed_twice() -> None:

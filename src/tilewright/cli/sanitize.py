@@ -34,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="how findings are written: text on stderr, JSON and SARIF on stdout",
     )
+    parser.add_argument(
+        "--html", metavar="FILE", help="write the report as a page for a browser, too"
+    )
     add_reading_options(parser)
 
 
@@ -75,6 +78,11 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             session.write_stdout(results.shown())
     session.report(differing)
     _write(report, options, session)
+    if options.html is not None:
+        from tilewright.cli.outputs import write_text
+        from tilewright.machine.sanitize import render_html
+
+        write_text(session, options.html, render_html(report, module))
     return Exit.OK if report.is_clean and not differing else Exit.FINDINGS
 
 
@@ -88,9 +96,8 @@ def _write(report: SanitizeReport, options: argparse.Namespace, session: Session
         return
     import json
 
-    from tilewright.diagnostics import to_json, to_sarif
+    from tilewright.diagnostics import to_sarif
+    from tilewright.machine.sanitize import to_json
 
-    data = (
-        to_sarif(report.diagnostics) if options.format == "sarif" else to_json(report.diagnostics)
-    )
+    data = to_sarif(report.diagnostics) if options.format == "sarif" else to_json(report)
     session.write_stdout(json.dumps(data, indent=2) + "\n")

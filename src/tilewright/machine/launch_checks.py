@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from xdsl.ir import Block, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilewright.diagnostics import Collector, TileIRError, define_code
 from tilewright.dialects.cuda_tile import types as T
@@ -24,7 +24,7 @@ OVERLAPPING_ARGUMENTS = define_code(
     "Two arrays given to a launch share memory, and the kernel may write to one of them.",
     "Tile IR allows it, but few kernels are written for it, and results then depend on the order "
     "of tile blocks. Pass a copy, or `allow_overlap=True` for a kernel that is meant to be called "
-    "so. Two arrays that are both read-only may overlap.",
+    "so. Arrays that the kernel surely only reads may overlap.",
 )
 BAD_RUN_OPTION = define_code(
     "bad-run-option",
@@ -64,9 +64,10 @@ def check_launch(
     extents = _attempt(found, lambda: check_grid(grid))
     arguments = _attempt(found, lambda: convert(entry, args))
     if arguments is not None:
-        _check_read_only(entry, arguments.arrays, found)
+        writes = _first_writes(entry)
+        _check_read_only(writes, arguments.arrays, found)
         if not allow_overlap:
-            _check_overlaps(entry, arguments.arrays, found)
+            _check_overlaps(entry, writes.keys(), arguments.arrays, found)
     found.raise_if_errors()
     assert extents is not None and arguments is not None
     return CheckedLaunch(extents, arguments)
@@ -102,9 +103,22 @@ def _attempt(found: Collector, check: Callable[[], _T]) -> _T | None:
         return None
 
 
-def _check_overlaps(entry: EntryOp, arrays: Mapping[int, Array], found: Collector) -> None:
+def _first_writes(entry: EntryOp) -> dict[int | None, Operation]:
+    """The first operation that writes through each parameter; under None, through an unknown one."""
+    found: dict[int | None, Operation] = {}
+    for op in entry.walk():
+        if (target := written_through(op)) is not None:
+            found.setdefault(_parameter_behind(target, entry.block), op)
+    return found
+
+
+def _check_overlaps(
+    entry: EntryOp, written: Set[int | None], arrays: Mapping[int, Array], found: Collector
+) -> None:
     for (one, first), (other, second) in itertools.combinations(arrays.items(), 2):
         if not (first.flags.writeable or second.flags.writeable):
+            continue
+        if not written & {one, other, None}:
             continue
         if _share_bytes(first, second):
             found.error(
@@ -124,17 +138,11 @@ def _share_bytes(first: Array, second: Array) -> bool:
         return True
 
 
-def _check_read_only(entry: EntryOp, arrays: Mapping[int, Array], found: Collector) -> None:
-    frozen = {number for number, array in arrays.items() if not array.flags.writeable}
-    if not frozen:
-        return
-    for op in entry.walk():
-        target = written_through(op)
-        if target is None:
-            continue
-        number = _parameter_behind(target, entry.block)
-        if number in frozen:
-            frozen.remove(number)
+def _check_read_only(
+    writes: Mapping[int | None, Operation], arrays: Mapping[int, Array], found: Collector
+) -> None:
+    for number, op in writes.items():
+        if number is not None and number in arrays and not arrays[number].flags.writeable:
             found.error(
                 READ_ONLY_MEMORY,
                 f"argument {number} is a read-only array, but the kernel writes to it",

@@ -16,7 +16,8 @@ from tilewright.machine.sanitize.findings import Access
 from tilewright.machine.tensors import Box
 
 _CELL = 22.0
-_MOST_CELLS = 32
+_LEAST_CELL = 6.0
+_MOST_CELLS = 64
 _LENGTHS = (560.0, 280.0)
 """The longest an axis may be: of columns, of rows."""
 _LEAST = 12.0
@@ -53,6 +54,12 @@ class _Axis:
 
     def place(self, index: int) -> float:
         return self.places[self.cuts.index(index)]
+
+    @property
+    def cell(self) -> float:
+        """The size of an element; 0 where not every index has a place of its own."""
+        count = len(self.cuts) - 1
+        return self.length / count if self.cuts[-1] - self.cuts[0] == count else 0.0
 
     @property
     def length(self) -> float:
@@ -136,18 +143,13 @@ def _px(value: float) -> str:
 
 
 def _grid(rows: _Axis, columns: _Axis) -> list[str]:
-    """Lines inside the tensor, where its elements are drawn one by one."""
-    height, width = rows.place(rows.extent), columns.place(columns.extent)
-    top, left = rows.place(0), columns.place(0)
-    lines: list[str] = []
-    if len(columns.cuts) == columns.cuts[-1] - columns.cuts[0] + 1:
-        for index in range(1, columns.extent):
-            x = _px(columns.place(index))
-            lines.append(f"M{x} {_px(top)}V{_px(height)}")
-    if len(rows.cuts) == rows.cuts[-1] - rows.cuts[0] + 1:
-        for index in range(1, rows.extent):
-            y = _px(rows.place(index))
-            lines.append(f"M{_px(left)} {y}H{_px(width)}")
+    """Lines inside the tensor, where its elements are drawn one by one and large enough."""
+    if min(rows.cell, columns.cell) < _LEAST_CELL:
+        return []
+    bottom, right = _px(rows.place(rows.extent)), _px(columns.place(columns.extent))
+    top, left = _px(rows.place(0)), _px(columns.place(0))
+    lines = [f"M{_px(columns.place(i))} {top}V{bottom}" for i in range(1, columns.extent)]
+    lines += [f"M{left} {_px(rows.place(i))}H{right}" for i in range(1, rows.extent)]
     return [f'<path class="cells" d="{"".join(lines)}"/>'] if lines else []
 
 

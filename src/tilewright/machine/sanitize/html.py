@@ -46,6 +46,7 @@ class _Page:
     report: SanitizeReport
     listings: Listings
     parties: list[list[_Party]] = field(default_factory=list)
+    """Those of each finding."""
 
     def party(self, key: str, side: int, says: str, op: Operation | None) -> _Party:
         if op is None:
@@ -55,19 +56,29 @@ class _Page:
 
     def parties_of(self, number: int, finding: Finding) -> list[_Party]:
         """The operations of a finding in the order in which they matter: the reported one last."""
-        diagnostic, found = finding.diagnostic, []
-        for note in diagnostic.notes:
-            op = self.listings.operation(note.place)
-            if op is not None:
-                key = f"f{number}-s{len(found) + 1}"
-                found.append(self.party(key, 1, note.message, op))
+        diagnostic, accesses = finding.diagnostic, finding.accesses
+        is_pair = len(accesses) == 2
+        operation = self.listings.operation
+        explaining = [
+            (note.message, op)
+            for note in diagnostic.notes
+            if (op := operation(note.place)) is not None
+        ]
+        # A module that was never text or bytecode has no places; its accesses still know theirs.
+        if not explaining and is_pair:
+            explaining = [(diagnostic.notes[0].message, accesses[0].op)]
+        reported = operation(diagnostic.place)
         says = "this operation"
-        if finding.accesses:
-            access = finding.accesses[-1]
-            order = "(2) " if len(finding.accesses) > 1 else ""
+        if accesses:
+            order = "(2) " if is_pair else ""
+            access = accesses[-1]
+            reported = reported or access.op
             says = f"{order}tile block {access.block}: {access.kind} of {access.elements}"
-        op = self.listings.operation(diagnostic.place)
-        return [*found, self.party(f"f{number}-s{len(found) + 1}", 2, says, op)]
+        found = [*explaining, (says, reported)]
+        return [
+            self.party(f"f{number}-s{place}", 2 if place == len(found) else 1, words, op)
+            for place, (words, op) in enumerate(found, 1)
+        ]
 
 
 def render_html(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
 _MAX_SOURCE_BYTES = 4_000_000
-_PRINTED = "printed from bytecode"
+_PRINTED = "printed module"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Listings:
             printed = print_text(module)
             file = SourceFile(_PRINTED, printed)
             found = cls(file, texts, True)
-            spanned = parse(printed, _PRINTED)
+            spanned = parse(printed, _PRINTED, allow_unregistered=True)
         for op, twin in zip(_tile_module(module).walk(), _tile_module(spanned).walk(), strict=True):
             source, shown = source_of(op), source_of(twin)
             if isinstance(shown, TextSource):

@@ -70,6 +70,7 @@ mark { background: none; color: inherit; font-weight: 700; text-decoration: unde
 figure { margin: 1rem 0 .25rem; }
 figcaption { color: var(--faint); }
 figcaption ul { list-style: none; margin: .25rem 0 0; padding: 0; color: var(--ink); }
+svg { max-width: 100%; height: auto; }
 svg text { font: 11px ui-monospace, "DejaVu Sans Mono", Consolas, monospace; fill: var(--faint); }
 svg .tensor { fill: var(--panel); stroke: var(--faint); stroke-width: 1.5; }
 svg .cells { stroke: var(--line); fill: none; }

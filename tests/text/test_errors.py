@@ -256,6 +256,21 @@ def test_hostile_text_gives_diagnostics(name: str) -> None:
     assert time.perf_counter() - started < 5
 
 
+@pytest.mark.parametrize("kind", ["i", "f"])
+@pytest.mark.parametrize("literal", ["9" * 100_000, "0x" + "F" * 100_000, "9" * 100_000 + ".0"])
+def test_long_literals_give_short_messages(literal: str, kind: str) -> None:
+    (error,) = errors_of(KERNEL.format(f"%0 = constant <{kind}64: {literal}> : tile<{kind}64>"))
+    assert error.code == "syntax"
+    assert error.message == "a number literal has at most 1000 characters"
+
+
+def test_messages_about_long_types_are_short() -> None:
+    shape = "1x" * 10_000
+    (error,) = errors_of(KERNEL.format(f"%0 = negi %i : tile<{shape}3xi32>"))
+    assert "all dimensions must be powers of two" in error.message
+    assert len(error.message) <= 2000
+
+
 def test_aliases_may_not_be_circular_huge_or_defined_twice() -> None:
     assert found("#a = [#b]\n#b = [#a]\n" + KERNEL.format("return {x = #a}")) == [
         (2, 7, "bad-alias")

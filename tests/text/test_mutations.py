@@ -108,6 +108,11 @@ GROWING = {
     ),
     "one line": lambda n: "%v = iota : tile<8xi32> " + "return " * n,
     "open brackets in attributes": lambda n: "return {a = [1, " * n,
+    "extents": lambda n: f"%v = iota : tile<{'1x' * 20 * n}8xi32>",
+    "extents of a view": lambda n: (
+        f'"x.y"() : () -> partition_view<tile=({"1x" * 20 * n}8), tensor_view<{"?x" * 20 * n}f32>>'
+    ),
+    "extents of a builtin type": lambda n: f"return {{a = dense<0> : tensor<{'1x' * 10 * n}i8>}}",
     "strings": lambda n: 'print_tko "abc -> token\n' * n,
 }
 

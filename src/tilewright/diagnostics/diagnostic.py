@@ -8,6 +8,18 @@ from enum import StrEnum
 
 from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, Span
 
+#: What is said about hostile input is not as long as the input.
+MAX_MESSAGE_LENGTH = 2000
+_KEPT_AT_THE_END = 200
+
+
+def shortened(message: str) -> str:
+    """The message, without its middle if it is too long to be read."""
+    if len(message) <= MAX_MESSAGE_LENGTH:
+        return message
+    head = message[: MAX_MESSAGE_LENGTH - _KEPT_AT_THE_END - 5]
+    return f"{head} ... {message[-_KEPT_AT_THE_END:]}"
+
 
 class Severity(StrEnum):
     ERROR = "error"
@@ -22,13 +34,17 @@ class Note:
     message: str
     place: Place | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", shortened(self.message))
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding.
 
     ``code`` is stable and is what ``tilewright explain CODE`` takes. ``message`` says what is
-    wrong in one sentence, expected and found included. ``label`` is the short text beside the
+    wrong in one sentence, expected and found included, in at most ``MAX_MESSAGE_LENGTH``
+    characters. ``label`` is the short text beside the
     underlined place. ``help`` proposes a mend.
     """
 
@@ -39,6 +55,9 @@ class Diagnostic:
     label: str = ""
     notes: tuple[Note, ...] = ()
     help: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", shortened(self.message))
 
     @property
     def file(self) -> str | None:

@@ -133,7 +133,7 @@ def _check_overlaps(
 def _share_bytes(first: Array, second: Array) -> bool:
     """Whether two arrays have a byte in common, or are too entangled to tell."""
     try:
-        return bool(np.shares_memory(first, second, max_work=_MAX_OVERLAP_WORK))
+        return bool(np.shares_memory(first, second, max_work=_MAX_OVERLAP_WORK))  # pyright: ignore[reportArgumentType]
     except np.exceptions.TooHardError:
         return True
 

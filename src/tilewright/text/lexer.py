@@ -37,7 +37,9 @@ TOKEN = re.compile(
     + "|".join(
         (
             rf"(%{_SUFFIX})",
-            r"([A-Za-z_][\w$.]*)",
+            # Of `4x8xf32`, the `x` before `8` is a token, so that a long shape is not read again
+            # for each of its extents.
+            r"((?<=[0-9?])x(?=[0-9?])|[A-Za-z_][\w$.]*)",
             r"(->|\.\.\.|\{-\#|\#-\}|[:,=>{(\[<+?/})\]*|])",
             r"(0x[0-9a-fA-F]+|[0-9]++(?!\.))",
             r"([0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?)",

@@ -187,8 +187,8 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
             ]
         else:
             message = message[:1].lower() + message[1:].rstrip("!.")
-        if token.kind is NoToken.UNKNOWN and start == token.start and code == SYNTAX:
-            message = lexical_problem(token)
+        if token.kind is NoToken.UNKNOWN and start == token.start:
+            code, message, help_text = SYNTAX, lexical_problem(token), ""
         if start in self._reported:
             return
         self._reported.add(start)

@@ -19,8 +19,8 @@ class Side:
     """One of the two ways, with a detector and a record of unwritten bytes of its own."""
 
     def __init__(self, allocation: Allocation) -> None:
-        self.races: list[Race] = []
-        self.detector = RaceDetector(self.races.append)
+        self.races: list[tuple[object, ...]] = []
+        self.detector = RaceDetector(self._note)
         self.unwritten = {allocation.base: np.ones(BYTES, np.bool_)}
 
     def visit(self, area: StridedArea | LaneArea, block: int, size: int, *, writes: bool) -> None:
@@ -31,8 +31,8 @@ class Side:
         if writes:
             area.mark_written(self.unwritten)
 
-    def found(self) -> list[tuple[object, ...]]:
-        return [
+    def _note(self, race: Race) -> None:
+        self.races.append(
             (
                 (race.first.block, race.first.number),
                 (race.second.block, race.second.number),
@@ -40,8 +40,7 @@ class Side:
                 race.cells.tolist(),
                 *(cells.tolist() for cells in race.footprints()),
             )
-            for race in self.races
-        ]
+        )
 
 
 def areas(
@@ -86,6 +85,6 @@ def test_strides_and_addresses_agree(seed: int) -> None:
         assert same(strided.unwritten(by_strides.unwritten), lanes.unwritten(by_address.unwritten))
         by_strides.visit(strided, block, size, writes=writes)
         by_address.visit(lanes, block, size, writes=writes)
-        assert by_strides.found() == by_address.found()
+        assert by_strides.races == by_address.races
         assert same(by_strides.unwritten[allocation.base], by_address.unwritten[allocation.base])
     assert by_strides.races

@@ -7,13 +7,15 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from tilewright.diagnostics import Diagnostic, TileIRError, define_code
 
 UNREADABLE_INPUT = define_code(
     "unreadable-input",
     "An input file cannot be read.",
-    "The operating system refused to open or read the file. The message gives its reason.",
+    "The operating system refused to open or read the file; the message gives its reason. Or the "
+    "file goes on after 256 MiB: no module is as large.",
 )
 UNWRITABLE_OUTPUT = define_code(
     "unwritable-output",
@@ -29,6 +31,8 @@ BAD_USAGE = define_code(
 )
 
 STDIN_NAME = "<stdin>"
+#: Inputs that never end (a device, a pipe) must not fill the memory.
+MAX_INPUT_BYTES = 1 << 28
 _MIN_WIDTH, _MAX_WIDTH, _DEFAULT_WIDTH = 60, 160, 100
 # Windows reports a closed pipe as an invalid argument.
 _CLOSED_PIPE = frozenset({errno.EPIPE, errno.EINVAL})
@@ -73,7 +77,7 @@ class Session:
             return self._keep(STDIN_NAME, self._read_stdin())
         try:
             with open(path, "rb") as stream:
-                return self._keep(path, stream.read())
+                return self._keep(path, _read_all(stream, f"'{path}'"))
         except (OSError, ValueError) as error:  # ValueError: a name that no file system can hold
             raise _unreadable(f"'{path}'", error) from error
 
@@ -89,7 +93,7 @@ class Session:
                 "cannot read standard input: it is closed", code=UNREADABLE_INPUT
             )
         try:
-            return sys.stdin.buffer.read()
+            return _read_all(sys.stdin.buffer, "standard input")
         except OSError as error:
             raise _unreadable("standard input", error) from error
 
@@ -152,6 +156,16 @@ def is_terminal(stream: object) -> bool:
 def reason(error: OSError | ValueError) -> str:
     """The operating system's words for a failure, without numbers and file names."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _read_all(stream: BinaryIO, what: str) -> bytes:
+    data = stream.read(MAX_INPUT_BYTES + 1)
+    if len(data) > MAX_INPUT_BYTES:
+        size = f"{MAX_INPUT_BYTES >> 20} MiB"
+        raise UsageError.because(
+            f"cannot read {what}: it is longer than {size}", code=UNREADABLE_INPUT
+        )
+    return data
 
 
 def _unreadable(what: str, error: OSError | ValueError) -> UsageError:

@@ -172,9 +172,10 @@ def _rmw(op: TileOp, t: SanitizingTranslator) -> Hook:
 
     def hook(regs: Registers) -> None:
         store(regs)
-        left_out = None if mask is None else ~regs[mask]
-        some = left_out is not None and left_out.any()
-        regs[result] = Taint(left_out, (Origin(op, _NO_ATOMIC),)) if some else None
+        if mask is None or regs[mask].all():
+            regs[result] = None
+        else:
+            regs[result] = Taint(np.logical_not(regs[mask]), (Origin(op, _NO_ATOMIC),))
 
     return hook
 

@@ -287,7 +287,7 @@ def _regrouped(mask: Array, bits_from: int, bits_to: int) -> Array:
     """Undetermined elements of one width, seen in another: whatever shares a bit."""
     if bits_from >= bits_to:
         return np.repeat(mask, bits_from // bits_to)
-    return mask.reshape(-1, bits_to // bits_from).any(axis=1)
+    return np.asarray(mask.reshape(-1, bits_to // bits_from).any(axis=1))
 
 
 @after(core.PackOp, core.UnpackOp)

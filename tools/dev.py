@@ -58,7 +58,7 @@ def test(arguments: list[str]) -> None:
     python = interpreter()
     run(python, "-m", "ruff", "check", ".")
     run(python, "-m", "ruff", "format", "--check", ".")
-    run(python, "-m", "pyright")
+    run(python, "-m", "pyright", "--pythonpath", python)
     run(python, "-m", "pytest", "-n", "2", *arguments)
 
 

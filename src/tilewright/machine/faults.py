@@ -110,6 +110,9 @@ def source_note(op: Operation) -> tuple[Note, ...]:
     if position is None:
         return ()
     file, line, column = position
+    if file.endswith(".py"):
+        # cuTile passes on Python's columns, which count from 0.
+        column += 1
     return (Note("the source of this operation", NamedPlace(file, line, column)),)
 
 

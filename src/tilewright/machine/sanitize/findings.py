@@ -203,9 +203,13 @@ class Findings:
                 )
             return
         notes = [
-            Note(f"undetermined because {o.reason}", place_of(o.op))
+            note
             for o in origins
             if o.code == UNDETERMINED
+            for note in (
+                Note(f"undetermined because {o.reason}", place_of(o.op)),
+                *source_note(o.op),
+            )
         ]
         self.add(
             UNDETERMINED,

@@ -34,18 +34,18 @@ def start_up(runs: int) -> Table:
 def disassembly(runs: int) -> Table:
     """Whole processes that print a kernel of about 60 operations."""
     module = kernel(5)
-    _, generic, binary = texts(5)
+    custom, _, binary = texts(5)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.tileirbc"
         source.write_bytes(binary)
         text = Path(folder) / "kernel.mlir"
-        text.write_text(generic, encoding="utf-8")
+        text.write_text(custom, encoding="utf-8")
         jobs = {"tilewright dis": process([sys.executable, "-m", "tilewright", "dis", str(source)])}
         if (tool := find_tool("tileirdisasm")) is not None:
             jobs["tileirdisasm"] = process([str(tool), str(source)])
         stock = shutil.which("xdsl-opt", path=str(Path(sys.executable).parent))
         if stock is not None:
-            jobs["xdsl-opt, generic text"] = process([stock, str(text)])
+            jobs["xdsl-opt, text to text"] = process([stock, str(text)])
         samples = interleaved(jobs, runs)
     title = f"print a kernel of {op_count(module)} operations, whole process"
     return Table.of("dis", title, samples, "tilewright dis")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tilewright import __version__
-from tilewright.cli import check
+from tilewright.cli import check, session
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.main import COMMANDS
 
@@ -74,6 +74,15 @@ def test_directory_is_no_input(command: Command, tmp_path: Path) -> None:
     assert "unreadable-input" in ran.err
 
 
+@pytest.mark.parametrize("name", ["check", "dis", "run"])
+def test_endless_input(command: Command, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(session, "MAX_INPUT_BYTES", 1 << 20)
+    ran = command(name, "-", stdin=b"/" * (1 << 21))
+    assert (ran.status, ran.out) == (Exit.USAGE, b"")
+    assert "cannot read standard input: it is longer than 1 MiB" in ran.err
+    assert command("check", "-", stdin=b"/" * (1 << 20)).status == Exit.OK
+
+
 def test_name_that_no_file_can_have(command: Command) -> None:
     ran = command("check", "a\0b")
     assert ran.status == Exit.USAGE
@@ -121,7 +130,7 @@ def test_interruption_of_a_process() -> None:
         "import sys, time\n"
         "from tilewright.cli.main import main\n"
         "class Slow:\n"
-        "    def read(self):\n"
+        "    def read(self, size):\n"
         "        print('reading', flush=True)\n"
         "        time.sleep(60)\n"
         "class Stdin:\n"

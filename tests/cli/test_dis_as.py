@@ -89,6 +89,21 @@ def test_only_what_verifies(command: Command, tmp_path: Path) -> None:
     assert (ran.status, ran.text, ran.err) == (Exit.OK, UNVERIFIED, "")
 
 
+MISMATCHED = """entry @k(%arg0: tile<i32>, %arg1: tile<f32>) {
+  %0 = "cuda_tile.addi"(%arg0, %arg1) <{overflow = #cuda_tile.overflow<none>}> : (!cuda_tile.tile<i32>, !cuda_tile.tile<f32>) -> !cuda_tile.tile<i32>
+  %tview = "cuda_tile.make_tensor_view"(%arg0) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>
+  %1 = addi %0, %arg0 : tile<i32>
+  return
+}
+"""
+
+
+def test_what_has_no_custom_form_is_printed_in_generic_form(command: Command) -> None:
+    assert command("check", "-", stdin=MISMATCHED.encode()).status == Exit.FINDINGS
+    ran = command("dis", "--no-verify", "-", stdin=MISMATCHED.encode())
+    assert (ran.status, ran.text, ran.err) == (Exit.OK, MISMATCHED, "")
+
+
 def test_output_file(command: Command, binary: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.tileir"
     ran = command("dis", binary, "-o", target)

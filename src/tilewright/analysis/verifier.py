@@ -86,6 +86,22 @@ def find_further_problems(error: TileIRError) -> list[Diagnostic]:
     return run.findings.in_source_order()
 
 
+def without_custom_form(module: Operation) -> set[Operation]:
+    """The operations in ``module`` that have no faithful text in custom form.
+
+    Their operands, results, attributes, bodies or types are not what the form takes for granted.
+    """
+    run = _Run(allow_unregistered=True, hints="ignore")
+    run.check_structure(module)
+    found = run.broken
+    for op in run.sound:
+        findings = Findings()
+        _check_relations(op, OpReport(findings, op))
+        if findings.in_source_order():
+            found.add(op)
+    return found
+
+
 def operations(root: Operation) -> Iterator[Operation]:
     """``root`` and all operations inside it, each before those in its regions, at any depth."""
     yield root

@@ -34,11 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, session: Session) -> int:
     module = load(options.file, options, session, verify=options.verify)
     from tilewright import text
+    from tilewright.analysis.verifier import without_custom_form
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
     bare = isinstance(module, ModuleOp) and not (options.module or options.generic)
     printed = text.print_text(
-        module, generic=options.generic, locations=options.print_locations, bare=bare
+        module,
+        generic=options.generic,
+        locations=options.print_locations,
+        bare=bare,
+        generic_for=frozenset() if options.verify else without_custom_form(module),
     )
     write_text(session, options.output, printed)
     return Exit.OK

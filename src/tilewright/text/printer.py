@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from io import StringIO
 
 from xdsl.dialects import builtin
@@ -45,7 +45,12 @@ _PREFIX = "cuda_tile."
 
 
 def print_text(
-    module: Operation, *, generic: bool = False, locations: bool = False, bare: bool = False
+    module: Operation,
+    *,
+    generic: bool = False,
+    locations: bool = False,
+    bare: bool = False,
+    generic_for: Set[Operation] = frozenset(),
 ) -> str:
     """The text of a module, or of any operation; ``parse`` gives the same module back.
 
@@ -53,10 +58,12 @@ def print_text(
       it, byte for byte, except that constants of more than 100 elements are lists of numbers.
     * ``locations``: ``loc(...)`` behind each operation, and aliases at the end.
     * ``generic``: MLIR's generic form.
+    * ``generic_for``: the operations that are printed so in any case. Operations that do not verify
+      may have no other form: ``tilewright.analysis.verifier.without_custom_form`` finds them.
 
     Ends with a newline.
     """
-    printer = TilePrinter(generic=generic, locations=locations, bare=bare)
+    printer = TilePrinter(generic=generic, locations=locations, bare=bare, generic_for=generic_for)
     with deep_recursion():
         printer.print_whole(module)
     return printer.text()
@@ -69,10 +76,16 @@ class TilePrinter(Printer):
     """
 
     def __init__(
-        self, *, generic: bool = False, locations: bool = False, bare: bool = False
+        self,
+        *,
+        generic: bool = False,
+        locations: bool = False,
+        bare: bool = False,
+        generic_for: Set[Operation] = frozenset(),
     ) -> None:
         super().__init__(StringIO(), print_generic_format=generic, print_debuginfo=locations)
         self.bare = bare
+        self._generic_for = generic_for
         self._pieces: list[str] = []
         self._line = "\n"
         self._elides = False
@@ -234,7 +247,7 @@ class TilePrinter(Printer):
         if results is not None:
             pieces.append(results)
         outer = self._elides
-        if isinstance(op, TileOp) and not self.print_generic_format and _has_custom_form(op):
+        if isinstance(op, TileOp) and self._prints_custom_form(op):
             kind = type(op)
             name = self._spellings.get(kind)
             if name is None:
@@ -248,6 +261,11 @@ class TilePrinter(Printer):
         self._elides = outer
         if located:
             pieces.append(f" {self._location(op.location)}")
+
+    def _prints_custom_form(self, op: TileOp) -> bool:
+        if self.print_generic_format or op in self._generic_for:
+            return False
+        return _has_custom_form(op)
 
     def _print_foreign_or_generic(self, op: Operation) -> None:
         self._elides = isinstance(op, TileOp)

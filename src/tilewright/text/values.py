@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.parser import ForwardDeclaredValue
 
 from tilewright.diagnostics import define_code
@@ -40,11 +40,23 @@ class Definition:
     place: Range
 
 
+#: Where values come from that have no definition.
+_NOWHERE = Block()
+
+
+class PendingValue(ForwardDeclaredValue):
+    """A value without definition, so far or for ever; a rule that looks behind it sees a block."""
+
+    @property
+    def owner(self) -> Block:
+        return _NOWHERE
+
+
 @dataclass(slots=True)
 class Forward:
     """A value used before its definition."""
 
-    value: ForwardDeclaredValue
+    value: PendingValue
     first_use: Range
 
 
@@ -72,10 +84,10 @@ class ValueScope:
         uses = self.forward.setdefault(name, {})
         known = uses.get(index)
         if known is None:
-            known = uses[index] = Forward(ForwardDeclaredValue(ty), place)
+            known = uses[index] = Forward(PendingValue(ty), place)
         return known
 
 
 def poison(ty: Attribute) -> SSAValue:
     """A stand-in for a value that an error left without definition."""
-    return ForwardDeclaredValue(ty)
+    return PendingValue(ty)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
 from tilewright.analysis.reports import Findings
@@ -37,12 +37,14 @@ class _Frame:
     """A block that is being walked.
 
     ``visible`` holds the ids of the values that its operations may use; frames share it up to an
-    isolated region. ``pending`` become visible before the next operation.
+    isolated region. ``pending`` become visible before the next operation. ``dominated`` are the
+    blocks that see what this one defines, each with those that it dominates itself.
     """
 
     ops: Iterator[Operation]
     visible: set[int]
     pending: Sequence[SSAValue]
+    dominated: list[_Dominated] = field(default_factory=list["_Dominated"])
     added: list[int] = field(default_factory=list[int])
 
     def next_op(self) -> Operation | None:
@@ -54,6 +56,14 @@ class _Frame:
         return op
 
 
+@dataclass(slots=True)
+class _Dominated:
+    """A block in the dominator tree of its region."""
+
+    block: Block
+    children: list[_Dominated] = field(default_factory=list["_Dominated"])
+
+
 def check_dominance(root: Operation, findings: Findings) -> None:
     """Report every operand that its operation cannot use. Nesting may be of any depth."""
     frames = _frames_of(root, set())
@@ -61,8 +71,11 @@ def check_dominance(root: Operation, findings: Findings) -> None:
         frame = frames[-1]
         op = frame.next_op()
         if op is None:
-            frame.visible.difference_update(frame.added)
-            frames.pop()
+            if frame.dominated:
+                frames.append(_frame_of(frame.dominated.pop(), frame.visible))
+            else:
+                frame.visible.difference_update(frame.added)
+                frames.pop()
             continue
         visible = frame.visible
         if any(id(value) not in visible for value in op.operands):
@@ -74,14 +87,80 @@ def check_dominance(root: Operation, findings: Findings) -> None:
 def _frames_of(op: Operation, visible: set[int]) -> list[_Frame]:
     """The blocks of an operation, the last one first.
 
-    Regions of several blocks are left out: they are an error of their own.
+    Blocks that are never reached are left out: nothing in them runs.
     """
     isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=False)
-    blocks = [region.blocks[0] for region in op.regions if len(region.blocks) == 1]
     return [
-        _Frame(iter(block.ops), set() if isolated else visible, block.args)
-        for block in reversed(blocks)
+        _frame_of(_dominator_tree(region), set() if isolated else visible)
+        for region in reversed(op.regions)
+        if region.blocks
     ]
+
+
+def _frame_of(node: _Dominated, visible: set[int]) -> _Frame:
+    return _Frame(iter(node.block.ops), visible, node.block.args, node.children[::-1])
+
+
+def _dominator_tree(region: Region) -> _Dominated:
+    """The tree of a region's blocks that can be reached from the first."""
+    entry = region.blocks[0]
+    if entry.next_block is None:
+        return _Dominated(entry)
+    order = _reverse_postorder(entry)
+    position = {block: index for index, block in enumerate(order)}
+    predecessors: list[list[int]] = [[] for _ in order]
+    for index, block in enumerate(order):
+        for successor in _successors(block):
+            predecessors[position[successor]].append(index)
+    parents = _immediate_dominators(predecessors)
+    nodes = [_Dominated(block) for block in order]
+    for index, parent in enumerate(parents[1:], start=1):
+        nodes[parent].children.append(nodes[index])
+    return nodes[0]
+
+
+def _successors(block: Block) -> Sequence[Block]:
+    return block.last_op.successors if block.last_op is not None else ()
+
+
+def _reverse_postorder(entry: Block) -> list[Block]:
+    """The blocks that can be reached, each after one of its predecessors at least."""
+    found, postorder = {entry}, list[Block]()
+    stack = [(entry, iter(_successors(entry)))]
+    while stack:
+        block, rest = stack[-1]
+        successor = next(rest, None)
+        if successor is None:
+            postorder.append(block)
+            stack.pop()
+        elif successor not in found:
+            found.add(successor)
+            stack.append((successor, iter(_successors(successor))))
+    return postorder[::-1]
+
+
+def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
+    """For blocks numbered in reverse postorder, the nearest block on every way to each.
+
+    Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
+    """
+    unknown = len(predecessors)
+    found = [0] + [unknown] * (len(predecessors) - 1)
+    changed = True
+    while changed:
+        changed = False
+        for block in range(1, len(predecessors)):
+            known = [p for p in predecessors[block] if found[p] != unknown]
+            nearest = known[0]
+            for other in known[1:]:
+                while nearest != other:
+                    if nearest > other:
+                        nearest = found[nearest]
+                    else:
+                        other = found[other]
+            if found[block] != nearest:
+                found[block], changed = nearest, True
+    return found
 
 
 def _report(op: Operation, visible: set[int], findings: Findings) -> None:
@@ -113,6 +192,8 @@ def _explain(op: Operation, value: SSAValue) -> tuple[str, str]:
                     f"is defined outside of '{isolating.name}', which is isolated",
                 )
             return USE_BEFORE_DEFINITION, "is used before it is defined"
+        if user.parent is not None and user.parent.parent is home.parent and isolating is None:
+            return VALUE_NOT_VISIBLE, "is defined in a block that need not run before this use"
         user = user.parent_op()
         if user is not None and user.has_trait(IsolatedFromAbove, value_if_unregistered=False):
             isolating = isolating or user

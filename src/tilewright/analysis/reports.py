@@ -71,6 +71,9 @@ class Findings:
     ) -> None:
         self.add(Severity.ERROR, code, message, op, part, notes, help)
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def in_source_order(self) -> list[Diagnostic]:
         """The findings by file and position; those without a place last, in order of discovery."""
         return sorted(self._found, key=_position)

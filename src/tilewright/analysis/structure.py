@@ -89,6 +89,7 @@ class Structure:
     defaults: dict[str, str]
     regions: tuple[str, ...]
     optional_bodies: frozenset[int]
+    control_flow_bodies: frozenset[int]
     needs_terminators: bool
     is_terminator: bool
     relations: tuple[tuple[Relation, tuple[int, ...] | None], ...]
@@ -132,6 +133,7 @@ def structure_of(cls: type[DeclaredOp]) -> Structure:
         defaults,
         tuple(name for name, _ in definition.regions),
         cls.OPTIONAL_BODIES,
+        cls.CONTROL_FLOW_BODIES,
         bool(definition.regions) and not cls.has_trait(NoTerminator),
         cls.has_trait(IsTerminator),
         tuple((r, _positions(r, operands, results)) for r in cls.RELATIONS),
@@ -386,6 +388,8 @@ def _regions_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> bool
     fits = True
     for index, region in enumerate(op.regions):
         count = len(region.blocks)
+        if count > 1 and index in structure.control_flow_bodies:
+            continue
         if count != 1 and not (count == 0 and index in structure.optional_bodies):
             fits = False
             wanted = "at most one block" if index in structure.optional_bodies else "one block"

@@ -177,10 +177,18 @@ class _Run:
             if not self.allow_unregistered:
                 report.error(UNREGISTERED_OP, f"'{op.op_name.data}' is no known operation")
         else:
-            try:
-                op.verify(verify_nested_ops=False)
-            except VerifyException as error:
-                report.error(DIALECT_RULE, f"'{op.name}' does not verify: {error}")
+            # Most programs hold no such operation, and need not pay for the import.
+            from tilewright.analysis.structured import check_structured
+
+            known = len(self.findings)
+            check_structured(op, report)
+            if len(self.findings) == known:
+                try:
+                    op.verify(verify_nested_ops=False)
+                except VerifyException as error:
+                    report.error(DIALECT_RULE, f"'{op.name}' does not verify: {error}")
+            if len(self.findings) > known:
+                self.broken.add(op)
 
     def check_rules(self) -> None:
         """Apply the rules of each sound operation that does not build on a broken one."""

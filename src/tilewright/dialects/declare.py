@@ -158,6 +158,8 @@ class DeclaredOp(SyntaxOp):
     * ``GROUP``: the chapter of the specification;
     * ``RELATIONS``: what operands and results must have in common;
     * ``OPTIONAL_BODIES``: positions of regions that may be empty;
+    * ``CONTROL_FLOW_BODIES``: positions of regions that may have several blocks;
+    * ``HIDDEN``: properties that the text shows elsewhere than in a dictionary of all others;
     * ``EXAMPLES``: programs that use the operation, in a setting that the dialect gives;
     * ``UNDEFINED``: in words, when executing it is undefined behaviour;
     * ``check``: the verifier rules that fields and relations do not say.
@@ -168,6 +170,8 @@ class DeclaredOp(SyntaxOp):
     GROUP: ClassVar[str] = ""
     RELATIONS: ClassVar[tuple[Relation, ...]] = ()
     OPTIONAL_BODIES: ClassVar[frozenset[int]] = frozenset()
+    CONTROL_FLOW_BODIES: ClassVar[frozenset[int]] = frozenset()
+    HIDDEN: ClassVar[frozenset[str]] = frozenset()
     EXAMPLES: ClassVar[tuple[str, ...]] = ()
     UNDEFINED: ClassVar[tuple[str, ...]] = ()
 

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.text.equivalence import same_module
-    from tilewright.text.printer import print_text
+    from tilewright.text.printer import Listing, list_text, print_text
     from tilewright.text.reading import parse
 
 _LAZY = {
+    "Listing": "tilewright.text.printer",
+    "list_text": "tilewright.text.printer",
     "parse": "tilewright.text.reading",
     "print_text": "tilewright.text.printer",
     "same_module": "tilewright.text.equivalence",
 }
 
-__all__ = ["parse", "print_text", "same_module"]
+__all__ = ["Listing", "list_text", "parse", "print_text", "same_module"]
 
 
 def __getattr__(name: str) -> object:

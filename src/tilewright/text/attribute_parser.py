@@ -36,9 +36,9 @@ from tilewright.dialects.cuda_tile.constants import parse_literal_and_type, scal
 from tilewright.dialects.cuda_tile.type_syntax import (
     UNKNOWN_TYPE,
     element_by_spelling,
-    parse_type,
 )
 from tilewright.dialects.cuda_tile.types import TileType, element_name
+from tilewright.dialects.syntax.engine import CUDA_TILE_TYPES, TypeSyntax
 from tilewright.dialects.syntax.tokens import fail, token_start
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import bits_to_float
@@ -95,11 +95,21 @@ def unescape(literal: str) -> str:
 
 
 class TileAttrParser(AttrParser):
-    """Reads attributes and types. ``previous_end`` is the offset after the last token taken."""
+    """Reads attributes and types. ``previous_end`` is the offset after the last token taken.
 
-    def __init__(self, ctx: Context, text: str, filename: str):
+    ``foreign_types`` says how types stand in the text of operations that xDSL declares.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        text: str,
+        filename: str,
+        foreign_types: TypeSyntax = CUDA_TILE_TYPES,
+    ):
         lexer = TileLexer(Input(text, filename))
         AttrParser.__init__(self, ParserState(lexer), ctx)
+        self.foreign_types = foreign_types
         self.previous_end = 0
         self.depth = 0
         self.alias_definitions = find_aliases(text)
@@ -233,6 +243,11 @@ class TileAttrParser(AttrParser):
             return None
         return self.parse_list(delimiter, parse, ",", context_msg)
 
+    def parse_optional_type(self) -> TypeAttribute | None:
+        if self.token.text == "tile" and self.foreign_types is not CUDA_TILE_TYPES:
+            return self.foreign_types.parse(self)  # pyright: ignore[reportReturnType]
+        return super().parse_optional_type()
+
     def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
         self.nest()
         found = self._guarded(super()._parse_optional_builtin_parametrized_type)
@@ -327,10 +342,15 @@ class TileAttrParser(AttrParser):
             fail(self, "expected '<' and a literal that ends with '>' after 'dense'")
         self._resume_from(body.end())
         self.parse_characters(":", " after the literal")
-        ty = parse_type(self)
+        ty = self.foreign_types.parse(self)
         if isinstance(ty, TileType):
             self._resume_from(keyword)
             return parse_literal_and_type(self)
+        if ty.name == "nv_tileaa.tile":
+            from tilewright.dialects.arith.constants import parse_value
+
+            self._resume_from(keyword)
+            return parse_value(self)
         if isinstance(ty, ShapedType) and prod(ty.get_shape()) > MAX_DENSE_ELEMENTS:
             self._invalid(ValueError(f"more than {MAX_DENSE_ELEMENTS} elements"), keyword)
         self._resume_from(literal)

@@ -34,7 +34,7 @@ from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold, identity, parse_identity
 from tilewright.dialects.source_map import Part
-from tilewright.dialects.syntax.engine import COUNT_MISMATCH, type_syntax_of
+from tilewright.dialects.syntax.engine import COUNT_MISMATCH, SyntaxOp
 from tilewright.dialects.syntax.tokens import fail, token_start
 from tilewright.text.lexer import TileToken
 
@@ -134,6 +134,8 @@ def _parse_dictionary(parser: TileParser, read: _Generic, into: dict[str, Attrib
 def _parse_value(parser: TileParser, op_type: type[Operation], key: str) -> Attribute:
     if parser.parse_optional_punctuation("=") is None:
         return UnitAttr()
+    if issubclass(op_type, SyntaxOp) and (special := op_type.PROPERTY_PARSERS.get(key)):
+        return special(parser)
     if key != "identities" or not issubclass(op_type, Fold):
         return parser.parse_attribute()
     if parser.token.text == "[":
@@ -179,7 +181,7 @@ def _parse_regions(parser: TileParser) -> tuple[list[Region], list[Range]]:
 
 
 def _parse_signature(parser: TileParser, read: _Generic) -> None:
-    parse_type = type_syntax_of(read.op_type).parse
+    parse_type = parser.types_of(read.op_type).parse
 
     def one(types: list[Attribute], ranges: list[Range]) -> None:
         start = token_start(parser)

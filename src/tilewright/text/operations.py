@@ -17,9 +17,9 @@ from tilewright.text.suggestions import did_you_mean
 UNKNOWN_OPERATION = define_code(
     "unknown-op",
     "No known operation has this name.",
-    "Operations of cuda_tile may be written with or without `cuda_tile.`. Operations of builtin, "
-    "func, arith and scf are known, too. Others are read in generic form where unregistered "
-    "operations are allowed.",
+    "Operations of cuda_tile may be written with or without `cuda_tile.`. Operations of nv_tileaa, "
+    "builtin, func, arith, math, scf and ub are known, too. Others are read in generic form where "
+    "unregistered operations are allowed.",
 )
 
 _PREFIX = "cuda_tile."
@@ -54,6 +54,72 @@ def _scf() -> Dialect:
     from xdsl.dialects.scf import Scf
 
     return Scf
+
+
+def _nvgpu() -> Dialect:
+    from tilewright.dialects.nvgpu import load
+
+    return load()
+
+
+def _gpu() -> Dialect:
+    from tilewright.dialects.nvgpu.support.gpu import load
+
+    return load()
+
+
+def _nvvm() -> Dialect:
+    from tilewright.dialects.nvgpu.support.nvvm import load
+
+    return load()
+
+
+def _memref() -> Dialect:
+    from tilewright.dialects.nvgpu.support.memref import load
+
+    return load()
+
+
+def _vector() -> Dialect:
+    from tilewright.dialects.nvgpu.support.vector import load
+
+    return load()
+
+
+def _cf() -> Dialect:
+    from xdsl.dialects.cf import Cf
+
+    return Cf
+
+
+def _math() -> Dialect:
+    from xdsl.dialects.math import Math
+
+    return Math
+
+
+def _llvm() -> Dialect:
+    from xdsl.dialects.llvm import LLVM
+
+    return LLVM
+
+
+def _ub() -> Dialect:
+    from xdsl.dialects.ub import UB
+
+    return UB
+
+
+def _arith_of_tiles() -> Dialect:
+    from tilewright.dialects.arith import load
+
+    return load()[0]
+
+
+def _math_of_tiles() -> Dialect:
+    from tilewright.dialects.arith import load
+
+    return load()[1]
 
 
 class TileContext(Context):
@@ -91,12 +157,29 @@ def unregistered_attribute(name: str, is_type: bool) -> type[Attribute]:
     return UnregisteredAttr.with_name_and_type(name, is_type)
 
 
-def make_context(allow_unregistered: bool) -> TileContext:
-    """A context with our dialect, and foreign ones that load when their name is met."""
+def make_context(allow_unregistered: bool, *, tileaa: bool = False) -> TileContext:
+    """A context with our dialect, and others that load when their name is met.
+
+    ``tileaa``: for a text at the level of ``nv_tileaa``, whose arithmetic is that of its tiles.
+    """
     context = TileContext(allow_unregistered=allow_unregistered)
     context.load_dialect(_builtin())
     context.load_dialect(load())
-    others = (("nv_tileaa", _nv_tileaa), ("func", _func), ("arith", _arith), ("scf", _scf))
+    others = (
+        ("nv_tileaa", _nv_tileaa),
+        ("func", _func),
+        ("arith", _arith_of_tiles if tileaa else _arith),
+        ("scf", _scf),
+        ("nvgpu", _nvgpu),
+        ("gpu", _gpu),
+        ("nvvm", _nvvm),
+        ("memref", _memref),
+        ("vector", _vector),
+        ("cf", _cf),
+        ("math", _math_of_tiles if tileaa else _math),
+        ("ub", _ub),
+        ("llvm", _llvm),
+    )
     for name, dialect in others:
         context.register_dialect(name, dialect)
     return context

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import IsolatedFromAbove
@@ -27,9 +28,8 @@ from tilewright.diagnostics import (
     define_code,
 )
 from tilewright.dialects.cuda_tile.base import TileOp
-from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.source_map import Part, TextSource, set_source
-from tilewright.dialects.syntax.engine import CUDA_TILE_TYPES, type_syntax_of
+from tilewright.dialects.syntax.engine import CUDA_TILE_TYPES, SyntaxOp, TypeSyntax
 from tilewright.dialects.syntax.tokens import SYNTAX, CodedParseError, fail
 from tilewright.text.aliases import BAD_ALIAS
 from tilewright.text.attribute_parser import (
@@ -72,6 +72,8 @@ INVALID_OPERATION = define_code(
 )
 
 MAX_ERRORS = 100
+#: The discardable attribute of an ``scf.for`` whose bounds are compared unsigned.
+UNSIGNED_COMPARISON = "unsignedCmp"
 
 _BLOCK_ENDS = frozenset((MLIRTokenKind.R_BRACE, MLIRTokenKind.CARET_IDENT, MLIRTokenKind.EOF))
 _OPERATION_STARTS = frozenset(
@@ -109,8 +111,10 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     ``errors`` holds the diagnostics found so far; the caller raises them at the end.
     """
 
-    def __init__(self, ctx: TileContext, file: SourceFile):
-        TileAttrParser.__init__(self, ctx, file.text, file.name)
+    def __init__(
+        self, ctx: TileContext, file: SourceFile, foreign_types: TypeSyntax = CUDA_TILE_TYPES
+    ):
+        TileAttrParser.__init__(self, ctx, file.text, file.name, foreign_types)
         self.file = file
         self._context = ctx
         self.errors: list[Diagnostic] = []
@@ -304,10 +308,11 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
         self, span: LexerSpan, known: Definition | None, prior: Attribute, written: Attribute
     ) -> None:
         note = () if known is None else (Note("defined here", Span(self.file, *known.place)),)
+        show = self.foreign_types.format
         self._add_at(
             TYPE_CONFLICT,
             f"use of value '{span.text}' expects different type than prior uses: "
-            f"'{format_type(written)}' vs '{format_type(prior)}'",
+            f"'{show(written)}' vs '{show(prior)}'",
             span.start,
             span.end,
             *note,
@@ -354,6 +359,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
 
     def _bind_forward_uses(self, name: str, values: Sequence[SSAValue], span: LexerSpan) -> None:
         definition = Note("defined here", Span(self.file, span.start, span.end))
+        show = self.foreign_types.format
         for index, forward in self.scope.forward.pop(name).items():
             if index >= len(values):
                 message = f"'%{name}' has no value number {index}: it has {len(values)}"
@@ -363,7 +369,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
             if forward.value.type != value.type:
                 message = (
                     f"use of value '%{name}' expects different type than its definition: "
-                    f"'{format_type(forward.value.type)}' vs '{format_type(value.type)}'"
+                    f"'{show(forward.value.type)}' vs '{show(value.type)}'"
                 )
                 self._add_at(TYPE_CONFLICT, message, *forward.first_use, definition)
                 continue
@@ -489,8 +495,8 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     def _parse_block_argument(self) -> Parser.Argument:
         name = self._parse_token(MLIRTokenKind.PERCENT_IDENT, "expected a block argument")
         self.parse_characters(":")
-        syntax = type_syntax_of(self._op_types[-1]) if self._op_types else CUDA_TILE_TYPES
-        ty = syntax.parse(self)
+        op_type = self._op_types[-1] if self._op_types else None
+        ty = self.types_of(op_type).parse(self)
         return self.Argument(name, ty, self.parse_optional_location())  # pyright: ignore[reportArgumentType]
 
     def _name_arguments(self, block: Block, arguments: Sequence[Parser.Argument]) -> None:
@@ -518,6 +524,12 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                 return
 
     # Operations
+
+    def types_of(self, op_type: type[Operation] | None) -> TypeSyntax:
+        """How types stand in the text of operations of a class; None at file level."""
+        if op_type is not None and issubclass(op_type, SyntaxOp):
+            return op_type.TYPE_SYNTAX
+        return self.foreign_types
 
     def record_parts(self, op: Operation, parts: dict[Part, tuple[int, int]]) -> None:
         """Called by the syntax engine when it has made an operation."""
@@ -570,10 +582,20 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                 adopt_attributes(self, op, name)
             return op
         try:
+            if op_type.name == "scf.for":
+                return self._parse_for(op_type)
             return op_type.parse(self)
         except FOREIGN_ERRORS as error:
             reason = str(error).split("\n", 1)[0]
             fail(self, f"malformed '{op_type.name}': {reason}", name.start, name.end)
+
+    def _parse_for(self, op_type: type[Operation]) -> Operation:
+        """``scf.for unsigned ...`` compares unsigned, which xDSL's operation has no field for."""
+        unsigned = self.parse_optional_keyword("unsigned") is not None
+        op = op_type.parse(self)
+        if unsigned:
+            op.attributes[UNSIGNED_COMPARISON] = UnitAttr()
+        return op
 
     def _operation_type(self, name: str, generic: bool) -> type[Operation]:
         dialects = self._parser_state.dialect_stack

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from io import StringIO
 
 from xdsl.dialects import builtin
@@ -42,6 +43,8 @@ from tilewright.text.nesting import deep_recursion
 
 _I1, _I64 = IntegerType(1), IntegerType(64)
 _PREFIX = "cuda_tile."
+#: How many operands of what scf declares have no argument of their own in the first body.
+_CARRIED = {"scf.for": 2, "scf.while": 0, "scf.if": 1}
 
 
 def print_text(
@@ -69,6 +72,27 @@ def print_text(
     return printer.text()
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A text and where in it each operation begins: lines count from 0."""
+
+    text: str
+    line_of: Mapping[Operation, int]
+    _names: Names
+
+    def name(self, value: SSAValue) -> str:
+        """The name of a value in the text, with its ``%``."""
+        return self._names.of[id(value)]
+
+
+def list_text(module: Operation) -> Listing:
+    """``print_text`` for those who show the text beside something else."""
+    printer = TilePrinter(records_starts=True)
+    with deep_recursion():
+        printer.print_whole(module)
+    return printer.listing()
+
+
 class TilePrinter(Printer):
     """xDSL's printer with short operation names, MLIR's value names, and aliases of locations.
 
@@ -82,13 +106,16 @@ class TilePrinter(Printer):
         locations: bool = False,
         bare: bool = False,
         generic_for: Set[Operation] = frozenset(),
+        records_starts: bool = False,
     ) -> None:
         super().__init__(StringIO(), print_generic_format=generic, print_debuginfo=locations)
         self.bare = bare
         self._generic_for = generic_for
+        self._starts: list[tuple[Operation, int]] | None = [] if records_starts else None
         self._pieces: list[str] = []
         self._line = "\n"
         self._elides = False
+        self._format_tile: Callable[[Attribute], str] | None = None
         self._names = Names()
         self._aliases: dict[Attribute, str] = {}
         self._visited: list[Attribute] = []
@@ -96,6 +123,16 @@ class TilePrinter(Printer):
 
     def text(self) -> str:
         return "".join(self._pieces)
+
+    def listing(self) -> Listing:
+        """What was printed, with the line of each operation."""
+        lines: dict[Operation, int] = {}
+        line = counted = 0
+        for op, start in self._starts or ():
+            line += sum(piece.count("\n") for piece in self._pieces[counted:start])
+            counted = start
+            lines[op] = line
+        return Listing(self.text(), lines, self._names)
 
     def print_whole(self, module: Operation) -> None:
         """Print an operation with its aliases, from the start of the text."""
@@ -105,6 +142,10 @@ class TilePrinter(Printer):
         )
         self._names = name_values(roots, suggest=not self.print_generic_format)
         self._elides = isinstance(holder, ModuleOp)
+        if not self.print_generic_format and any(map(_is_of_tileaa, roots)):
+            from tilewright.dialects.nv_tileaa.type_syntax import format_type
+
+            self._format_tile = format_type
         if self.print_debuginfo:
             # Only printing tells which locations are shown, and aliases depend on all of them.
             self._print_roots(roots)
@@ -240,6 +281,8 @@ class TilePrinter(Printer):
 
     def print_op(self, op: Operation) -> None:
         pieces = self._pieces
+        if self._starts is not None:
+            self._starts.append((op, len(pieces)))
         located = self.print_debuginfo and _shows_location(op)
         if located:
             self._visited.append(op.location)
@@ -269,8 +312,11 @@ class TilePrinter(Printer):
 
     def _print_foreign_or_generic(self, op: Operation) -> None:
         self._elides = isinstance(op, TileOp)
-        custom = not isinstance(op, TileOp | UnregisteredOp) and (
-            type(op).print is not Operation.print
+        custom = (
+            not isinstance(op, TileOp | UnregisteredOp)
+            and type(op).print is not Operation.print
+            and op not in self._generic_for
+            and _has_foreign_form(op)
         )
         if custom and not self.print_generic_format:
             self._pieces.append(op.name)
@@ -304,6 +350,11 @@ class TilePrinter(Printer):
             self._pieces.append("]")
         elif isinstance(attribute, DictionaryAttr):
             self.print_attr_dict(attribute.data)
+        elif attribute.name == "nv_tileaa.tile" and self._format_tile is not None:
+            self._pieces.append(self._format_tile(attribute))
+        elif attribute.name == "arith.elements":
+            self._pieces.append(f"{attribute.literal()} : ")  # pyright: ignore[reportAttributeAccessIssue]
+            self.print_attribute(attribute.type)  # pyright: ignore[reportAttributeAccessIssue]
         elif isinstance(attribute, TileConstantAttr):
             self._pieces.append(f"dense<{format_elements(attribute)}> : ")
             self.print_attribute(attribute.type)
@@ -369,6 +420,13 @@ class TilePrinter(Printer):
             self._pieces.append(f"{alias} = {body}\n")
 
 
+def _is_of_tileaa(root: Operation) -> bool:
+    """Whether an operation is of nv_tileaa or holds one: then the text tells its level."""
+    if isinstance(root, TileOp):
+        return False
+    return any(op.name.startswith("nv_tileaa.") for op in root.walk())
+
+
 def _shows_location(op: Operation) -> bool:
     """Modules have no location in bytecode, so an unknown one is not printed."""
     return is_known(op.location) or not isinstance(op, ModuleOp | builtin.ModuleOp)
@@ -391,6 +449,17 @@ def _has_custom_form(op: TileOp) -> bool:
     if isinstance(op, EntryOp | FuncOp):
         return len(block.args) == len(op.function_type_value.inputs.data)
     return True
+
+
+def _has_foreign_form(op: Operation) -> bool:
+    """Whether a loop or branch of scf has the bodies that its text takes for granted."""
+    carried = _CARRIED.get(op.name)
+    if carried is None:
+        return True
+    counts = [len(region.blocks) for region in op.regions]
+    if counts != [1] * len(counts) and (op.name != "scf.if" or counts != [1, 0]):
+        return False
+    return len(op.regions[0].blocks[0].args) == len(op.operands) - carried
 
 
 def _float_text(value: float, ty: Attribute) -> str | None:

@@ -45,17 +45,29 @@ def parse(
     ``allow_unregistered`` takes unknown operations, in generic form, and attributes of unknown
     dialects.
 
+    In a text that mentions ``nv_tileaa``, the operations of ``arith`` and ``math`` are those of
+    ``tilewright.dialects.arith``, and tiles without prefix are its tiles.
+
     Operations carry their place (:func:`tilewright.dialects.source_map.place_of`). Nothing is
     verified beyond what the grammar says. Raises :class:`TileIRError` with every error, in source
     order.
     """
     content = _decode(text, filename)
     file = SourceFile(filename, content)
-    parser = TileParser(make_context(allow_unregistered), file)
+    parser = _parser(file, allow_unregistered)
     operations = parser.parse_file()
     if parser.errors:
         raise TileIRError(sorted(parser.errors, key=_order), partial=operations)
     return _wrap(operations, file, implicit_module)
+
+
+def _parser(file: SourceFile, allow_unregistered: bool) -> TileParser:
+    """A parser for the level of a text, which is ``nv_tileaa`` where that word stands in it."""
+    if "nv_tileaa" not in file.text:
+        return TileParser(make_context(allow_unregistered), file)
+    from tilewright.dialects.nv_tileaa.type_syntax import TYPE_SYNTAX
+
+    return TileParser(make_context(allow_unregistered, tileaa=True), file, TYPE_SYNTAX)
 
 
 def _order(diagnostic: object) -> int:

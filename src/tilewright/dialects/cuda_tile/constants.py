@@ -159,9 +159,12 @@ def format_scalar(bits: int, fmt: ElementFormat) -> str:
 def format_elements(constant: TileConstantAttr) -> str:
     fmt = constant.format
     texts = [format_scalar(bits, fmt) for bits in constant.bits()]
-    if constant.is_splat:
-        return texts[0]
-    for extent in reversed(constant.type.dims):
+    return texts[0] if constant.is_splat else format_nested(texts, constant.type.dims)
+
+
+def format_nested(texts: list[str], dims: Sequence[int]) -> str:
+    """Elements in row-major order as lists nested in the shape ``dims``."""
+    for extent in reversed(dims):
         texts = ["[" + ", ".join(texts[i : i + extent]) + "]" for i in range(0, len(texts), extent)]
     return texts[0]
 
@@ -176,7 +179,7 @@ def parse_literal_and_type(parser: AttrParser) -> TileConstantAttr:
             element = _parse_element_type(parser)
             parser.parse_punctuation(":")
         literal_start = token_start(parser)
-        literal = _Literal(parser)
+        literal = Literal(parser)
         literal_end = previous_end(parser)
     parser.parse_punctuation(":")
     type_start = token_start(parser)
@@ -211,7 +214,7 @@ def _parse_element_type(parser: AttrParser) -> Attribute:
     return element
 
 
-class _Literal:
+class Literal:
     """A parsed literal whose element type is not known yet: tokens with their offsets."""
 
     def __init__(self, parser: AttrParser):
@@ -290,22 +293,34 @@ class _Literal:
         self.tokens.append((parse_scalar(parser), start))
 
     def resolve(self, parser: AttrParser, ty: TileType, start: int, end: int) -> TileConstantAttr:
-        fmt = FORMATS[ty.element]
+        data = self.data(parser, FORMATS[ty.element], ty.dims, format_type(ty), start, end)
+        return TileConstantAttr(ty, data)
+
+    def data(
+        self,
+        parser: AttrParser,
+        fmt: ElementFormat,
+        dims: tuple[int, ...],
+        shown: str,
+        start: int,
+        end: int,
+    ) -> bytes:
+        """The packed elements of a tile of shape ``dims``, or one for all; ``shown`` is its type,
+        and the range is that of the literal."""
+        size = element_bytes(fmt)
         if self.hex_data is not None:
-            size = element_bytes(fmt)
-            if len(self.hex_data) not in (size, size * ty.element_count):
+            if len(self.hex_data) not in (size, size * prod(dims)):
                 fail(
                     parser,
-                    f"expected {size * ty.element_count} bytes for '{format_type(ty)}', got "
-                    f"{len(self.hex_data)}",
+                    f"expected {size * prod(dims)} bytes for '{shown}', got {len(self.hex_data)}",
                     start,
                     end,
                     code=BAD_CONSTANT,
                 )
-            return TileConstantAttr(ty, self.hex_data)
-        if self.shape != () and self.shape != ty.dims:
+            return self.hex_data
+        if self.shape != () and self.shape != dims:
             got = ", ".join(map(str, self.shape or ()))
-            expected = ", ".join(map(str, ty.dims))
+            expected = ", ".join(map(str, dims))
             fail(
                 parser,
                 f"inferred shape of elements literal ([{got}]) does not match type ([{expected}])",
@@ -313,14 +328,15 @@ class _Literal:
                 end,
                 code=BAD_CONSTANT,
             )
-        memo: dict[str, int] = {}
-        bits: list[int] = []
+        memo: dict[str, bytes] = {}
+        elements: list[bytes] = []
         for text, offset in self.tokens:
             if (known := memo.get(text)) is None:
-                known = memo[text] = scalar_literal(parser, text, fmt, offset)
-            bits.append(known)
-        assert len(bits) in (1, prod(ty.dims))
-        return TileConstantAttr.from_bits(ty, bits)
+                bits = scalar_literal(parser, text, fmt, offset)
+                known = memo[text] = bits.to_bytes(size, "little")
+            elements.append(known)
+        assert len(elements) in (1, prod(dims))
+        return b"".join(elements)
 
 
 def parse_scalar(parser: AttrParser) -> str:

@@ -49,7 +49,6 @@ class AliasOp(DeclaredOp):
     Beside what every declared operation has:
 
     * ``BRACKETS``: the operand group that is written in brackets behind the first one;
-    * ``HIDDEN``: properties that are written elsewhere than in the dictionary;
     * ``fits``: which divisions of the operands into groups can be meant.
 
     ``EXAMPLES`` are bodies of a function, in the setting of ``examples.wrap``.
@@ -57,7 +56,6 @@ class AliasOp(DeclaredOp):
 
     TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
     BRACKETS: ClassVar[str] = ""
-    HIDDEN: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, **fields: object):
         super().__init__(**fields)  # pyright: ignore[reportArgumentType]

@@ -140,6 +140,16 @@ GLOBAL = define_code("aa-global", "The type, initial value or alignment of a glo
 RESOURCES = define_code(
     "aa-resources", "Resource numbers must be positive, and launch extents three."
 )
+SCRATCH = define_code(
+    "aa-scratch", "The number of elements or the alignment of scratch memory is not legal."
+)
+MULTIMEM = define_code(
+    "aa-multimem",
+    "The access to multicast memory does not exist.",
+    "Multicast memory is reached through tiled views of i32, i64, f16, bf16, f32 or f64. Floats "
+    "are combined by add; tiled_load also by min and max of f16 and bf16. tiled_atomic_rmw is "
+    "relaxed or release and exchanges nothing.",
+)
 QUEUE_TYPES = define_code(
     "aa-queue-types", "The values put into or taken from a queue are not those that it carries."
 )

@@ -23,6 +23,7 @@ class RoundingMode(StrEnum):
     APPROX = auto()
     FULL = auto()
     NEAREST_INT_TO_ZERO = auto()
+    NEAREST_AWAY = auto()
 
 
 class CacheModifier(StrEnum):
@@ -80,6 +81,28 @@ class PaddingValue(StrEnum):
     POS_INF = auto()
     NEG_INF = auto()
     NEG_ZERO = auto()
+
+
+class FenceKind(StrEnum):
+    ALIAS = auto()
+
+
+class GridDependency(StrEnum):
+    LAUNCH = auto()
+    WAIT = auto()
+
+
+class Multimem(StrEnum):
+    """How the values of all replicas of a multicast memory are combined."""
+
+    ADD = auto()
+    MIN = auto()
+    MAX = auto()
+    AND = auto()
+    OR = auto()
+    XOR = auto()
+    UMIN = auto()
+    UMAX = auto()
 
 
 class ActivationLayout(StrEnum):
@@ -187,6 +210,23 @@ class ActivationLayoutAttr(
     name = "nv_tileaa.activation_layout"
 
 
+@irdl_attr_definition
+class FenceKindAttr(AliasEnumAttribute, EnumAttribute[FenceKind], SpacedOpaqueSyntaxAttribute):
+    name = "nv_tileaa.fence_kind"
+
+
+@irdl_attr_definition
+class GridDependencyAttr(
+    AliasEnumAttribute, EnumAttribute[GridDependency], SpacedOpaqueSyntaxAttribute
+):
+    name = "nv_tileaa.grid_dependency"
+
+
+@irdl_attr_definition
+class MultimemAttr(AliasEnumAttribute, EnumAttribute[Multimem], SpacedOpaqueSyntaxAttribute):
+    name = "nv_tileaa.multimem"
+
+
 ENUM_ATTRIBUTES = (
     RoundingModeAttr,
     CacheModifierAttr,
@@ -197,4 +237,7 @@ ENUM_ATTRIBUTES = (
     SignednessAttr,
     PaddingValueAttr,
     ActivationLayoutAttr,
+    FenceKindAttr,
+    GridDependencyAttr,
+    MultimemAttr,
 )

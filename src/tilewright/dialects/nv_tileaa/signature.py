@@ -11,7 +11,8 @@ from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tilewright.dialects.nv_tileaa.base import OPERATIONS, AliasOp
+from tilewright.dialects.declare import DeclaredOp
+from tilewright.dialects.nv_tileaa.base import AliasOp
 from tilewright.dialects.nv_tileaa.constraints import PropertyKind
 from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
@@ -32,10 +33,6 @@ from tilewright.dialects.syntax.tokens import (
 )
 
 
-def _op_class(state: ParseState) -> type[AliasOp]:
-    return OPERATIONS[state.op_name.partition(".")[2]]
-
-
 def _groups(op: IRDLOperation) -> list[str]:
     return [name for name, _ in op.get_irdl_definition().operands]
 
@@ -48,6 +45,8 @@ class Arguments(Directive):
     parens: bool = False
 
     def parse(self, parser: Parser, state: ParseState) -> None:
+        cls = state.op_class
+        assert issubclass(cls, AliasOp)
         state.operands[WRITTEN] = []
         if self.parens:
             parser.parse_comma_separated_list(
@@ -57,7 +56,7 @@ class Arguments(Directive):
         if not is_value_name(parser) or _begins_operation(parser):
             return
         parse_operand(parser, state, WRITTEN)
-        if _op_class(state).BRACKETS and token_text(parser) == "[":
+        if cls.BRACKETS and token_text(parser) == "[":
             before = len(state.operands[WRITTEN])
             parser.parse_comma_separated_list(
                 parser.Delimiter.SQUARE, lambda: parse_operand(parser, state, WRITTEN)
@@ -125,7 +124,7 @@ class Dictionary(Directive):
         name = parser.parse_identifier_or_str_literal()
         if name in state.properties or name in state.attributes:
             fail(parser, f"'{name}' is written twice", start, previous_end(parser))
-        known = _op_class(state).get_irdl_definition().properties.get(name)
+        known = state.op_class.get_irdl_definition().properties.get(name)
         value: Attribute = UnitAttr()
         if parser.parse_optional_punctuation("="):
             start = token_start(parser)
@@ -144,7 +143,7 @@ class Dictionary(Directive):
         return kind.narrowed(parser.parse_attribute())
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        assert isinstance(op, AliasOp)
+        assert isinstance(op, DeclaredOp)
         declared = [n for n in op.get_irdl_definition().properties if n != SEGMENTS]
         entries = {
             name: op.properties[name]

@@ -54,15 +54,22 @@ CUDA_TILE_TYPES = TypeSyntax(parse_type, format_type)
 class ParseState:
     """What has been read of one operation so far."""
 
-    op_name: str
+    op_class: type[SyntaxOp]
     start: int
-    type_syntax: TypeSyntax = CUDA_TILE_TYPES
     operands: dict[str, list[UnresolvedOperand]] = field(default_factory=dict)
     types: dict[str, list[Attribute]] = field(default_factory=dict)
     properties: dict[str, Attribute] = field(default_factory=dict)
     attributes: dict[str, Attribute] = field(default_factory=dict)
     regions: list[Region] = field(default_factory=list)
     parts: dict[Part, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def op_name(self) -> str:
+        return self.op_class.name
+
+    @property
+    def type_syntax(self) -> TypeSyntax:
+        return self.op_class.TYPE_SYNTAX
 
     def mark(self, part: Part, start: int, end: int) -> None:
         self.parts[part] = (start, end)
@@ -91,16 +98,18 @@ class SyntaxOp(IRDLOperation, ABC):
 
     ``INFER`` maps the name of an operand or result group whose types the text leaves out to the
     group whose type it shares, or to a function of the state. ``TYPE_SYNTAX`` reads and writes the
-    types in it.
+    types in it. ``PROPERTY_PARSERS`` read the values of properties in the generic form that no
+    ordinary attribute keeps.
     """
 
     TYPE_SYNTAX: ClassVar[TypeSyntax] = CUDA_TILE_TYPES
     SYNTAX: ClassVar[tuple[Directive, ...]] = ()
     INFER: ClassVar[Mapping[str, str | Inference]] = {}
+    PROPERTY_PARSERS: ClassVar[Mapping[str, Callable[[AttrParser], Attribute]]] = {}
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        state = ParseState(cls.name, token_start(parser), cls.TYPE_SYNTAX)
+        state = ParseState(cls, token_start(parser))
         for directive in cls.SYNTAX:
             directive.parse(parser, state)
         return cls.from_state(parser, state)

@@ -1,8 +1,9 @@
-"""The 73 operations, one module for each family."""
+"""The 73 operations of the roster, one module for each family, and the extensions."""
 
 from tilewright.dialects.nv_tileaa.ops import (
     arithmetic,
     contraction,
+    extensions,
     functions,
     hints,
     memory,
@@ -14,6 +15,7 @@ from tilewright.dialects.nv_tileaa.ops import (
 __all__ = [
     "arithmetic",
     "contraction",
+    "extensions",
     "functions",
     "hints",
     "memory",

@@ -24,6 +24,7 @@ from tilewright.dialects.nv_tileaa.enums import (
     EvictionPolicyAttr,
     MemScopeAttr,
     MemSemanticAttr,
+    MultimemAttr,
     PaddingValueAttr,
 )
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
@@ -34,6 +35,7 @@ EVICTION = enum_kind(EvictionPolicyAttr)
 SEMANTIC = enum_kind(MemSemanticAttr)
 SCOPE = enum_kind(MemScopeAttr)
 PADDING = enum_kind(PaddingValueAttr)
+MULTIMEM = enum_kind(MultimemAttr)
 ATOM = ANY_ATTRIBUTE
 IN_BOUNDS = BOOL_ARRAY
 TMA = FLAG
@@ -232,6 +234,55 @@ def check_padding(op: AliasOp, report: Report, element: Attribute) -> None:
             codes.ELEMENT_TYPE,
             f"padding_value {padding} is for float elements, but the elements are {name}",
             attr("padding_value"),
+        )
+
+
+_MULTIMEM_ELEMENTS = ("i32", "i64", "f16", "bf16", "f32", "f64")
+
+
+def check_multimem(
+    op: Access, report: Report, reduction: str = "", float_min_max: tuple[str, ...] = ()
+) -> None:
+    """Multicast memory is reached through a tiled view, and its elements can be combined so;
+    ``float_min_max`` are the floats that min and max exist for."""
+    element = T.element_name(T.element_of(op.moved.type))
+    combined = (
+        reduction in ("", "add")
+        or element not in FLOAT_NAMES
+        or (reduction in ("min", "max") and element in float_min_max)
+    )
+    problem = ""
+    if not isinstance(op.base_type, T.TiledViewType):
+        problem = f"through a tiled_view, but the base is '{format_type(op.base_type)}'"
+    elif element not in _MULTIMEM_ELEMENTS:
+        problem = f"with elements of {', '.join(_MULTIMEM_ELEMENTS)}, got {element}"
+    elif not combined:
+        problem = f"with another reduction for floats than {reduction}, got {element}"
+    if problem:
+        report.error(codes.MULTIMEM, f"multicast memory is accessed {problem}", attr("multimem"))
+
+
+def check_multimem_update(op: Access, report: Report) -> None:
+    """Updates of multicast memory are relaxed or release, combine, and give no old value."""
+    mode, semantic = enum_property(op, "rmw_mode"), enum_property(op, "mem_semantic")
+    reduction = "add" if mode == "addf" else mode
+    check_multimem(op, report, reduction)
+    if mode == "xchg":
+        report.error(
+            codes.MULTIMEM, "multicast memory cannot be exchanged, got mode xchg", attr("rmw_mode")
+        )
+    if semantic not in ("", "relaxed", "release"):
+        report.error(
+            codes.MULTIMEM,
+            f"updates of multicast memory are relaxed or release, but got {semantic}",
+            attr("mem_semantic"),
+        )
+    if (old := values_of(op, "result")[0]).uses:
+        report.error(
+            codes.MULTIMEM,
+            f"an update of multicast memory gives no old value, but it has {len(list(old.uses))} "
+            "uses",
+            type_of("result"),
         )
 
 

@@ -20,6 +20,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure, RecursiveMemoryEffect
 
+from tilewright.dialects.cuda_tile.constants import FloatBitsAttr
 from tilewright.dialects.declare import (
     Report,
     attr,
@@ -81,11 +82,12 @@ ACCUMULATORS: dict[str, tuple[str, ...]] = {
 #: Element types that may stand on either side of one product.
 MIXED = frozenset({"f8E4M3FN", "f8E5M2"})
 #: Elements along K that share a scale factor, by data and scale element type.
-SCALE_BLOCKS: dict[tuple[str, str], int] = {
-    ("f8E4M3FN", "f8E8M0FNU"): 32,
-    ("f8E5M2", "f8E8M0FNU"): 32,
-    ("f4E2M1FN", "f8E8M0FNU"): 32,
-    ("f4E2M1FN", "f8E4M3FN"): 16,
+SCALE_BLOCKS: dict[tuple[str, str], tuple[int, ...]] = {
+    ("f8E4M3FN", "f8E8M0FNU"): (32,),
+    ("f8E5M2", "f8E8M0FNU"): (32,),
+    ("f4E2M1FN", "f8E8M0FNU"): (32, 16),
+    ("f4E2M1FN", "f8E4M3FN"): (16,),
+    ("f4E2M1FN", "f8E5M3FNU"): (32, 16),
 }
 NO_BLOCK_SCALE = "mma block scale is not supported by compute capability < sm100"
 
@@ -246,33 +248,50 @@ class DotOp(AliasOp):
 
     def _check_scales(self, report: Report, sfa: T.TileType, sfb: T.TileType) -> None:
         a, b = _tile(self.a), _tile(self.b)
+        sound = True
         for group, data, scale in (("sfa", a, sfa), ("sfb", b, sfb)):
-            key = (T.element_name(data.element_type), T.element_name(scale.element_type))
-            block = SCALE_BLOCKS.get(key)
-            if block is None:
-                report.error(
-                    codes.DOT_SCALES,
-                    f"expects '{group}' to have element type {_scales_of(key[0])} for {key[0]} data, "
-                    f"but got {key[1]}",
-                    type_of(group),
-                )
-                continue
             k_axis = -1 if group == "sfa" else -2
-            wanted = list(data.dims)
-            wanted[k_axis] = max(wanted[k_axis] // block, 1)
-            if data.dims[k_axis] % block or tuple(wanted) != scale.dims:
-                report.error(
-                    codes.DOT_SCALES,
-                    f"expects '{group}' to have the shape [{T.show_dims(wanted)}], one factor for "
-                    f"{block} elements along K, but got [{T.show_dims(scale.dims)}]",
-                    type_of(group),
-                )
+            if problem := _scale_problem(group, data, scale, k_axis):
+                report.error(codes.DOT_SCALES, problem, type_of(group))
+                sound = False
+        if sound and sfa.dims[-1] != sfb.dims[-2]:
+            report.error(
+                codes.DOT_SCALES,
+                f"expects 'sfa' and 'sfb' to have as many factors along K, but got "
+                f"{sfa.dims[-1]} and {sfb.dims[-2]}",
+                type_of("sfb"),
+            )
         if _element(self.c) != "f32":
             report.error(
                 codes.DOT_TYPES,
                 f"expects #C element type to be f32, but got {_element(self.c)}",
                 type_of("c"),
             )
+
+
+def _scale_problem(group: str, data: T.TileType, scale: T.TileType, k_axis: int) -> str:
+    """What is wrong with the scale factors of a tile, in words; empty if nothing is."""
+    key = (T.element_name(data.element_type), T.element_name(scale.element_type))
+    blocks = SCALE_BLOCKS.get(key)
+    if blocks is None:
+        return (
+            f"expects '{group}' to have element type {_scales_of(key[0])} for {key[0]} data, "
+            f"but got {key[1]}"
+        )
+    if scale.dims in [_scale_dims(data.dims, k_axis, block) for block in blocks]:
+        return ""
+    wanted = _scale_dims(data.dims, k_axis, blocks[0])
+    return (
+        f"expects '{group}' to have the shape [{T.show_dims(wanted)}], one factor for "
+        f"{' or '.join(map(str, blocks))} elements along K, but got [{T.show_dims(scale.dims)}]"
+    )
+
+
+def _scale_dims(dims: tuple[int, ...], k_axis: int, block: int) -> tuple[int, ...]:
+    """The shape of the factors of a tile, one for ``block`` elements along K."""
+    found = list(dims)
+    found[k_axis] = max(found[k_axis] // block, 1)
+    return tuple(found)
 
 
 def _scales_of(element: str) -> str:
@@ -396,7 +415,8 @@ class Fold(AliasOp):
         identities = self.properties["identities"]
         assert isinstance(identities, ArrayAttr)
         given = [
-            v.type if isinstance(v, IntegerAttr | FloatAttr) else None for v in identities.data
+            v.type if isinstance(v, IntegerAttr | FloatAttr | FloatBitsAttr) else None
+            for v in identities.data
         ]
         wanted = [_tile(v).element_type for v in operands]
         if given != wanted:

@@ -193,6 +193,10 @@ class FuncOp(AliasOp):
         return found.data
 
     @property
+    def block(self) -> Block:
+        return self.body.blocks[0]
+
+    @property
     def signature(self) -> FunctionType:
         found = self.properties["function_type"]
         assert isinstance(found, FunctionType)

@@ -29,7 +29,13 @@ from tilewright.dialects.declare import (
 )
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import ALL_BUT_TOKEN, AliasOp, alias_op, int_list
+from tilewright.dialects.nv_tileaa.base import (
+    ALL_BUT_TOKEN,
+    AliasOp,
+    alias_op,
+    int_list,
+    is_set,
+)
 from tilewright.dialects.nv_tileaa.constraints import (
     ADDRESS,
     ELEMENTS,
@@ -53,6 +59,7 @@ from tilewright.dialects.nv_tileaa.ops.access import (
     EVICTION,
     IN_BOUNDS,
     LATENCY,
+    MULTIMEM,
     PADDING,
     SCOPE,
     SEMANTIC,
@@ -60,6 +67,8 @@ from tilewright.dialects.nv_tileaa.ops.access import (
     Access,
     Reads,
     Writes,
+    check_multimem,
+    check_multimem_update,
     check_other,
     check_padding,
 )
@@ -134,6 +143,7 @@ class LoadOp(Load):
     mem_scope = opt_prop_def(SCOPE)
     volatile = opt_prop_def(FLAG)
     in_bounds = opt_prop_def(IN_BOUNDS)
+    latency = opt_prop_def(LATENCY)
     result = result_def(NUMBER)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(Reads())
@@ -160,7 +170,8 @@ class TiledLoadOp(Load):
     """Reads a tile at tile coordinates of a view, or from the given element of a memref on.
 
     ``in_bounds`` promises for each axis that the tile does not reach beyond the memory. What TMA
-    may do (``allow_tma``, ``tma_eligible``, ``latency``) is permission, never obligation.
+    may do (``allow_tma``, ``tma_eligible``, ``latency``) is permission, never obligation. With
+    ``multimem`` the tile is read from every replica of multicast memory and combined so.
     """
 
     base = operand_def(VIEW)
@@ -179,6 +190,7 @@ class TiledLoadOp(Load):
     allow_tma = opt_prop_def(TMA)
     tma_eligible = opt_prop_def(TMA)
     latency = opt_prop_def(LATENCY)
+    multimem = opt_prop_def(MULTIMEM)
     result = result_def(TILE)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(Reads())
@@ -196,12 +208,19 @@ class TiledLoadOp(Load):
         %v = nv_tileaa.tiled_load %mr[%i, %j]
           : !nv_tileaa.memref<?x?xf32, 1>, index, index -> tile<4x4xf32>
         """,
+        """
+        %v = nv_tileaa.tiled_load %view[%i, %j] {multimem = add}
+          : !nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>>, index, index
+            -> tile<8x16xf32>
+        """,
     )
     UNDEFINED: ClassVar = ("an axis with in_bounds that is left", _RACE)
 
     def check(self, report: Report) -> None:
         super().check(report)
         check_padding(self, report, T.element_of(self.result.type))
+        if "multimem" in self.properties:
+            check_multimem(self, report, enum_property(self, "multimem"), ("f16", "bf16"))
 
     def value_shape(self) -> tuple[int, ...] | str | None:
         return _tiled_shape(self)
@@ -322,6 +341,7 @@ class StoreOp(Store):
     mem_scope = opt_prop_def(SCOPE)
     volatile = opt_prop_def(FLAG)
     in_bounds = opt_prop_def(IN_BOUNDS)
+    latency = opt_prop_def(LATENCY)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(Writes())
     irdl_options = (ALL_BUT_TOKEN,)
@@ -346,6 +366,7 @@ class TiledStoreOp(Store):
     """Writes a tile at tile coordinates of a view, or from the given element of a memref on.
 
     Elements beyond the memory are not written, save along axes that ``in_bounds`` promises for.
+    With ``multimem`` every replica of multicast memory is written.
     """
 
     base = operand_def(VIEW)
@@ -363,6 +384,7 @@ class TiledStoreOp(Store):
     allow_tma = opt_prop_def(TMA)
     tma_eligible = opt_prop_def(TMA)
     latency = opt_prop_def(LATENCY)
+    multimem = opt_prop_def(FLAG)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(Writes())
     irdl_options = (ALL_BUT_TOKEN,)
@@ -375,6 +397,11 @@ class TiledStoreOp(Store):
         """,
     )
     UNDEFINED: ClassVar = ("an axis with in_bounds that is left", _RACE)
+
+    def check(self, report: Report) -> None:
+        super().check(report)
+        if is_set(self, "multimem"):
+            check_multimem(self, report)
 
     def value_shape(self) -> tuple[int, ...] | str | None:
         return _tiled_shape(self)
@@ -532,7 +559,8 @@ class AtomicRMWOp(AtomicUpdate):
 class TiledAtomicRMWOp(AtomicUpdate):
     """atomic_rmw of a tile at tile coordinates of a view, or from an element of a memref on.
 
-    Where the old value is not used, the access may become a reduction by TMA.
+    Where the old value is not used, the access may become a reduction by TMA. With ``multimem``
+    every replica of multicast memory is updated, and there is no old value to use.
     """
 
     base = operand_def(VIEW)
@@ -547,6 +575,7 @@ class TiledAtomicRMWOp(AtomicUpdate):
     atom = opt_prop_def(ATOM)
     allow_tma = opt_prop_def(TMA)
     tma_eligible = opt_prop_def(TMA)
+    multimem = opt_prop_def(FLAG)
     result = result_def(ELEMENTS)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
@@ -563,6 +592,11 @@ class TiledAtomicRMWOp(AtomicUpdate):
         """,
     )
     UNDEFINED: ClassVar = ("an axis with in_bounds that is left",)
+
+    def check(self, report: Report) -> None:
+        super().check(report)
+        if is_set(self, "multimem"):
+            check_multimem_update(self, report)
 
     def value_shape(self) -> tuple[int, ...] | str | None:
         return _tiled_shape(self)

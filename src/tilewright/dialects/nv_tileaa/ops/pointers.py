@@ -289,9 +289,10 @@ class BitcastOp(AliasOp):
             )
 
 
-#: Formats that fp_to_fp converts on every target, and those that need block scaling.
-FP_FORMATS = frozenset({"f16", "bf16", "f32", "f64", "tf32", "f8E4M3FN", "f8E5M2"})
-SCALED_FORMATS = frozenset({"f8E8M0FNU", "f4E2M1FN"})
+#: Formats that fp_to_fp converts on targets with block scaling only; all others always.
+SCALED_FORMATS = frozenset({"f8E8M0FNU", "f4E2M1FN", "f8E5M3FNU"})
+#: How conversions between floats round; nearest_away takes ties away from zero.
+CONVERSION_ROUNDINGS = (*DIRECTED, "nearest_away")
 
 
 @alias_op("fp_to_fp", group=GROUP)
@@ -313,14 +314,6 @@ class FpToFpOp(AliasOp):
             group: T.element_name(T.element_of(value.type))
             for group, value in (("source", self.source), ("result", self.result))
         }
-        for group, name in names.items():
-            if name not in FP_FORMATS | SCALED_FORMATS:
-                report.error(
-                    codes.CONVERSION,
-                    f"fp_to_fp {group} element type is not supported: {name}",
-                    type_of(group),
-                )
-                return
         if names["source"] == names["result"]:
             report.error(
                 codes.CONVERSION,
@@ -335,10 +328,11 @@ class FpToFpOp(AliasOp):
                 require_block_scale(self, report, f"{message}, for {name}", group)
                 break
         mode = enum_property(self, "rounding_mode")
-        if mode and mode not in DIRECTED:
+        if mode and mode not in CONVERSION_ROUNDINGS:
             report.error(
                 codes.ROUNDING,
-                f"'{self.name}' rounds to one of: {', '.join(DIRECTED)}, but got: {mode}",
+                f"'{self.name}' rounds to one of: {', '.join(CONVERSION_ROUNDINGS)}, but got: "
+                f"{mode}",
                 attr("rounding_mode"),
             )
 

@@ -55,6 +55,7 @@ from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end,
 from tilewright.dialects.nv_tileaa.ops.contraction import check_conv_params
 from tilewright.dialects.nv_tileaa.signature import COMMON, Arguments, Body, Dictionary, Types
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.dialects.syntax.engine import values_of
 
 GROUP = "shape"
 
@@ -277,35 +278,40 @@ class ExtractSliceOp(AliasOp):
 
     def check(self, report: Report) -> None:
         check_same_element(self, report, ["result"], "source")
-        source, result = T.dims_of(self.source.type), T.dims_of(self.result.type)
-        if len(source) != len(result):
+        check_slice(self, report, "source", "result")
+
+
+def check_slice(op: AliasOp, report: Report, whole: str, part: str) -> None:
+    """The tile ``part`` lies within ``whole`` from the offsets on: an attribute, or operands."""
+    extents, sizes = (T.dims_of(values_of(op, group)[0].type) for group in (whole, part))
+    if len(extents) != len(sizes):
+        report.error(
+            codes.SHAPE,
+            f"expected a slice of rank {len(extents)}, the rank of the {whole}, got {len(sizes)}",
+            type_of(part),
+        )
+        return
+    indices = values_of(op, "indices")
+    static = "offsets" in op.properties
+    offsets = int_list(op.properties.get("offsets"))
+    if static == bool(indices) or len(indices) + len(offsets) != len(extents):
+        report.error(
+            codes.INDEX_COUNT,
+            f"expected an offset for each of {len(extents)} axes, all in 'offsets' or all as "
+            f"operands, got {len(offsets)} and {len(indices)}",
+            operand("indices"),
+        )
+        return
+    for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
+        start = offsets[axis] if static else 0
+        if start < 0 or start + size > extent:
             report.error(
-                codes.SHAPE,
-                f"expected a slice of rank {len(source)}, the rank of the source, got "
-                f"{len(result)}",
-                type_of("result"),
+                codes.RANGE,
+                f"expected a slice within [0, {extent}) along axis {axis}, got "
+                f"[{start}, {start + size})",
+                attr("offsets") if static else type_of(part),
             )
             return
-        static = "offsets" in self.properties
-        offsets = int_list(self.properties.get("offsets"))
-        if static == bool(self.indices) or len(self.indices) + len(offsets) != len(source):
-            report.error(
-                codes.INDEX_COUNT,
-                f"expected an offset for each of {len(source)} axes, all in 'offsets' or all as "
-                f"operands, got {len(offsets)} and {len(self.indices)}",
-                operand("indices"),
-            )
-            return
-        for axis, (extent, size) in enumerate(zip(source, result, strict=True)):
-            start = offsets[axis] if static else 0
-            if start < 0 or start + size > extent:
-                report.error(
-                    codes.RANGE,
-                    f"expected a slice within [0, {extent}) along axis {axis}, got "
-                    f"[{start}, {start + size})",
-                    attr("offsets") if static else type_of("result"),
-                )
-                return
 
 
 @alias_op("cat", group=GROUP)

@@ -1,0 +1,156 @@
+"""``arith`` and ``math`` at the level of ``nv_tileaa``: on its tiles and all its element types.
+
+The operations are spelled as upstream in MLIR; where a meaning differs, it is that of the
+``cuda_tile`` operation that becomes the operation here. ``load()`` gives the xDSL dialects, which
+stand in the place of xDSL's own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tilewright.dialects.arith.base import OPERATIONS, ArithOp, ElementCall, overflow_attr
+from tilewright.dialects.arith.constants import ConstantOp, ElementsAttr
+from tilewright.dialects.arith.floating import (
+    AbsFOp,
+    Atan2Op,
+    CeilOp,
+    CoshOp,
+    CosOp,
+    ExpOp,
+    FloorOp,
+    FPowIOp,
+    Log2Op,
+    LogOp,
+    MaximumfOp,
+    MaxnumfOp,
+    MinimumfOp,
+    MinnumfOp,
+    NegfOp,
+    PowFOp,
+    RemfOp,
+    SinhOp,
+    SinOp,
+    TanhOp,
+    TanOp,
+)
+from tilewright.dialects.arith.integer import (
+    AbsIOp,
+    AddiOp,
+    AndIOp,
+    BitcastOp,
+    CeilDivSIOp,
+    CeilDivUIOp,
+    CmpfOp,
+    CmpiOp,
+    DivSIOp,
+    DivUIOp,
+    ExtSIOp,
+    ExtUIOp,
+    FloorDivSIOp,
+    FPToSIOp,
+    FPToUIOp,
+    IndexCastOp,
+    IndexCastUIOp,
+    MaxSIOp,
+    MaxUIOp,
+    MinSIOp,
+    MinUIOp,
+    MuliOp,
+    OrIOp,
+    RemSIOp,
+    RemUIOp,
+    SelectOp,
+    ShLIOp,
+    ShRSIOp,
+    ShRUIOp,
+    SIToFPOp,
+    SubiOp,
+    TruncIOp,
+    UIToFPOp,
+    XOrIOp,
+)
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+
+__all__ = [
+    "OPERATIONS",
+    "AbsFOp",
+    "AbsIOp",
+    "AddiOp",
+    "AndIOp",
+    "ArithOp",
+    "Atan2Op",
+    "BitcastOp",
+    "CeilDivSIOp",
+    "CeilDivUIOp",
+    "CeilOp",
+    "CmpfOp",
+    "CmpiOp",
+    "ConstantOp",
+    "CosOp",
+    "CoshOp",
+    "DivSIOp",
+    "DivUIOp",
+    "ElementCall",
+    "ElementsAttr",
+    "ExpOp",
+    "ExtSIOp",
+    "ExtUIOp",
+    "FPToSIOp",
+    "FPToUIOp",
+    "FPowIOp",
+    "FloorDivSIOp",
+    "FloorOp",
+    "IndexCastOp",
+    "IndexCastUIOp",
+    "Log2Op",
+    "LogOp",
+    "MaxSIOp",
+    "MaxUIOp",
+    "MaximumfOp",
+    "MaxnumfOp",
+    "MinSIOp",
+    "MinUIOp",
+    "MinimumfOp",
+    "MinnumfOp",
+    "MuliOp",
+    "NegfOp",
+    "OrIOp",
+    "PowFOp",
+    "RemSIOp",
+    "RemUIOp",
+    "RemfOp",
+    "SIToFPOp",
+    "SelectOp",
+    "ShLIOp",
+    "ShRSIOp",
+    "ShRUIOp",
+    "SinOp",
+    "SinhOp",
+    "SubiOp",
+    "TanOp",
+    "TanhOp",
+    "TruncIOp",
+    "UIToFPOp",
+    "XOrIOp",
+    "load",
+    "overflow_attr",
+]
+
+
+@cache
+def load() -> tuple[Dialect, Dialect]:
+    """The dialects ``arith`` and ``math`` with all operations and attributes."""
+    from xdsl.dialects.arith import IntegerOverflowAttr
+    from xdsl.ir import Dialect
+
+    def named(name: str) -> list[type[ArithOp]]:
+        return [op for full, op in OPERATIONS.items() if full.startswith(f"{name}.")]
+
+    return (
+        Dialect("arith", named("arith"), [ElementsAttr, IntegerOverflowAttr]),
+        Dialect("math", named("math"), []),
+    )

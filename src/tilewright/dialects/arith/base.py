@@ -1,0 +1,215 @@
+"""What every operation of ``arith`` and ``math`` declares: kinds of values, syntax, meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Self, TypeVar
+
+from xdsl.dialects.arith import IntegerOverflowAttr, IntegerOverflowFlag
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from tilewright.dialects.cuda_tile.types import INTEGER_NAMES, i1
+from tilewright.dialects.declare import DeclaredOp, declare_op
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.constraints import ElementKind, PropertyKind, enum_kind
+from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
+from tilewright.dialects.nv_tileaa.signature import Dictionary
+from tilewright.dialects.nv_tileaa.type_syntax import TYPE_SYNTAX
+from tilewright.dialects.syntax.directives import (
+    BAD_KEYWORD,
+    COLON,
+    COMMA,
+    Keyword,
+    Operand,
+    TypeOf,
+)
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.tokens import (
+    consume,
+    fail,
+    previous_end,
+    token_start,
+    token_text,
+)
+
+_INDEX = frozenset({"index"})
+_I4 = frozenset({"i4"})
+
+INTEGER = ElementKind("a scalar or tile of i1, i8, i16, i32 or i64", INTEGER_NAMES)
+WORD = ElementKind("a scalar or tile of i1, i8, i16, i32, i64 or index", INTEGER_NAMES | _INDEX)
+INTEGER_OR_I4 = ElementKind("a scalar or tile of i1, i4, i8, i16, i32 or i64", INTEGER_NAMES | _I4)
+EXPONENT = ElementKind("a scalar or tile of i1, i8, i16 or i32", INTEGER_NAMES - {"i64"})
+
+OVERFLOW = PropertyKind("overflow flags, nsw or nuw", (IntegerOverflowAttr,))
+ROUNDING = enum_kind(RoundingModeAttr)
+
+#: The names by which the element operations know overflow flags.
+_OVERFLOW_NAMES: Mapping[frozenset[IntegerOverflowFlag], str] = {
+    frozenset(): "none",
+    frozenset({IntegerOverflowFlag.NSW}): "no_signed_wrap",
+    frozenset({IntegerOverflowFlag.NUW}): "no_unsigned_wrap",
+    frozenset(IntegerOverflowFlag): "no_wrap",
+}
+_OVERFLOW = "overflowFlags"
+
+
+def overflow_attr(promise: str) -> IntegerOverflowAttr | None:
+    """The flags of ``no_signed_wrap``, ``no_unsigned_wrap`` or ``no_wrap``; None for ``none``."""
+    flags = next(f for f, name in _OVERFLOW_NAMES.items() if name == promise)
+    return IntegerOverflowAttr(flags) if flags else None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCall:
+    """What an operation computes for each element.
+
+    ``numerics.semantics.ELEMENTWISE[name](*operands, element=element, **keywords)`` is the result.
+    ``index`` counts as i64.
+    """
+
+    name: str
+    element: str
+    keywords: Mapping[str, str | bool] = field(default_factory=dict)
+
+
+def numeric_element(ty: Attribute) -> str:
+    """The name under which ``numerics`` knows the elements of a scalar or tile type."""
+    element = T.element_of(ty)
+    return "i64" if isinstance(element, IndexType) else T.element_name(element)
+
+
+class ArithOp(DeclaredOp):
+    """An operation of ``arith`` or ``math`` on scalars and tiles.
+
+    Beside what every declared operation has:
+
+    * ``MEANING``: the element operation in ``numerics.semantics.ELEMENTWISE``, and ``KEYWORDS``,
+      the parameters of it that the name of the operation fixes; :meth:`meaning` gives the call;
+    * ``SOURCE``: the operations of ``cuda_tile`` that become this one;
+    * ``ELEMENT_OPERAND``: the operand whose element type the call is told;
+    * ``CONVERTS``: whether the call is told the element type of the result.
+
+    ``EXAMPLES`` are bodies of a function, in the setting of ``nv_tileaa.examples.wrap``.
+    """
+
+    TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
+    MEANING: ClassVar[str] = ""
+    KEYWORDS: ClassVar[Mapping[str, str | bool]] = {}
+    SOURCE: ClassVar[str] = ""
+    ELEMENT_OPERAND: ClassVar[int] = 0
+    CONVERTS: ClassVar[bool] = False
+
+    @classmethod
+    def of(
+        cls, *operands: SSAValue, result: Attribute | None = None, **properties: Attribute | None
+    ) -> Self:
+        """The operation on these values; conversions need the type of the result."""
+        if result is None:
+            assert not cls.CONVERTS, f"{cls.name} needs the type of its result"
+            result = cls.result_type([v.type for v in operands])
+        given = {name: value for name, value in properties.items() if value is not None}
+        return cls.create(operands=operands, result_types=[result], properties=given)
+
+    @classmethod
+    def result_type(cls, operands: Sequence[Attribute]) -> Attribute:
+        """The type of the result for operands of these types."""
+        return operands[cls.ELEMENT_OPERAND]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        flags = self.properties.get(_OVERFLOW)
+        if isinstance(flags, IntegerOverflowAttr) and not flags.data:
+            del self.properties[_OVERFLOW]
+
+    def meaning(self) -> ElementCall:
+        """The call that computes the operation."""
+        keywords = {**self.KEYWORDS, **self.property_keywords()}
+        if self.CONVERTS:
+            keywords["to"] = numeric_element(self.results[0].type)
+        element = numeric_element(self.operands[self.ELEMENT_OPERAND].type)
+        return ElementCall(self.MEANING, element, keywords)
+
+    def property_keywords(self) -> dict[str, str | bool]:
+        found: dict[str, str | bool] = {}
+        for name, value in self.properties.items():
+            if isinstance(value, IntegerOverflowAttr):
+                found["overflow"] = _OVERFLOW_NAMES[frozenset(value.data)]
+            elif isinstance(value, RoundingModeAttr):
+                found["rounding"] = value.data.value
+            elif is_set(self, name):
+                found[name] = True
+        return found
+
+
+_OpT = TypeVar("_OpT", bound=type[ArithOp])
+
+#: Every operation, by its full name, in the order of definition.
+OPERATIONS: dict[str, type[ArithOp]] = {}
+
+
+def arith_op(name: str, *, group: str) -> Callable[[_OpT], _OpT]:
+    """Declare an operation: its full name and its chapter."""
+    dialect, _, mnemonic = name.partition(".")
+
+    def declare(cls: _OpT) -> _OpT:
+        defined = declare_op(cls, dialect, mnemonic, group)
+        OPERATIONS[name] = defined
+        return defined
+
+    return declare
+
+
+def truth_like(ty: Attribute) -> Attribute:
+    """i1 in the shape of a type."""
+    return T.tile_or_scalar(T.dims_of(ty), i1)
+
+
+@dataclass(frozen=True, slots=True)
+class OverflowFlags(Directive):
+    """``overflow<nsw, nuw>``; nothing where there are no flags."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        if not parser.parse_optional_keyword("overflow"):
+            return
+        flags = parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _flag(parser))
+        state.properties[_OVERFLOW] = IntegerOverflowAttr(f for f in flags if f is not None)
+        state.mark(("attr", _OVERFLOW, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        flags = op.properties.get(_OVERFLOW)
+        if isinstance(flags, IntegerOverflowAttr):
+            shown = ", ".join(f.value for f in IntegerOverflowFlag if f in flags.data)
+            printer.print_string(f" overflow<{shown}>")
+
+    def grammar(self) -> str:
+        return "[`overflow` `<` (`nsw` | `nuw`) {`,` ...} `>`]"
+
+
+def _flag(parser: Parser) -> IntegerOverflowFlag | None:
+    text = token_text(parser)
+    known = [flag.value for flag in IntegerOverflowFlag]
+    if text not in (*known, "none"):
+        listed = ", ".join(f"'{flag}'" for flag in known)
+        found = f"'{text}'" if text else "the end of the file"
+        fail(
+            parser, f"expected overflow flag to be one of: {listed}, got: {found}", code=BAD_KEYWORD
+        )
+    consume(parser)
+    return None if text == "none" else IntegerOverflowFlag(text)
+
+
+PROPERTIES = Dictionary()
+UNARY = (Operand("source"), PROPERTIES, COLON, TypeOf("result", shared=True))
+PAIR = (Operand("lhs"), COMMA, Operand("rhs"))
+BINARY = (*PAIR, PROPERTIES, COLON, TypeOf("result", shared=True))
+WRAPPING_BINARY = (*PAIR, OverflowFlags(), PROPERTIES, COLON, TypeOf("result", shared=True))
+CONVERSION_TYPES = (PROPERTIES, COLON, TypeOf("source"), Keyword("to"), TypeOf("result"))
+CONVERSION = (Operand("source"), *CONVERSION_TYPES)
+WRAPPING_CONVERSION = (Operand("source"), OverflowFlags(), *CONVERSION_TYPES)

@@ -1,0 +1,331 @@
+"""The directives that only operations of ``nvgpu`` are written with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, UnitAttr
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.dialects.cuda_tile.type_syntax import INVALID_TYPE
+from tilewright.dialects.declare import DeclaredOp
+from tilewright.dialects.nvgpu.enums import RcpRoundingModeAttr
+from tilewright.dialects.nvgpu.types import (
+    MBarrierGroupType,
+    NvgpuType,
+    TensorMapDescriptorType,
+    WarpgroupAccumulatorType,
+    WarpgroupMatrixDescriptorType,
+)
+from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
+from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
+from tilewright.dialects.syntax.tokens import (
+    content,
+    fail,
+    is_value_name,
+    previous_end,
+    token_end,
+    token_start,
+    token_text,
+)
+
+_SEGMENTS = "operandSegmentSizes"
+
+
+def begins_operation(parser: Parser) -> bool:
+    """Whether the value name here is a result of the next operation: ``%x = ...``."""
+    rest = content(parser)[token_end(parser) : token_end(parser) + 400].partition("\n")[0]
+    head, equals, _ = rest.partition("=")
+    return bool(equals) and not set(head) & set('{}()<>[]"')
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens(Directive):
+    """A comma-separated group of operands, or none; ``{}`` stands for none in front of a name."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.operands[self.name] = []
+        if not is_value_name(parser) or begins_operation(parser):
+            return
+        parse_operand(parser, state, self.name)
+        while parser.parse_optional_punctuation(","):
+            parse_operand(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        if values := values_of(op, self.name):
+            printer.print_string(" ")
+            printer.print_list(values, printer.print_ssa_value)
+        elif not op.attributes:
+            # Upstream takes the result of a next operation for an operand of this one.
+            printer.print_string(" {}")
+
+    def grammar(self) -> str:
+        return f"[%{self.name} {{`,` %{self.name}}}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Directive):
+    """One operand in brackets, glued to what precedes."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_punctuation("[")
+        parse_operand(parser, state, self.name)
+        parser.parse_punctuation("]")
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string("[")
+        printer.print_ssa_value(values_of(op, self.name)[0])
+        printer.print_string("]")
+
+    def grammar(self) -> str:
+        return f"`[` %{self.name} `]`"
+
+
+@dataclass(frozen=True, slots=True)
+class Parenthesized(Directive):
+    """Operands in parentheses, behind ``word`` if there is one."""
+
+    names: tuple[str, ...]
+    word: str = ""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if self.word:
+            parser.parse_keyword(self.word)
+        parser.parse_punctuation("(")
+        for position, name in enumerate(self.names):
+            if position:
+                parser.parse_punctuation(",")
+            parse_operand(parser, state, name)
+        parser.parse_punctuation(")")
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(f" {self.word}" if self.word else "")
+        values = [value for name in self.names for value in values_of(op, name)]
+        with printer.in_parens():
+            printer.print_list(values, printer.print_ssa_value)
+
+    def grammar(self) -> str:
+        word = f"`{self.word}` " if self.word else ""
+        return f"{word}`(` {' `,` '.join('%' + name for name in self.names)} `)`"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause(Directive):
+    """An optional operand: ``, word = %name``, without the comma where not ``comma``."""
+
+    name: str
+    word: str
+    comma: bool = True
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if self.comma:
+            if not parser.parse_optional_punctuation(","):
+                return
+            parser.parse_keyword(self.word)
+        elif not parser.parse_optional_keyword(self.word):
+            return
+        parser.parse_punctuation("=")
+        parse_operand(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        if values := values_of(op, self.name):
+            printer.print_string(f"{',' if self.comma else ''} {self.word} = ")
+            printer.print_ssa_value(values[0])
+
+    def grammar(self) -> str:
+        comma = "`,` " if self.comma else ""
+        return f"[{comma}`{self.word}` `=` %{self.name}]"
+
+
+@dataclass(frozen=True, slots=True)
+class More(Directive):
+    """An optional operand behind a comma: ``, %name``."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if parser.parse_optional_punctuation(","):
+            parse_operand(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        if values := values_of(op, self.name):
+            printer.print_string(", ")
+            printer.print_ssa_value(values[0])
+
+    def grammar(self) -> str:
+        return f"[`,` %{self.name}]"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexNumber(Directive):
+    """An integer property of type index, written as the bare number."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        value = parser.parse_integer(allow_boolean=False)
+        if not -(2**63) <= value < 2**63:
+            fail(parser, f"{value} does not fit a signed 64-bit integer", start)
+        state.properties[self.name] = IntegerAttr(value, IndexType())
+        state.mark(("attr", self.name, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        found = op.properties[self.name]
+        assert isinstance(found, IntegerAttr)
+        printer.print_string(f" {found.value.data}")
+
+    def grammar(self) -> str:
+        return "INT"
+
+
+@dataclass(frozen=True, slots=True)
+class RcpModes(Directive):
+    """``{rounding = approx, ftz}``: the properties of a reciprocal, in braces of their own."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_punctuation("{")
+        parser.parse_keyword("rounding")
+        parser.parse_punctuation("=")
+        start = token_start(parser)
+        rounding = RcpRoundingModeAttr.parse_parameter(parser)
+        state.properties["rounding"] = RcpRoundingModeAttr(rounding)
+        state.mark(("attr", "rounding", 0), start, previous_end(parser))
+        if parser.parse_optional_punctuation(","):
+            start = token_start(parser)
+            parser.parse_keyword("ftz")
+            state.properties["ftz"] = UnitAttr()
+            state.mark(("attr", "ftz", 0), start, previous_end(parser))
+        parser.parse_punctuation("}")
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        rounding = op.properties["rounding"]
+        assert isinstance(rounding, RcpRoundingModeAttr)
+        ftz = ", ftz" if "ftz" in op.properties else ""
+        printer.print_string(f" {{rounding = {rounding.keyword}{ftz}}}")
+
+    def grammar(self) -> str:
+        return "`{` `rounding` `=` (approx | rn | rz | rm | rp) [`,` `ftz`] `}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary(Directive):
+    """Properties and discardable attributes in one pair of braces.
+
+    Properties in ``HIDDEN`` are written elsewhere. Properties may also stand apart in ``<{...}>``
+    in front, as in the generic form.
+    """
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if token_text(parser) == "<" and content(parser)[token_end(parser) :].startswith("{"):
+            parser.parse_punctuation("<")
+            self._entries(parser, state)
+            parser.parse_punctuation(">")
+        if token_text(parser) == "{":
+            self._entries(parser, state)
+
+    def _entries(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_comma_separated_list(
+            parser.Delimiter.BRACES, lambda: self._entry(parser, state)
+        )
+
+    def _entry(self, parser: Parser, state: ParseState) -> None:
+        start = token_start(parser)
+        name = parser.parse_identifier_or_str_literal()
+        if name in state.properties or name in state.attributes:
+            fail(parser, f"'{name}' is written twice", start, previous_end(parser))
+        cls = state.op_class
+        assert issubclass(cls, DeclaredOp)
+        known = name in cls.get_irdl_definition().properties and name not in cls.HIDDEN
+        value: Attribute = UnitAttr()
+        if parser.parse_optional_punctuation("="):
+            start = token_start(parser)
+            value = parser.parse_attribute()
+        (state.properties if known else state.attributes)[name] = value
+        state.mark(("attr", name, 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        assert isinstance(op, DeclaredOp)
+        left_out = op.HIDDEN | {_SEGMENTS}
+        shown = {n: value for n, value in op.properties.items() if n not in left_out}
+        printer.print_op_attributes({**op.attributes, **shown})
+
+    def grammar(self) -> str:
+        return "[`{` NAME [`=` VALUE] {`,` ...} `}`]"
+
+
+@dataclass(frozen=True, slots=True)
+class ShortType(Directive):
+    """The type of an operand or result that must be of one class: its prefix may be left out."""
+
+    name: str
+    cls: type[NvgpuType]
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if token_text(parser) != "<":
+            parse_type_into(parser, state, self.name)
+            return
+        start = token_start(parser)
+        parameters = self.cls.parse_parameters(parser)
+        end = previous_end(parser)
+        try:
+            made = self.cls.new(list(parameters))
+        except VerifyException as error:
+            fail(parser, str(error), start, end, code=INVALID_TYPE)
+        state.types[self.name] = [made]
+        state.mark(("type", self.name, 0), start, end)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(" " + shown_type(op, values_of(op, self.name)[0]))
+
+    def grammar(self) -> str:
+        return f"type(%{self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class ParenthesizedTypes(Directive):
+    """The types of operands, one each, in parentheses."""
+
+    names: tuple[str, ...]
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_punctuation("(")
+        for position, name in enumerate(self.names):
+            if position:
+                parser.parse_punctuation(",")
+            parse_type_into(parser, state, name)
+        parser.parse_punctuation(")")
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        types = ", ".join(shown_type(op, values_of(op, name)[0]) for name in self.names)
+        printer.print_string(f" ({types})")
+
+    def grammar(self) -> str:
+        return f"`(` {' `,` '.join(f'type(%{name})' for name in self.names)} `)`"
+
+
+def barrier_type(name: str = "barriers") -> ShortType:
+    return ShortType(name, MBarrierGroupType)
+
+
+def map_type(name: str) -> ShortType:
+    return ShortType(name, TensorMapDescriptorType)
+
+
+def descriptor_type(name: str) -> ShortType:
+    return ShortType(name, WarpgroupMatrixDescriptorType)
+
+
+def accumulator_type(name: str) -> ShortType:
+    return ShortType(name, WarpgroupAccumulatorType)
+
+
+ATTRIBUTES = Dictionary()

@@ -1,0 +1,30 @@
+"""The ``gpu`` dialect as our texts know it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from xdsl.dialects.gpu import GPU, TerminatorOp
+from xdsl.ir import Dialect, Operation
+
+from tilewright.dialects.nvgpu.support import (
+    gpu_attributes,
+    gpu_kernels,
+    gpu_launch,
+    gpu_ops,
+)
+from tilewright.dialects.nvgpu.support.base import OPERATIONS
+from tilewright.dialects.nvgpu.support.formats import with_format
+
+_FORMATS: dict[type[Operation], str] = {TerminatorOp: "attr-dict"}
+
+
+@cache
+def load() -> Dialect:
+    """Our operations and attributes, and those of xDSL that we do not declare."""
+    assert all((gpu_kernels, gpu_launch, gpu_ops))
+    operations = {op.name: with_format(op, _FORMATS.get(op)) for op in GPU.operations}
+    operations |= {op.name: op for op in OPERATIONS["gpu"].values()}
+    attributes = {attribute.name: attribute for attribute in GPU.attributes}
+    attributes |= {attribute.name: attribute for attribute in gpu_attributes.ATTRIBUTES}
+    return Dialect("gpu", list(operations.values()), list(attributes.values()))

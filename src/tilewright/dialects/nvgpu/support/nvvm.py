@@ -1,0 +1,373 @@
+"""Operations of ``nvvm`` that kernels of ``nvgpu`` cannot do without.
+
+``nvgpu`` has no fences between proxies, no groups of bulk copies, no named barriers, no clusters
+and no trade of registers between warps.
+"""
+
+from __future__ import annotations
+
+from enum import auto
+from functools import cache
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.utils.enum_attribute import EnumAttribute
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import (
+    irdl_attr_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.str_enum import StrEnum
+
+from tilewright.dialects.declare import Report, attr, examples, int_property
+from tilewright.dialects.nvgpu import codes
+from tilewright.dialects.nvgpu.base import SEGMENTS
+from tilewright.dialects.nvgpu.constraints import FLAG, I1, I32, INT32, Kind
+from tilewright.dialects.nvgpu.enums import NvgpuEnumAttribute, parse_keyword
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.nvgpu.support.base import (
+    OPERATIONS,
+    Choice,
+    NamedOperand,
+    Number,
+    SupportOp,
+    support_op,
+)
+from tilewright.dialects.syntax.directives import ARROW, COLON, Operand, TypeOf
+from tilewright.dialects.syntax.tokens import consume, fail, token_text
+
+
+class ProxyKind(StrEnum):
+    ALIAS = auto()
+    ASYNC = auto()
+    ASYNC_GLOBAL = "async.global"
+    ASYNC_SHARED = "async.shared"
+
+
+class SharedSpace(StrEnum):
+    CTA = auto()
+    CLUSTER = auto()
+
+
+class SetMaxRegisterAction(StrEnum):
+    DECREASE = auto()
+    INCREASE = auto()
+
+
+class BracketedEnumAttr(Attribute):
+    """An enumeration attribute that is written ``#nvvm.NAME<value>``."""
+
+    enum_type: ClassVar[type[StrEnum]]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        what = cls.name.removeprefix("nvvm.").replace("_", " ")
+        with parser.in_angle_brackets():
+            return parse_keyword(parser, cls.enum_type, what)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data.value}>")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@irdl_attr_definition
+class ProxyKindAttr(BracketedEnumAttr, EnumAttribute[ProxyKind]):
+    name = "nvvm.proxy_kind"
+
+
+@irdl_attr_definition
+class SharedSpaceAttr(BracketedEnumAttr, EnumAttribute[SharedSpace]):
+    name = "nvvm.shared_space"
+
+
+@irdl_attr_definition
+class SetMaxRegisterActionAttr(
+    NvgpuEnumAttribute, EnumAttribute[SetMaxRegisterAction], SpacedOpaqueSyntaxAttribute
+):
+    name = "nvvm.action"
+
+
+@irdl_attr_definition
+class TargetAttr(ParametrizedAttribute):
+    """What a module is compiled for: ``#nvvm.target<chip = "sm_90a", ...>``."""
+
+    name = "nvvm.target"
+    options: DictionaryAttr
+
+    NAMES: ClassVar = ("O", "triple", "chip", "features", "flags", "link")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        found: dict[str, Attribute] = {}
+
+        def option() -> None:
+            name = token_text(parser)
+            if name not in cls.NAMES or name in found:
+                fail(parser, f"expected one of {', '.join(cls.NAMES)}, once each, got '{name}'")
+            consume(parser)
+            parser.parse_punctuation("=")
+            found[name] = parser.parse_attribute()
+
+        if token_text(parser) == "<":
+            parser.parse_comma_separated_list(parser.Delimiter.ANGLE, option)
+        return [DictionaryAttr(found)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        if not self.options.data:
+            return
+        with printer.in_angle_brackets():
+            printer.print_list(
+                self.options.data.items(), lambda item: _print_option(printer, *item)
+            )
+
+
+def _print_option(printer: Printer, name: str, value: Attribute) -> None:
+    printer.print_string(f"{name} = ")
+    text = str(value)
+    printer.print_string(text.removesuffix(" : i64"))
+
+
+_WARPS = "a thread of the warp does not take part"
+
+
+@support_op("nvvm", "barrier0")
+class Barrier0Op(SupportOp):
+    """Waits for all threads of the block, at barrier 0."""
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    EXAMPLES: ClassVar = examples("nvvm.barrier0")
+
+
+@support_op("nvvm", "barrier")
+class BarrierOp(SupportOp):
+    """Waits at one of 16 barriers of the block, 0 where none is given, for so many threads.
+
+    All threads of the block where no number is given.
+    """
+
+    barrierId = opt_operand_def(I32)
+    numberOfThreads = opt_operand_def(I32)
+
+    irdl_options = (SEGMENTS,)
+    SYNTAX: ClassVar = (
+        NamedOperand("barrierId", "id"),
+        NamedOperand("numberOfThreads", "number_of_threads"),
+        ATTRIBUTES,
+    )
+    UNDEFINED: ClassVar = ("the number of threads is no multiple of 32",)
+    EXAMPLES: ClassVar = examples(
+        """
+        %id = arith.constant 1 : i32
+        %threads = arith.constant 256 : i32
+        nvvm.barrier id = %id number_of_threads = %threads
+        """
+    )
+
+
+@support_op("nvvm", "barrier.arrive")
+class BarrierArriveOp(SupportOp):
+    """Arrives at a barrier of the block without waiting."""
+
+    barrierId = opt_operand_def(I32)
+    numberOfThreads = operand_def(I32)
+
+    SYNTAX: ClassVar = (
+        NamedOperand("barrierId", "id"),
+        NamedOperand("numberOfThreads", "number_of_threads"),
+        ATTRIBUTES,
+    )
+    UNDEFINED: ClassVar = ("the number of threads is no multiple of 32",)
+    EXAMPLES: ClassVar = examples(
+        """
+        %id = arith.constant 1 : i32
+        %threads = arith.constant 256 : i32
+        nvvm.barrier.arrive id = %id number_of_threads = %threads
+        """
+    )
+
+
+@support_op("nvvm", "bar.warp.sync")
+class SyncWarpOp(SupportOp):
+    """Waits for the lanes of the warp that are in ``mask``."""
+
+    mask = operand_def(I32)
+
+    SYNTAX: ClassVar = (Operand("mask"), ATTRIBUTES, COLON, TypeOf("mask"))
+    EXAMPLES: ClassVar = examples(
+        """
+        %mask = arith.constant -1 : i32
+        nvvm.bar.warp.sync %mask : i32
+        """
+    )
+
+
+@support_op("nvvm", "elect.sync")
+class ElectSyncOp(SupportOp):
+    """Whether the thread is the one that the warp elects."""
+
+    pred = result_def(I1)
+
+    SYNTAX: ClassVar = (ATTRIBUTES, ARROW, TypeOf("pred"))
+    UNDEFINED: ClassVar = (_WARPS,)
+    EXAMPLES: ClassVar = examples("%elected = nvvm.elect.sync -> i1")
+
+
+@support_op("nvvm", "fence.proxy")
+class FenceProxyOp(SupportOp):
+    """Orders accesses of one proxy before those of another that come after."""
+
+    kind = prop_def(Kind("a proxy_kind", ProxyKindAttr))
+    space = opt_prop_def(Kind("a shared_space", SharedSpaceAttr))
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    EXAMPLES: ClassVar = examples(
+        "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}",
+        "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>}",
+    )
+
+    def check(self, report: Report) -> None:
+        kind = self.properties["kind"]
+        assert isinstance(kind, ProxyKindAttr)
+        if (kind.data is ProxyKind.ASYNC_SHARED) != (self.space is not None):
+            report.error(
+                codes.MEMORY_SPACE,
+                "expected 'space' with the proxy async.shared, and with no other",
+                attr("kind"),
+            )
+
+
+@support_op("nvvm", "fence.mbarrier.init")
+class FenceMbarrierInitOp(SupportOp):
+    """Makes initialized barriers visible to the other blocks of the cluster."""
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    EXAMPLES: ClassVar = examples("nvvm.fence.mbarrier.init")
+
+
+@support_op("nvvm", "cp.async.bulk.commit.group")
+class CpAsyncBulkCommitGroupOp(SupportOp):
+    """A group of all bulk stores that the thread has started and that are in no group yet."""
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    EXAMPLES: ClassVar = examples("nvvm.cp.async.bulk.commit.group")
+
+
+class GroupOp(SupportOp):
+    """Waits until at most ``group`` groups, the youngest, are unfinished."""
+
+    group = prop_def(INT32)
+
+    HIDDEN: ClassVar = frozenset({"group"})
+    SYNTAX: ClassVar = (Number("group", width=32), ATTRIBUTES)
+
+    def check(self, report: Report) -> None:
+        if int_property(self, "group") < 0:
+            report.error(
+                codes.GROUP_COUNT,
+                f"expected a number of groups, got {int_property(self, 'group')}",
+                attr("group"),
+            )
+
+
+@support_op("nvvm", "cp.async.bulk.wait_group")
+class CpAsyncBulkWaitGroupOp(GroupOp):
+    """Waits until at most ``group`` groups of bulk stores, the youngest, are unfinished.
+
+    With ``read``, until no other has still to read its source.
+    """
+
+    read = opt_prop_def(FLAG)
+
+    EXAMPLES: ClassVar = examples(
+        "nvvm.cp.async.bulk.wait_group 0", "nvvm.cp.async.bulk.wait_group 0 {read}"
+    )
+
+
+@support_op("nvvm", "wgmma.fence.aligned")
+class WgmmaFenceAlignedOp(SupportOp):
+    """Orders accesses of registers before the products of the warpgroup that come after."""
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    UNDEFINED: ClassVar = (_WARPS,)
+    EXAMPLES: ClassVar = examples("nvvm.wgmma.fence.aligned")
+
+
+@support_op("nvvm", "wgmma.commit.group.sync.aligned")
+class WgmmaGroupSyncAlignedOp(SupportOp):
+    """A group of all products that the warpgroup has started and that are in no group yet."""
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    UNDEFINED: ClassVar = (_WARPS,)
+    EXAMPLES: ClassVar = examples("nvvm.wgmma.commit.group.sync.aligned")
+
+
+@support_op("nvvm", "wgmma.wait.group.sync.aligned")
+class WgmmaWaitGroupSyncOp(GroupOp):
+    """Waits until at most ``group`` groups of products, the youngest, are unfinished."""
+
+    UNDEFINED: ClassVar = (_WARPS,)
+    EXAMPLES: ClassVar = examples("nvvm.wgmma.wait.group.sync.aligned 0")
+
+
+@support_op("nvvm", "cluster.arrive")
+class ClusterArriveOp(SupportOp):
+    """Arrives at the barrier of the cluster; accesses of memory before it become visible."""
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    EXAMPLES: ClassVar = examples("nvvm.cluster.arrive")
+
+
+@support_op("nvvm", "cluster.arrive.relaxed")
+class ClusterArriveRelaxedOp(SupportOp):
+    """Arrives at the barrier of the cluster."""
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    EXAMPLES: ClassVar = examples("nvvm.cluster.arrive.relaxed")
+
+
+@support_op("nvvm", "cluster.wait")
+class ClusterWaitOp(SupportOp):
+    """Waits until all threads of the cluster have arrived."""
+
+    SYNTAX: ClassVar = (ATTRIBUTES,)
+    EXAMPLES: ClassVar = examples("nvvm.cluster.wait")
+
+
+@support_op("nvvm", "setmaxregister")
+class SetMaxRegisterOp(SupportOp):
+    """Lets the warp have so many registers for each thread: gives others back, or waits for them."""
+
+    regCount = prop_def(INT32)
+    action = prop_def(Kind("an action", SetMaxRegisterActionAttr))
+
+    HIDDEN: ClassVar = frozenset({"regCount", "action"})
+    SYNTAX: ClassVar = (
+        Choice("action", SetMaxRegisterActionAttr),
+        Number("regCount", width=32),
+        ATTRIBUTES,
+    )
+    UNDEFINED: ClassVar = ("not all warps of the warpgroup do it",)
+    EXAMPLES: ClassVar = examples("nvvm.setmaxregister increase 240")
+
+    def check(self, report: Report) -> None:
+        count = int_property(self, "regCount")
+        if count % 8 or not 24 <= count <= 256:
+            report.error(
+                codes.REGISTER_COUNT,
+                f"expected a multiple of 8 from 24 to 256 registers, got {count}",
+                attr("regCount"),
+            )
+
+
+ATTRIBUTE_TYPES = (ProxyKindAttr, SharedSpaceAttr, SetMaxRegisterActionAttr, TargetAttr)
+
+
+@cache
+def load() -> Dialect:
+    """The operations and attributes here."""
+    return Dialect("nvvm", list(OPERATIONS["nvvm"].values()), list(ATTRIBUTE_TYPES))

@@ -1,0 +1,60 @@
+"""The ``vector`` dialect: xDSL's, with ``vector.splat``, which upstream had until LLVM 21."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import ClassVar
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import Vector
+from xdsl.ir import Attribute, Dialect
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tilewright.dialects.declare import Report, examples, type_of
+from tilewright.dialects.nvgpu import codes
+from tilewright.dialects.nvgpu.constraints import ANY_VALUE, VECTOR
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
+from tilewright.dialects.nvgpu.type_syntax import format_type
+from tilewright.dialects.syntax.directives import COLON, Operand, TypeOf
+from tilewright.dialects.syntax.engine import ParseState
+
+
+def _element(state: ParseState) -> list[Attribute]:
+    (ty,) = state.types["aggregate"]
+    return [ty.element_type if isinstance(ty, VectorType) else ty]
+
+
+@support_op("vector", "splat")
+class SplatOp(SupportOp):
+    """A vector whose elements are all ``input``; ``vector.broadcast`` says the same."""
+
+    input = operand_def(ANY_VALUE)
+    aggregate = result_def(VECTOR)
+
+    traits = traits_def(Pure())
+    INFER: ClassVar = {"input": _element}
+    SYNTAX: ClassVar = (Operand("input"), ATTRIBUTES, COLON, TypeOf("aggregate"))
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant 1.0 : f32
+        %all = vector.splat %x : vector<2x2xf32>
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        ty = self.aggregate.type
+        assert isinstance(ty, VectorType)
+        if ty.element_type != self.input.type:
+            report.error(
+                codes.ELEMENT_TYPE,
+                f"expected elements of '{format_type(self.input.type)}', got '{format_type(ty)}'",
+                type_of("aggregate"),
+            )
+
+
+@cache
+def load() -> Dialect:
+    """xDSL's operations, and splat."""
+    return Dialect("vector", [*Vector.operations, SplatOp], list(Vector.attributes))

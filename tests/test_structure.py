@@ -18,7 +18,10 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"dialects"}),
     frozenset({"text", "bytecode", "analysis"}),
     frozenset({"builder", "passes"}),
-    frozenset({"machine"}),
+    frozenset({"lowering"}),
+    frozenset({"launching"}),
+    frozenset({"machine", "cpu", "simulator", "gpu"}),
+    frozenset({"cutile", "pytest", "explain"}),
     frozenset({"cli", "universe"}),
     frozenset({"__main__"}),
 )

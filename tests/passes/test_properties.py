@@ -10,11 +10,11 @@ from xdsl.pattern_rewriter import PatternRewriter
 from tilewright.analysis.verifier import verify
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.machine import run
-from tilewright.passes import PASSES, canonicalize, run_pipeline
+from tilewright.passes import CUDA_TILE, canonicalize, passes_within, run_pipeline
 from tilewright.text import parse, print_text
 
 #: Without fuse-fma, which may change results.
-EXACT = [name for name in PASSES if name != "fuse-fma"]
+EXACT = [name for name in passes_within(CUDA_TILE) if name != "fuse-fma"]
 PIPELINES = [*EXACT, "O1", "O3,O3"]
 
 #: (x, y, z, b): zeros, loops in both directions, and the ends of the range.

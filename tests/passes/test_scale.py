@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-from tilewright.passes import PASSES, run_pipeline
+from tilewright.passes import CUDA_TILE, passes_within, run_pipeline
 from tilewright.text import parse
 
 HEAD = "entry @k(%a: tile<i1>, %x: tile<i32>, %y: tile<i32>) {\n"
@@ -75,7 +75,7 @@ def nest(open_level: Callable[[int], str]) -> str:
     return levels + '%t = print_tko "x" -> token\n' + "}\n" * DEPTH
 
 
-@pytest.mark.parametrize("name", [*PASSES, "O3"])
+@pytest.mark.parametrize("name", [*passes_within(CUDA_TILE), "O3"])
 @pytest.mark.parametrize(
     "level",
     [

@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--list-passes", action="store_true", help="list passes with their options, and pipelines"
     )
     _add_watching_options(parser.add_argument_group("watching passes"))
+    _add_analysis_options(parser.add_argument_group("analyses of nv_tileaa"))
     _add_form_options(parser.add_argument_group("input and output"))
     add_version_option(parser)
     add_reading_options(parser)
@@ -71,6 +72,25 @@ def _add_watching_options(group: argparse._ArgumentGroup) -> None:
         "--verify-each", action="store_true", help="verify the module after every pass"
     )
     group.add_argument("--timing", action="store_true", help="tell how long each pass took")
+
+
+def _add_analysis_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--print-analysis",
+        action="append",
+        default=[],
+        metavar="NAME|all|list",
+        help="print the result with what an analysis found as comments; `list` lists the names",
+    )
+    group.add_argument(
+        "--analysis-format",
+        choices=("text", "dot", "svg"),
+        default="text",
+        help="dot and svg draw the token graph of the first function",
+    )
+    group.add_argument(
+        "--grid", metavar="X[,Y[,Z]]", help="the grid that the analyses may count on"
+    )
 
 
 def _add_form_options(group: argparse._ArgumentGroup) -> None:
@@ -99,8 +119,12 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     if options.list_passes:
         session.write_stdout(_pass_list())
         return Exit.OK
+    if "list" in options.print_analysis:
+        session.write_stdout(_analysis_list())
+        return Exit.OK
     if options.file is None:
-        raise UsageError.because("expected a FILE, or --list-passes")
+        raise UsageError.because("expected a FILE, --list-passes or --print-analysis=list")
+    _check_analyses(options)
     if options.emit == "bytecode" and not options.verify_diagnostics:
         refuse_terminal(options.output)
     passes = _passes(options)
@@ -172,7 +196,7 @@ class _Driver:
         try:
             module = parse_source(part, self._options, warnings)
             warnings += verifier.verify(module, allow_unregistered=self._options.allow_unregistered)
-            run_pipeline(
+            module = run_pipeline(
                 module,
                 self._passes,
                 verify_each=self._options.verify_each,
@@ -202,6 +226,8 @@ class _Driver:
         from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
         options = self._options
+        if options.print_analysis:
+            return _analysed(options, module)
         return text.print_text(
             module,
             generic=options.generic,
@@ -257,6 +283,54 @@ def _pass_list() -> str:
     lines += ["", "Pipelines"]
     lines += [f"  {name:<4} {','.join(members)}".rstrip() for name, members in PIPELINES.items()]
     return "\n".join(lines) + "\n"
+
+
+def _analysis_list() -> str:
+    from tilewright.explain.analyses import ANALYSES
+
+    return "".join(f"{name:<14} {analysis.summary}\n" for name, analysis in ANALYSES.items())
+
+
+def _check_analyses(options: argparse.Namespace) -> None:
+    """Refuse names of analyses that do not exist, and options that contradict each other."""
+    if not options.print_analysis:
+        if options.grid is not None or options.analysis_format != "text":
+            raise UsageError.because("--grid and --analysis-format go with --print-analysis")
+        return
+    from tilewright.explain.analyses import ANALYSES
+
+    for name in options.print_analysis:
+        if name not in ANALYSES and name != "all":
+            known = ", ".join(ANALYSES)
+            raise UsageError.because(f"there is no analysis '{name}'", help=f"known: {known}")
+    if options.emit == "bytecode":
+        raise UsageError.because("--print-analysis prints text, not bytecode")
+    if options.analysis_format != "text" and options.print_analysis != ["tokens"]:
+        raise UsageError.because(
+            f"--analysis-format {options.analysis_format} draws --print-analysis=tokens only"
+        )
+
+
+def _analysed(options: argparse.Namespace, module: Module) -> str:
+    from tilewright.explain.analyses import ANALYSES, annotate, draw_tokens, functions
+
+    if not functions(module):
+        raise UsageError.because(
+            "the analyses are of nv_tileaa, of which there is no function here",
+            help="add --passes lower-cuda-tile-to-tileaa",
+        )
+    if options.analysis_format != "text":
+        return draw_tokens(module, options.analysis_format)
+    grid = None if options.grid is None else _grid(options.grid)
+    names = list(ANALYSES) if "all" in options.print_analysis else options.print_analysis
+    return annotate(module, names, grid=grid)
+
+
+def _grid(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3 or not all(part.isdigit() and int(part) for part in parts):
+        raise UsageError.because(f"expected one to three positive extents, got '{text}'")
+    return tuple(int(part) for part in parts)
 
 
 def _timing_table(timings: Sequence[PassTiming]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects import builtin
@@ -15,42 +15,81 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from tilewright.diagnostics import TileIRError, define_code
-from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, Function, ModuleOp
 from tilewright.dialects.source_map import place_of, set_source, source_of
 
 NO_TILE_IR = define_code(
     "no-tile-ir",
     "A pass on Tile IR was given a module without any cuda_tile operation.",
-    "Passes work on a cuda_tile.module, alone or inside a builtin module.",
+    "Passes on cuda_tile work on a cuda_tile.module, alone or inside a builtin module.",
 )
+NO_TILEAA = define_code(
+    "no-nv-tileaa",
+    "A pass on nv_tileaa was given a module without any operation of nv_tileaa.",
+    "Passes on nv_tileaa come behind `lower-cuda-tile-to-tileaa`.",
+)
+
+
+class Level(NamedTuple):
+    """A level of the IR: its dialect, and what is said where a pass finds nothing of it."""
+
+    dialect: str
+    code: str
+    help: str
+
+    def stands_in(self, root: Operation) -> bool:
+        """Whether an operation of the level is at or below ``root``."""
+        prefix = f"{self.dialect}."
+        return any(op.name.startswith(prefix) for op in root.walk())
+
+
+CUDA_TILE = Level(
+    "cuda_tile", NO_TILE_IR, "wrap the kernels in `cuda_tile.module @kernels { ... }`"
+)
+NV_TILEAA = Level("nv_tileaa", NO_TILEAA, "put lower-cuda-tile-to-tileaa before the pass")
+LEVELS = (CUDA_TILE, NV_TILEAA)
 
 
 @dataclass(frozen=True)
 class TilePass(ModulePass):
-    """A rewrite of Tile IR in place; its fields are its options.
+    """A rewrite of IR of one level, ``LEVEL``; its fields are its options.
 
-    Takes verified IR and leaves verified IR. ``apply`` makes it usable in xDSL's pipelines; it
-    raises ``TileIRError`` (``no-tile-ir``) where there is no cuda_tile operation to work on.
+    Takes verified IR and leaves verified IR, of the same level unless ``RESULT`` is another one.
+    ``apply`` makes it usable in xDSL's pipelines.
     """
+
+    LEVEL: ClassVar[Level] = CUDA_TILE
+    RESULT: ClassVar[Level | None] = None
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
         self.apply_to(op)
 
-    def apply_to(self, root: Operation) -> None:
-        """Rewrite everything below ``root``: a builtin or cuda_tile module, or one function."""
-        if not any(isinstance(op, TileOp) for op in root.walk()):
-            raise TileIRError.single(
-                NO_TILE_IR,
-                f"the pass '{self.name}' found no cuda_tile operation in the module",
-                place_of(root),
-                help="wrap the kernels in `cuda_tile.module @kernels { ... }`",
-            )
-        self.rewrite(root)
+    def apply_to(self, root: Operation) -> Operation:
+        """Rewrite everything below ``root``: a module, or one function; gives what holds the
+        result, which is ``root`` unless a lowering had to replace a cuda_tile module.
+
+        Raises ``TileIRError`` (``no-tile-ir``, ``no-nv-tileaa``) where nothing of the level of the
+        pass is there.
+        """
+        level = self.LEVEL
+        if not level.stands_in(root):
+            raise self._nothing_there(root)
+        return self.rewrite(root) or root
+
+    def _nothing_there(self, root: Operation) -> TileIRError:
+        level = self.LEVEL
+        other = next((o for o in LEVELS if o is not level and o.stands_in(root)), None)
+        found = "" if other is None else f"; it is of {other.dialect}"
+        message = f"the pass '{self.name}' found no {level.dialect} operation in the module{found}"
+        help = (
+            level.help if other is None or level is not CUDA_TILE else "run it before the lowering"
+        )
+        return TileIRError.single(level.code, message, place_of(root), help=help)
 
     @abstractmethod
-    def rewrite(self, root: Operation) -> None:
-        """Do the work on IR that is known to hold cuda_tile operations."""
+    def rewrite(self, root: Operation) -> Operation | None:
+        """Do the work on IR that is known to hold operations of the level; gives a new root where
+        the old one cannot hold the result."""
 
 
 def modules(root: Operation) -> tuple[ModuleOp, ...]:

@@ -36,9 +36,10 @@ class FirstRule(RewritePattern):
     """Erases a dead operation, or applies the first rule of a table that fits."""
 
     rules: dict[type[Operation], tuple[Rule, ...]]
+    dead: Callable[[Operation], bool]
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        if is_dead(op):
+        if self.dead(op):
             rewriter.erase(op)
             return
         for rule in self.rules.get(type(op), ()):
@@ -47,9 +48,13 @@ class FirstRule(RewritePattern):
                 return
 
 
-def apply_rules(root: Operation, rules: dict[type[Operation], tuple[Rule, ...]]) -> None:
-    """Apply rules below an operation until none fits; operations left dead are erased."""
-    walker = PatternRewriteWalker(FirstRule(rules))
+def apply_rules(
+    root: Operation,
+    rules: dict[type[Operation], tuple[Rule, ...]],
+    dead: Callable[[Operation], bool] = is_dead,
+) -> None:
+    """Apply rules below an operation until none fits; operations left ``dead`` are erased."""
+    walker = PatternRewriteWalker(FirstRule(rules, dead))
     for region in root.regions:
         walker.rewrite_region(region)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -29,16 +29,22 @@ class CommonSubexpressionElimination(TilePass):
 
     def rewrite(self, root: Operation) -> None:
         erase_dead(root)
-        known = _Known()
-        for region in root.regions:
-            for block in region.blocks:
-                _merge_in(block, known)
+        merge_equal(root, is_removable)
+
+
+def merge_equal(root: Operation, mergeable: Callable[[Operation], bool]) -> None:
+    """Replace each mergeable operation below ``root`` by an equal one that dominates it."""
+    known = _Known(mergeable)
+    for region in root.regions:
+        for block in region.blocks:
+            _merge_in(block, known)
 
 
 @dataclass(slots=True)
 class _Known:
     """The operations that dominate the point reached, by key; forgets when a block ends."""
 
+    mergeable: Callable[[Operation], bool]
     first: dict[Hashable, Operation] = field(default_factory=dict[Hashable, Operation])
     added: list[Hashable] = field(default_factory=list[Hashable])
 
@@ -70,7 +76,7 @@ def _merge_in(block: Block, known: _Known) -> None:
         if op.regions and not frame.entered:
             frame.entered = True
             isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=True)
-            inner = _Known() if isolated else frame.known
+            inner = _Known(frame.known.mergeable) if isolated else frame.known
             frames += [
                 _Frame(b.first_op, inner, len(inner.added))
                 for region in reversed(op.regions)
@@ -82,7 +88,7 @@ def _merge_in(block: Block, known: _Known) -> None:
 
 
 def _merge(op: Operation, known: _Known) -> None:
-    if not is_removable(op):
+    if not known.mergeable(op):
         return
     key = _key(op)
     earlier = known.first.get(key)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from xdsl.dialects import builtin
 from xdsl.passes import get_pass_option_infos
@@ -14,7 +15,7 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError, define_code
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-from tilewright.passes.base import TilePass
+from tilewright.passes.base import Level, TilePass
 from tilewright.passes.canonicalize import Canonicalize
 from tilewright.passes.cse import CommonSubexpressionElimination
 from tilewright.passes.dce import DeadCodeElimination
@@ -23,6 +24,14 @@ from tilewright.passes.fuse_fma import FuseFma
 from tilewright.passes.licm import LoopInvariantCodeMotion
 from tilewright.passes.loop_split import LoopSplit
 from tilewright.passes.pipeline_text import ElementText, OptionText, parse_elements
+from tilewright.passes.tileaa.canonicalize import TileAACanonicalize
+from tilewright.passes.tileaa.cleanup import (
+    TileAACommonSubexpressionElimination,
+    TileAADeadCodeElimination,
+    TileAALoopInvariantCodeMotion,
+)
+from tilewright.passes.tileaa.forward_memory import ForwardMemory
+from tilewright.passes.tileaa.relax import RelaxTokens
 
 UNKNOWN_PASS = define_code(
     "unknown-pass",
@@ -40,10 +49,34 @@ PASS_BROKE_MODULE = define_code(
     "Please report it with the program and the pipeline. The module was valid before the pass.",
 )
 
+
+class PassTable(Mapping[str, type[TilePass]]):
+    """Passes by name. Those of rooms above this one stand as module and class, and are loaded when
+    first looked at."""
+
+    def __init__(self, passes: Iterable[type[TilePass]], elsewhere: Mapping[str, str]):
+        self._loaded = {cls.name: cls for cls in passes}
+        self._elsewhere = dict(elsewhere)
+
+    def __getitem__(self, name: str) -> type[TilePass]:
+        if name not in self._loaded and name in self._elsewhere:
+            module, _, cls = self._elsewhere[name].partition(":")
+            self._loaded[name] = getattr(import_module(module), cls)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._loaded, *self._elsewhere)))
+
+    def __len__(self) -> int:
+        return len(self._loaded.keys() | self._elsewhere.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._loaded or name in self._elsewhere
+
+
 #: Every pass, by name.
-PASSES: dict[str, type[TilePass]] = {
-    cls.name: cls
-    for cls in (
+PASSES = PassTable(
+    (
         Canonicalize,
         CommonSubexpressionElimination,
         DeadCodeElimination,
@@ -51,8 +84,21 @@ PASSES: dict[str, type[TilePass]] = {
         FuseFma,
         LoopSplit,
         SynthesizeDebugInfoScopes,
-    )
-}
+        TileAACanonicalize,
+        TileAACommonSubexpressionElimination,
+        TileAADeadCodeElimination,
+        TileAALoopInvariantCodeMotion,
+        ForwardMemory,
+        RelaxTokens,
+    ),
+    {"lower-cuda-tile-to-tileaa": "tilewright.lowering.tileaa.lower_pass:LowerCudaTileToTileAA"},
+)
+
+
+def passes_within(level: Level) -> list[str]:
+    """The names of the passes that take a level and stay on it."""
+    return [name for name, cls in PASSES.items() if cls.LEVEL is level and cls.RESULT is None]
+
 
 #: Every pipeline, by name: passes in the order in which they run. O3 is the usual one. None
 #: holds fuse-fma, which changes results: ask for `fuse-fma,O3`.
@@ -61,6 +107,15 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     "O1": ("canonicalize", "cse"),
     "O2": ("canonicalize", "cse", "licm"),
     "O3": ("canonicalize", "cse", "licm", "loop-split", "canonicalize"),
+    "tileaa": (
+        "tileaa-canonicalize",
+        "tileaa-cse",
+        "relax-tokens",
+        "tileaa-licm",
+        "forward-memory",
+        "tileaa-canonicalize",
+        "tileaa-dce",
+    ),
 }
 
 AnyModule = ModuleOp | builtin.ModuleOp
@@ -137,6 +192,12 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
         raise TileIRError(problems)
     try:
         return cls.from_spec(ArgSpec(cls.name, {k: o.values for k, o in given.items()}))
+    except TileIRError as error:
+        # A pass refuses a value without knowing where it is written.
+        place = next(iter(given.values())).place
+        raise TileIRError(
+            [dataclasses.replace(d, place=d.place or place) for d in error.diagnostics]
+        ) from error
     except ValueError as error:
         wanted = ", ".join(
             f"{info.name.replace('_', '-')}: {info.expected_type}"
@@ -163,8 +224,10 @@ def run_pipeline(
     before_pass: Callable[[TilePass, AnyModule], None] | None = None,
     after_pass: Callable[[TilePass, AnyModule], bool | None] | None = None,
     timings: list[PassTiming] | None = None,
-) -> None:
-    """Run passes on a verified module, in place.
+) -> AnyModule:
+    """Run passes on a verified module, in place; gives the module that holds the result.
+
+    That is ``module`` itself, unless it is a ``cuda_tile.module`` and was lowered to another level.
 
     ``before_pass`` and ``after_pass`` are called with the pass and the module; where
     ``after_pass`` returns True, the pipeline stops there. ``timings`` gets an entry for each pass
@@ -179,13 +242,14 @@ def run_pipeline(
         if before_pass is not None:
             before_pass(each, module)
         start = perf_counter()
-        each.apply_to(module)
+        module = cast(AnyModule, each.apply_to(module))
         if timings is not None:
             timings.append(PassTiming(each.name, perf_counter() - start))
         if verify_each:
             _verify_after(each, module, allow_unregistered)
         if after_pass is not None and after_pass(each, module):
-            return
+            break
+    return module
 
 
 def _verify(module: AnyModule, allow_unregistered: bool) -> None:

@@ -1,0 +1,269 @@
+"""Which accesses surely stay inside their memory, and which hardware could copy by descriptor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilewright.analysis.tileaa.geometry import (
+    Axis,
+    Extent,
+    cut_by,
+    int_of,
+    made_by,
+    source_of_assumes,
+    view_axes,
+)
+from tilewright.analysis.tileaa.patterns import Patterns
+from tilewright.analysis.tileaa.ranges import Range, Ranges
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.attributes import DivByAttr
+from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.shapes import GetDimSizeOp
+from tilewright.numerics.element_types import FORMATS
+
+Verdict = Literal["inside", "begins inside", "unknown"]
+
+#: What a bulk copy can do: extents of its box, axes, and multiples of bytes.
+_MAX_BOX = 256
+_MAX_RANK = 5
+_ALIGNMENT = 16
+TILED_ACCESSES = frozenset(
+    {"nv_tileaa.tiled_load", "nv_tileaa.tiled_store", "nv_tileaa.tiled_atomic_rmw"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisBounds:
+    """What is known of an access along one axis of its tile, and why.
+
+    ``inside``: all elements exist. ``begins inside``: the first does, the last may not.
+    """
+
+    verdict: Verdict
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict} ({self.why})" if self.why else self.verdict
+
+
+class Bounds:
+    """Bounds facts and bulk-copy facts of the accesses of a function."""
+
+    def __init__(self, ranges: Ranges, patterns: Patterns):
+        self.ranges = ranges
+        self.patterns = patterns
+
+    def of(self, access: Access) -> tuple[AxisBounds, ...]:
+        """One fact for each axis of the tile; none where the base is no view or memref."""
+        base = access.operands[0]
+        if not isinstance(base.type, T.MemrefType | T.TiledViewType):
+            return ()
+        moved = T.dims_of(access.moved.type)
+        indices: Sequence[SSAValue] = tuple(access.indices)  # pyright: ignore[reportAttributeAccessIssue]
+        axes = view_axes(source_of_assumes(base), moved)
+        if axes is None:
+            return (AxisBounds("unknown", "the view is made elsewhere"),) * len(indices)
+        promised = _promises(access, len(indices))
+        return tuple(
+            AxisBounds("inside", "promised by in_bounds")
+            if promised[number]
+            else self._axis(axis, index)
+            for number, (axis, index) in enumerate(zip(axes, indices, strict=True))
+        )
+
+    def inside(self, access: Access) -> bool:
+        """Whether no element of an access lies outside its memref."""
+        facts = self.of(access)
+        return bool(facts) and all(fact.verdict == "inside" for fact in facts)
+
+    def _axis(self, axis: Axis, index: SSAValue) -> AxisBounds:
+        found = self.ranges.of(index)
+        if found.low < 0:
+            return AxisBounds("unknown", f"the index is in {found}")
+        if axis.sparse:
+            last, tile = found.high, 1
+        else:
+            last, tile = found.high * axis.step, axis.tile
+        extent = self._least(axis.extent)
+        if last + tile <= extent:
+            return AxisBounds("inside", f"index {found}, extent at least {extent}")
+        if not axis.sparse and _counts_tiles(axis, index):
+            if axis.step == axis.tile and self._divides(axis.tile, axis.extent):
+                return AxisBounds("inside", f"index below the number of tiles, {axis.tile} divides")
+            return AxisBounds("begins inside", "index below the number of tiles")
+        return AxisBounds("unknown", f"index {found}, extent at least {extent}")
+
+    def _least(self, extent: Extent) -> int:
+        if extent is None:
+            return 0
+        return extent if isinstance(extent, int) else max(self.ranges.of(extent).low, 0)
+
+    def _divides(self, tile: int, extent: Extent) -> bool:
+        if extent is None:
+            return False
+        if isinstance(extent, int):
+            return extent % tile == 0
+        return self.patterns.of(extent).divisor % tile == 0
+
+
+def _promises(access: Access, count: int) -> list[bool]:
+    facts = access.properties.get("in_bounds")
+    return [False] * count if facts is None else [bool(fact) for fact in int_list(facts)]
+
+
+_CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui"})
+
+
+def _behind_casts(value: SSAValue) -> SSAValue:
+    """The value that casts which keep numbers below 2**31 were applied to."""
+    while isinstance(value.owner, Operation):
+        if (
+            value.owner.name in _CASTS
+            or isinstance(value.owner, AssumeOp)
+            or value.owner.name == "arith.trunci"
+        ):
+            value = value.owner.operands[0]
+        else:
+            break
+    return value
+
+
+def _loop_bound(index: SSAValue) -> SSAValue | None:
+    """The upper bound of the loop that an index counts, which starts at or above zero."""
+    value = _behind_casts(index)
+    if not isinstance(value, BlockArgument) or value.index != 0:
+        return None
+    loop = value.owner.parent_op() if isinstance(value.owner, Block) else None
+    return loop.ub if isinstance(loop, scf.ForOp) else None
+
+
+def _counts_tiles(axis: Axis, index: SSAValue) -> bool:
+    """Whether an index counts a loop that ends at the number of tiles of such an axis."""
+    bound = _loop_bound(index)
+    counted = None if bound is None else _behind_casts(bound).owner
+    if not isinstance(counted, GetDimSizeOp):
+        return False
+    axes = view_axes(source_of_assumes(counted.source), ())
+    number = int_of(counted.axis)
+    if axes is None or number is None:
+        return False
+    other = axes[number]
+    return other.step == axis.step and other.extent is not None and other.extent == axis.extent
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCopy:
+    """Whether an access could be a bulk copy by descriptor (TMA), and what stands against it."""
+
+    obstacles: tuple[str, ...]
+
+    @property
+    def eligible(self) -> bool:
+        return not self.obstacles
+
+    def __str__(self) -> str:
+        return "eligible" if self.eligible else "; ".join(self.obstacles)
+
+
+class BulkCopies:
+    """Which tiled accesses hardware could do as one bulk copy, as far as it is provable."""
+
+    def __init__(self, patterns: Patterns):
+        self.patterns = patterns
+
+    def of(self, access: Access) -> BulkCopy:
+        """The obstacles, all of them; ranks and boxes count axes of the tile."""
+        base = source_of_assumes(access.operands[0])
+        cutter = cut_by(base)
+        if cutter is None:
+            return BulkCopy(("the base is no view that is cut here",))
+        axes = view_axes(base, ())
+        if axes is None:
+            return BulkCopy(("an axis of the tile covers several axes of the memory",))
+        checks = (
+            *self._rules_of_access(access, axes),
+            *self._rules_of_shape(cutter.source, axes),
+            *self._rules_of_alignment(cutter.source, axes),
+        )
+        return BulkCopy(checks)
+
+    def _rules_of_access(self, access: Access, axes: Sequence[Axis]) -> list[str]:
+        found = []
+        semantic = enum_property(access, "mem_semantic") or access.SEMANTICS[0]
+        if semantic != "weak" and access.name != "nv_tileaa.tiled_atomic_rmw":
+            found.append(f"{semantic} accesses are no bulk copies")
+        if "allow_tma" in access.properties and not is_set(access, "allow_tma"):
+            found.append("the program forbids it")
+        if any(operand in access.operands for operand in getattr(access, "mask", None) or ()):
+            found.append("it has a mask")
+        if any(axis.sparse for axis in axes):
+            found.append("indices pick the elements of an axis one by one")
+        return found
+
+    def _rules_of_shape(self, memref: SSAValue, axes: Sequence[Axis]) -> list[str]:
+        found = []
+        if len(axes) > _MAX_RANK:
+            found.append(f"more than {_MAX_RANK} axes")
+        wide = [axis.tile for axis in axes if axis.tile > _MAX_BOX]
+        if wide:
+            found.append(f"a box of {wide[0]} elements along an axis, more than {_MAX_BOX}")
+        inner = [axis for axis in axes if axis.stride == 1]
+        if not inner:
+            found.append("no axis is known to have stride 1")
+        elif (size := inner[0].tile * _element_bytes(memref)) % _ALIGNMENT:
+            found.append(f"rows of {size} bytes, no multiple of {_ALIGNMENT}")
+        return found
+
+    def _rules_of_alignment(self, memref: SSAValue, axes: Sequence[Axis]) -> list[str]:
+        found = []
+        if (known := self.alignment(memref)) < _ALIGNMENT:
+            found.append(f"the address is known to be a multiple of {known} bytes only")
+        size = _element_bytes(memref)
+        for number, axis in enumerate(axes):
+            if axis.stride == 1:
+                continue
+            if (bytes_ := self._divisor(axis.stride) * size) % _ALIGNMENT:
+                found.append(
+                    f"the stride of axis {number} is known to be a multiple of {bytes_} bytes only"
+                )
+        return found
+
+    def _divisor(self, extent: Extent) -> int:
+        if extent is None:
+            return 1
+        return (extent & -extent) if isinstance(extent, int) else self.patterns.of(extent).divisor
+
+    def alignment(self, memref: SSAValue) -> int:
+        """The power of two that divides the address of a memref's first element, as known."""
+        known = 1
+        while isinstance(memref.owner, AssumeOp):
+            for predicate in memref.owner.predicates:  # pyright: ignore[reportGeneralTypeIssues]
+                if isinstance(predicate, DivByAttr) and predicate.group == (None, None):
+                    known = max(known, predicate.divisor.data)
+            memref = memref.owner.value
+        maker = made_by(memref)
+        if maker is None:
+            return known
+        base = self.patterns.of(maker.base).divisor
+        if maker.offset is not None:
+            base = min(base, self.patterns.of(maker.offset).divisor)
+        return max(known, base)
+
+
+def _element_bytes(memref: SSAValue) -> int:
+    ty = memref.type
+    assert isinstance(ty, T.MemrefType)
+    return FORMATS[T.element_name(ty.element_type)].storage_bytes
+
+
+def index_range(ranges: Ranges, access: Access, number: int) -> Range:
+    """The range of one index of an access."""
+    return ranges.of(tuple(access.indices)[number])  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,149 @@
+"""Facts that flow forward from definitions to uses, through structured control flow."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+
+Fact = TypeVar("Fact")
+
+#: Rounds over a loop before facts that still change are given up.
+_ROUNDS = 3
+#: In loops nested deeper than this nothing is known of carried values: each level multiplies rounds.
+_DEEP = 5
+
+
+class ForwardAnalysis(ABC, Generic[Fact]):
+    """A fact for each value of a function of ``nv_tileaa``, true in every run without undefined behaviour.
+
+    A subclass says what an operation makes of the facts about its operands; how facts pass through
+    ``scf.for``, ``scf.if`` and ``scf.while`` is said here, once. Loops start from what is known
+    before them and are run until nothing changes; what changes for too long is given up (``widen``).
+    """
+
+    def __init__(self, function: FuncOp):
+        self.function = function
+        self._facts: dict[SSAValue, Fact] = {}
+        self._depth = 0
+        for argument in function.body.block.args:
+            self._facts[argument] = self.argument(argument)
+        self._block(function.body.block)
+
+    def of(self, value: SSAValue) -> Fact:
+        """What is known of a value."""
+        found = self._facts.get(value)
+        return self.unknown(value) if found is None else found
+
+    @abstractmethod
+    def unknown(self, value: SSAValue) -> Fact:
+        """The fact that holds for any value of this type."""
+
+    @abstractmethod
+    def join(self, one: Fact, other: Fact) -> Fact:
+        """The strongest fact that follows from either."""
+
+    @abstractmethod
+    def transfer(self, op: Operation) -> Sequence[Fact] | None:
+        """Facts about the results of an operation, which may ask ``of``; None: nothing is known."""
+
+    def argument(self, value: SSAValue) -> Fact:
+        """What is known of an argument of the function."""
+        return self.unknown(value)
+
+    def induction(self, loop: scf.ForOp) -> Fact:
+        """What is known of a loop's induction variable in all iterations."""
+        return self.unknown(loop.body.block.args[0])
+
+    def widen(self, value: SSAValue, old: Fact, new: Fact) -> Fact:
+        """What is kept where a loop changed ``old`` to ``new`` once too often."""
+        return self.unknown(value)
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            match op:
+                case scf.ForOp():
+                    self._for(op)
+                case scf.WhileOp():
+                    self._while(op)
+                case scf.IfOp():
+                    self._if(op)
+                case _:
+                    self._other(op)
+
+    def _other(self, op: Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.args:
+                    self._facts.setdefault(argument, self.unknown(argument))
+                self._block(block)
+        facts = self.transfer(op) if op.results else None
+        for index, result in enumerate(op.results):
+            self._facts[result] = self.unknown(result) if facts is None else facts[index]
+
+    def _if(self, op: scf.IfOp) -> None:
+        ends = [self._region(region) for region in op.regions if region.blocks]
+        for result, facts in zip(op.results, zip(*ends, strict=True), strict=False):
+            fact = facts[0]
+            for other in facts[1:]:
+                fact = self.join(fact, other)
+            self._facts[result] = fact
+
+    def _region(self, region: Region) -> list[Fact]:
+        """The facts that a region ends with."""
+        block = region.block
+        self._block(block)
+        last = block.last_op
+        return [] if last is None else [self.of(value) for value in last.operands]
+
+    def _for(self, op: scf.ForOp) -> None:
+        block = op.body.block
+        self._facts[block.args[0]] = self.induction(op)
+        carried = block.args[1:]
+        state = [self.of(value) for value in op.iter_args]
+        self._iterate(carried, state, lambda: self._region(op.body))
+        for result, argument in zip(op.results, carried, strict=True):
+            self._facts[result] = self.of(argument)
+
+    def _while(self, op: scf.WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
+
+        def around() -> list[Fact]:
+            passed = self._region(op.before_region)[1:]
+            for argument, fact in zip(after.args, passed, strict=True):
+                self._facts[argument] = fact
+            return self._region(op.after_region)
+
+        self._iterate(before.args, [self.of(value) for value in op.arguments], around)
+        condition = before.last_op
+        assert isinstance(condition, scf.ConditionOp)
+        for result, value in zip(op.results, condition.operands[1:], strict=True):
+            self._facts[result] = self.of(value)
+
+    def _iterate(
+        self, carried: Sequence[SSAValue], state: list[Fact], around: Callable[[], list[Fact]]
+    ) -> None:
+        """Find facts about carried values that hold before every iteration."""
+        rounds = 0
+        self._depth += 1
+        if self._depth > _DEEP:
+            state = [self.unknown(argument) for argument in carried]
+        while True:
+            for argument, fact in zip(carried, state, strict=True):
+                self._facts[argument] = fact
+            following = [self.join(s, f) for s, f in zip(state, around(), strict=True)]
+            if following == state or self._depth > _DEEP:
+                break
+            if rounds >= _ROUNDS:
+                following = [
+                    old if new == old else self.widen(value, old, new)
+                    for value, old, new in zip(carried, state, following, strict=True)
+                ]
+            state = following
+            rounds += 1
+        self._depth -= 1

@@ -1,0 +1,43 @@
+"""Which token order a program needs, and which merely stands there."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from tilewright.analysis.tileaa.provenance import Aliases
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
+
+
+def synchronises(op: Operation) -> bool:
+    """Whether other effects may be ordered through this one, whatever memory they touch."""
+    if not isinstance(op, Access):
+        return True
+    semantic = enum_property(op, "mem_semantic") or op.SEMANTICS[0]
+    return semantic != "weak" or is_set(op, "volatile")
+
+
+def conflict(one: Operation, other: Operation) -> bool:
+    """Whether at least one of two accesses writes."""
+    return not (isinstance(one, Load) and isinstance(other, Load))
+
+
+def writes(op: Operation) -> bool:
+    return not isinstance(op, Load)
+
+
+def reads(op: Operation) -> bool:
+    return not isinstance(op, Store)
+
+
+def must_stay(first: Operation, second: Operation, aliases: Aliases) -> bool:
+    """Whether an order that tokens give to two effects has a meaning.
+
+    It has none between weak accesses that only read, or that never touch a common byte. Anything
+    that other blocks can wait for, and every print and assertion, keeps its place.
+    """
+    if synchronises(first) or synchronises(second):
+        return True
+    return conflict(first, second) and aliases.may_alias(first, second)

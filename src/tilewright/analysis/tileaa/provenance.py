@@ -1,0 +1,225 @@
+"""Where pointers come from, and which accesses may touch the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.analysis.tileaa.flow import ForwardAnalysis
+from tilewright.analysis.tileaa.geometry import cut_by, dim_groups, source_of_assumes, view_axes
+from tilewright.analysis.tileaa.ranges import Ranges
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+
+RootKind = Literal["argument", "global", "alloca", "int_to_ptr", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Root:
+    """Something that pointers are derived from.
+
+    ``name`` tells roots of a kind apart: the index of an argument, the symbol of a global, the
+    number of an allocation. Memory of unknown root may be any memory that a caller can reach.
+    """
+
+    kind: RootKind
+    name: str = ""
+
+    def __str__(self) -> str:
+        return {"argument": f"argument {self.name}", "global": f"@{self.name}"}.get(
+            self.kind, f"{self.kind} {self.name}".strip()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The roots that a pointer, memref or view can come from, and its alias scope if it has one."""
+
+    roots: frozenset[Root] = frozenset()
+    scope: int | None = None
+
+    def __str__(self) -> str:
+        roots = ", ".join(map(str, sorted(self.roots))) or "nothing"
+        return roots if self.scope is None else f"{roots}; alias scope {self.scope}"
+
+
+_UNKNOWN = Provenance(frozenset({Root("unknown")}))
+_NONE = Provenance()
+
+_DERIVED = frozenset(
+    {
+        "nv_tileaa.addptr",
+        "nv_tileaa.splat",
+        "nv_tileaa.broadcast",
+        "nv_tileaa.expand_dims",
+        "nv_tileaa.view",
+        "nv_tileaa.extract",
+        "nv_tileaa.extract_slice",
+        "nv_tileaa.permute",
+        "nv_tileaa.cat",
+        "nv_tileaa.ext.insert_slice",
+        "nv_tileaa.bitcast",
+        "nv_tileaa.assume",
+        "nv_tileaa.make_memref",
+        "nv_tileaa.block_tile",
+        "nv_tileaa.conv_tile",
+        "arith.select",
+    }
+)
+_PER_RESULT = frozenset({"nv_tileaa.optimization_barrier", "nv_tileaa.pragma"})
+
+
+def points(value: SSAValue) -> bool:
+    """Whether a value is, holds or describes pointers."""
+    ty = value.type
+    return isinstance(ty, T.MemrefType | T.TiledViewType) or isinstance(T.element_of(ty), T.PtrType)
+
+
+class Provenances(ForwardAnalysis[Provenance]):
+    """``of(value)``: the roots of a pointer-like value; every address it holds belongs to one."""
+
+    def __init__(self, function: FuncOp):
+        allocations = (op for op in function.walk() if op.name == "nv_tileaa.ext.alloca")
+        self._allocations = {op: number for number, op in enumerate(allocations)}
+        super().__init__(function)
+
+    def unknown(self, value: SSAValue) -> Provenance:
+        return _UNKNOWN if points(value) else _NONE
+
+    def argument(self, value: SSAValue) -> Provenance:
+        if not points(value):
+            return _NONE
+        index = self.function.body.block.args.index(value)
+        return Provenance(frozenset({Root("argument", str(index))}), _scope_of(value))
+
+    def join(self, one: Provenance, other: Provenance) -> Provenance:
+        scope = one.scope if one.scope == other.scope else None
+        return Provenance(one.roots | other.roots, scope)
+
+    def widen(self, value: SSAValue, old: Provenance, new: Provenance) -> Provenance:
+        return new  # there are finitely many roots
+
+    def transfer(self, op: Operation) -> Sequence[Provenance] | None:
+        if op.name in _PER_RESULT:
+            return [self.of(operand) for operand in op.operands]
+        if op.name in _DERIVED:
+            return [self._derived(op, result) for result in op.results]
+        root = self._root(op)
+        return None if root is None else [Provenance(frozenset({root}), _scope_of(op.results[0]))]
+
+    def _root(self, op: Operation) -> Root | None:
+        """What an operation gives pointers to that come from no operand."""
+        match op.name:
+            case "nv_tileaa.get_global":
+                symbol = op.properties["symbol"]
+                assert isinstance(symbol, SymbolRefAttr)
+                return Root("global", symbol.string_value())
+            case "nv_tileaa.int_to_ptr":
+                return Root("int_to_ptr")
+            case "nv_tileaa.ext.alloca":
+                return Root("alloca", str(self._allocations[op]))
+        return None
+
+    def _derived(self, op: Operation, result: SSAValue) -> Provenance:
+        sources = [self.of(operand) for operand in op.operands if points(operand)]
+        if not sources or not points(result):
+            return self.unknown(result)
+        roots = frozenset[Root]().union(*(source.roots for source in sources))
+        scopes = {source.scope for source in sources}
+        inherited = scopes.pop() if len(scopes) == 1 else None
+        found = _scope_of(result)
+        return Provenance(roots, inherited if found is None else found)
+
+
+def _scope_of(value: SSAValue) -> int | None:
+    ty = value.type
+    if isinstance(ty, T.TiledViewType):
+        ty = ty.source
+    return ty.alias_scope if isinstance(ty, T.MemrefType) else None
+
+
+#: Roots that may be the same memory as one another, or as memory of a known name.
+_ANYWHERE = frozenset({"int_to_ptr", "unknown"})
+
+
+def may_overlap(one: Root, other: Root) -> bool:
+    """Whether two roots can be the same memory.
+
+    Arguments may overlap each other and a global. What ``alloca`` gives, and distinct globals,
+    are apart from each other; so is an allocation from any argument.
+    """
+    if one == other or one.kind in _ANYWHERE or other.kind in _ANYWHERE:
+        return True
+    kinds = {one.kind, other.kind}
+    return kinds <= {"argument"} or kinds == {"argument", "global"}
+
+
+class Aliases:
+    """Which accesses of a function may touch the same memory."""
+
+    def __init__(self, provenances: Provenances, ranges: Ranges):
+        self.provenances = provenances
+        self.ranges = ranges
+
+    def may_alias(self, one: Operation, other: Operation) -> bool:
+        """Whether two operations can touch a common byte; True where nothing is known."""
+        if not isinstance(one, Access) or not isinstance(other, Access):
+            return True
+        if _space(one) != _space(other) and 0 not in (_space(one), _space(other)):
+            return False
+        a, b = self.provenances.of(one.operands[0]), self.provenances.of(other.operands[0])
+        if a.scope is not None and b.scope is not None and a.scope != b.scope:
+            return False
+        if not any(may_overlap(x, y) for x in a.roots for y in b.roots):
+            return False
+        return not self._boxes_apart(one, other)
+
+    def _boxes_apart(self, one: Access, other: Access) -> bool:
+        """Whether both cut tiles at fixed places out of the same memref that do not meet."""
+        places = [self._box(access) for access in (one, other)]
+        (base_one, box_one), (base_other, box_other) = places
+        if base_one is None or base_one is not base_other or box_one is None or box_other is None:
+            return False
+        return any(
+            a_high <= b_low or b_high <= a_low
+            for (a_low, a_high), (b_low, b_high) in zip(box_one, box_other, strict=True)
+        )
+
+    def _box(self, access: Access) -> tuple[SSAValue | None, list[tuple[int, int]] | None]:
+        """The memref behind an access and the elements touched along each of its axes."""
+        base = source_of_assumes(access.operands[0])
+        moved = T.dims_of(access.moved.type)
+        indices = list(access.indices)  # pyright: ignore[reportAttributeAccessIssue]
+        axes = view_axes(base, moved) if points_to_memref(base) else None
+        if (
+            axes is None
+            or any(axis.sparse for axis in axes)
+            or any(T.dims_of(index.type) for index in indices)
+        ):
+            return None, None
+        spans = []
+        for axis, index in zip(axes, indices, strict=True):
+            found = self.ranges.of(index)
+            spans.append((found.low * axis.step, found.high * axis.step + axis.tile))
+        cutter = cut_by(base)
+        if cutter is None:
+            return base, spans
+        order = [group[0] for group in dim_groups(cutter)]
+        return (
+            source_of_assumes(cutter.source),
+            [span for _, span in sorted(zip(order, spans, strict=True))],
+        )
+
+
+def points_to_memref(base: SSAValue) -> bool:
+    return isinstance(base.type, T.MemrefType | T.TiledViewType)
+
+
+def _space(access: Access) -> int:
+    ty = T.element_of(access.operands[0].type)
+    return getattr(ty, "space", T.GLOBAL_SPACE)

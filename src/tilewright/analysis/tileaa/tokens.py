@@ -1,0 +1,171 @@
+"""The order that tokens give to memory effects, as a graph."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+
+#: Operations on tokens that have no effect of their own.
+_PLAIN = frozenset({"nv_tileaa.create_mem_token", "nv_tileaa.join_mem_token", "nv_tileaa.pragma"})
+
+
+def is_token(value: SSAValue) -> bool:
+    return isinstance(value.type, T.MemTokenType)
+
+
+def is_effect(op: Operation) -> bool:
+    """Whether an operation is ordered by tokens: it touches memory, prints or asserts."""
+    if op.name in _PLAIN or op.regions or op.has_trait(IsTerminator, value_if_unregistered=True):
+        return False
+    return any(map(is_token, (*op.operands, *op.results)))
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """``before`` happens before ``after``; ``around``: in an earlier iteration of a loop."""
+
+    before: Operation
+    after: Operation
+    around: bool
+
+
+@dataclass(slots=True)
+class TokenGraph:
+    """Which effects of a function come after which.
+
+    Effects are nodes; tokens that only join, split or pass through control flow are followed
+    through. An edge that leads around a loop orders an iteration behind an earlier one.
+    """
+
+    function: FuncOp
+    effects: tuple[Operation, ...] = ()
+    _sources: dict[SSAValue, dict[Operation, bool]] = field(default_factory=dict)
+    _reached: dict[tuple[Operation, bool], frozenset[Operation]] = field(default_factory=dict)
+    _before: dict[Operation, dict[Operation, set[bool]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: FuncOp) -> TokenGraph:
+        graph = cls(function, tuple(op for op in function.walk() if is_effect(op)))
+        flow = _Flow(function)
+        for op in graph.effects:
+            found: dict[Operation, set[bool]] = defaultdict(set)
+            for token in op.operands:
+                if is_token(token):
+                    for source, around in flow.effects_before(token):
+                        found[source].add(around)
+            graph._before[op] = dict(found)
+        return graph
+
+    def edges(self) -> Iterator[Edge]:
+        """Every direct edge; both kinds where a loop has both."""
+        for after, sources in self._before.items():
+            for before, kinds in sources.items():
+                for around in sorted(kinds):
+                    yield Edge(before, after, around)
+
+    def before(self, op: Operation, *, around: bool = True) -> frozenset[Operation]:
+        """All effects that come before ``op``, through others too.
+
+        Without ``around``, only those of the same iteration of every loop that holds both.
+        """
+        key = (op, around)
+        if key not in self._reached:
+            found: set[Operation] = set()
+            waiting = [op]
+            while waiting:
+                for source, kinds in self._before[waiting.pop()].items():
+                    if source not in found and (around or False in kinds):
+                        found.add(source)
+                        waiting.append(source)
+            self._reached[key] = frozenset(found)
+        return self._reached[key]
+
+    def ordered(self, first: Operation, second: Operation, *, around: bool = False) -> bool:
+        """Whether ``first`` must be done before ``second`` is."""
+        return first in self.before(second, around=around)
+
+
+class _Flow:
+    """Where the tokens that a value holds come from."""
+
+    def __init__(self, function: FuncOp):
+        self._feeds: dict[SSAValue, list[tuple[SSAValue, bool]]] = defaultdict(list)
+        for op in function.walk():
+            match op:
+                case scf.ForOp():
+                    body = op.body.block
+                    self._loop(op.iter_args, body.args[1:], _ends(body), op.results)
+                case scf.WhileOp():
+                    self._while(op)
+                case scf.IfOp():
+                    for region in op.regions:
+                        if region.blocks:
+                            self._connect(_ends(region.block), op.results)
+                case _ if op.name == "nv_tileaa.join_mem_token" or not is_effect(op):
+                    for result in filter(is_token, op.results):
+                        self._connect_all(filter(is_token, op.operands), result)
+
+    def _connect(
+        self, sources: Iterable[SSAValue], targets: Iterable[SSAValue], around: bool = False
+    ) -> None:
+        for source, target in zip(sources, targets, strict=True):
+            if is_token(target):
+                self._feeds[target].append((source, around))
+
+    def _connect_all(self, sources: Iterable[SSAValue], target: SSAValue) -> None:
+        self._feeds[target] += [(source, False) for source in sources]
+
+    def _loop(
+        self,
+        inits: Iterable[SSAValue],
+        carried: Iterable[SSAValue],
+        ends: Iterable[SSAValue],
+        results: Iterable[SSAValue],
+    ) -> None:
+        inits, carried, ends = tuple(inits), tuple(carried), tuple(ends)
+        self._connect(inits, carried)
+        self._connect(ends, carried, around=True)
+        self._connect(inits, results)
+        self._connect(ends, results)
+
+    def _while(self, op: scf.WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
+        condition = before.last_op
+        assert isinstance(condition, scf.ConditionOp)
+        self._connect(op.arguments, before.args)
+        self._connect(_ends(after), before.args, around=True)
+        self._connect(condition.operands[1:], after.args)
+        self._connect(condition.operands[1:], op.results)
+
+    def effects_before(self, token: SSAValue) -> set[tuple[Operation, bool]]:
+        """The effects whose tokens reach a token, each with whether a loop was gone around."""
+        found: set[tuple[Operation, bool]] = set()
+        seen: set[tuple[SSAValue, bool]] = {(token, False)}
+        waiting = [(token, False)]
+        while waiting:
+            value, around = waiting.pop()
+            if not isinstance(value, BlockArgument):
+                owner = value.owner
+                assert isinstance(owner, Operation)
+                if is_effect(owner):
+                    found.add((owner, around))
+                    continue
+            for source, again in self._feeds[value]:
+                step = (source, around or again)
+                if step not in seen:
+                    seen.add(step)
+                    waiting.append(step)
+        return found
+
+
+def _ends(block: Block) -> tuple[SSAValue, ...]:
+    last = block.last_op
+    return () if last is None else tuple(last.operands)

@@ -1,0 +1,174 @@
+"""The analyses of ``nv_tileaa``, printed as comments above the operations that they are about."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.analysis.tileaa import Facts, TokenGraph
+from tilewright.analysis.tileaa.bounds import TILED_ACCESSES
+from tilewright.analysis.tileaa.integers import width_of
+from tilewright.analysis.tileaa.provenance import points
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.explain.token_graph import to_dot, to_svg
+from tilewright.text import Listing, list_text
+
+Remarks = Iterator[tuple[Operation, str]]
+"""Remarks, each with the operation above which it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """An analysis that can be printed."""
+
+    summary: str
+    remarks: Callable[[Facts, Listing], Remarks]
+
+
+def functions(module: Operation) -> tuple[FuncOp, ...]:
+    """The functions of ``nv_tileaa`` at or below an operation."""
+    return tuple(op for op in module.walk() if isinstance(op, FuncOp))
+
+
+def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | None = None) -> str:
+    """The text of a module with remarks of the named analyses; it reads back as the same module."""
+    listing = list_text(module)
+    remarks: dict[int, list[str]] = defaultdict(list)
+    for function in functions(module):
+        facts = Facts(function, grid)
+        for name in names:
+            for op, remark in ANALYSES[name].remarks(facts, listing):
+                remarks[listing.line_of[op]].append(remark)
+    lines = []
+    for number, line in enumerate(listing.text.splitlines()):
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += [f"{indent}// {remark}" for remark in remarks.get(number, ())]
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def draw_tokens(module: Operation, form: Literal["dot", "svg"]) -> str:
+    """The token graph of the first function of a module; lines are those of its printed text."""
+    listing = list_text(module)
+    graph = TokenGraph.of(functions(module)[0])
+    return to_dot(graph, listing) if form == "dot" else to_svg(graph, listing)
+
+
+def values_of(function: FuncOp) -> Iterator[tuple[Operation, SSAValue]]:
+    """Every value of a function with the operation at whose line it is written."""
+    for op in function.walk():
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.args:
+                    yield op, argument
+        for result in op.results:
+            yield op, result
+
+
+def accesses_of(function: FuncOp) -> Iterator[Access]:
+    return (op for op in function.walk() if isinstance(op, Access))
+
+
+def _per_value(
+    wanted: Callable[[SSAValue], bool], fact: Callable[[Facts, SSAValue], str]
+) -> Callable[[Facts, Listing], Remarks]:
+    def remarks(facts: Facts, listing: Listing) -> Remarks:
+        for op, value in values_of(facts.function):
+            if wanted(value) and (text := fact(facts, value)):
+                yield op, f"{listing.name(value)}: {text}"
+
+    return remarks
+
+
+def _is_integer(value: SSAValue) -> bool:
+    return width_of(value.type) not in (None, 1)
+
+
+def _has_pattern(value: SSAValue) -> bool:
+    return _is_integer(value) or isinstance(T.element_of(value.type), T.PtrType)
+
+
+def _is_data(value: SSAValue) -> bool:
+    return T.is_scalar_or_tile(value.type)
+
+
+def _range(facts: Facts, value: SSAValue) -> str:
+    found = facts.ranges.of(value)
+    return "" if found == facts.ranges.unknown(value) else str(found)
+
+
+def _pattern(facts: Facts, value: SSAValue) -> str:
+    found = facts.patterns.of(value)
+    return "" if found == facts.patterns.unknown(value) else found.show()
+
+
+def _bounds(facts: Facts, listing: Listing) -> Remarks:
+    for access in accesses_of(facts.function):
+        for axis, found in enumerate(facts.bounds.of(access)):
+            yield access, f"axis {axis}: {found}"
+        if access.name in TILED_ACCESSES:
+            yield access, f"bulk copy: {facts.bulk_copies.of(access)}"
+
+
+def _aliases(facts: Facts, listing: Listing) -> Remarks:
+    pointers = _per_value(points, lambda f, value: str(f.provenances.of(value)))
+    yield from pointers(facts, listing)
+    accesses = list(accesses_of(facts.function))
+    for number, one in enumerate(accesses):
+        others = [
+            line_name(listing, other)
+            for other in accesses[:number]
+            if facts.aliases.may_alias(one, other)
+        ]
+        if others:
+            yield one, f"may touch the memory of {', '.join(others)}"
+
+
+def _tokens(facts: Facts, listing: Listing) -> Remarks:
+    before: dict[Operation, list[str]] = defaultdict(list)
+    for edge in facts.tokens.edges():
+        turn = ", an iteration earlier" if edge.around else ""
+        before[edge.after].append(f"{line_name(listing, edge.before)}{turn}")
+    for op in facts.tokens.effects:
+        yield op, f"after {'; '.join(before[op]) or 'nothing'}"
+
+
+def _lifetimes(facts: Facts, listing: Listing) -> Remarks:
+    most, where = facts.lifetimes.peak()
+    yield facts.function, f"at most {most} bytes of tiles at once, at {line_name(listing, where)}"
+    tiles = _per_value(
+        lambda value: isinstance(value.type, T.TileType),
+        lambda f, value: str(f.lifetimes.of(value)),
+    )
+    yield from tiles(facts, listing)
+
+
+def line_name(listing: Listing, op: Operation) -> str:
+    """An operation as a reader finds it: its mnemonic and its line in the listing, from 1."""
+    return f"{op.name.removeprefix('nv_tileaa.')} (line {listing.line_of[op] + 1} without remarks)"
+
+
+ANALYSES: Mapping[str, Analysis] = {
+    "aliases": Analysis(
+        "roots and alias scopes; which accesses may touch the same memory", _aliases
+    ),
+    "tokens": Analysis("which memory effects come after which", _tokens),
+    "divisibility": Analysis(
+        "along each axis: runs, what divides their first element, how far elements repeat",
+        _per_value(_has_pattern, _pattern),
+    ),
+    "ranges": Analysis("bounds of integers", _per_value(_is_integer, _range)),
+    "bounds": Analysis("which accesses stay inside, and could be bulk copies", _bounds),
+    "uniformity": Analysis(
+        "equal elements, and values that all blocks share",
+        _per_value(_is_data, lambda facts, value: str(facts.uniformities.of(value))),
+    ),
+    "lifetimes": Analysis("how long tiles live, and the bytes alive at once", _lifetimes),
+}
+"""Every analysis, by the name that ``tilewright opt --print-analysis`` takes."""

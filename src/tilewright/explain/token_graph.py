@@ -1,0 +1,75 @@
+"""The token graph drawn: as DOT for Graphviz, and as SVG without it."""
+
+from __future__ import annotations
+
+from html import escape
+
+from xdsl.ir import Operation
+
+from tilewright.analysis.tileaa import Edge, TokenGraph
+from tilewright.text import Listing
+
+_ROW, _LEFT, _STEP, _FONT = 26, 24, 14, 13
+_DASHES = "5 4"
+
+
+def label(op: Operation, listing: Listing) -> str:
+    """An effect as a reader knows it: its line, its mnemonic and what it touches."""
+    name = op.name.removeprefix("nv_tileaa.")
+    touched = f" {listing.name(op.operands[0])}" if op.operands else ""
+    return f"{listing.line_of[op] + 1}: {name}{touched}"
+
+
+def to_dot(graph: TokenGraph, listing: Listing) -> str:
+    """The graph in Graphviz's language; dashed edges lead around a loop."""
+    numbers = {op: index for index, op in enumerate(graph.effects)}
+    name = _quoted(graph.function.properties["sym_name"].data)  # pyright: ignore[reportAttributeAccessIssue]
+    lines = [f"digraph {name} {{", "  node [shape=box, fontname=monospace];"]
+    lines += [f"  n{n} [label={_quoted(label(op, listing))}];" for op, n in numbers.items()]
+    for edge in graph.edges():
+        style = " [style=dashed, constraint=false]" if edge.around else ""
+        lines.append(f"  n{numbers[edge.before]} -> n{numbers[edge.after]}{style};")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def to_svg(graph: TokenGraph, listing: Listing) -> str:
+    """A drawing: effects in the order of the text, order as arcs beside them.
+
+    Arcs on the left stand for order within an iteration, dashed ones for order between iterations.
+    """
+    rows = {op: index for index, op in enumerate(graph.effects)}
+    edges = list(graph.edges())
+    reach = max((abs(rows[e.before] - rows[e.after]) for e in edges), default=1)
+    text_x = _LEFT + min(reach + 1, 12) * _STEP
+    height = _ROW * (len(rows) + 1)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{text_x + 420}" height="{height}" '
+        f'font-family="monospace" font-size="{_FONT}">',
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
+        'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>',
+    ]
+    parts += [_arc(edge, rows, text_x) for edge in edges]
+    for op, row in rows.items():
+        y = _ROW * (row + 1)
+        parts.append(
+            f'<text x="{text_x + 6}" y="{y + 4}" data-line="{listing.line_of[op]}">'
+            f"{escape(label(op, listing))}</text>"
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _arc(edge: Edge, rows: dict[Operation, int], x: int) -> str:
+    start, end = (_ROW * (rows[op] + 1) for op in (edge.before, edge.after))
+    bend = x - min(abs(rows[edge.before] - rows[edge.after]) + 1, 12) * _STEP
+    if edge.before is edge.after:
+        start, end = start - 5, end + 5
+    dashes = f' stroke-dasharray="{_DASHES}"' if edge.around else ""
+    return (
+        f'<path d="M{x} {start}C{bend} {start} {bend} {end} {x} {end}" fill="none" '
+        f'stroke="currentColor"{dashes} marker-end="url(#arrow)"/>'
+    )

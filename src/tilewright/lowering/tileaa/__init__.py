@@ -1,0 +1,6 @@
+"""From ``cuda_tile`` to ``nv_tileaa``: one table of functions, one file for each family of operations."""
+
+from tilewright.lowering.tileaa.driver import Lowered, lower_to_tileaa
+from tilewright.lowering.tileaa.options import TileAAOptions
+
+__all__ = ["Lowered", "TileAAOptions", "lower_to_tileaa"]

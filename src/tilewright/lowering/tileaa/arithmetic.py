@@ -1,0 +1,232 @@
+"""Element-wise operations: arithmetic, comparisons, conversions and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.dialects import arith
+from tilewright.dialects.arith.constants import ElementsAttr, constant_value, scalar_value
+from tilewright.dialects.cuda_tile.base import TileOp, enum_property, tile_type
+from tilewright.dialects.cuda_tile.ops import conversions as C
+from tilewright.dialects.cuda_tile.ops import core
+from tilewright.dialects.cuda_tile.ops import floating_point as F
+from tilewright.dialects.cuda_tile.ops import integer as I
+from tilewright.dialects.cuda_tile.types import i8
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
+from tilewright.dialects.nv_tileaa.ops import arithmetic as N
+from tilewright.dialects.nv_tileaa.ops import pointers as P
+from tilewright.lowering.tileaa.state import Lowering
+from tilewright.lowering.tileaa.table import Rule, lowers, refuse
+
+#: Operations that become one, whose properties are at most rounding, flushing and overflow.
+RENAMED: dict[type[TileOp], type[Operation]] = {
+    I.AddIOp: arith.AddiOp,
+    I.SubIOp: arith.SubiOp,
+    I.MulIOp: arith.MuliOp,
+    I.ShLIOp: arith.ShLIOp,
+    I.AndIOp: arith.AndIOp,
+    I.OrIOp: arith.OrIOp,
+    I.XOrIOp: arith.XOrIOp,
+    I.AbsIOp: arith.AbsIOp,
+    F.AddFOp: N.AddFOp,
+    F.SubFOp: N.SubFOp,
+    F.MulFOp: N.MulFOp,
+    F.DivFOp: N.DivFOp,
+    F.FmaOp: N.FmaOp,
+    F.SqrtOp: N.SqrtOp,
+    F.RsqrtOp: N.RsqrtOp,
+    F.Exp2Op: N.Exp2Op,
+    F.RemFOp: arith.RemfOp,
+    F.NegFOp: arith.NegfOp,
+    F.AbsFOp: arith.AbsFOp,
+    F.CeilOp: arith.CeilOp,
+    F.FloorOp: arith.FloorOp,
+    F.CosOp: arith.CosOp,
+    F.SinOp: arith.SinOp,
+    F.TanOp: arith.TanOp,
+    F.CosHOp: arith.CoshOp,
+    F.SinHOp: arith.SinhOp,
+    F.TanHOp: arith.TanhOp,
+    F.ExpOp: arith.ExpOp,
+    F.LogOp: arith.LogOp,
+    F.Log2Op: arith.Log2Op,
+    F.FPowFOp: arith.PowFOp,
+    F.FPowIOp: arith.FPowIOp,
+    F.Atan2Op: arith.Atan2Op,
+    C.FToFOp: P.FpToFpOp,
+    C.TruncIOp: arith.TruncIOp,
+    C.BitcastOp: arith.BitcastOp,
+    C.IntToPtrOp: P.IntToPtrOp,
+    C.PtrToIntOp: P.PtrToIntOp,
+    core.SelectOp: arith.SelectOp,
+}
+
+#: What an operation with a signedness becomes: signed, unsigned.
+BY_SIGNEDNESS: dict[type[TileOp], tuple[type[Operation], type[Operation]]] = {
+    I.MaxIOp: (arith.MaxSIOp, arith.MaxUIOp),
+    I.MinIOp: (arith.MinSIOp, arith.MinUIOp),
+    I.RemIOp: (arith.RemSIOp, arith.RemUIOp),
+    I.ShRIOp: (arith.ShRSIOp, arith.ShRUIOp),
+    C.ExtIOp: (arith.ExtSIOp, arith.ExtUIOp),
+    C.FToIOp: (arith.FPToSIOp, arith.FPToUIOp),
+    C.IToFOp: (arith.SIToFPOp, arith.UIToFPOp),
+}
+
+#: Divisions by signedness and rounding.
+DIVISIONS: dict[tuple[str, str], type[Operation]] = {
+    ("signed", "zero"): arith.DivSIOp,
+    ("signed", "positive_inf"): arith.CeilDivSIOp,
+    ("signed", "negative_inf"): arith.FloorDivSIOp,
+    ("unsigned", "zero"): arith.DivUIOp,
+    ("unsigned", "positive_inf"): arith.CeilDivUIOp,
+}
+
+#: The larger or smaller float, without and with NaN propagation.
+EXTREMA: dict[type[TileOp], tuple[type[Operation], type[Operation]]] = {
+    F.MaxFOp: (arith.MaxnumfOp, arith.MaximumfOp),
+    F.MinFOp: (arith.MinnumfOp, arith.MinimumfOp),
+}
+
+#: How a comparison is called, by predicate.
+RELATIONS: dict[str, str] = {
+    "equal": "eq",
+    "not_equal": "ne",
+    "less_than": "lt",
+    "less_than_or_equal": "le",
+    "greater_than": "gt",
+    "greater_than_or_equal": "ge",
+}
+_NO_SIGN = frozenset({"eq", "ne"})
+
+#: Rounding modes that an operation means where none is written.
+_USUAL: dict[type[TileOp], str] = {F.ExpOp: "full", F.TanHOp: "full"}
+
+
+def _properties(op: TileOp) -> dict[str, Attribute | None]:
+    """Rounding, flushing and overflow, where they are not what is meant without them."""
+    found: dict[str, Attribute | None] = {}
+    mode = enum_property(op, "rounding_mode")
+    if mode and mode != _USUAL.get(type(op), "nearest_even"):
+        found["rounding_mode"] = RoundingModeAttr.of(mode)
+    if "flush_to_zero" in op.properties:
+        found["flush_to_zero"] = UnitAttr()
+    if overflow := enum_property(op, "overflow"):
+        found["overflowFlags"] = arith.overflow_attr(overflow)
+    return found
+
+
+def _renamed(kind: type[Operation]) -> Rule:
+    def rule(low: Lowering, op: TileOp) -> Sequence[SSAValue]:
+        operands, results = low.values(op.operands), low.types_of(op.results)
+        return low.emit(kind, operands, results, _properties(op))
+
+    return rule
+
+
+for _old, _new in RENAMED.items():
+    lowers(_old)(_renamed(_new))
+
+
+@lowers(*BY_SIGNEDNESS)
+def by_signedness(low: Lowering, op: TileOp) -> Sequence[SSAValue]:
+    """ftoi always saturates below; where it does not in the source, only undefined results differ."""
+    kind = BY_SIGNEDNESS[type(op)][enum_property(op, "signedness") == "unsigned"]
+    return low.emit(kind, low.values(op.operands), low.types_of(op.results))
+
+
+@lowers(*EXTREMA)
+def extremum(low: Lowering, op: F.MaxFOp | F.MinFOp) -> Sequence[SSAValue]:
+    kind = EXTREMA[type(op)][op.propagate_nan is not None]
+    return low.emit(kind, low.values(op.operands), low.types_of(op.results), _properties(op))
+
+
+@lowers(I.DivIOp)
+def divi(low: Lowering, op: I.DivIOp) -> Sequence[SSAValue]:
+    kind = DIVISIONS[enum_property(op, "signedness"), enum_property(op, "rounding")]
+    return low.emit(kind, low.values(op.operands), low.types_of(op.results))
+
+
+@lowers(I.NegIOp)
+def negi(low: Lowering, op: I.NegIOp) -> Sequence[SSAValue]:
+    """0 - x; a promise that negating does not wrap is one about the signed reading."""
+    ty = low.type_of(op.result)
+    promised = enum_property(op, "overflow") != "none"
+    flags = arith.overflow_attr("no_signed_wrap" if promised else "none")
+    zero = _constant(low, ty, 0)
+    return low.emit(arith.SubiOp, (zero, low.value(op.source)), (ty,), {"overflowFlags": flags})
+
+
+@lowers(I.MulhiIOp)
+def mulhii(low: Lowering, op: I.MulhiIOp) -> Sequence[SSAValue]:
+    """The upper bit of a product of bits is never set."""
+    ty = low.type_of(op.result)
+    if T.element_name(T.element_of(ty)) == "i1":
+        return (_constant(low, ty, 0),)
+    return low.emit(N.MulhiUIOp, low.values(op.operands), (ty,))
+
+
+@lowers(I.CmpIOp)
+def cmpi(low: Lowering, op: I.CmpIOp) -> Sequence[SSAValue]:
+    name = RELATIONS[enum_property(op, "comparison_predicate")]
+    if name not in _NO_SIGN:
+        name = ("u" if enum_property(op, "signedness") == "unsigned" else "s") + name
+    return _compare(low, op, arith.CmpiOp, name)
+
+
+@lowers(F.CmpFOp)
+def cmpf(low: Lowering, op: F.CmpFOp) -> Sequence[SSAValue]:
+    ordered = enum_property(op, "comparison_ordering") == "ordered"
+    name = RELATIONS[enum_property(op, "comparison_predicate")]
+    return _compare(low, op, arith.CmpfOp, ("o" if ordered else "u") + name)
+
+
+def _compare(
+    low: Lowering, op: TileOp, kind: type[arith.CmpiOp] | type[arith.CmpfOp], name: str
+) -> Sequence[SSAValue]:
+    operands = (low.value(op.operands[-2]), low.value(op.operands[-1]))
+    predicate = {"predicate": IntegerAttr(kind.NAMES.index(name), i64)}
+    return low.emit(kind, operands, low.types_of(op.results), predicate)
+
+
+@lowers(core.ConstantOp)
+def constant(low: Lowering, op: core.ConstantOp) -> Sequence[SSAValue]:
+    ty, value = low.type_of(op.result), op.constant
+    found = (
+        ElementsAttr(ty, value.data.data)
+        if isinstance(ty, T.TileType)
+        else scalar_value(ty, value.bits()[0])
+    )
+    return low.emit(arith.ConstantOp, (), (ty,), {"value": found})
+
+
+def _constant(low: Lowering, ty: Attribute, bits: int) -> SSAValue:
+    """A constant whose elements all have this pattern."""
+    return low.emit(arith.ConstantOp, (), (ty,), {"value": constant_value(ty, [bits])})[0]
+
+
+@lowers(C.PtrToPtrOp)
+def ptr_to_ptr(low: Lowering, op: C.PtrToPtrOp) -> Sequence[SSAValue]:
+    """Nothing to do where only the way to the memory changes, which types below do not tell."""
+    source, result = low.value(op.source), low.type_of(op.result)
+    if source.type == result:
+        return (source,)
+    return low.emit(P.BitcastOp, (source,), (result,))
+
+
+@lowers(core.OffsetOp)
+def offset(low: Lowering, op: core.OffsetOp) -> Sequence[SSAValue]:
+    """Offsets are read signed, also those of one bit, which addptr does not take."""
+    base, distance = low.values((op.ptr, op.offset))
+    pointee = T.element_of(base.type)
+    assert isinstance(pointee, T.PtrType)
+    if T.element_name(pointee.pointee) == "f4E2M1FN":
+        raise refuse(op, "elements of f4E2M1FN share their bytes and have no addresses")
+    old = tile_type(op.offset)
+    if old is not None and old.element == "i1":
+        wide = T.tile_or_scalar(old.dims, i8)
+        (distance,) = low.emit(arith.ExtSIOp, (distance,), (wide,))
+    return low.emit(P.AddPtrOp, (base, distance), low.types_of(op.results))

@@ -1,0 +1,46 @@
+"""The lowering to ``nv_tileaa`` as a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+
+from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.lowering.tileaa.driver import lower_to_tileaa
+from tilewright.lowering.tileaa.options import DEFAULT_TARGET, DEFAULT_WARPS, TileAAOptions
+from tilewright.passes.base import NV_TILEAA, TilePass
+
+
+@dataclass(frozen=True)
+class LowerCudaTileToTileAA(TilePass):
+    """Makes nv_tileaa of cuda_tile, for a target architecture.
+
+    A builtin module is changed in place; of a ``cuda_tile.module`` comes a new builtin module.
+    """
+
+    name: ClassVar[str] = "lower-cuda-tile-to-tileaa"
+    RESULT: ClassVar = NV_TILEAA
+
+    target: str = DEFAULT_TARGET
+    num_warps: int = DEFAULT_WARPS
+
+    def __post_init__(self) -> None:
+        self._options()
+
+    def _options(self) -> TileAAOptions:
+        return TileAAOptions(self.target, self.num_warps)
+
+    def rewrite(self, root: Operation) -> Operation | None:
+        assert isinstance(root, ModuleOp | builtin.ModuleOp), "a lowering takes a whole module"
+        lowered = lower_to_tileaa(root, self._options()).module
+        if isinstance(root, ModuleOp):
+            return lowered
+        body = root.body
+        body.detach_block(body.block)
+        body.add_block(lowered.body.detach_block(0))
+        root.attributes = dict(lowered.attributes)
+        root.properties = dict(lowered.properties)
+        return None

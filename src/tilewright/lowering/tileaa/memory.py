@@ -1,0 +1,179 @@
+"""Tokens and accesses through pointers, and what is ordered like them: fences, printing.
+
+Every access takes a token and gives one. Where the source has none it takes the function's token
+that comes after nothing, so that no order arises that the source did not ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects.cuda_tile.base import TileOp, enum_property, int_property
+from tilewright.dialects.cuda_tile.ops import atomics as A
+from tilewright.dialects.cuda_tile.ops import memory as C
+from tilewright.dialects.cuda_tile.ops.control_flow import AssertOp
+from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.enums import (
+    FenceKindAttr,
+    GridDependencyAttr,
+    MemScopeAttr,
+    MemSemanticAttr,
+    RMWModeAttr,
+)
+from tilewright.dialects.nv_tileaa.ops import extensions, hints, memory
+from tilewright.lowering.tileaa.hints import number_hint
+from tilewright.lowering.tileaa.state import Lowering, i32_number
+from tilewright.lowering.tileaa.table import lowers
+
+#: Scopes that are named otherwise.
+SCOPES = {"device": "gpu"}
+
+
+def ordering(op: TileOp) -> dict[str, Attribute | None]:
+    """Semantic and scope of an access; nothing for a weak one."""
+    semantic = enum_property(op, "memory_ordering_semantics")
+    if semantic == "weak":
+        return {}
+    scope = enum_property(op, "memory_scope")
+    return {
+        "mem_semantic": MemSemanticAttr.of(semantic),
+        "mem_scope": MemScopeAttr.of(SCOPES.get(scope, scope)),
+    }
+
+
+def latency(low: Lowering, op: TileOp) -> dict[str, Attribute | None]:
+    """The hint how long an access may take, if the target has one."""
+    value = number_hint(low.options, op, "latency")
+    return {"latency": None if value is None else i32_number(value)}
+
+
+def present(*values: SSAValue | None) -> list[SSAValue]:
+    return [value for value in values if value is not None]
+
+
+@lowers(C.MakeTokenOp)
+def make_token(low: Lowering, op: C.MakeTokenOp) -> Sequence[SSAValue]:
+    return (low.no_order(),)
+
+
+@lowers(C.JoinTokensOp)
+def join_tokens(low: Lowering, op: C.JoinTokensOp) -> Sequence[SSAValue]:
+    return low.emit(hints.JoinMemTokenOp, low.values(op.tokens), (T.MEM_TOKEN,))
+
+
+@lowers(C.LoadPtrTkoOp)
+def load_ptr_tko(low: Lowering, op: C.LoadPtrTkoOp) -> Sequence[SSAValue]:
+    """A padding without a mask has no effect."""
+    mask, other = op.mask, op.paddingValue if op.mask is not None else None
+    groups = (
+        low.values((op.source,)),
+        (),
+        low.values(present(mask)),
+        low.values(present(other)),
+    )
+    return low.grouped(
+        memory.LoadOp,
+        groups,
+        low.types_of(op.results),
+        {**ordering(op), **latency(low, op)},
+        token=low.token(op.token),
+    )
+
+
+@lowers(C.StorePtrTkoOp)
+def store_ptr_tko(low: Lowering, op: C.StorePtrTkoOp) -> Sequence[SSAValue]:
+    groups = (
+        low.values((op.destination,)),
+        low.values((op.value,)),
+        (),
+        low.values(present(op.mask)),
+    )
+    return low.grouped(
+        memory.StoreOp,
+        groups,
+        (T.MEM_TOKEN,),
+        {**ordering(op), **latency(low, op)},
+        token=low.token(op.token),
+    )
+
+
+@lowers(A.AtomicCASTkoOp)
+def atomic_cas_tko(low: Lowering, op: A.AtomicCASTkoOp) -> Sequence[SSAValue]:
+    groups = (
+        low.values((op.pointers,)),
+        low.values((op.cmp,)),
+        low.values((op.val,)),
+        (),
+        low.values(present(op.mask)),
+    )
+    return low.grouped(
+        memory.AtomicCasOp,
+        groups,
+        low.types_of(op.results),
+        ordering(op),
+        token=low.token(op.token),
+    )
+
+
+@lowers(A.AtomicRMWTkoOp)
+def atomic_rmw_tko(low: Lowering, op: A.AtomicRMWTkoOp) -> Sequence[SSAValue]:
+    groups = (
+        low.values((op.pointers,)),
+        low.values((op.arg,)),
+        (),
+        low.values(present(op.mask)),
+    )
+    return low.grouped(
+        memory.AtomicRMWOp,
+        groups,
+        low.types_of(op.results),
+        {"rmw_mode": RMWModeAttr.of(enum_property(op, "mode")), **ordering(op)},
+        token=low.token(op.token),
+    )
+
+
+@lowers(C.AllocaOp)
+def alloca(low: Lowering, op: C.AllocaOp) -> Sequence[SSAValue]:
+    properties: dict[str, Attribute | None] = {
+        "num_elem": IntegerAttr(int_property(op, "num_elem"), i64),
+        "alignment": IntegerAttr(int_property(op, "alignment"), i64),
+        "global": UnitAttr() if op.global_ is not None else None,
+    }
+    return low.emit(extensions.AllocaOp, (), low.types_of(op.results), properties)
+
+
+@lowers(C.MemoryFenceAliasTkoOp)
+def memory_fence_alias_tko(low: Lowering, op: C.MemoryFenceAliasTkoOp) -> Sequence[SSAValue]:
+    return low.emit(
+        extensions.FenceOp,
+        (low.token(op.token),),
+        (T.MEM_TOKEN,),
+        {"kind": FenceKindAttr.of("alias")},
+    )
+
+
+@lowers(C.GdcLaunchDependentsTkoOp, C.GdcWaitTkoOp)
+def grid_dependency(
+    low: Lowering, op: C.GdcLaunchDependentsTkoOp | C.GdcWaitTkoOp
+) -> Sequence[SSAValue]:
+    action = GridDependencyAttr.of("wait" if isinstance(op, C.GdcWaitTkoOp) else "launch")
+    return low.emit(
+        extensions.GridDependencyOp, (low.token(op.token),), (T.MEM_TOKEN,), {"action": action}
+    )
+
+
+@lowers(PrintTkoOp)
+def print_tko(low: Lowering, op: PrintTkoOp) -> Sequence[SSAValue]:
+    operands = [*low.values(op.args), low.token(op.token)]
+    return low.emit(hints.PrintOp, operands, (T.MEM_TOKEN,), {"format": StringAttr(op.format)})
+
+
+@lowers(AssertOp)
+def assert_(low: Lowering, op: AssertOp) -> Sequence[SSAValue]:
+    """Not ordered: there are no tokens in the source."""
+    message = op.properties["message"]
+    return low.emit(hints.AssertOp, (low.value(op.condition),), (), {"message": message})

@@ -1,0 +1,63 @@
+"""The table of lowerings: one function for each operation of ``cuda_tile``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from xdsl.ir import SSAValue
+
+from tilewright.diagnostics import TileIRError, define_code
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.dialects.cuda_tile.ops import testing
+from tilewright.dialects.source_map import place_of
+from tilewright.lowering.tileaa.state import Lowering, Nested
+
+NOT_LOWERED = define_code(
+    "not-lowered",
+    "The program has something that the lowering to nv_tileaa does not take.",
+    "Operations of test builds and developer previews have no meaning below cuda_tile, and a few "
+    "programs need what the target or nv_tileaa lacks; the message says which.",
+)
+
+#: Gives the values that stand for the results of an operation; the operations that it needs are
+#: put at the end of the block. Operations with regions do it in steps, see ``Nested``.
+Rule: TypeAlias = Callable[[Lowering, Any], Sequence[SSAValue] | Nested]
+
+#: By operation. Terminators and functions are not here: ``control_flow`` and ``functions`` are.
+LOWERINGS: dict[type[TileOp], Rule] = {}
+
+#: Operations that are refused, and why.
+REFUSED: dict[type[TileOp], str] = {
+    testing.BytecodeNewAttributeOp: "it only exercises the bytecode of test builds",
+    testing.BytecodeEvolutionOp: "it only exercises the bytecode of test builds",
+    testing.PreviewCallOp: "it calls code of a developer preview that is not defined here",
+    testing.PreviewExternImplOp: "it belongs to a developer preview that is not defined here",
+}
+
+_RuleT = TypeVar("_RuleT", bound=Rule)
+
+
+def lowers(*kinds: type[TileOp]) -> Callable[[_RuleT], _RuleT]:
+    """Enter a function into the table, for these operations."""
+
+    def enter(rule: _RuleT) -> _RuleT:
+        for kind in kinds:
+            assert kind not in LOWERINGS, kind.name
+            LOWERINGS[kind] = rule
+        return rule
+
+    return enter
+
+
+def refuse(op: TileOp, why: str, help: str = "") -> TileIRError:
+    """The error that says why an operation is not lowered."""
+    message = f"'{op.name}' cannot be lowered to nv_tileaa: {why}"
+    return TileIRError.single(NOT_LOWERED, message, place_of(op), help=help)
+
+
+def rule_of(op: TileOp) -> Rule:
+    """The lowering of an operation; raises ``not-lowered`` where it is refused."""
+    if (rule := LOWERINGS.get(type(op))) is None:
+        raise refuse(op, REFUSED[type(op)])
+    return rule

@@ -1,0 +1,1 @@
+"""Rewrites of ``nv_tileaa``."""

@@ -1,0 +1,49 @@
+"""The pass ``tileaa-canonicalize``: brings ``nv_tileaa`` into its normal form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation
+
+from tilewright.dialects import arith
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.passes.canonicalize import Rule, apply_rules
+from tilewright.passes.tileaa.base import TileAAPass
+from tilewright.passes.tileaa.cleanup import erase_dead
+from tilewright.passes.tileaa.effects import is_dead
+from tilewright.passes.tileaa.rules_folding import FOLDING_RULES, fold_constants
+from tilewright.passes.tileaa.rules_memory import MEMORY_RULES
+from tilewright.passes.tileaa.rules_shapes import SHAPE_RULES
+
+
+def _all_rules() -> dict[type[Operation], tuple[Rule, ...]]:
+    """Every rule, by the operation that it looks at, in the order in which they are tried."""
+    rules: dict[type[Operation], tuple[Rule, ...]] = {
+        cls: (fold_constants,) for cls in arith.OPERATIONS.values() if cls is not arith.ConstantOp
+    }
+    for table in (FOLDING_RULES, SHAPE_RULES, MEMORY_RULES):
+        for cls, more in table.items():
+            rules[cls] = (*rules.get(cls, ()), *more)
+    return rules
+
+
+RULES = _all_rules()
+
+
+@dataclass(frozen=True)
+class TileAACanonicalize(TileAAPass):
+    """Applies the folds of ``nv_tileaa`` and its arithmetic until none fits.
+
+    Computes what constants determine; merges splats, views, permutations, assumptions, casts and
+    pointer offsets that follow each other; drops masks that are constant; makes reads of atomics
+    that write nothing; flattens joins of tokens. Values stay exactly the same. Cost: near-linear;
+    each rewrite makes the program smaller or brings it closer to the form.
+    """
+
+    name: ClassVar[str] = "tileaa-canonicalize"
+
+    def rewrite_function(self, function: FuncOp) -> None:
+        apply_rules(function, RULES, is_dead)
+        erase_dead(function)

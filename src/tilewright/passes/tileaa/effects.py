@@ -1,0 +1,81 @@
+"""What may be removed, merged or executed earlier on the level of ``nv_tileaa``."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation
+from xdsl.traits import IsTerminator, SymbolOpInterface, is_side_effect_free, is_speculatable
+
+from tilewright.analysis.tileaa import Ranges, synchronises
+from tilewright.analysis.tileaa.integers import width_of
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
+from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
+
+#: Operations that have the effects of what is in their regions, and surely end.
+TRANSPARENT = (scf.ForOp, scf.IfOp, ReduceOp, ScanOp, GenerateOp)
+
+
+def is_removable(op: Operation) -> bool:
+    """Whether an operation may be erased, or merged with an equal one, once its results allow it.
+
+    So are effect-free operations and regions that hold only such; ``scf.while`` may be there to
+    wait, and stays.
+    """
+    if op.has_trait(IsTerminator, value_if_unregistered=True) or op.has_trait(SymbolOpInterface):
+        return False
+    if not isinstance(op, TRANSPARENT):
+        return not op.regions and is_side_effect_free(op)
+    return all(
+        inner is op
+        or inner.has_trait(IsTerminator)
+        or isinstance(inner, TRANSPARENT)
+        or (not inner.regions and is_side_effect_free(inner))
+        for inner in op.walk()
+    )
+
+
+def is_dead(op: Operation) -> bool:
+    """Whether nothing uses the results and the operation may be erased."""
+    return all(not result.uses for result in op.results) and is_removable(op)
+
+
+def is_idle_load(op: Operation) -> bool:
+    """Whether an operation only reads, and nothing uses what it read."""
+    return isinstance(op, Load) and not synchronises(op) and not op.moved.uses
+
+
+_DIVISIONS = frozenset(
+    f"arith.{name}"
+    for name in ("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi", "remsi", "remui")
+)
+_SHIFTS = frozenset({"arith.shli", "arith.shrsi", "arith.shrui"})
+#: Operations whose undefined behaviour is a matter of their operands, which no proof covers here.
+_UNPROVED = frozenset(
+    {
+        "nv_tileaa.extract",
+        "nv_tileaa.extract_slice",
+        "nv_tileaa.ext.insert_slice",
+        "nv_tileaa.assume",
+        "arith.fptosi",
+        "arith.fptoui",
+    }
+)
+
+
+def may_run_early(op: Operation, ranges: Ranges) -> bool:
+    """Whether executing an operation where it was not executed before changes nothing."""
+    if op.regions or op.has_trait(IsTerminator, value_if_unregistered=True):
+        return False
+    if not is_side_effect_free(op) or not is_speculatable(op):
+        return False
+    if op.name in _UNPROVED or "overflowFlags" in op.properties:
+        return False
+    if op.name in _DIVISIONS:
+        divisor = ranges.of(op.operands[1])
+        return divisor.low > 0
+    if op.name in _SHIFTS:
+        width = width_of(op.results[0].type)
+        amount = ranges.of(op.operands[1])
+        return width is not None and amount.low >= 0 and amount.high < width
+    return True

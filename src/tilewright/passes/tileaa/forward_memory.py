@@ -1,0 +1,119 @@
+"""The pass ``forward-memory``: uses what was stored or loaded before instead of loading it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.analysis.tileaa import Facts, synchronises
+from tilewright.analysis.tileaa.geometry import source_of_assumes, view_axes
+from tilewright.analysis.tileaa.order import writes
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.passes.tileaa.base import TileAAPass
+from tilewright.passes.tileaa.tokens import token_in, token_out
+
+#: Which stores write what which loads read, when bases and indices are the same.
+_PAIRS = {
+    "nv_tileaa.load": "nv_tileaa.store",
+    "nv_tileaa.tiled_load": "nv_tileaa.tiled_store",
+    "nv_tileaa.gather_load": "nv_tileaa.scatter_store",
+}
+
+
+@dataclass(frozen=True)
+class ForwardMemory(TileAAPass):
+    """Replaces a weak load by the value of an earlier access of the same block of operations.
+
+    From a load, where both read the same elements in the same way. From a store, where all
+    elements surely lie inside the memory and at different places. In both cases tokens must order
+    the load behind the earlier access, and nothing in between may write there or let another
+    tile block do so. The load goes, and its token becomes the one that it waited for. Cost:
+    quadratic in the accesses of a block.
+    """
+
+    name: ClassVar[str] = "forward-memory"
+
+    def rewrite_function(self, function: FuncOp) -> None:
+        facts = Facts(function)
+        gone: set[Operation] = set()
+        for op in facts.tokens.effects:
+            if isinstance(op, Load) and not synchronises(op):
+                source = _source(op, facts, gone)
+                if source is not None:
+                    _replace(op, source)
+                    gone.add(op)
+
+
+def _source(load: Load, facts: Facts, gone: set[Operation]) -> SSAValue | None:
+    """The value that a load would give, where an earlier access tells it."""
+    earlier = facts.tokens.before(load, around=False)
+    ordered = sorted(earlier - gone, key=facts.lifetimes.position, reverse=True)
+    for access in ordered:
+        if access.parent is not load.parent or not isinstance(access, Access):
+            continue
+        if not _same_place(load, access) or synchronises(access):
+            continue
+        if isinstance(access, Store) and not _surely_written(access, facts):
+            continue
+        if not _disturbed(load, access, facts):
+            return access.moved
+    return None
+
+
+def _disturbed(load: Load, access: Access, facts: Facts) -> bool:
+    """Whether what happens between the two can change what the load reads."""
+    for other in facts.tokens.before(load):
+        if other is access or not facts.tokens.ordered(access, other, around=True):
+            continue
+        if synchronises(other) or (writes(other) and facts.aliases.may_alias(other, load)):
+            return True
+    return False
+
+
+def _same_place(load: Load, access: Access) -> bool:
+    """Whether an access moves exactly the elements that the load reads."""
+    if access.name not in (load.name, _PAIRS[load.name]) or access.moved.type != load.moved.type:
+        return False
+    groups = ("base", "indices", "mask")
+    if any(values_of(load, group) != values_of(access, group) for group in groups):
+        return False
+    if isinstance(access, Store):
+        return not values_of(load, "mask")
+    # Elements that are not read are what the load puts in their stead.
+    ignored = {"cache_modifier", "eviction_policy", "in_bounds", "latency", "atom"}
+    return values_of(load, "other") == values_of(access, "other") and all(
+        load.properties.get(name) == access.properties.get(name)
+        for name in {*load.properties, *access.properties} - ignored
+    )
+
+
+def _surely_written(store: Store, facts: Facts) -> bool:
+    """Whether memory holds the whole value after a store: each element in a place of its own."""
+    base, dims = store.operands[0], T.dims_of(store.moved.type)
+    if not isinstance(base.type, T.MemrefType | T.TiledViewType):
+        return prod(dims) == 1 or (
+            len(dims) == 1 and facts.patterns.of(base).axes[0].run == dims[0]
+        )
+    axes = view_axes(source_of_assumes(base), dims)
+    if axes is None or any(axis.sparse for axis in axes):
+        return False
+    # A static stride is positive; those of several axes may still lead to the same place.
+    apart = prod(dims) == 1 or (len(dims) == 1 and isinstance(axes[0].stride, int))
+    return apart and facts.bounds.inside(store)
+
+
+def _replace(load: Load, value: SSAValue) -> None:
+    load.moved.replace_all_uses_with(value)
+    token, own = token_in(load), token_out(load)
+    if own is not None and token is not None:
+        own.replace_all_uses_with(token)
+    block = load.parent
+    assert block is not None
+    block.erase_op(load)

@@ -1,0 +1,136 @@
+"""Proof that a rewrite has kept the token order that a program needs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Operation
+
+from tilewright.analysis.tileaa import Facts, TokenGraph, is_effect, must_stay
+from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.source_map import place_of
+
+TOKEN_ORDER_LOST = define_code(
+    "token-order-lost",
+    "A rewrite has dropped an order of memory effects that the program needs.",
+    "Two effects that may touch the same memory, of which one writes, were ordered by tokens before "
+    "the rewrite and are not after it. This is a bug in the pass.",
+)
+EFFECT_INVENTED = define_code(
+    "effect-invented",
+    "A rewrite has added a memory effect that was not in the program.",
+    "An operation that takes or gives a token stands for none of those before the rewrite. A "
+    "rewrite that replaces an effect hands its attributes on. This is a bug in the pass.",
+)
+
+#: The attribute that tells which effect an operation stands for, while a guard is on.
+MARK = "tilewright.effect"
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """That effect ``before`` precedes effect ``after``; ``around``: from an earlier iteration."""
+
+    before: int
+    after: int
+    around: bool
+
+
+@dataclass
+class OrderGuard:
+    """Remembers which order of effects a module of ``nv_tileaa`` needs, and checks it later.
+
+    ``watch`` gives every effect a number that survives cloning and must be handed on where an
+    effect is replaced. ``problems`` compares what is ordered now. Effects that are gone are no
+    problem: their order was carried by the tokens around them, and must be still. Cost: quadratic
+    in the effects of a function.
+    """
+
+    module: Operation
+    _needed: dict[str, list[_Order]] = field(default_factory=dict)
+
+    @classmethod
+    def watch(cls, module: Operation) -> OrderGuard:
+        guard = cls(module)
+        for name, function in _functions(module):
+            for number, op in enumerate(filter(is_effect, function.walk())):
+                op.attributes[MARK] = IntegerAttr(number, i64)
+            guard._needed[name] = list(_needed_order(Facts(function)))
+        return guard
+
+    def problems(self) -> list[Diagnostic]:
+        """What the rewrite has lost, and effects that it has made up."""
+        found: list[Diagnostic] = []
+        for name, function in _functions(self.module):
+            graph = TokenGraph.of(function)
+            copies: dict[int, list[Operation]] = defaultdict(list)
+            for op in graph.effects:
+                if (number := _number(op)) is None:
+                    found.append(_invented(op))
+                else:
+                    copies[number].append(op)
+            position = {op: index for index, op in enumerate(graph.effects)}
+            for order in self._needed.get(name, ()):
+                found += _lost(order, copies, graph, position)
+        return found
+
+    def release(self) -> None:
+        """Take the numbers away again."""
+        for op in self.module.walk():
+            op.attributes.pop(MARK, None)
+
+
+def _functions(module: Operation) -> Iterator[tuple[str, FuncOp]]:
+    for op in module.walk():
+        if isinstance(op, FuncOp):
+            yield str(op.sym_name), op
+
+
+def _needed_order(facts: Facts) -> Iterator[_Order]:
+    graph = facts.tokens
+    for after in graph.effects:
+        same = graph.before(after, around=False)
+        for before in graph.before(after):
+            if must_stay(before, after, facts.aliases):
+                first, second = _number(before), _number(after)
+                assert first is not None and second is not None
+                yield _Order(first, second, before not in same)
+
+
+def _number(op: Operation) -> int | None:
+    mark = op.attributes.get(MARK)
+    return mark.value.data if isinstance(mark, IntegerAttr) else None
+
+
+def _lost(
+    order: _Order,
+    copies: dict[int, list[Operation]],
+    graph: TokenGraph,
+    position: dict[Operation, int],
+) -> Iterator[Diagnostic]:
+    """An order that no longer holds; of copies, between each and the later ones of the other."""
+    for after in copies.get(order.after, ()):
+        for before in copies.get(order.before, ()):
+            if not order.around and position[before] > position[after]:
+                continue
+            if not graph.ordered(before, after, around=order.around):
+                yield Diagnostic(
+                    Severity.ERROR,
+                    TOKEN_ORDER_LOST,
+                    f"'{after.name}' must come after '{before.name}', but no token says so any more",
+                    place_of(after),
+                    notes=(Note("the effect that must come first", place_of(before)),),
+                )
+
+
+def _invented(op: Operation) -> Diagnostic:
+    return Diagnostic(
+        Severity.ERROR,
+        EFFECT_INVENTED,
+        f"'{op.name}' stands for no effect of the program before the rewrite",
+        place_of(op),
+    )

@@ -1,0 +1,145 @@
+"""Accesses that stay inside, bulk copies, uniform values and lifetimes, by hand."""
+
+from __future__ import annotations
+
+from tests.analysis.tileaa.reading import Read, read
+
+from tilewright.analysis.tileaa import Uniformity
+from tilewright.analysis.tileaa.bounds import AxisBounds
+
+TOKEN = "!nv_tileaa.mem_token"
+PTR = "!nv_tileaa.ptr<f32, 1>"
+
+
+def tiles(
+    *,
+    shape: str = "128x64",
+    strides: str = "64, 1",
+    sizes: str = "",
+    index: str = "%c0, %c0",
+    before: str = "",
+    pointer: str = "%a",
+    flags: str = "",
+    tile: tuple[int, int] = (16, 32),
+) -> Read:
+    memref = f"!nv_tileaa.memref<{shape}xf32, strides = [{strides}], 1>"
+    view = f"!nv_tileaa.tiled_view<{tile[0]}x{tile[1]}xf32, source = {memref}>"
+    types = ", ".join([PTR, *["index"] * sizes.count("%")])
+    return read(f"""
+    %a = nv_tileaa.assume %p {{predicates = [#nv_tileaa.div_by<16>]}} : {PTR}
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    {before}
+    %m = nv_tileaa.make_memref {pointer}{sizes} : ({types}) -> {memref}
+    %v = nv_tileaa.block_tile %m {{tileSizes = array<i64: {tile[0]}, {tile[1]}>, dimGroups = [[0], [1]]}} : {memref} -> {view}
+    %t = nv_tileaa.create_mem_token : {TOKEN}
+    %tiles = nv_tileaa.get_dim_size %v {{axis = 0 : i32}} : {view} -> index
+    scf.for %k = %c0 to %tiles step %c1 {{
+      %e, %t1 = nv_tileaa.tiled_load %v[{index}], %t {{{flags}}} : {view}, index, index, {TOKEN} -> tile<{tile[0]}x{tile[1]}xf32>, {TOKEN}
+      scf.yield
+    }}
+    """)
+
+
+def verdicts(found: Read) -> list[str]:
+    bounds: tuple[AxisBounds, ...] = found.facts.bounds.of(found.op("tiled_load"))
+    return [bound.verdict for bound in bounds]
+
+
+def test_static_extents_and_indices() -> None:
+    assert verdicts(tiles(index="%c3, %c1")) == ["inside", "inside"]
+    assert verdicts(tiles(index="%c3, %c3")) == ["inside", "unknown"]
+
+
+def test_a_loop_over_all_tiles() -> None:
+    assert verdicts(tiles(index="%k, %c0")) == ["inside", "inside"]
+    ragged = tiles(shape="?x64", sizes=", %x", index="%k, %c0")
+    assert verdicts(ragged) == ["begins inside", "inside"]
+    whole = tiles(
+        shape="?x64",
+        sizes=", %y",
+        index="%k, %c0",
+        before="%y = nv_tileaa.assume %x {predicates = [#nv_tileaa.div_by<16>]} : index",
+    )
+    assert verdicts(whole) == ["inside", "inside"]
+
+
+def test_a_promise_counts() -> None:
+    found = tiles(index="%x, %x", flags="in_bounds = array<i1: true, false>")
+    assert verdicts(found) == ["inside", "unknown"]
+
+
+def obstacles(found: Read) -> tuple[str, ...]:
+    return found.facts.bulk_copies.of(found.op("tiled_load")).obstacles
+
+
+def test_bulk_copies() -> None:
+    assert obstacles(tiles()) == ()
+    assert obstacles(tiles(pointer="%p")) == (
+        "the address is known to be a multiple of 1 bytes only",
+    )
+    assert obstacles(tiles(strides="63, 1")) == (
+        "the stride of axis 0 is known to be a multiple of 4 bytes only",
+    )
+    assert obstacles(tiles(strides="1, 128", tile=(16, 32))) == ()
+    assert obstacles(tiles(strides="512, 2")) == (
+        "no axis is known to have stride 1",
+        "the stride of axis 1 is known to be a multiple of 8 bytes only",
+    )
+    assert obstacles(tiles(tile=(16, 2))) == ("rows of 8 bytes, no multiple of 16",)
+    assert obstacles(tiles(shape="1024x64", tile=(512, 32))) == (
+        "a box of 512 elements along an axis, more than 256",
+    )
+    ordered = "mem_semantic = acquire, mem_scope = gpu"
+    assert obstacles(tiles(flags=ordered)) == ("acquire accesses are no bulk copies",)
+    assert obstacles(tiles(flags="allow_tma = false")) == ("the program forbids it",)
+
+
+def test_uniform_values() -> None:
+    found = read("""
+    %b = nv_tileaa.get_program_id {axis = 0 : i32} : i32
+    %s = nv_tileaa.splat %n : i32 -> tile<8xi32>
+    %i = nv_tileaa.make_range {start = 0 : i64, end = 8 : i64} : tile<8xi32>
+    %k = nv_tileaa.splat %b : i32 -> tile<8xi32>
+    %a = arith.addi %s, %i : tile<8xi32>
+    %d = arith.addi %s, %k : tile<8xi32>
+    %c = arith.cmpi slt, %b, %n : i32
+    %c1 = arith.constant 1 : i32
+    %r = scf.if %c -> (i32) {
+      scf.yield %n : i32
+    } else {
+      scf.yield %c1 : i32
+    }
+    """)
+    of = found.facts.uniformities.of
+    assert of(found.value("s")) == Uniformity(True, True)
+    assert of(found.value("a")) == Uniformity(False, True)
+    assert of(found.value("d")) == Uniformity(True, False)
+    # Which branch was taken differs between blocks, so the result does.
+    assert of(found.value("r")) == Uniformity(True, False)
+
+
+def test_lifetimes() -> None:
+    found = read("""
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %a = arith.constant dense<1.0> : tile<64xf32>
+    %b = arith.constant dense<2.0> : tile<64xf16>
+    %r = scf.for %i = %c0 to %n step %c1 iter_args(%s = %a) -> (tile<64xf32>) : i32 {
+      %w = nv_tileaa.fp_to_fp %b : tile<64xf16> -> tile<64xf32>
+      %sum = nv_tileaa.addf %s, %w : tile<64xf32>
+      scf.yield %sum : tile<64xf32>
+    }
+    """)
+    lifetimes = found.facts.lifetimes
+    loop = lifetimes.position(found.op("scf.for"))
+    end = lifetimes.position(found.op("scf.yield"))
+    b = lifetimes.of(found.value("b"))
+    assert (b.start, b.end, b.size) == (loop - 1, end, 128)  # the loop reads it to its end
+    carried = lifetimes.of(found.value("s"))
+    assert (carried.start, carried.end) == (loop, end)
+    # The carried tile, f16 operand, widened operand and sum are alive at the addition.
+    most, where = lifetimes.peak()
+    assert most == 256 + 128 + 256 + 256
+    assert where is found.op("addf")

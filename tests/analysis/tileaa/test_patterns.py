@@ -1,0 +1,135 @@
+"""Divisibility and regular patterns, with answers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.analysis.tileaa.reading import read
+
+from tilewright.analysis.tileaa.patterns import MOST, AxisPattern, Pattern, measure
+
+IOTA = "%i = nv_tileaa.make_range {start = 0 : i64, end = 128 : i64} : tile<128xi32>\n"
+BLOCK = (
+    "%b = nv_tileaa.get_program_id {axis = 0 : i32} : i32\n%c = arith.constant 128 : i32\n"
+    "%o = arith.muli %b, %c : i32\n%s = nv_tileaa.splat %o : i32 -> tile<128xi32>\n" + IOTA
+)
+
+CASES = [
+    ("%r = arith.constant 24 : i32", [(1, 8, 1)]),
+    (IOTA + "%r = arith.addi %i, %i : tile<128xi32>", [(1, 1, 1)]),
+    (BLOCK + "%r = arith.addi %s, %i : tile<128xi32>", [(128, 128, 1)]),
+    (BLOCK + "%r = arith.subi %i, %s : tile<128xi32>", [(128, 128, 1)]),
+    (BLOCK + "%r = arith.subi %s, %i : tile<128xi32>", [(1, 1, 1)]),
+    ("%r = nv_tileaa.splat %n : i32 -> tile<4x8xi32>", [(1, 1, 4), (1, 1, 8)]),
+    (
+        IOTA
+        + "%k = arith.constant dense<16> : tile<128xi32>\n%r = arith.divsi %i, %k : tile<128xi32>",
+        [(1, 1, 16)],
+    ),
+    (
+        IOTA
+        + "%k = arith.constant dense<16> : tile<128xi32>\n%r = arith.remsi %i, %k : tile<128xi32>",
+        [(16, MOST, 1)],
+    ),
+    (
+        IOTA
+        + "%k = arith.constant dense<4> : tile<128xi32>\n%r = arith.muli %i, %k : tile<128xi32>",
+        [(1, 4, 1)],
+    ),
+    (
+        IOTA
+        + "%e = nv_tileaa.expand_dims %i {axes = array<i64: 0>} : tile<128xi32> -> tile<1x128xi32>\n"
+        "%r = nv_tileaa.broadcast %e : tile<1x128xi32> -> tile<4x128xi32>",
+        [(1, 1, 4), (128, MOST, 1)],
+    ),
+    (IOTA + "%r = nv_tileaa.view %i : tile<128xi32> -> tile<4x32xi32>", [(1, 1, 1), (32, 32, 1)]),
+    (
+        IOTA + "%k = arith.constant dense<32> : tile<128xi32>\n"
+        "%r = arith.cmpi slt, %i, %k : tile<128xi32>",
+        [(1, 1, 32)],
+    ),
+    (
+        "%a = nv_tileaa.assume %p {predicates = [#nv_tileaa.div_by<16>]} : !nv_tileaa.ptr<f32, 1>\n"
+        + BLOCK
+        + "%j = arith.addi %s, %i : tile<128xi32>\n"
+        "%r = nv_tileaa.addptr %a, %j : !nv_tileaa.ptr<f32, 1>, tile<128xi32> -> tile<128x!nv_tileaa.ptr<f32, 1>>",
+        [(128, 16, 1)],
+    ),
+    (
+        # The sum can wrap around inside a run, and then the addresses jump.
+        "%s = nv_tileaa.splat %n : i32 -> tile<128xi32>\n"
+        + IOTA
+        + "%j = arith.addi %s, %i : tile<128xi32>\n"
+        "%r = nv_tileaa.addptr %p, %j : !nv_tileaa.ptr<f32, 1>, tile<128xi32> -> tile<128x!nv_tileaa.ptr<f32, 1>>",
+        [(1, 1, 1)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "axes"), CASES, ids=range(len(CASES)))
+def test_pattern(body: str, axes: list[tuple[int, int, int]]) -> None:
+    found = read(body)
+    expected = Pattern(tuple(AxisPattern(*axis) for axis in axes))
+    assert found.facts.patterns.of(found.value("r")) == expected
+
+
+def test_measure() -> None:
+    assert measure(np.arange(16, 32).reshape(2, 8), 32).axes == (
+        AxisPattern(1, 1, 1),
+        AxisPattern(8, 8, 1),
+    )
+    assert measure(np.array([6, 7, 10, 11]), 32).axes == (AxisPattern(2, 2, 1),)
+    assert measure(np.array([127, -128]), 8).axes == (AxisPattern(2, 1, 1),)
+    assert measure(np.array([64, 68, 72, 76]), 64, unit=4).axes == (AxisPattern(4, 64, 1),)
+
+
+INTEGERS = {
+    "addi": lambda a, b: a + b,
+    "subi": lambda a, b: a - b,
+    "muli": lambda a, b: a * b,
+    "andi": lambda a, b: a & b,
+    "ori": lambda a, b: a | b,
+    "maxsi": np.maximum,
+    "divsi": lambda a, b: a // b,
+    "remsi": lambda a, b: a % b,
+}
+
+
+def claims(found: AxisPattern, measured: AxisPattern, array: np.ndarray) -> bool:
+    """Whether what is claimed of an axis is true of an array."""
+    runs = array[:: found.run]
+    return (
+        found.run <= measured.run
+        and found.repeat <= measured.repeat
+        and all(int(value) % min(found.divisor, 2**16) == 0 for value in runs)
+    )
+
+
+@given(
+    st.sampled_from(sorted(INTEGERS)),
+    st.integers(0, 40),
+    st.sampled_from([1, 2, 3, 4, 8, 12, 16]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.booleans(),
+)
+def test_what_is_claimed_of_two_known_tiles_is_true(
+    name: str, start: int, other: int, repeat: int, swap: bool
+) -> None:
+    """Ranges, splats and repeated ranges, combined by an operation, against the numbers."""
+    left = np.arange(start, start + 16)
+    right = (np.arange(16) // repeat) * other + other
+    if swap and name not in ("divsi", "remsi"):
+        left, right = right, left
+    result = INTEGERS[name](left, right)
+
+    def dense(array: np.ndarray) -> str:
+        return f"arith.constant dense<[{', '.join(map(str, array))}]> : tile<16xi32>"
+
+    found = read(
+        f"%a = {dense(left)}\n%b = {dense(right)}\n%r = arith.{name} %a, %b : tile<16xi32>"
+    )
+    (axis,) = found.facts.patterns.of(found.value("r")).axes
+    (measured,) = measure(result, 32).axes
+    assert claims(axis, measured, result), (axis, measured, result)

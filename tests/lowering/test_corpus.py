@@ -1,0 +1,21 @@
+"""Every cuTile kernel of the corpus is lowered, at its oldest and its newest version."""
+
+from __future__ import annotations
+
+import pytest
+from tests.corpus import CUTILE_MISSING, VERSIONS, CorpusKernel, cutile_available, cutile_kernels
+from tests.lowering.support import check
+
+from tilewright.bytecode import read
+from tilewright.lowering import lower_to_tileaa
+
+pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
+
+KERNELS = [k for k in cutile_kernels() if not k.refusal] if cutile_available() else []
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_kernel_is_lowered(kernel: CorpusKernel) -> None:
+    for version in {kernel.since, VERSIONS[-1]}:
+        module = read(kernel.export(version))
+        check(module, lower_to_tileaa(module))

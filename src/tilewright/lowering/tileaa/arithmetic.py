@@ -20,7 +20,7 @@ from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.ops import arithmetic as N
 from tilewright.dialects.nv_tileaa.ops import pointers as P
 from tilewright.lowering.tileaa.state import Lowering
-from tilewright.lowering.tileaa.table import Rule, lowers, refuse
+from tilewright.lowering.tileaa.table import Rule, lowers, refuse, require_block_scale
 
 #: Operations that become one, whose properties are at most rounding, flushing and overflow.
 RENAMED: dict[type[TileOp], type[Operation]] = {
@@ -57,7 +57,6 @@ RENAMED: dict[type[TileOp], type[Operation]] = {
     F.FPowFOp: arith.PowFOp,
     F.FPowIOp: arith.FPowIOp,
     F.Atan2Op: arith.Atan2Op,
-    C.FToFOp: P.FpToFpOp,
     C.TruncIOp: arith.TruncIOp,
     C.BitcastOp: arith.BitcastOp,
     C.IntToPtrOp: P.IntToPtrOp,
@@ -129,6 +128,15 @@ def _renamed(kind: type[Operation]) -> Rule:
 
 for _old, _new in RENAMED.items():
     lowers(_old)(_renamed(_new))
+
+
+@lowers(C.FToFOp)
+def ftof(low: Lowering, op: C.FToFOp) -> Sequence[SSAValue]:
+    (source,), results = low.values(op.operands), low.types_of(op.results)
+    for ty in (source.type, *results):
+        if (name := T.element_name(T.element_of(ty))) in P.SCALED_FORMATS:
+            require_block_scale(low, op, name)
+    return low.emit(P.FpToFpOp, (source,), results, _properties(op))
 
 
 @lowers(*BY_SIGNEDNESS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, FloatAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects.arith.constants import scalar_value
 from tilewright.dialects.cuda_tile import types as C
 from tilewright.dialects.cuda_tile.base import enum_property, int_property
-from tilewright.dialects.cuda_tile.constants import scalar_bits
+from tilewright.dialects.cuda_tile.constants import exact_float, scalar_bits
 from tilewright.dialects.cuda_tile.ops import matrix as M
 from tilewright.dialects.cuda_tile.ops.reductions import Fold, ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.enums import SignednessAttr
@@ -18,7 +18,7 @@ from tilewright.dialects.nv_tileaa.ops import contraction as N
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.lowering.tileaa.control_flow import Exit, Frame, lower_block
 from tilewright.lowering.tileaa.state import Lowering, Nested, i32_number, segment_sizes
-from tilewright.lowering.tileaa.table import lowers, refuse
+from tilewright.lowering.tileaa.table import lowers, refuse, require_block_scale
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import bits_to_float, float_to_bits
 
@@ -49,6 +49,7 @@ def mmai(low: Lowering, op: M.MmaIOp) -> Sequence[SSAValue]:
 
 @lowers(M.MmaFScaledOp)
 def mmaf_scaled(low: Lowering, op: M.MmaFScaledOp) -> Sequence[SSAValue]:
+    require_block_scale(low, op, "a product with scale factors")
     groups = [[value] for value in low.values(op.operands)]
     return low.grouped(N.DotOp, groups, low.types_of(op.results))
 
@@ -104,19 +105,11 @@ def _check_captures(low: Lowering, op: Fold, body: Block) -> None:
 
 
 def _identity(attribute: Attribute, element: Attribute) -> Attribute:
-    """An identity in the element type, exact; f16 and bf16 may stand for one another in the source.
-
-    Floats whose bits are those of a number that text can show are MLIR's own attribute.
-    """
+    """An identity in the element type, exact; f16 and bf16 may stand for one another in the source."""
     found = scalar_bits(attribute)
     assert found is not None, attribute
     name, bits = found
-    wanted = C.element_name(element)
-    if name != wanted:
-        bits = float_to_bits(bits_to_float(bits, FORMATS[name]), FORMATS[wanted])
-    if wanted not in C.BASE_FLOAT_NAMES:
-        return scalar_value(element, bits)
-    number = bits_to_float(bits, FORMATS[wanted])
-    if number != number:
-        return scalar_value(element, bits)
-    return FloatAttr(number, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    wanted = FORMATS[C.element_name(element)]
+    if name != wanted.name:
+        bits = float_to_bits(bits_to_float(bits, FORMATS[name]), wanted)
+    return exact_float(element, bits) if wanted.is_float else scalar_value(element, bits)

@@ -13,11 +13,10 @@ follows goes into a second ``if`` on the flag. Nothing is written twice, so the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
-from types import GeneratorType
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr
@@ -208,9 +207,7 @@ def lower_block(
             yield _lower_exiting(low, op, after, frame)
             break
         result = rule_of(op)(low, op)
-        if isinstance(result, GeneratorType):
-            result = yield result
-        low.bind(op.results, result)
+        low.bind(op.results, (yield result) if isinstance(result, Generator) else result)
         op = op.next_op
     low.block = previous
     low.depth -= 1

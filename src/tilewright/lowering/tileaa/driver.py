@@ -50,7 +50,8 @@ def lower_to_tileaa(module: AnyModule, options: TileAAOptions | None = None) -> 
     several becomes one around as many. Operations keep their locations and places. Takes time
     linear in the operations, at any depth of nesting.
 
-    Raises ``TileIRError`` with everything that is refused: ``not-lowered``.
+    Raises ``TileIRError`` with what is refused, one error for each function: ``not-lowered``, and
+    ``aa-target`` for what the target does not have.
     """
     low = Lowering(options or TileAAOptions())
     problems = Collector()

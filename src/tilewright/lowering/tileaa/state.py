@@ -27,7 +27,7 @@ TRUE, FALSE = IntegerAttr(1, I1), IntegerAttr(0, I1)
 Properties: TypeAlias = Mapping[str, Attribute | None]
 #: The lowering of an operation with regions: yields the lowerings inside, one after the other, and
 #: gives the values of the results. The driver runs them without recursion, at any depth.
-Nested: TypeAlias = Generator["Nested", None, Sequence[SSAValue]]
+Nested: TypeAlias = Generator["Nested", Sequence[SSAValue], Sequence[SSAValue]]
 
 
 class Lowering:

@@ -10,6 +10,8 @@ from xdsl.ir import SSAValue
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import testing
+from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa.base import BLOCK_SCALE_CAPABILITY
 from tilewright.dialects.source_map import place_of
 from tilewright.lowering.tileaa.state import Lowering, Nested
 
@@ -54,6 +56,17 @@ def refuse(op: TileOp, why: str, help: str = "") -> TileIRError:
     """The error that says why an operation is not lowered."""
     message = f"'{op.name}' cannot be lowered to nv_tileaa: {why}"
     return TileIRError.single(NOT_LOWERED, message, place_of(op), help=help)
+
+
+def require_block_scale(low: Lowering, op: TileOp, what: str) -> None:
+    """Raise ``aa-target`` where the target lacks block-scaled formats, of which ``what`` is one."""
+    if low.options.capability < BLOCK_SCALE_CAPABILITY:
+        raise TileIRError.single(
+            codes.TARGET,
+            f"'{op.name}' cannot be lowered for {low.options.target}: {what} needs sm_"
+            f"{BLOCK_SCALE_CAPABILITY} or later",
+            place_of(op),
+        )
 
 
 def rule_of(op: TileOp) -> Rule:

@@ -51,7 +51,7 @@ def make_tile_view(low: Lowering, op: V.MakeView) -> Sequence[SSAValue]:
     properties: dict[str, Attribute | None] = {
         "tileSizes": i64_list(view.tile_dims),
         "dimGroups": ArrayAttr([ArrayAttr([IntegerAttr(dim, i64)]) for dim in dim_map]),
-        "padding_value": None if padding is None else PaddingValueAttr.of(padding.value),
+        "padding_value": None if padding is None else PaddingValueAttr.of(str(padding)),
         "traversalStrides": None if steps is None else i64_list(steps),
         "sparseDim": None if sparse is None else i32_number(sparse),
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewright.launching.storage import storage_of
 from tilewright.machine.faults import Fault
 from tilewright.machine.memory import Allocation, Memory
-from tilewright.machine.storage import storage_of
 
 I32 = storage_of("i32")
 

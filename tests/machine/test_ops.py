@@ -774,9 +774,11 @@ def _bytes(array: np.ndarray) -> bytes:
 
 def test_every_operation_is_run_or_refused():
     """By name: an operation without a translation, or that no kernel here executes."""
-    translated, refused = set(IMPLEMENTATIONS), set(REFUSED)
+    # The table also holds the operations of other levels, once these are loaded.
+    known = set(OPERATIONS.values())
+    translated, refused = known & set(IMPLEMENTATIONS), known & set(REFUSED)
     assert not translated & refused
-    assert translated | refused | STRUCTURE == set(OPERATIONS.values())
+    assert translated | refused | STRUCTURE == known
 
 
 def test_every_operation_is_executed_by_a_kernel_here():
@@ -791,5 +793,5 @@ def test_every_operation_is_executed_by_a_kernel_here():
             )
         )
         executed.update(type(op).mnemonic() for op in module.walk())
-    executable = {cls.mnemonic() for cls in IMPLEMENTATIONS}
+    executable = {cls.mnemonic() for cls in OPERATIONS.values() if cls in IMPLEMENTATIONS}
     assert executable - executed == set()

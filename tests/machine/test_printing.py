@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.machine.printing import format_tiles, parse_format
+from tilewright.launching.printing import format_tiles, parse_format
 
 
 @pytest.mark.parametrize(

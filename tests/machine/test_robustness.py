@@ -13,8 +13,8 @@ from tilewright.bytecode import read
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.launching.arguments import ARRAY_DTYPES
 from tilewright.machine import Program
-from tilewright.machine.arguments import ARRAY_DTYPES
 
 pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 

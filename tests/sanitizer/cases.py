@@ -1,7 +1,8 @@
 """The corpus of seeded bugs: kernels that break one rule each, beside twins that keep it.
 
 A file ``cases/KIND.tileir`` is Tile IR text with two kernels of the same parameters: ``@bug``, and
-``@twin``, which differs from it in as little as possible. It begins with a header, one comment per
+``@twin``, which differs from it in as little as possible; their names may go on with a calling
+convention, ``_Kt2_...``. It begins with a header, one comment per
 fact, in this order, up to the first empty line::
 
     // kind: race-load-after-store        the name of the file; says what goes wrong
@@ -55,6 +56,7 @@ FOLDER = Path(__file__).parent / "cases"
 
 CODES = frozenset(
     {
+        "alias-promise",
         "assertion-failed",
         "bad-step",
         "broken-assume",
@@ -91,6 +93,7 @@ _OPTIONAL = {"limit"}
 _FACT = re.compile(r"// (?P<key>[a-z]+): (?P<value>\S.*)")
 _KIND = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _GRID = re.compile(r"grid=(\d+)(?:,(\d+))?(?:,(\d+))?")
+_HEAD = re.compile(r"entry @(?P<name>[a-z]+)(?:_K\w*)?\((?P<rest>.*)")
 _SITE = re.compile(r"\s*// expected-error @below \{\{(?P<code>[a-z-]+): (?P<part>[^{}]+)\}\}")
 
 
@@ -129,6 +132,10 @@ class Case:
         if not isinstance(module, ModuleOp):
             raise CaseError(f"{self.path.name}: expected one cuda_tile module")
         return module
+
+    def symbol(self, name: str) -> str:
+        """The whole name of the kernel ``bug`` or ``twin``."""
+        return _entry(self, self.module(), name).symbol
 
     def arguments(self, seed: int = 0) -> dict[str, Value]:
         """Fresh launch arguments by name, in the order of the parameters.
@@ -251,10 +258,10 @@ def _sites(path: Path, text: str) -> list[Site]:
 
 
 def _entry(case: Case, module: ModuleOp, name: str) -> EntryOp:
-    try:
-        return module.entry(name)
-    except KeyError as error:
-        raise CaseError(f"{case.path.name}: {error.args[0]}") from None
+    for entry in module.entries:
+        if entry.symbol.partition("_K")[0] == name:
+            return entry
+    raise CaseError(f"{case.path.name}: there is no kernel @{name}")
 
 
 def _check(case: Case) -> None:
@@ -265,11 +272,11 @@ def _check(case: Case) -> None:
     if {site.code for site in case.sites} != {*case.expect}:
         raise CaseError(f"{where}: the comments expect other codes than the header")
     lines = case.text.split("\n")
-    heads = [number for number, line in enumerate(lines, 1) if line.startswith("entry @")]
-    if [lines[head - 1].partition("(")[0] for head in heads] != ["entry @bug", "entry @twin"]:
+    heads = [(n, head) for n, line in enumerate(lines, 1) if (head := _HEAD.fullmatch(line))]
+    if [head["name"] for _, head in heads] != ["bug", "twin"]:
         raise CaseError(f"{where}: expected the kernels @bug and @twin, in this order")
-    bug, twin = heads
-    if lines[bug - 1].partition("(")[2] != lines[twin - 1].partition("(")[2]:
+    (bug, bug_head), (twin, twin_head) = heads
+    if bug_head["rest"] != twin_head["rest"]:
         raise CaseError(f"{where}: @bug and @twin have other parameters")
-    if outside := [site.line for site in case.sites if not bug < site.line < twin]:
+    if outside := [site.line for site in case.sites if not bug <= site.line < twin]:
         raise CaseError(f"{where}:{outside[0]}: only @bug may expect an error")

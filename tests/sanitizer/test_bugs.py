@@ -19,11 +19,12 @@ every_case = pytest.mark.parametrize("case", cases(), ids=lambda case: case.kind
 def findings(case: Case, entry: str, seeds: Iterable[int]) -> tuple[Diagnostic, ...]:
     report = sanitize(
         case.module(),
-        entry,
+        case.symbol(entry),
         case.grid,
         list(case.arguments().values()),
         seeds=tuple(seeds),
         max_iterations=case.limit or DEFAULT_MAX_ITERATIONS,
+        allow_overlap=True,
     )
     return report.diagnostics
 

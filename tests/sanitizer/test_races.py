@@ -33,6 +33,12 @@ class Access:
     lanes: tuple[int, ...] = (0,)
 
 
+@pytest.fixture(autouse=True, params=[1 << 16, 1], ids=["", "sweeping"])
+def sweeps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing depends on when the detector forgets what it does not need any more."""
+    monkeypatch.setattr("tilewright.machine.sanitize.races._MIN_STATES", request.param)
+
+
 Block = Generator[Access, tuple[int, History], None]
 Program = list[Callable[[], Block]]
 

@@ -58,7 +58,13 @@ def check_case(kind: str) -> tuple[Case, SanitizeReport]:
     limit = {} if case.limit is None else {"max_iterations": case.limit}
     arguments = list(case.arguments().values())
     report = sanitize(
-        case.module(), "bug", case.grid, arguments, seeds=case.seeds, allow_overlap=True, **limit
+        case.module(),
+        case.symbol("bug"),
+        case.grid,
+        arguments,
+        seeds=case.seeds,
+        allow_overlap=True,
+        **limit,
     )
     return case, report
 

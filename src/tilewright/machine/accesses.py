@@ -6,19 +6,18 @@ behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.dialects.cuda_tile.base import TileOp
-from tilewright.dialects.cuda_tile.ops import atomics, memory, multimem, views
+from tilewright.launching.accesses import ACCESSES, LOADS, POINTERS, STORES
+from tilewright.launching.storage import Storage, storage_of
 from tilewright.machine.compile import Translator, pointee_of
 from tilewright.machine.memory import Allocation, Memory
 from tilewright.machine.ops.views import access_of
-from tilewright.machine.storage import Storage, storage_of
 from tilewright.machine.values import Registers
 from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
@@ -28,20 +27,6 @@ if TYPE_CHECKING:
 
 Where = Callable[[Registers], tuple[Array, Array | None]]
 """The byte address of every element of an access, and which take part; None for all."""
-
-#: The operand that holds the pointers, for accesses without a view.
-_POINTERS: Mapping[type[TileOp], str] = MappingProxyType(
-    {
-        memory.LoadPtrTkoOp: "source",
-        memory.StorePtrTkoOp: "destination",
-        atomics.AtomicRMWTkoOp: "pointers",
-        atomics.AtomicCASTkoOp: "pointers",
-    }
-)
-_LOADS = frozenset({memory.LoadPtrTkoOp, views.LoadViewTkoOp, multimem.MultimemLoadReduceViewTkoOp})
-_STORES = frozenset({memory.StorePtrTkoOp, views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp})
-_VIEW_ATOMICS = frozenset({atomics.AtomicRedViewTkoOp, multimem.MultimemReduceViewTkoOp})
-_ACCESSES = frozenset({*_POINTERS, *_LOADS, *_STORES, *_VIEW_ATOMICS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +54,14 @@ def kind_of(reads: bool, writes: bool) -> str:
     return ("atomic" if reads else "store") if writes else "load"
 
 
-def written_through(op: Operation) -> SSAValue | None:
-    """The pointers or the view through which an operation writes; None if it does not."""
-    cls: Any = type(op)
-    if cls not in _ACCESSES or cls in _LOADS:
-        return None
-    return getattr(op, _POINTERS.get(cls, "view"))
-
-
 def access_site(op: Operation, t: Translator) -> AccessSite | None:
     """What an operation accesses; None if it touches no memory."""
     cls: Any = type(op)
-    if cls not in _ACCESSES:
+    if cls not in ACCESSES:
         return None
     assert isinstance(op, TileOp)
-    reads, writes = cls not in _STORES, cls not in _LOADS
-    pointers = _POINTERS.get(cls)
+    reads, writes = cls not in STORES, cls not in LOADS
+    pointers = POINTERS.get(cls)
     if pointers is None:
         access, storage = access_of(op, t)
         return AccessSite(_view_elements(access), storage, reads, writes, access)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.launching.value_types import pointee_of as pointee_of
+from tilewright.launching.value_types import tile_like
+from tilewright.launching.value_types import tile_type as tile_type
 from tilewright.machine.faults import UNSUPPORTED, Fault
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
@@ -38,6 +39,8 @@ Coroutine = Generator["Operation", None, Signal]
 
 # A level takes several frames of Python, here and in the run.
 _MAX_DEPTH = 210
+# NumPy has 64, of which the checks of the sanitizer and some operations take a few.
+_MAX_RANK = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +60,14 @@ class Nested:
 Implementation = Callable[[Any, "Translator"], "Step | SwitchPoint | Nested | None"]
 
 #: How each operation is translated.
-IMPLEMENTATIONS: dict[type[TileOp], Implementation] = {}
+IMPLEMENTATIONS: dict[type[Operation], Implementation] = {}
 #: Operations that the machine does not run, with the reason.
-REFUSED: dict[type[TileOp], str] = {}
+REFUSED: dict[type[Operation], str] = {}
 
 _F = TypeVar("_F", bound=Implementation)
 
 
-def implements(*classes: type[TileOp]) -> Callable[[_F], _F]:
+def implements(*classes: type[Operation]) -> Callable[[_F], _F]:
     """Enter a translation function into the table for operation classes."""
 
     def enter(function: _F) -> _F:
@@ -105,9 +108,29 @@ class Translator:
     yields: list[Scope] = field(default_factory=list)
     grid_slots: list[tuple[int, int]] = field(default_factory=list)
     block_slots: list[tuple[int, int]] = field(default_factory=list)
+    agents: int | None = None
+    """The slot of the agents of a tile block, in kernels that start any."""
+    waits: dict[Operation, list[Nested]] = field(default_factory=dict)
+    """What has to be done before an operation that is still to be translated."""
+    functions: dict[str, Any] = field(default_factory=dict)
+    """The functions that the kernel calls, as far as they are translated."""
     _slots: dict[SSAValue, int] = field(default_factory=dict)
     _has_alloca: bool = False
     _depth: int = 0
+
+    def for_function(self) -> Self:
+        """A translator like this one for a function with registers of its own."""
+        return replace(
+            self,
+            registers=[None],
+            loops=[],
+            yields=[],
+            grid_slots=[],
+            block_slots=[],
+            waits={},
+            _slots={},
+            _has_alloca=False,
+        )
 
     def slot(self, value: SSAValue) -> int:
         """The slot of a value, the same on every call."""
@@ -158,6 +181,9 @@ class Translator:
         steps: list[Step | SwitchPoint | Nested] = []
         ops: list[Operation] = []
         for op in block.ops:
+            for wait in self.waits.pop(op, ()):
+                steps.append(wait)
+                ops.append(op)
             step = self.operation(op)
             if step is not None:
                 steps.append(step)
@@ -179,8 +205,15 @@ class Translator:
         cls: Any = type(op)
         implementation = IMPLEMENTATIONS.get(cls)
         if implementation is None:
-            reason = REFUSED.get(cls, "it is no operation of cuda_tile")
+            reason = REFUSED.get(cls, "the machine knows no such operation at this level")
             raise self.refusal(op, f"'{op.name}' cannot be run: {reason}")
+        for result in op.results:
+            tile = tile_like(result.type)
+            if tile is not None and tile.rank > _MAX_RANK:
+                raise self.refusal(
+                    op,
+                    f"'{op.name}' makes a tile of rank {tile.rank}; the machine goes up to {_MAX_RANK}",
+                )
         return implementation(op, self)
 
     @staticmethod
@@ -276,17 +309,3 @@ def _coroutine(steps: list[Any], ops: list[Operation]) -> Callable[[Registers], 
         return None
 
     return start
-
-
-def tile_type(value: SSAValue) -> T.TileType:
-    """The tile type of a value that the verifier knows to be a tile."""
-    ty = value.type
-    assert isinstance(ty, T.TileType)
-    return ty
-
-
-def pointee_of(value: SSAValue) -> str:
-    """The element name behind the pointers of a tile."""
-    pointer = tile_type(value).element_type
-    assert isinstance(pointer, T.PtrType)
-    return T.element_name(pointer.pointee)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.diagnostics import NamedPlace, Note, TileIRError, define_code
-from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.diagnostics import Note, TileIRError, define_code
 from tilewright.dialects.source_map import place_of
+from tilewright.launching.codes import (  # noqa: F401  (those of this machine are here as well)
+    ASSERTION_FAILED,
+    BAD_ARGUMENT,
+    BAD_GRID,
+    DEADLOCK,
+    READ_ONLY_MEMORY,
+    UNKNOWN_ENTRY,
+    UNSUPPORTED,
+    source_note,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +38,6 @@ FOREIGN_MEMORY = define_code(
     "foreign-memory",
     "A tile block accesses the alloca memory of another tile block.",
     "Mark the alloca `global` if other tile blocks are to use its address.",
-)
-READ_ONLY_MEMORY = define_code(
-    "read-only-memory", "The kernel writes to a constant global or to an array that is read-only."
 )
 MISALIGNED_ACCESS = define_code(
     "misaligned-access",
@@ -66,30 +72,12 @@ EXTENT_TOO_LARGE = define_code(
 ALLOCA_TOO_LARGE = define_code(
     "alloca-too-large", "An alloca asks for more memory than the machine gives to one."
 )
-DEADLOCK = define_code(
-    "deadlock",
-    "Every tile block that has not ended is waiting for memory that nobody will write.",
-    "All of them went round many times without any change of memory. Look for a lock that is not "
-    "released, a flag that is not set, or a barrier over more blocks than the grid has.",
-)
 STEP_LIMIT = define_code(
     "step-limit",
     "A loop makes more iterations than the limit of the run allows.",
     "The limit is there so that a loop without end is reported; raise `max_iterations` for kernels "
     "that need more.",
 )
-UNSUPPORTED = define_code(
-    "machine-unsupported", "The reference machine cannot run this operation or type."
-)
-ASSERTION_FAILED = define_code("assertion-failed", "An assert found a false element.")
-BAD_ARGUMENT = define_code(
-    "bad-argument",
-    "The arguments of a launch do not fit the parameters of the kernel.",
-    "A pointer parameter takes a NumPy array whose elements have the size and kind of the pointee "
-    "(or an address that `map_array` gave); a scalar parameter takes a number in range.",
-)
-BAD_GRID = define_code("bad-grid", "A grid has one to three extents, each from 1 to 2**24 - 1.")
-UNKNOWN_ENTRY = define_code("unknown-entry", "The module has no kernel of that name.")
 
 
 class Fault(Exception):
@@ -102,18 +90,6 @@ class Fault(Exception):
         self.help = help
         self.notes = tuple(notes)
         self.op: Operation | None = None
-
-
-def source_note(op: Operation) -> tuple[Note, ...]:
-    """A note that names the line of the kernel's own source, where debug information has one."""
-    position = source_position(op.location)
-    if position is None:
-        return ()
-    file, line, column = position
-    if file.endswith(".py"):
-        # cuTile passes on Python's columns, which count from 0.
-        column += 1
-    return (Note("the source of this operation", NamedPlace(file, line, column)),)
 
 
 def as_error(fault: Fault, notes: Sequence[Note]) -> TileIRError:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.diagnostics import Note
-from tilewright.dialects.source_map import place_of
 from tilewright.machine.compile import CompiledBlock, Coroutine, Translator
-from tilewright.machine.faults import DEADLOCK, Fault, as_error
+from tilewright.machine.deadlocks import deadlock
+from tilewright.machine.faults import Fault, as_error
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
 
@@ -34,7 +34,6 @@ BlockId = tuple[int, int, int]
 # Rounds over all live blocks in which memory stays as it is before the run counts as stuck. A
 # block that gives up waiting by itself does so long before.
 _MAX_IDLE_ROUNDS = 1000
-_MAX_SHOWN_PLACES = 4
 
 
 @dataclass(slots=True)
@@ -61,6 +60,7 @@ class GridRun:
         progress: Progress | None,
     ):
         self._machine = machine
+        self._kernel = kernel
         self._body = body
         self._block_slots = kernel.block_slots
         self._template = list(kernel.registers)
@@ -69,15 +69,19 @@ class GridRun:
         for slot, axis in kernel.grid_slots:
             self._template[slot] = np.array(machine.grid[axis], np.int32)
         self._random = random.Random(seed) if seed else None
+        self._pending = self._order()
+        machine.random, machine.take_over = self._random, self._take_over
         self._progress = progress
         self._finished = 0
 
     def run(self) -> None:
         """Run every tile block to its end; a TileIRError at the first fault."""
-        if self._body.suspends:
-            self._run_interleaved()
-        else:
-            self._run_one_by_one()
+        # Steps compute without guards of their own; see ``unguarded``.
+        with np.errstate(all="ignore"):
+            if self._body.suspends:
+                self._run_interleaved()
+            else:
+                self._run_one_by_one()
 
     def _order(self) -> Iterator[tuple[int, BlockId]]:
         """All blocks with their numbers: x fastest, or shuffled."""
@@ -106,6 +110,16 @@ class GridRun:
         arena = registers[ARENA]
         while arena:
             self._machine.memory.free(arena.pop())
+        self._count()
+
+    def _take_over(self) -> BlockId | None:
+        """Take the block that would begin next out of the grid."""
+        for _, block in self._pending:
+            self._count()
+            return block
+        return None
+
+    def _count(self) -> None:
         self._finished += 1
         if self._progress is not None:
             x_count, y_count, z_count = self._machine.grid
@@ -115,7 +129,7 @@ class GridRun:
         run = self._body.run
         block: BlockId = (0, 0, 0)
         try:
-            for number, block in self._order():
+            for number, block in self._pending:
                 self._enter(number, block)
                 registers = self._begin(block)
                 run(registers)
@@ -125,11 +139,10 @@ class GridRun:
 
     def _run_interleaved(self) -> None:
         waiting: deque[_Live] = deque()
-        order = self._order()
         version, idle_turns = self._machine.memory.version, 0
         live: _Live | None = None
         try:
-            while (live := self._next(order, waiting)) is not None:
+            while (live := self._next(waiting)) is not None:
                 if not self._turn(live):
                     waiting.append(live)
                     if len(waiting) * _MAX_IDLE_ROUNDS < idle_turns:
@@ -141,12 +154,12 @@ class GridRun:
             assert live is not None
             raise as_error(fault, [_in_block(live.block)]) from None
 
-    def _next(self, order: Iterator[tuple[int, BlockId]], waiting: deque[_Live]) -> _Live | None:
+    def _next(self, waiting: deque[_Live]) -> _Live | None:
         """The block whose turn it is: a new one while there are any (with a seed, or any other)."""
         if self._random is not None and waiting and self._random.random() < 0.5:
             waiting.rotate(self._random.randrange(len(waiting)))
             return waiting.popleft()
-        for number, block in order:
+        for number, block in self._pending:
             registers = self._begin(block)
             return _Live(number, block, registers, self._body.start(registers))
         return waiting.popleft() if waiting else None
@@ -168,22 +181,9 @@ class GridRun:
                 return False
             version = memory.version
 
-    @staticmethod
-    def _deadlock(live: _Live, waiting: deque[_Live]) -> Fault:
-        shown = ", ".join(str(other.block) for other in list(waiting)[:8])
-        more = f" and {len(waiting) - 8} more" if len(waiting) > 8 else ""
-        places = {other.paused_at: other.block for other in reversed(waiting) if other.paused_at}
-        fault = Fault(
-            DEADLOCK,
-            f"{len(waiting)} tile blocks wait without end, and memory stays as it is: "
-            f"{shown}{more}",
-            notes=[
-                Note(f"tile block {block} was last seen here", place_of(op))
-                for op, block in list(places.items())[:_MAX_SHOWN_PLACES]
-            ],
-        )
-        fault.op = live.paused_at
-        return fault
+    def _deadlock(self, live: _Live, waiting: deque[_Live]) -> Fault:
+        found = [(other.block, other.paused_at, other.registers) for other in waiting]
+        return deadlock(found, self._kernel, self._machine.names, live.paused_at)
 
 
 def _in_block(block: BlockId) -> Note:

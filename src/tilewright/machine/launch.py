@@ -2,79 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 import tilewright.machine.ops  # noqa: F401  (fills the table of implementations)
-from tilewright.diagnostics import Diagnostic, Note, Severity, TileIRError
-from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
+from tilewright.launching.assertions import assertion_error
+from tilewright.launching.checks import check_launch
+from tilewright.launching.modules import (
+    GlobalMemory,
+    KernelOp,
+    globals_of,
+    is_tileaa,
+    kernel_of,
+    runnable_module,
+)
+from tilewright.launching.result import RunResult
+from tilewright.launching.storage import storage_of
 from tilewright.machine.arguments import ArrayMap, bind
 from tilewright.machine.compile import CompiledBlock, Translator
-from tilewright.machine.faults import (
-    ASSERTION_FAILED,
-    UNKNOWN_ENTRY,
-    Fault,
-    as_error,
-    source_note,
-)
+from tilewright.machine.faults import Fault, as_error
 from tilewright.machine.grid import GridRun, Progress
-from tilewright.machine.launch_checks import check_launch
 from tilewright.machine.memory import Allocation
-from tilewright.machine.ops.tiles import array_of_constant
-from tilewright.machine.state import AssertionFailure, Machine
-from tilewright.machine.storage import storage_of
+from tilewright.machine.state import Machine
+from tilewright.machine.tensors import ArrayNames
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
-from tilewright.numerics.arrays import Array, to_bytes
+from tilewright.numerics.arrays import Array, dtype_of
+
+Plugin = Callable[..., object]
+"""Takes the operands as arrays, scalars of rank 0; gives an array for each result, or the one."""
 
 DEFAULT_MAX_ITERATIONS = 10_000_000
 """Iterations of one loop before it counts as endless."""
-
-_MAX_SHOWN_FAILURES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a launch gave. ``outputs`` are the array arguments, updated in place; ``arithmetic`` is
-    the mode in which they were computed."""
-
-    outputs: tuple[Array, ...]
-    text: str
-    failures: tuple[AssertionFailure, ...]
-    arithmetic: Arithmetic = REFERENCE
 
 
 class Program:
     """A loaded module: its globals live as long as it does, its kernels are translated once.
 
-    The module must have passed the verifier. Not to be used by several threads at once.
-    ``arithmetic`` chooses what is computed where Tile IR leaves it open; the reference by default.
+    The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. Not to be used
+    by several threads at once. ``arithmetic`` chooses what is computed where Tile IR leaves it
+    open; the reference by default. ``plugins`` gives functions on NumPy arrays for the code that a
+    module of ``nv_tileaa`` calls but does not hold, by the names that it has there.
     """
 
-    def __init__(self, module: Operation, *, arithmetic: Arithmetic = REFERENCE):
-        self.module = _tile_module(module)
+    def __init__(
+        self,
+        module: Operation,
+        *,
+        arithmetic: Arithmetic = REFERENCE,
+        plugins: Mapping[str, Plugin] | None = None,
+    ):
+        self.module = runnable_module(module)
         self.arithmetic = arithmetic
         self.started = False
         """Whether a launch has come as far as running tile blocks."""
-        self._machine = Machine()
+        self._machine = Machine(plugins=dict(plugins or {}))
         self._arrays = ArrayMap(self._machine.memory)
-        self._globals: dict[str, tuple[GlobalOp, Allocation]] = {}
+        self._globals: dict[str, tuple[GlobalMemory, Allocation]] = {}
         self._kernels: dict[str, tuple[Translator, CompiledBlock]] = {}
-        for op in self.module.globals:
-            self._globals[op.symbol] = op, self._load(op)
+        if is_tileaa(self.module):
+            import tilewright.machine.tileaa  # noqa: F401  (more of the table, at a cost in time)
+        for held in globals_of(self.module):
+            self._globals[held.name] = held, self._load(held)
 
-    def _load(self, op: GlobalOp) -> Allocation:
-        constant = op.value_constant
-        data = to_bytes(array_of_constant(constant), constant.type.element)
+    def _load(self, held: GlobalMemory) -> Allocation:
         return self._machine.memory.allocate(
-            np.frombuffer(bytearray(data), np.uint8),
-            f"global @{op.symbol}",
-            alignment=op.alignment_value,
-            writable=not op.is_constant,
+            np.frombuffer(bytearray(held.data), np.uint8),
+            f"global @{held.name}",
+            alignment=held.alignment,
+            writable=not held.is_constant,
         )
 
     def map_array(self, array: Array) -> int:
@@ -86,14 +86,14 @@ class Program:
 
     def global_array(self, name: str) -> Array:
         """The contents of a public global: an array over its memory, 4-bit elements packed in bytes."""
-        op, allocation = self._globals.get(name, (None, None))
-        if op is None or allocation is None or op.is_private:
+        held, allocation = self._globals.get(name, (None, None))
+        if held is None or allocation is None or held.is_private:
             known = (
                 ", ".join(n for n, (g, _) in self._globals.items() if not g.is_private) or "none"
             )
             raise KeyError(f"the module has no public global '{name}'; public globals: {known}")
-        raw = allocation.buffer.view(storage_of(op.value_constant.type.element).raw)
-        dtype = array_of_constant(op.value_constant).dtype
+        raw = allocation.buffer.view(storage_of(held.element).raw)
+        dtype = dtype_of(held.element)
         return raw.view(dtype) if raw.itemsize == dtype.itemsize and dtype != np.bool_ else raw
 
     def launch(
@@ -114,8 +114,9 @@ class Program:
         ``args``: a NumPy array (or an address from ``map_array``) for each pointer, a number for
         each scalar. ``seed`` 0 runs tile blocks in ascending order; others shuffle them and switch
         between them at random. ``print_to`` gets each printed text at once; ``progress`` the
-        numbers of finished and of all tile blocks. A loop of more than ``max_iterations`` is an
-        error. ``allow_overlap`` lets arrays that the kernel may write share memory with others.
+        numbers of finished and of all tile blocks; they must not change the arrays. A loop of
+        more than ``max_iterations`` is an error. ``allow_overlap`` lets arrays that the kernel may
+        write share memory with others.
 
         A TileIRError before anything runs: bad arguments, grid or kernel name, and operations that
         the machine does not run; arrays are as they were. While running: whatever the kernel must not do, and, unless
@@ -138,70 +139,41 @@ class Program:
             parameters = zip(kernel.slots(kernel_op.block.args), values, strict=True)
             machine.grid, machine.max_iterations = checked.grid, max_iterations
             machine.printed, machine.failures, machine.print_to = [], [], print_to
+            machine.names = ArrayNames.of_launch(kernel_op, args)
             self.started = True
             GridRun(machine, kernel, body, parameters, seed, progress).run()
         finally:
+            machine.kept.clear()
             memory.release(memory_mark)
             self._arrays.release(array_mark)
         failures = tuple(machine.failures)
         if failures and check_asserts:
-            raise _assertions(failures)
+            raise assertion_error(failures)
         outputs = tuple(value for value in args if isinstance(value, np.ndarray))
         return RunResult(outputs, "".join(machine.printed), failures, self.arithmetic)
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
         return Translator(self._machine, global_addresses, self.arithmetic)
 
-    def _kernel(self, op: EntryOp) -> tuple[Translator, CompiledBlock]:
+    @staticmethod
+    def _translated(op: KernelOp, kernel: Translator) -> CompiledBlock:
+        if isinstance(op, EntryOp):
+            return kernel.block(op.block)
+        from tilewright.machine.tileaa.functions import translate_kernel
+
+        return translate_kernel(op, kernel)
+
+    def _kernel(self, op: KernelOp) -> tuple[Translator, CompiledBlock]:
         found = self._kernels.get(op.symbol)
         if found is None:
             addresses = {name: allocation.base for name, (_, allocation) in self._globals.items()}
             kernel = self._translator(addresses)
             try:
-                found = kernel, kernel.block(op.block)
+                found = kernel, self._translated(op, kernel)
             except Fault as fault:
                 raise as_error(fault, ()) from None
             self._kernels[op.symbol] = found
         return found
-
-
-def kernel_of(module: Operation, name: str | None) -> EntryOp:
-    """The kernel of that name, or the only one for None; a TileIRError where there is none."""
-    inner = _tile_module(module)
-    try:
-        return inner.entry(name)
-    except KeyError as error:
-        raise TileIRError.single(UNKNOWN_ENTRY, str(error.args[0]), place_of(inner)) from None
-
-
-def _tile_module(module: Operation) -> ModuleOp:
-    """The cuda_tile module, also where it is the only one in a builtin module."""
-    if isinstance(module, BuiltinModuleOp):
-        inner = [op for op in module.body.block.ops if isinstance(op, ModuleOp)]
-        if len(inner) == 1:
-            return inner[0]
-    if isinstance(module, ModuleOp):
-        return module
-    raise TypeError(f"expected a cuda_tile module, got '{module.name}'")
-
-
-def _assertions(failures: tuple[AssertionFailure, ...]) -> TileIRError:
-    found = [_diagnostic(failure) for failure in failures[:_MAX_SHOWN_FAILURES]]
-    if len(failures) > len(found):
-        more = Note(f"{len(failures) - len(found)} more elements failed")
-        found[-1] = found[-1].with_notes(more)
-    return TileIRError(found)
-
-
-def _diagnostic(failure: AssertionFailure) -> Diagnostic:
-    where = f" at element {list(failure.index)}" if failure.index else ""
-    return Diagnostic(
-        Severity.ERROR,
-        ASSERTION_FAILED,
-        f"assertion failed in tile block {failure.block}{where}: {failure.message}",
-        place_of(failure.op),
-        notes=source_note(failure.op),
-    )
 
 
 def run(
@@ -217,6 +189,7 @@ def run(
     print_to: Callable[[str], object] | None = None,
     progress: Progress | None = None,
     arithmetic: Arithmetic = REFERENCE,
+    plugins: Mapping[str, Plugin] | None = None,
     sanitize: bool = False,
 ) -> RunResult:
     """Load a module, run one of its kernels (the only one by default), and unload it.
@@ -241,7 +214,7 @@ def run(
         if report.result is None or not report.is_clean:
             raise TileIRError(report.diagnostics)
         return report.result
-    return Program(module, arithmetic=arithmetic).launch(
+    return Program(module, arithmetic=arithmetic, plugins=plugins).launch(
         entry,
         grid,
         args,

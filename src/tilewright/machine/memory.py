@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.launching.storage import Storage
 from tilewright.machine.faults import (
     FOREIGN_MEMORY,
     FREED_MEMORY,
@@ -21,7 +22,6 @@ from tilewright.machine.faults import (
     READ_ONLY_MEMORY,
     Fault,
 )
-from tilewright.machine.storage import Storage
 from tilewright.numerics.arrays import Array
 
 _FIRST_ADDRESS = 0x1_0000_0000
@@ -34,13 +34,21 @@ _MAX_REMEMBERED = 100_000
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """A run of bytes in the address space. ``owner`` is the only tile block that may use it."""
+    """A run of bytes in the address space. ``owner`` is the only tile block that may use it.
+
+    ``writes`` changes whenever its bytes may have changed through the machine, or its life has
+    ended. Where ``is_shared``, another allocation has some of the bytes, so that they may change
+    without it.
+    """
 
     base: int
     buffer: Array
     name: str
     writable: bool = True
     owner: int | None = None
+    is_shared: bool = False
+    is_live: bool = True
+    writes: int = 0
     end: int = field(init=False)
     _typed: dict[np.dtype[Any], tuple[int, Array]] = field(init=False, default_factory=dict)
 
@@ -114,10 +122,16 @@ class Memory:
         assert self._allocations[at] is allocation
         del self._bases[at]
         del self._allocations[at]
+        allocation.is_live = False
+        allocation.writes += 1
         if self._latest is allocation:
             self._latest = Allocation(0, np.empty(0, np.uint8), "")
         if len(self._freed) < _MAX_REMEMBERED:
             self._freed.append((allocation.base, allocation.end, allocation.name))
+
+    def live_bases(self) -> set[int]:
+        """The first addresses of all allocations."""
+        return set(self._bases)
 
     def mark(self) -> tuple[int, int]:
         """The state that :meth:`release` returns to."""
@@ -132,7 +146,7 @@ class Memory:
         self._latest = Allocation(0, np.empty(0, np.uint8), "")
 
     def find(self, address: int, size: int, itemsize: int, *, write: bool = False) -> Allocation:
-        """The allocation that holds the bytes ``address .. address + size``.
+        """The allocation that holds the bytes ``address .. address + size``, to read or to write.
 
         Faults where there is none, where ``address`` is no multiple of ``itemsize``, and where the
         memory may not be used by this tile block, or not in this way.
@@ -153,8 +167,10 @@ class Memory:
             raise Fault(
                 FOREIGN_MEMORY, f"{allocation.name} at {address:#x} belongs to another tile block"
             )
-        if write and not allocation.writable:
-            raise Fault(READ_ONLY_MEMORY, f"{allocation.name} is read-only")
+        if write:
+            if not allocation.writable:
+                raise Fault(READ_ONLY_MEMORY, f"{allocation.name} is read-only")
+            allocation.writes += 1
         return allocation
 
     def _invalid(self, address: int, size: int) -> Fault:

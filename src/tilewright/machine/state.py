@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING
 
+from tilewright.launching.assertions import AssertionFailure
 from tilewright.machine.faults import STEP_LIMIT, Fault
+from tilewright.machine.kept_tiles import KeptTiles
 from tilewright.machine.memory import Memory
+from tilewright.machine.tensors import ArrayNames
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-
-@dataclass(frozen=True, slots=True)
-class AssertionFailure:
-    """One false element of an assert: where in the tile, in which tile block, with what message."""
-
-    message: str
-    index: tuple[int, ...]
-    block: tuple[int, int, int]
-    op: Operation
+    pass
 
 
 @dataclass(slots=True)
@@ -34,6 +28,15 @@ class Machine:
     print_to: Callable[[str], object] | None = None
     failures: list[AssertionFailure] = field(default_factory=list)
     max_iterations: int = 0
+    random: Random | None = None
+    """What decides about the schedule; None for the plain order."""
+    take_over: Callable[[], tuple[int, int, int] | None] = lambda: None
+    """Takes a tile block that has not begun out of the launch; None where there is none left."""
+    plugins: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+    """What the caller has given for code that the machine does not have, by name."""
+    kept: KeptTiles = field(default_factory=KeptTiles)
+    names: ArrayNames = field(default_factory=ArrayNames)
+    """What the arrays of the launch in progress are called."""
 
     def emit(self, text: str) -> None:
         """Add printed text."""

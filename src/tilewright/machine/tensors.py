@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.launching.modules import KernelOp
 from tilewright.machine.memory import Allocation
 from tilewright.numerics.arrays import Array
 
@@ -174,7 +174,7 @@ def _stray_coordinates(numbers: Array, shape: tuple[int, ...]) -> Array:
     return found
 
 
-def names_of_parameters(entry: EntryOp) -> tuple[str, ...]:
+def names_of_parameters(entry: KernelOp) -> tuple[str, ...]:
     """``%name`` where the text gave one, ``argument 2`` where not."""
     return tuple(
         f"%{parameter.name_hint}" if parameter.name_hint else f"argument {number}"
@@ -189,7 +189,7 @@ class ArrayNames:
     arrays: tuple[tuple[str, Array], ...] = ()
 
     @classmethod
-    def of_launch(cls, entry: EntryOp | None, args: Sequence[object]) -> ArrayNames:
+    def of_launch(cls, entry: KernelOp | None, args: Sequence[object]) -> ArrayNames:
         names = () if entry is None else names_of_parameters(entry)
         found = zip(names, args, strict=False)
         return cls(tuple((name, arg) for name, arg in found if isinstance(arg, np.ndarray)))

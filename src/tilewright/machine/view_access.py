@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tilewright.dialects.cuda_tile import types as T
+from tilewright.launching.storage import Storage
 from tilewright.machine.faults import (
     INBOUNDS_BROKEN,
     INVALID_ADDRESS,
@@ -14,7 +16,6 @@ from tilewright.machine.faults import (
     Fault,
 )
 from tilewright.machine.memory import Allocation, Memory
-from tilewright.machine.storage import Storage
 from tilewright.machine.values import Registers, TensorView
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.int_ops import as_numbers
@@ -53,9 +54,38 @@ class StridedElements:
             (*[stride // unit * itemsize for stride in self.byte_strides], itemsize),
         )
 
+    def elements(self, raw: np.dtype[Any]) -> Array:
+        """They themselves, over memory."""
+        return np.ndarray(
+            self.extents, raw, self.allocation.buffer, self.byte_offset, self.byte_strides
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How tiles are cut out of a tensor.
+
+    Index k of tile dimension i begins at element ``k * steps[i]`` of tensor dimension
+    ``dim_map[i]``; along ``sparse_dim`` every row has an element index of its own.
+    """
+
+    tile_dims: tuple[int, ...]
+    dim_map: tuple[int, ...]
+    steps: tuple[int, ...]
+    sparse_dim: int | None = None
+
+
+def cut_of(ty: T.TileViewType) -> Cut:
+    """How a view of ``cuda_tile`` cuts tiles."""
+    if isinstance(ty, T.PartitionViewType | T.StridedViewType):
+        return Cut(ty.tile_dims, ty.dim_map_dims, ty.traversal)
+    assert isinstance(ty, T.GatherScatterViewType)
+    # The scalar indices of a gather/scatter view count elements.
+    return Cut(ty.tile_dims, tuple(range(ty.rank)), (1,) * ty.rank, ty.sparse_dim.data)
+
 
 class ViewAccess:
-    """One access through a view: its type, and the slots of the view and of the indices.
+    """One access through a view: how it cuts, and the slots of the view and of the indices.
 
     ``index_masks`` give the unsigned reading of each index; ``inbounds`` what the op promises.
     """
@@ -63,7 +93,7 @@ class ViewAccess:
     def __init__(
         self,
         memory: Memory,
-        ty: T.TileViewType,
+        cut: Cut,
         storage: Storage,
         view_slot: int,
         index_slots: tuple[int, ...],
@@ -72,27 +102,25 @@ class ViewAccess:
     ):
         self.memory = memory
         self.storage = storage
-        self.tile_dims = ty.tile_dims
+        self.tile_dims = cut.tile_dims
         self.view_slot = view_slot
-        self.sparse_dim = ty.sparse_dim.data if isinstance(ty, T.GatherScatterViewType) else None
+        self.index_slots = index_slots
+        self.sparse_dim = cut.sparse_dim
         self.is_box = self.sparse_dim is None and not storage.packed
-        self._index_slots = index_slots
-        self._index_masks = index_masks
-        self._inbounds = inbounds or (False,) * len(index_slots)
-        if isinstance(ty, T.PartitionViewType | T.StridedViewType):
-            dim_map, steps = ty.dim_map_dims, ty.traversal
-        else:
-            # The scalar indices of a gather/scatter view count elements.
-            dim_map, steps = tuple(range(ty.rank)), (1,) * ty.rank
-        self._dim_map = dim_map
+        # What ``_prepare`` has found for this view.
+        self._view: TensorView | None = None
+        self._whole: list[tuple[int, int, int, int]] = []
+        self._reach_bytes = 0
+        self._byte_strides: tuple[int, ...] = ()
+        promised = inbounds or (False,) * len(index_slots)
         self._walk = tuple(
             zip(
                 index_slots,
                 index_masks,
-                dim_map,
-                steps,
+                cut.dim_map,
+                cut.steps,
                 self.tile_dims,
-                self._inbounds,
+                promised,
                 strict=True,
             )
         )
@@ -100,6 +128,40 @@ class ViewAccess:
     def box(self, regs: Registers, *, write: bool = False) -> StridedElements:
         """Where the elements of the tile are that lie in the tensor."""
         view: TensorView = regs[self.view_slot]
+        if view is not self._view:
+            self._prepare(view)
+        address = view.base
+        for slot, mask, last_whole, byte_step in self._whole:
+            start = regs[slot].item() & mask
+            if start > last_whole:
+                return self._cut_box(regs, view, write)
+            address += start * byte_step
+        size = self.storage.size
+        allocation = self.memory.find(address, self._reach_bytes, size, write=write)
+        return StridedElements(
+            allocation, address - allocation.base, self.tile_dims, self._byte_strides, None
+        )
+
+    def _prepare(self, view: TensorView) -> None:
+        """What all tiles that lie in a view as a whole have in common."""
+        size = self.storage.size
+        reach = furthest = 0
+        whole: list[tuple[int, int, int, int]] = []
+        for slot, mask, dim, step, extent, _ in self._walk:
+            stride, last_whole = view.strides[dim], (view.shape[dim] - extent) // step
+            reach += (extent - 1) * stride
+            furthest += (extent - 1 + last_whole * step) * stride
+            whole.append((slot, mask, last_whole, step * stride * size))
+        if furthest > _MAX_ELEMENT_NUMBER:
+            whole = [(slot, mask, -1, 0) for slot, mask, _, _ in whole]
+        self._view, self._whole = view, whole
+        self._reach_bytes = (reach + 1) * size
+        self._byte_strides = tuple(
+            view.strides[dim] * size if extent > 1 else 0 for _, _, dim, _, extent, _ in self._walk
+        )
+
+    def _cut_box(self, regs: Registers, view: TensorView, write: bool) -> StridedElements:
+        """The same for a tile that may stick out of the tensor; faults where it must not."""
         shape, strides = view.shape, view.strides
         size = self.storage.size
         first = last = 0
@@ -131,20 +193,6 @@ class ViewAccess:
             tuple(byte_strides),
             None if whole else tuple([slice(extent) for extent in extents]),
         )
-
-    def elements(self, regs: Registers, *, write: bool = False) -> tuple[Array, Inside]:
-        """The elements of the tile that lie in the tensor, over memory, and which part they are."""
-        box = self.box(regs, write=write)
-        if write:
-            self.memory.version += 1
-        elements = np.ndarray(
-            box.extents,
-            self.storage.raw,
-            box.allocation.buffer,
-            box.byte_offset,
-            box.byte_strides,
-        )
-        return elements, box.inside
 
     @property
     def is_dense(self) -> bool:

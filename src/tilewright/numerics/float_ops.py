@@ -341,6 +341,12 @@ def _reduced(
 ) -> Array:
     if flush:
         rows, identity = flush_subnormals(rows), flush_subnormals(identity)
+    elif rows.dtype.kind == "f":
+        # Only NaN, and zeros of either sign, are not the same in NumPy as here.
+        plain = np.maximum if larger else np.minimum
+        best = np.asarray(plain(plain.reduce(rows, axis=0), identity))
+        if best.all() and not np.isnan(best).any():
+            return best
     keys, first = _ordered(rows), _ordered(identity)
     limit = np.iinfo(keys.dtype)
     # The ends of the integers stand for NaN only: the one that always loses, or always wins.

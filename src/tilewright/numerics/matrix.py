@@ -20,14 +20,21 @@ from tilewright.numerics.int_ops import as_numbers
 from tilewright.numerics.rounding import quiet, to_float64
 
 
+def multiply_add(lhs: Array, rhs: Array, acc: Array) -> Array:
+    """mmaf where all operands are f32, or all are f64. NumPy may warn."""
+    product = np.matmul(lhs, rhs)
+    product += acc
+    return product
+
+
 @quiet
 def mmaf(
     lhs: Array, rhs: Array, acc: Array, element: str, *, acc_element: str, fast_acc: bool = False
 ) -> Array:
     """Float product and sum; ``element`` is the type of lhs and rhs. ``fast_acc`` has no effect."""
     wide = np.float64 if element == "f64" else np.float32
-    product = np.matmul(lhs.astype(wide, copy=False), rhs.astype(wide, copy=False))
-    return (product + acc.astype(wide, copy=False)).astype(dtype_of(acc_element), copy=False)
+    found = multiply_add(*(tile.astype(wide, copy=False) for tile in (lhs, rhs, acc)))
+    return found.astype(dtype_of(acc_element), copy=False)
 
 
 @quiet

@@ -32,16 +32,19 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.constants import parse_literal_and_type, scalar_literal
+from tilewright.dialects.cuda_tile.constants import (
+    exact_float,
+    parse_literal_and_type,
+    scalar_literal,
+)
 from tilewright.dialects.cuda_tile.type_syntax import (
     UNKNOWN_TYPE,
     element_by_spelling,
 )
-from tilewright.dialects.cuda_tile.types import TileType, element_name
+from tilewright.dialects.cuda_tile.types import Float8E5M3FNUType, TileType, element_name
 from tilewright.dialects.syntax.engine import CUDA_TILE_TYPES, TypeSyntax
 from tilewright.dialects.syntax.tokens import fail, token_start
 from tilewright.numerics.element_types import FORMATS
-from tilewright.numerics.floats import bits_to_float
 from tilewright.text.aliases import BAD_ALIAS, MAX_EXPANSION, UNDEFINED_ALIAS, Alias, find_aliases
 from tilewright.text.lexer import TileLexer, TileToken
 from tilewright.text.locations import parse_location_body
@@ -316,7 +319,7 @@ class TileAttrParser(AttrParser):
         else:
             ty = IntegerType(64)
         assert ty is not None
-        if isinstance(ty, AnyFloat):
+        if isinstance(ty, AnyFloat | Float8E5M3FNUType):
             return self._float_attribute(text, ty, start)
         if not isinstance(ty, IntegerType | IndexType) or kind is MLIRTokenKind.FLOAT_LIT:
             self._invalid(ValueError(f"'{text}' is no value of the type written"), start)
@@ -325,11 +328,14 @@ class TileAttrParser(AttrParser):
         except VerifyException as error:
             self._invalid(error, start)
 
-    def _float_attribute(self, text: str, ty: AnyFloat, start: int) -> FloatAttr:
+    def _float_attribute(
+        self, text: str, ty: AnyFloat | Float8E5M3FNUType, start: int
+    ) -> FloatAttr:
         fmt = FORMATS.get(element_name(ty))
         if fmt is None:
             self._invalid(ValueError(f"floats of type {ty} are not supported"), start)
-        return FloatAttr(bits_to_float(scalar_literal(self, text, fmt, start), fmt), ty)
+        # Where MLIR's attribute would lose bits, one that keeps them takes its place.
+        return exact_float(ty, scalar_literal(self, text, fmt, start))  # pyright: ignore[reportReturnType]
 
     def _parse_builtin_dense_attr(self) -> Attribute:  # pyright: ignore[reportIncompatibleMethodOverride]
         """``dense<...> : T``, from the ``<`` on: a constant tile, or xDSL's dense attribute.

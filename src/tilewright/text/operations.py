@@ -45,9 +45,9 @@ def _nv_tileaa() -> Dialect:
 
 
 def _arith() -> Dialect:
-    from xdsl.dialects.arith import Arith
+    from tilewright.dialects.nvgpu.support.arith import load
 
-    return Arith
+    return load()
 
 
 def _scf() -> Dialect:

@@ -452,7 +452,9 @@ def _has_custom_form(op: TileOp) -> bool:
 
 
 def _has_foreign_form(op: Operation) -> bool:
-    """Whether a loop or branch of scf has the bodies that its text takes for granted."""
+    """Whether a module, or a loop or branch of scf, has the bodies that its text takes for granted."""
+    if isinstance(op, builtin.ModuleOp):
+        return len(op.body.blocks) == 1
     carried = _CARRIED.get(op.name)
     if carried is None:
         return True

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from xdsl.dialects import builtin
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from tilewright.diagnostics import ByteSpan, SourceFile, Span, TileIRError, define_code
 from tilewright.dialects.cuda_tile.base import TileOp
@@ -132,6 +132,9 @@ def _only_module(op: Operation) -> Module:
         return op
     if not isinstance(op, builtin.ModuleOp):
         return builtin.ModuleOp([op])
+    if not op.body.blocks:
+        # Generic form can say so; everyone else relies on the one block.
+        op.body.add_block(Block())
     inner = list(op.ops)
     if (
         len(inner) == 1

@@ -9,7 +9,7 @@ import pytest
 from tests.machine.inspect.kernels import ADD, COUNT, TILES, VIEW, array, line_of, module
 
 import tilewright
-from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics import Span, TileIRError
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp
 from tilewright.machine.inspect import Breakpoint, Stop, StopRun, break_at, run_with
 from tilewright.machine.values import TensorView
@@ -151,6 +151,22 @@ def test_a_line_in_a_fold_stands_for_the_fold() -> None:
     assert op.name == "cuda_tile.reduce"
     (stop,) = stops_of("reduce", block=0)
     assert isinstance(stop["%total"], np.ndarray)
+
+
+@pytest.mark.parametrize("by", ["mnemonic", "predicate", "operation"])
+def test_what_is_only_in_a_fold_is_refused(by: str) -> None:
+    target = module()
+    inner = next(op for op in target.walk() if op.name == "cuda_tile.mulf")
+    wanted = {
+        "mnemonic": "mulf",
+        "predicate": lambda op: op.name == "cuda_tile.mulf",
+        "operation": inner,
+    }[by]
+    with pytest.raises(TileIRError, match="except in the body of a reduce") as caught:
+        run_with(target, None, 2, [array(), 1], breakpoints=[Breakpoint(wanted)])
+    (found,) = caught.value.diagnostics
+    assert "stop at the reduce" in found.help
+    assert isinstance(found.place, Span) and found.place.line == line_of("mulf")
 
 
 SOURCE = "kernels/softmax.py"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import Span, TileIRError, define_code
+from tilewright.diagnostics import Place, Span, TileIRError, define_code
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
@@ -108,27 +108,33 @@ def break_at(
 
 def resolve(target: Target, kernel: EntryOp, names: Mapping[int, str]) -> frozenset[Operation]:
     """The operations of a kernel that a breakpoint means. A TileIRError where there are none."""
-    inside = [o for o in operations_under(kernel) if not _is_in_fold(o)]
+    means, what = _meaning(target, names)
+    meant = [o for o in operations_under(kernel) if means(o)]
+    found = frozenset(o for o in meant if not _is_in_fold(o))
+    if found:
+        return found
+    if meant:
+        fold = _outside_folds(meant[0])
+        raise _nothing(
+            f"{what} the kernel '{kernel.symbol}', except in the body of a {_mnemonic(fold)}",
+            f"that body runs on many elements at once; stop at the {_mnemonic(fold)}",
+            place_of(meant[0]),
+        )
+    raise _nothing(f"{what} the kernel '{kernel.symbol}'")
+
+
+def _meaning(target: Target, names: Mapping[int, str]) -> tuple[Callable[[Operation], bool], str]:
+    """Whether an operation is meant, and how an error about the kernel begins."""
     if isinstance(target, Operation):
-        found = [o for o in inside if o is target]
-        what = f"the operation '{target.name}' is not in"
-    elif isinstance(target, str):
-        found = [
-            o
-            for o in inside
-            if (_defines(o, target, names) if target.startswith("%") else _mnemonic(o) == target)
-        ]
-        what = f"'{target}' is not in"
-    elif callable(target):
-        found = [o for o in inside if target(o)]
-        what = "the predicate chooses nothing in"
-    else:
-        wanted = set(target)
-        found = [o for o in inside if o in wanted]
-        what = "none of the operations is in"
-    if not found:
-        raise _nothing(f"{what} the kernel '{kernel.symbol}'")
-    return frozenset(found)
+        return lambda o: o is target, f"the operation '{target.name}' is not in"
+    if isinstance(target, str):
+        if target.startswith("%"):
+            return lambda o: _defines(o, target, names), f"'{target}' is not in"
+        return lambda o: _mnemonic(o) == target, f"'{target}' is not in"
+    if callable(target):
+        return target, "the predicate chooses nothing in"
+    wanted = frozenset(target)
+    return lambda o: o in wanted, "none of the operations is in"
 
 
 def block_filter(choice: BlockChoice, grid: BlockId) -> Callable[[BlockId], bool]:
@@ -206,8 +212,8 @@ def _is_file(name: str, wanted: str) -> bool:
     return bool(last) and parts[-len(last) :] == last
 
 
-def _nothing(message: str, help: str = "") -> TileIRError:
-    return TileIRError.single(NOTHING_TO_STOP_AT, message, help=help)
+def _nothing(message: str, help: str = "", place: Place | None = None) -> TileIRError:
+    return TileIRError.single(NOTHING_TO_STOP_AT, message, place, help=help)
 
 
 def _no_line(line: int, file: str | None, known: list[int]) -> TileIRError:

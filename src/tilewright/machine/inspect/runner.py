@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
-from tilewright.machine.arguments import check_grid
+from tilewright.launching.arguments import check_grid
+from tilewright.launching.modules import cuda_kernel_of
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
 from tilewright.machine.grid import BlockId, Progress
 from tilewright.machine.hooks import Hook, surround
@@ -28,7 +29,7 @@ from tilewright.machine.inspect.stops import (
     named_values,
 )
 from tilewright.machine.inspect.trace import Recorder, Trace
-from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult, kernel_of
+from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult
 from tilewright.machine.tensors import ArrayNames
 from tilewright.machine.values import Registers
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
@@ -129,6 +130,8 @@ class InspectingProgram(Program):
     def __init__(self, module: Operation, arithmetic: Arithmetic):
         super().__init__(module, arithmetic=arithmetic)
         self.observers: tuple[Observer, ...] = ()
+        # The action of a breakpoint may change an array.
+        self._machine.kept.is_off = True
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
         return InspectingTranslator(
@@ -171,8 +174,8 @@ def run_with(
     breakpoint or the trace names what the kernel or the grid does not have. Whatever an action
     raises comes out as it is. ``trace`` keeps what it has recorded however the run ends.
     """
-    program = InspectingProgram(module, arithmetic)
-    kernel, extents = kernel_of(module, entry), check_grid(grid)
+    kernel = cuda_kernel_of(module, entry, "runs with breakpoints or a trace")
+    program, extents = InspectingProgram(module, arithmetic), check_grid(grid)
     names = value_names(program.module)
     stoppers = tuple(
         _Stopper(

@@ -14,12 +14,13 @@ import numpy as np
 
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops import atomics, multimem
-from tilewright.machine.compile import SwitchPoint, Translator, implements, tile_type
+from tilewright.launching.storage import Storage
+from tilewright.machine.compile import Step, SwitchPoint, Translator, implements, tile_type
 from tilewright.machine.memory import Memory
 from tilewright.machine.ops.memory import pointer_storage, scalar_cell
 from tilewright.machine.ops.views import access_of
-from tilewright.machine.storage import Storage
 from tilewright.machine.values import TOKEN, Registers
+from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arithmetic import Arithmetic
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.semantics import ELEMENTWISE
@@ -113,10 +114,24 @@ def atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
     storage = pointer_storage(op, "pointers")
     combine = combination(enum_property(op, "mode"), tile_type(op.arg).element, t.arithmetic)
 
-    memory = t.machine.memory
-    pointers, argument, mask = t.slot(op.pointers), t.slot(op.arg), t.optional(op.mask)
-    result = t.slot(op.result)
     t.preset(op.result_token, TOKEN)
+    slots = t.slot(op.pointers), t.slot(op.arg), t.optional(op.mask), t.slot(op.result)
+    rank = tile_type(op.pointers).rank
+    return SwitchPoint(update_step(t.machine.memory, storage, combine, *slots, rank=rank))
+
+
+def update_step(
+    memory: Memory,
+    storage: Storage,
+    combine: Combine,
+    pointers: int,
+    argument: int,
+    mask: int | None,
+    result: int,
+    *,
+    rank: int,
+) -> Step:
+    """Combines the memory behind pointers with a tile; gives the old elements."""
 
     def step(regs: Registers) -> None:
         given = regs[argument]
@@ -132,17 +147,31 @@ def atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
         _set(memory, cell, raw, storage.from_tile(np.asarray(combine(old, regs[argument]))))
         regs[result] = old
 
-    plain = mask is None and not tile_type(op.pointers).rank
-    return SwitchPoint(scalar if plain else step)
+    return step if rank or mask is not None else scalar
 
 
 @implements(atomics.AtomicCASTkoOp)
 def atomic_cas(op: atomics.AtomicCASTkoOp, t: Translator) -> SwitchPoint:
     storage = pointer_storage(op, "pointers")
-    memory = t.machine.memory
-    pointers, wanted, value = t.slots((op.pointers, op.cmp, op.val))
-    mask, result = t.optional(op.mask), t.slot(op.result)
     t.preset(op.result_token, TOKEN)
+    pointers, wanted, value, result = t.slots((op.pointers, op.cmp, op.val, op.result))
+    mask, rank = t.optional(op.mask), tile_type(op.pointers).rank
+    memory = t.machine.memory
+    return SwitchPoint(swap_step(memory, storage, pointers, wanted, value, mask, result, rank=rank))
+
+
+def swap_step(
+    memory: Memory,
+    storage: Storage,
+    pointers: int,
+    wanted: int,
+    value: int,
+    mask: int | None,
+    result: int,
+    *,
+    rank: int,
+) -> Step:
+    """Writes ``value`` where memory holds the bits of ``wanted``; gives the old elements."""
     bits = np.dtype(f"u{storage.size}")
 
     def swap(where: Array, expected: Array, replacement: Array) -> Array:
@@ -181,8 +210,7 @@ def atomic_cas(op: atomics.AtomicCASTkoOp, t: Translator) -> SwitchPoint:
             _set(memory, cell, raw, storage.from_tile(regs[value]))
         regs[result] = storage.to_tile(raw)
 
-    plain = mask is None and not tile_type(op.pointers).rank
-    return SwitchPoint(scalar if plain else step)
+    return step if rank or mask is not None else scalar
 
 
 @implements(atomics.AtomicRedViewTkoOp)
@@ -199,15 +227,32 @@ def multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> Swit
 def _reduce_into_view(op: TileOp, t: Translator, mode: str, argument: int) -> SwitchPoint:
     access, storage = access_of(op, t)
     combine = combination(mode, storage.element, t.arithmetic)
-    memory = t.machine.memory
     t.preset(op.results[0], TOKEN)
+    return SwitchPoint(view_update_step(access, combine, argument))
+
+
+def view_update_step(
+    access: ViewAccess,
+    combine: Combine,
+    argument: int,
+    mask: int | None = None,
+    result: int | None = None,
+) -> Step:
+    """Combines the elements of a view's tile with those of another, where it is not masked off.
+
+    ``result`` gets the old elements, and zero where there is none.
+    """
+    memory, storage = access.memory, access.storage
 
     def step(regs: Registers) -> None:
         addresses, inside = access.addresses(regs)
         given = regs[argument]
-        if inside is None:
-            update(memory, storage, addresses.reshape(-1), given.reshape(-1), combine)
-        else:
-            update(memory, storage, addresses[inside], given[inside], combine)
+        lanes = np.ones(given.shape, np.bool_) if inside is None else inside
+        if mask is not None:
+            lanes = lanes & regs[mask]
+        old = update(memory, storage, addresses[lanes], given[lanes], combine)
+        if result is not None:
+            regs[result] = tile = np.zeros(given.shape, given.dtype)
+            tile[lanes] = old
 
-    return SwitchPoint(step)
+    return step

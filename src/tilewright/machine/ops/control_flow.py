@@ -7,6 +7,7 @@ the blocks around it. Entries end through ``return`` or by running out of steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from tilewright.machine.faults import BAD_STEP, INDUCTION_OVERFLOW, Fault
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import dtype_of
 from tilewright.numerics.element_types import FORMATS
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
 
 Copy = Callable[[Registers], None]
 
@@ -59,7 +63,9 @@ def copy_slots(sources: tuple[int, ...], targets: tuple[int, ...]) -> Copy:
     return copy_all
 
 
-def _leave(copy: Copy, signal: Signal) -> Step:
+def leave(copy: Copy, signal: Signal) -> Step:
+    """A terminator: copies, and gives the signal."""
+
     def step(regs: Registers) -> Signal:
         copy(regs)
         return signal
@@ -69,32 +75,38 @@ def _leave(copy: Copy, signal: Signal) -> Step:
 
 @implements(cf.BreakOp)
 def break_(op: cf.BreakOp, t: Translator) -> Step:
-    return _leave(copy_slots(t.flow(op.operands), t.loops[-1].results), BREAK)
+    return leave(copy_slots(t.flow(op.operands), t.loops[-1].results), BREAK)
 
 
 @implements(cf.ContinueOp)
 def continue_(op: cf.ContinueOp, t: Translator) -> Step:
-    return _leave(copy_slots(t.flow(op.operands), t.loops[-1].carried), CONTINUE)
+    return leave(copy_slots(t.flow(op.operands), t.loops[-1].carried), CONTINUE)
 
 
 @implements(cf.YieldOp)
 def yield_(op: cf.YieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
-    return _leave(copy_slots(t.flow(op.operands), t.yields[-1].results), None)
+    return leave(copy_slots(t.flow(op.operands), t.yields[-1].results), None)
 
 
 @implements(cf.ReturnOp)
 def return_(op: cf.ReturnOp, t: Translator) -> Step:
-    return _leave(copy_slots((), ()), RETURN)
+    return leave(copy_slots((), ()), RETURN)
 
 
 @implements(cf.IfOp)
 def if_(op: cf.IfOp, t: Translator) -> Step | Nested:
-    condition = t.slot(op.condition)
+    return if_step(op, t)
+
+
+def if_step(op: Operation, t: Translator) -> Step | Nested:
+    """An operation with a condition, the region for where it holds, and perhaps another one."""
+    condition = t.slot(op.operands[0])
+    then_region, else_region = op.regions
     t.yields.append(Scope(results=t.flow(op.results)))
-    then = t.block(op.then_region.blocks[0])
-    other = t.block(op.else_region.blocks[0]) if op.else_region.blocks else None
+    then = t.block(then_region.blocks[0])
+    other = t.block(else_region.blocks[0]) if else_region.blocks else None
     t.yields.pop()
     if then.suspends or (other is not None and other.suspends):
         return _suspending_if(condition, then, other)
@@ -124,13 +136,18 @@ def _suspending_if(condition: int, then: CompiledBlock, other: CompiledBlock | N
 
 @implements(cf.ForOp)
 def for_(op: cf.ForOp, t: Translator) -> Step | Nested:
-    block = op.body.blocks[0]
+    return for_step(op, t, unsigned="unsignedCmp" in op.properties)
+
+
+def for_step(op: Operation, t: Translator, *, unsigned: bool) -> Step | Nested:
+    """A loop whose operands are the lower and upper bound, the step and the carried values."""
+    block = op.regions[0].blocks[0]
     variable = t.slot(block.args[0])
     carried = t.flow(block.args[1:])
-    enter = copy_slots(t.flow(op.initValues), carried)
+    enter = copy_slots(t.flow(op.operands[3:]), carried)
     leave = copy_slots(carried, t.flow(op.results))
-    values = _induction_values(op, t)
-    dtype = dtype_of(tile_type(op.lowerBound).element)
+    values = _induction_values(op, t, unsigned)
+    dtype = dtype_of(tile_type(op.operands[0]).element)
     t.loops.append(Scope(carried=carried))
     body = t.block(block)
     t.loops.pop()
@@ -157,11 +174,12 @@ def for_(op: cf.ForOp, t: Translator) -> Step | Nested:
     return Nested(start) if body.suspends else step
 
 
-def _induction_values(op: cf.ForOp, t: Translator) -> Callable[[Registers], Iterable[int]]:
+def _induction_values(
+    op: Operation, t: Translator, unsigned: bool
+) -> Callable[[Registers], Iterable[int]]:
     """The numbers that the induction variable takes, as its dtype holds them."""
-    lower, upper, step = t.slots((op.lowerBound, op.upperBound, op.step))
-    bits = FORMATS[tile_type(op.lowerBound).element].bits
-    unsigned = "unsignedCmp" in op.properties
+    lower, upper, step = t.slots(op.operands[:3])
+    bits = FORMATS[tile_type(op.operands[0]).element].bits
     mask = (1 << bits) - 1
     highest = mask if unsigned else mask >> 1
     machine = t.machine

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from tilewright.dialects.cuda_tile.ops import control_flow, misc
+from tilewright.launching.assertions import AssertionFailure, OperationSource
+from tilewright.launching.printing import format_tiles, parse_format
 from tilewright.machine.compile import Step, Translator, implements, tile_type
-from tilewright.machine.printing import format_tiles, parse_format
-from tilewright.machine.state import AssertionFailure
 from tilewright.machine.values import TOKEN, Registers
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
 
 
 @implements(misc.PrintTkoOp)
 def print_(op: misc.PrintTkoOp, t: Translator) -> Step:
-    pieces = parse_format(op.format)
-    slots = t.slots(op.args)
-    elements = [tile_type(value).element for value in op.args]
-    machine = t.machine
     t.preset(op.result_token, TOKEN)
+    return print_step(t, op.format, op.args)
+
+
+def print_step(t: Translator, text: str, values: Sequence[SSAValue]) -> Step:
+    """Prints tiles by a format."""
+    pieces = parse_format(text)
+    slots = t.slots(values)
+    elements = [tile_type(value).element for value in values]
+    machine = t.machine
 
     def step(regs: Registers) -> None:
         machine.emit(format_tiles(pieces, [regs[slot] for slot in slots], elements))
@@ -28,10 +39,15 @@ def print_(op: misc.PrintTkoOp, t: Translator) -> Step:
 
 @implements(control_flow.AssertOp)
 def assert_(op: control_flow.AssertOp, t: Translator) -> Step:
-    condition = t.slot(op.condition)
+    return assert_step(op, t, op.condition)
+
+
+def assert_step(op: Operation, t: Translator, value: SSAValue) -> Step:
+    """Notes each false element of a condition, with the message of the operation."""
+    condition = t.slot(value)
     message = op.properties["message"]
     assert isinstance(message, StringAttr)
-    machine = t.machine
+    machine, source = t.machine, OperationSource.of(op)
 
     def step(regs: Registers) -> None:
         holds = regs[condition]
@@ -39,7 +55,8 @@ def assert_(op: control_flow.AssertOp, t: Translator) -> Step:
             # argwhere of a rank-0 array is not defined the way it is for others.
             where = np.argwhere(~holds).tolist() if holds.ndim else [[]]
             machine.failures.extend(
-                AssertionFailure(message.data, tuple(index), machine.block, op) for index in where
+                AssertionFailure(message.data, tuple(index), machine.block, source)
+                for index in where
             )
 
     return step

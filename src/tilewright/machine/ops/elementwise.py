@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation
 
 from tilewright.dialects.cuda_tile import load
 from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
@@ -19,6 +22,7 @@ from tilewright.numerics import int_ops
 from tilewright.numerics.approximations import APPROXIMATE
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.rounding import unguarded
 from tilewright.numerics.semantics import ELEMENTWISE
 
 #: Properties that have another name as keywords of the semantics.
@@ -31,6 +35,36 @@ _ELEMENT_OPERAND = {"select": 1}
 _UNDEFINED: Mapping[str, Callable[..., Array]] = MappingProxyType(
     {"divi": int_ops.divi_undefined, "remi": int_ops.remi_undefined}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCall:
+    """An element-wise operation in terms of ``numerics``: a function of its operands' elements.
+
+    ``function`` is called as those of ``ELEMENTWISE``; ``name`` is what it is called there, or
+    another name for a function that is not in that table.
+    """
+
+    name: str
+    function: Callable[..., Array]
+    element: str
+    attributes: Mapping[str, Any]
+
+    def under(self, arithmetic: Arithmetic) -> Callable[..., Array]:
+        """The function of the operand arrays only."""
+        function = self.function
+        if arithmetic.approximations == "hardware":
+            function = APPROXIMATE.get(self.name, function)
+        return partial(unguarded(function), element=self.element, **self.attributes)
+
+
+#: What tells of an operation class, of any dialect, what its elements are.
+ELEMENT_CALLS: dict[type[Operation], Callable[[Any], ElementCall]] = {}
+
+
+def call_of(op: Operation) -> ElementCall:
+    """The element-wise operation that an operation is."""
+    return ELEMENT_CALLS[type(op)](op)
 
 
 def attributes_of(op: TileOp) -> dict[str, Any]:
@@ -54,41 +88,43 @@ def element_of(op: TileOp) -> str:
     return tile_type(op.operands[_ELEMENT_OPERAND.get(op.mnemonic(), 0)]).element
 
 
-def function_of(op: TileOp, arithmetic: Arithmetic = REFERENCE) -> Callable[..., Array]:
-    """The operation as a function of its operand arrays only."""
+def _tile_op_call(op: TileOp) -> ElementCall:
     mnemonic = op.mnemonic()
-    function = ELEMENTWISE[mnemonic]
-    if arithmetic.approximations == "hardware":
-        function = APPROXIMATE.get(mnemonic, function)
-    return partial(function, element=element_of(op), **attributes_of(op))
+    return ElementCall(mnemonic, ELEMENTWISE[mnemonic], element_of(op), attributes_of(op))
 
 
-def translate(op: TileOp, t: Translator) -> Step:
-    _refuse_packed_pointees(op)
-    function = function_of(op, t.arithmetic)
-    check = _division_check(op)
-    if check is not None:
-        function = _checked(function, check)
+def function_of(op: Operation, arithmetic: Arithmetic = REFERENCE) -> Callable[..., Array]:
+    """The operation as a function of its operand arrays only; NumPy may warn."""
+    return call_of(op).under(arithmetic)
+
+
+def translate(op: Operation, t: Translator) -> Step:
+    call = call_of(op)
+    if call.attributes.get("pointee") == "f4E2M1FN":
+        raise Translator.refusal(
+            op,
+            f"'{op.name.rpartition('.')[2]}' on pointers to f4E2M1FN: Tile IR does not say what a "
+            "step of half a byte is",
+        )
+    function = call.under(t.arithmetic)
+    test = _UNDEFINED.get(call.name)
+    if test is not None:
+        signedness = call.attributes["signedness"]
+        function = _checked(function, partial(test, element=call.element, signedness=signedness))
+    shapes = {tile_type(value).dims for value in op.operands}
+    if len(shapes) > 1:
+        function = _spread(function, max(shapes, key=len))
     result = t.slot(op.results[0])
     return _CALLS[len(op.operands)](function, result, *t.slots(op.operands))
 
 
-def _refuse_packed_pointees(op: TileOp) -> None:
-    if op.mnemonic() != "offset":
-        return
-    if pointee_of(op.operands[0]) == "f4E2M1FN":
-        raise Translator.refusal(
-            op,
-            "'offset' on pointers to f4E2M1FN: Tile IR does not say what a step of half a byte is",
-        )
+def _spread(function: Callable[..., Array], dims: tuple[int, ...]) -> Callable[..., Array]:
+    """A function of tiles of one shape, for operands of which some are scalars."""
 
+    def spread(*operands: Array) -> Array:
+        return function(*[np.broadcast_to(operand, dims) for operand in operands])
 
-def _division_check(op: TileOp) -> Callable[..., Array] | None:
-    test = _UNDEFINED.get(op.mnemonic())
-    if test is None:
-        return None
-    signedness = attributes_of(op)["signedness"]
-    return partial(test, element=element_of(op), signedness=signedness)
+    return spread
 
 
 def _checked(
@@ -134,11 +170,18 @@ def _ternary(
 _CALLS: Mapping[int, Callable[..., Step]] = {1: _unary, 2: _binary, 3: _ternary}
 
 
-def is_elementwise(op: object) -> bool:
-    return isinstance(op, TileOp) and IMPLEMENTATIONS.get(type(op)) is translate
+def is_elementwise(op: Operation) -> bool:
+    return type(op) in ELEMENT_CALLS
+
+
+def register(cls: type[Operation], call: Callable[[Any], ElementCall]) -> None:
+    """Let an operation class be run as an element-wise one."""
+    assert cls not in IMPLEMENTATIONS, cls.name
+    ELEMENT_CALLS[cls] = call
+    IMPLEMENTATIONS[cls] = translate
 
 
 load()
 for _mnemonic, _cls in OPERATIONS.items():
     if _mnemonic in ELEMENTWISE:
-        IMPLEMENTATIONS[_cls] = translate
+        register(_cls, _tile_op_call)

@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops import matrix
 from tilewright.machine.compile import Step, Translator, implements, tile_type
 from tilewright.machine.values import Registers
 from tilewright.numerics.accumulation import mmaf_of, mmaf_scaled_of
-from tilewright.numerics.matrix import mmai
+from tilewright.numerics.arrays import dtype_of
+from tilewright.numerics.matrix import mmai, multiply_add
+from tilewright.numerics.rounding import unguarded
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
 
 
 @implements(matrix.MmaFOp)
 def float_product(op: matrix.MmaFOp, t: Translator) -> Step:
-    lhs, rhs, acc, result = t.slots((op.lhs, op.rhs, op.acc, op.result))
-    element, acc_element = tile_type(op.lhs).element, tile_type(op.acc).element
-    mmaf = mmaf_of(t.arithmetic, element)
+    return float_step(t, op.lhs, op.rhs, op.acc, op.result)
+
+
+def float_step(t: Translator, a: SSAValue, b: SSAValue, c: SSAValue, d: SSAValue) -> Step:
+    """d = a x b + c on floats."""
+    lhs, rhs, acc, result = t.slots((a, b, c, d))
+    element, acc_element = tile_type(a).element, tile_type(c).element
+    mmaf = unguarded(mmaf_of(t.arithmetic, element))
+    wide, widened = t.machine.kept.wide, t.machine.kept.widened
 
     def step(regs: Registers) -> None:
         regs[result] = mmaf(regs[lhs], regs[rhs], regs[acc], element, acc_element=acc_element)
 
-    return step
+    def into_f32(regs: Registers) -> None:
+        first, second = regs[lhs], regs[rhs]
+        regs[result] = multiply_add(
+            wide[id(first)] if id(first) in wide else widened(first),
+            wide[id(second)] if id(second) in wide else widened(second),
+            regs[acc],
+        )
+
+    # The usual product, as ``matrix.mmaf`` computes it.
+    is_usual = t.arithmetic.accumulation == "blas" and acc_element == "f32"
+    return into_f32 if is_usual and dtype_of(element).itemsize < 4 else step
 
 
 @implements(matrix.MmaIOp)
 def integer_product(op: matrix.MmaIOp, t: Translator) -> Step:
-    lhs, rhs, acc, result = t.slots((op.lhs, op.rhs, op.acc, op.result))
-    signed_lhs = enum_property(op, "signedness_lhs")
-    signed_rhs = enum_property(op, "signedness_rhs")
+    signs = enum_property(op, "signedness_lhs"), enum_property(op, "signedness_rhs")
+    return integer_step(t, op.lhs, op.rhs, op.acc, op.result, signs)
+
+
+def integer_step(
+    t: Translator, a: SSAValue, b: SSAValue, c: SSAValue, d: SSAValue, signs: tuple[str, str]
+) -> Step:
+    """d = a x b + c on integers, a and b read with these signednesses."""
+    lhs, rhs, acc, result = t.slots((a, b, c, d))
+    signed_lhs, signed_rhs = signs
 
     def step(regs: Registers) -> None:
         regs[result] = mmai(
@@ -43,9 +73,14 @@ def integer_product(op: matrix.MmaIOp, t: Translator) -> Step:
 
 @implements(matrix.MmaFScaledOp)
 def scaled_product(op: matrix.MmaFScaledOp, t: Translator) -> Step:
-    lhs, rhs, acc, result = t.slots((op.lhs, op.rhs, op.acc, op.result))
-    lhs_scale, rhs_scale = t.slots((op.lhs_scale, op.rhs_scale))
-    element, scale = tile_type(op.lhs).element, tile_type(op.lhs_scale).element
+    return scaled_step(t, (op.lhs, op.rhs, op.acc, op.lhs_scale, op.rhs_scale), op.result)
+
+
+def scaled_step(t: Translator, operands: tuple[SSAValue, ...], d: SSAValue) -> Step:
+    """d = a x b + c with scale factors; the operands are a, b, c and those of a and b."""
+    lhs, rhs, acc, lhs_scale, rhs_scale = t.slots(operands)
+    result = t.slot(d)
+    element, scale = tile_type(operands[0]).element, tile_type(operands[3]).element
     mmaf_scaled = mmaf_scaled_of(t.arithmetic)
 
     def step(regs: Registers) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property, int_property
 from tilewright.dialects.cuda_tile.ops import memory as ops
+from tilewright.launching.storage import Storage, storage_of
+from tilewright.launching.value_types import TileLike
 from tilewright.machine.compile import (
     Step,
     SwitchPoint,
@@ -16,27 +20,37 @@ from tilewright.machine.compile import (
 )
 from tilewright.machine.faults import ALLOCA_TOO_LARGE, Fault
 from tilewright.machine.memory import Memory
-from tilewright.machine.storage import Storage, storage_of
 from tilewright.machine.values import ARENA, TOKEN, Registers
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.element_types import FORMATS
 
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
+
 _MAX_ALLOCA_BYTES = 1 << 30
+
+
+def is_weak(op: TileOp) -> bool:
+    return enum_property(op, "memory_ordering_semantics") == "weak"
 
 
 def scheduled(op: TileOp, step: Step) -> Step | SwitchPoint:
     """Other tile blocks may run after an access that they can observe: one that is not weak."""
-    weak = enum_property(op, "memory_ordering_semantics") == "weak"
-    return step if weak else SwitchPoint(step)
+    return step if is_weak(op) else SwitchPoint(step)
 
 
 def pointer_storage(op: TileOp, pointers: str) -> Storage:
     """The storage behind the pointers of an access."""
-    storage = storage_of(pointee_of(getattr(op, pointers)))
+    return storage_behind(op, op.mnemonic(), getattr(op, pointers))
+
+
+def storage_behind(op: Operation, mnemonic: str, pointers: SSAValue) -> Storage:
+    """The storage behind pointers, for an operation that accesses it."""
+    storage = storage_of(pointee_of(pointers))
     if storage.packed:
         raise Translator.refusal(
             op,
-            f"'{op.mnemonic()}' through pointers to {storage.element}: a pointer addresses a byte, "
+            f"'{mnemonic}' through pointers to {storage.element}: a pointer addresses a byte, "
             "which holds two such elements; use a view",
         )
     return storage
@@ -52,8 +66,24 @@ def scalar_cell(memory: Memory, address: int, storage: Storage, *, write: bool =
 @implements(ops.LoadPtrTkoOp)
 def load_ptr(op: ops.LoadPtrTkoOp, t: Translator) -> Step | SwitchPoint:
     storage = pointer_storage(op, "source")
-    source, result = t.slot(op.source), t.slot(op.result)
     t.preset(op.result_token, TOKEN)
+    mask, padding = t.optional(op.mask), t.optional(op.paddingValue)
+    ty = tile_type(op.result)
+    step = load_step(t, storage, t.slot(op.source), t.slot(op.result), ty, mask, padding)
+    return scheduled(op, step)
+
+
+def load_step(
+    t: Translator,
+    storage: Storage,
+    source: int,
+    result: int,
+    ty: TileLike,
+    mask: int | None,
+    padding: int | None,
+) -> Step:
+    """Loads a tile of type ``ty`` through pointers; lanes that are masked off are those of
+    ``padding``, or zero."""
     memory, to_tile = t.machine.memory, storage.to_tile
 
     def scalar(regs: Registers) -> None:
@@ -64,20 +94,10 @@ def load_ptr(op: ops.LoadPtrTkoOp, t: Translator) -> Step | SwitchPoint:
     def tile(regs: Registers) -> None:
         regs[result] = to_tile(memory.load(regs[source], storage))
 
-    if op.mask is not None:
-        return scheduled(op, _masked_load(op, t, storage))
-    return scheduled(op, tile if tile_type(op.source).rank else scalar)
-
-
-def _masked_load(op: ops.LoadPtrTkoOp, t: Translator, storage: Storage) -> Step:
-    source, result = t.slot(op.source), t.slot(op.result)
-    mask, padding = t.optional(op.mask), t.optional(op.paddingValue)
-    assert mask is not None
-    ty = tile_type(op.result)
     dims, dtype = ty.dims, dtype_of(ty.element)
-    memory, to_tile = t.machine.memory, storage.to_tile
 
-    def step(regs: Registers) -> None:
+    def masked(regs: Registers) -> None:
+        assert mask is not None
         lanes, addresses = regs[mask], regs[source]
         if lanes.all():
             regs[result] = to_tile(memory.load(addresses, storage))
@@ -87,14 +107,23 @@ def _masked_load(op: ops.LoadPtrTkoOp, t: Translator, storage: Storage) -> Step:
             tile[lanes] = to_tile(memory.load(addresses[lanes], storage))
         regs[result] = tile
 
-    return step
+    if mask is not None:
+        return masked
+    return tile if ty.rank else scalar
 
 
 @implements(ops.StorePtrTkoOp)
 def store_ptr(op: ops.StorePtrTkoOp, t: Translator) -> Step | SwitchPoint:
     storage = pointer_storage(op, "destination")
-    destination, value, mask = t.slot(op.destination), t.slot(op.value), t.optional(op.mask)
     t.preset(op.result_token, TOKEN)
+    slots = t.slot(op.destination), t.slot(op.value), t.optional(op.mask)
+    return scheduled(op, store_step(t, storage, *slots, rank=tile_type(op.value).rank))
+
+
+def store_step(
+    t: Translator, storage: Storage, destination: int, value: int, mask: int | None, *, rank: int
+) -> Step:
+    """Stores a tile through pointers, where it is not masked off."""
     memory, from_tile = t.machine.memory, storage.from_tile
 
     def scalar(regs: Registers) -> None:
@@ -111,18 +140,24 @@ def store_ptr(op: ops.StorePtrTkoOp, t: Translator) -> Step | SwitchPoint:
             memory.store(regs[destination][lanes], storage, from_tile(regs[value])[lanes])
 
     if mask is not None:
-        return scheduled(op, masked)
-    return scheduled(op, tile if tile_type(op.destination).rank else scalar)
+        return masked
+    return tile if rank else scalar
 
 
 @implements(ops.AllocaOp)
 def alloca(op: ops.AllocaOp, t: Translator) -> Step:
-    t.note_alloca()
-    fmt = FORMATS[pointee_of(op.result)]
-    size = (int_property(op, "num_elem") * fmt.storage_bits + 7) // 8
-    alignment = int_property(op, "alignment")
     shared = "global" in op.properties
-    result, machine = t.slot(op.result), t.machine
+    count, alignment = int_property(op, "num_elem"), int_property(op, "alignment")
+    return alloca_step(t, op.result, count, alignment, shared=shared)
+
+
+def alloca_step(
+    t: Translator, pointer: SSAValue, count: int, alignment: int, *, shared: bool
+) -> Step:
+    """Makes memory for ``count`` elements, which lasts as long as the block that holds it."""
+    t.note_alloca()
+    size = (count * FORMATS[pointee_of(pointer)].storage_bits + 7) // 8
+    result, machine = t.slot(pointer), t.machine
 
     def step(regs: Registers) -> None:
         if size > _MAX_ALLOCA_BYTES:

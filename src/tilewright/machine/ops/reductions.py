@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tilewright.dialects.cuda_tile.base import TileOp, int_property
+from tilewright.dialects.cuda_tile.base import int_property
 from tilewright.dialects.cuda_tile.constants import scalar_bits
 from tilewright.dialects.cuda_tile.ops.control_flow import YieldOp
 from tilewright.dialects.cuda_tile.ops.core import ConstantOp
-from tilewright.dialects.cuda_tile.ops.reductions import Fold, ReduceOp, ScanOp
+from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ScanOp
 from tilewright.machine.compile import (
     Scope,
     Step,
@@ -33,12 +33,7 @@ from tilewright.machine.compile import (
     plain_runner,
     tile_type,
 )
-from tilewright.machine.ops.elementwise import (
-    attributes_of,
-    element_of,
-    function_of,
-    is_elementwise,
-)
+from tilewright.machine.ops.elementwise import ElementCall, call_of, is_elementwise
 from tilewright.machine.ops.reduction_trees import fold_as_tree
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
@@ -47,6 +42,9 @@ from tilewright.numerics.float_ops import reduce_maxf, reduce_minf
 from tilewright.numerics.floats import bits_to_float, float_to_bits
 from tilewright.numerics.rounding import quiet
 
+#: Operations in bodies that are no steps: their results are preset; what ends a body.
+CONSTANTS: set[type[Operation]] = {ConstantOp}
+YIELDS: set[type[Operation]] = {YieldOp}
 #: Operations whose result does not depend on the order of combination.
 _ORDER_FREE = frozenset({"addi", "muli", "andi", "ori", "xori", "maxi", "mini"})
 #: Those that have a function of their own for all elements at once.
@@ -58,6 +56,8 @@ _ACCUMULATED: dict[str, np.ufunc] = {
     "addi": np.add,
     "muli": np.multiply,
 }
+# With fewer lanes accumulating them is faster.
+_MIN_LANES_TO_REDUCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,41 +94,38 @@ def identity_of(attribute: Attribute, element: str) -> Array:
     return from_bits(np.array(bits, np.uint64), element)
 
 
-def _folding(op: Fold, t: Translator) -> Folding:
+def _folding(op: Operation, t: Translator, axis: int, reverse: bool = False) -> Folding:
     identities = op.properties["identities"]
     assert isinstance(identities, ArrayAttr)
     elements = [tile_type(value).element for value in op.operands]
     return Folding(
         t.slots(op.operands),
         t.slots(op.results),
-        int_property(op, "dim"),
+        axis,
         [identity_of(a, e) for a, e in zip(identities.data, elements, strict=True)],
-        isinstance(op, ScanOp) and op.is_reverse,
+        reverse,
     )
 
 
-def _single_operation(block: Block) -> TileOp | None:
+def _single_operation(block: Block) -> ElementCall | None:
     """The operation on both arguments that is all of the body, if it is of that form."""
     ops = list(block.ops)
     if len(ops) != 2 or len(block.args) != 2 or not is_elementwise(ops[0]):
         return None
     only, last = ops
-    assert isinstance(only, TileOp)
     combines = set(only.operands) == set(block.args) and len(only.operands) == 2
-    return only if combines and list(last.operands) == [only.results[0]] else None
+    return call_of(only) if combines and list(last.operands) == [only.results[0]] else None
 
 
-def _accumulation(op: TileOp | None, t: Translator) -> np.ufunc | None:
+def _accumulation(call: ElementCall | None, t: Translator) -> np.ufunc | None:
     """The NumPy function that computes the operation exactly as its semantics does."""
-    if op is None or t.arithmetic.reductions == "tree":
+    if call is None or t.arithmetic.reductions == "tree" or call.element == "i1":
         return None
-    if tile_type(op.results[0]).element == "i1":
-        return None
-    attributes = attributes_of(op)
+    attributes = call.attributes
     plain = attributes.get("rounding", "nearest_even") == "nearest_even"
     if not plain or attributes.get("flush_to_zero"):
         return None
-    return _ACCUMULATED.get(op.mnemonic())
+    return _ACCUMULATED.get(call.name)
 
 
 @quiet
@@ -154,15 +151,18 @@ def _pairwise(function: Callable[..., Array], rows: Array, identity: Array) -> A
 
 @implements(ReduceOp)
 def reduce(op: ReduceOp, t: Translator) -> Step:
-    folding = _folding(op, t)
-    block = op.body.blocks[0]
+    return reduce_step(op, t, int_property(op, "dim"))
+
+
+def reduce_step(op: Operation, t: Translator, axis: int) -> Step:
+    """A reduction of all operands along an axis, with the body and identities of the operation."""
+    folding = _folding(op, t, axis)
+    block = op.regions[0].blocks[0]
     only = _single_operation(block)
-    if only is not None and (reduced := _REDUCED.get(only.mnemonic())) is not None:
-        return _one_operand(
-            folding, partial(reduced, element=element_of(only), **attributes_of(only))
-        )
-    if only is not None and only.mnemonic() in _ORDER_FREE:
-        return _one_operand(folding, partial(_pairwise, function_of(only)))
+    if only is not None and (reduced := _REDUCED.get(only.name)) is not None:
+        return _one_operand(folding, partial(reduced, element=only.element, **only.attributes))
+    if only is not None and only.name in _ORDER_FREE:
+        return _one_operand(folding, partial(_pairwise, only.under(t.arithmetic)))
     ufunc = _accumulation(only, t)
     if ufunc is not None:
         return _accumulated_reduce(folding, ufunc)
@@ -184,14 +184,30 @@ def _one_operand(folding: Folding, combine: Callable[[Array, Array], Array]) -> 
     return step
 
 
+@quiet
+def reduce_in_order(function: np.ufunc, tile: Array, axis: int, identity: Array) -> Array:
+    """The identity combined with the elements along ``axis``, one after the other."""
+    count = tile.shape[axis]
+    if tile.size < _MIN_LANES_TO_REDUCE * count:
+        # A copy, so that the partial results can go; an array also where it is of rank 0.
+        last = (*(slice(None),) * axis, -1)
+        return np.array(_accumulate(function, tile, axis, identity)[last])
+    rows = np.moveaxis(tile, axis, 0)
+    work = np.empty((count + 1, *rows.shape[1:]), tile.dtype)
+    work[0] = identity
+    work[1:] = rows
+    # NumPy combines pairwise only along the fast axis of memory. Along the slow one it adds row by
+    # row, all lanes at once.
+    found = function.reduce(work.reshape(count + 1, -1), 0, tile.dtype)
+    return found.reshape(rows.shape[1:])
+
+
 def _accumulated_reduce(folding: Folding, function: np.ufunc) -> Step:
     (operand,), (result,), (identity,) = folding.operands, folding.results, folding.identities
     axis = folding.axis
-    last = (*(slice(None),) * axis, -1)
 
     def step(regs: Registers) -> None:
-        # A copy, so that the partial results can go; an array also where it is of rank 0.
-        regs[result] = np.array(_accumulate(function, regs[operand], axis, identity)[last])
+        regs[result] = reduce_in_order(function, regs[operand], axis, identity)
 
     return step
 
@@ -211,8 +227,13 @@ def _accumulated_scan(folding: Folding, function: np.ufunc) -> Step:
 
 @implements(ScanOp)
 def scan(op: ScanOp, t: Translator) -> Step:
-    folding = _folding(op, t)
-    block = op.body.blocks[0]
+    return scan_step(op, t, int_property(op, "dim"), reverse=op.is_reverse)
+
+
+def scan_step(op: Operation, t: Translator, axis: int, *, reverse: bool) -> Step:
+    """An inclusive scan along an axis, with the body and identities of the operation."""
+    folding = _folding(op, t, axis, reverse)
+    block = op.regions[0].blocks[0]
     ufunc = _accumulation(_single_operation(block), t)
     if ufunc is not None:
         return _accumulated_scan(folding, ufunc)
@@ -225,13 +246,11 @@ def scan(op: ScanOp, t: Translator) -> Step:
 
 
 def _loop(
-    op: Fold, t: Translator, folding: Folding, block: Block, *, keep_all: bool
+    op: Operation, t: Translator, folding: Folding, block: Block, *, keep_all: bool
 ) -> Callable[[Registers], list[Array]]:
     """The general form: the body once for each index, on all lanes or on one lane at a time."""
     dtypes = [dtype_of(tile_type(value).element) for value in op.operands]
-    vector = all(
-        isinstance(inner, ConstantOp | YieldOp) or is_elementwise(inner) for inner in block.ops
-    )
+    vector = is_vector_body(block)
     body = _vector_body(block, t) if vector else _scalar_body(block, t)
 
     def fold(regs: Registers, rows: list[Array]) -> list[Array]:
@@ -264,16 +283,38 @@ def _loop(
     return all_lanes if vector else lane_by_lane
 
 
+def is_vector_body(block: Block) -> bool:
+    """Whether a body can run on arrays instead of scalars."""
+    return all(type(op) in CONSTANTS | YIELDS or is_elementwise(op) for op in block.ops)
+
+
 Body = Callable[[Registers, tuple[int, ...]], Callable[[list[Array], list[Array]], list[Array]]]
 """Prepares the body for lanes of a shape."""
 
 
 def _vector_body(block: Block, t: Translator) -> Body:
     """The body on arrays. Values from outside, and constants, are spread over the lanes first."""
+    spread, execute, yielded = vector_body(block, t)
+    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
+
+    def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:
+        spread(regs, lanes)
+        return partial(_run_body, execute, regs, elements, accumulators, yielded)
+
+    return prepare
+
+
+def vector_body(
+    block: Block, t: Translator
+) -> tuple[
+    Callable[[Registers, tuple[int, ...]], None], Callable[[Registers], object], tuple[int, ...]
+]:
+    """A body on arrays: what spreads the values from outside over lanes of a shape, what runs the
+    operations, and the slots of what is yielded."""
     inner: set[SSAValue] = set(block.args)
     inner.update(op.results[0] for op in block.ops if is_elementwise(op))
     for op in block.ops:
-        if isinstance(op, ConstantOp):
+        if type(op) in CONSTANTS:
             t.operation(op)
     used = [value for op in block.ops for value in op.operands]
     outside = list(dict.fromkeys(value for value in used if value not in inner))
@@ -285,24 +326,31 @@ def _vector_body(block: Block, t: Translator) -> Body:
         ops = [op for op in block.ops if is_elementwise(op)]
         execute = plain_runner([t.operation(op) for op in ops], ops)
         yielded = t.slots(last.operands)
-    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
     copies = tuple(zip(sources, spread.values(), strict=True))
 
-    def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:
+    def spread_over(regs: Registers, lanes: tuple[int, ...]) -> None:
         for source, target in copies:
             regs[target] = np.broadcast_to(regs[source], lanes)
-        return partial(_run_body, execute, regs, elements, accumulators, yielded)
 
-    return prepare
+    return spread_over, execute, yielded
 
 
-def _scalar_body(block: Block, t: Translator) -> Body:
-    """The body as it is written, on rank-0 tiles."""
-    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
-    yielded = tuple(t.new_slot() for _ in elements)
+def scalar_body(
+    block: Block, t: Translator
+) -> tuple[Callable[[Registers], object], tuple[int, ...]]:
+    """A body as it is written, on rank-0 tiles, and the slots of what is yielded."""
+    last = block.last_op
+    assert last is not None
+    yielded = tuple(t.new_slot() for _ in last.operands)
     t.yields.append(Scope(results=yielded))
     execute = t.block(block).run
     t.yields.pop()
+    return execute, yielded
+
+
+def _scalar_body(block: Block, t: Translator) -> Body:
+    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
+    execute, yielded = scalar_body(block, t)
 
     def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:
         return partial(_run_body, execute, regs, elements, accumulators, yielded)

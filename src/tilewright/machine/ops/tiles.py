@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.dialects.cuda_tile.base import int_property
-from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.ops import core, memory, misc
+from tilewright.launching.constants import array_of_constant
+from tilewright.launching.value_types import TileLike
 from tilewright.machine.compile import Step, Translator, implements, tile_type
 from tilewright.machine.faults import BAD_SUB_TILE_INDEX, Fault
 from tilewright.machine.values import TOKEN, Registers
-from tilewright.numerics.arrays import Array, dtype_of, from_bytes, from_constant_bytes, to_bytes
+from tilewright.numerics.arrays import Array, dtype_of, from_bytes, to_bytes
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
 
 # Below this size a filled copy is cheaper to make than NumPy's broadcast view.
 _SMALL = 1 << 14
 
 
-def array_of_constant(constant: TileConstantAttr) -> Array:
-    """The tile of a constant, which must not be written to."""
-    ty, data = constant.type, constant.data.data
-    if ty.element == "i1":
-        bits = np.frombuffer(data, np.uint8) != 0
-        tile = np.full(ty.dims, bits[0]) if bits.size == 1 else bits.reshape(ty.dims)
-    else:
-        tile = from_constant_bytes(data, ty.element, ty.dims)
-    tile.flags.writeable = False
-    return tile
-
-
-def _unary(t: Translator, op: core.ReshapeOp, function: Callable[[Array], Array]) -> Step | None:
+def rearranged(
+    t: Translator, given: SSAValue, made: SSAValue, function: Callable[[Array], Array]
+) -> Step | None:
     """A step for a pure rearrangement, or nothing where its operand is known beforehand."""
-    if t.is_preset(op.source):
-        t.preset(op.result, function(t.registers[t.slot(op.source)]))
+    if t.is_preset(given):
+        t.preset(made, function(t.registers[t.slot(given)]))
         return None
-    source, result = t.slot(op.source), t.slot(op.result)
+    source, result = t.slot(given), t.slot(made)
 
     def step(regs: Registers) -> None:
         regs[result] = function(regs[source])
@@ -50,29 +45,36 @@ def constant(op: core.ConstantOp, t: Translator) -> None:
 
 @implements(core.IotaOp)
 def iota(op: core.IotaOp, t: Translator) -> None:
-    ty = tile_type(op.result)
+    t.preset(op.result, counted(0, tile_type(op.result)))
+
+
+def counted(start: int, ty: TileLike) -> Array:
+    """``start``, ``start`` + 1, ... in a tile of rank 1."""
     if ty.element == "i1":
-        t.preset(op.result, np.arange(ty.element_count).astype(np.bool_))
-        return
+        return np.arange(start, start + ty.element_count).astype(np.bool_)
     # Counting in 64 bits and cutting gives the unsigned reading of narrow types.
-    t.preset(op.result, np.arange(ty.element_count, dtype=np.int64).astype(dtype_of(ty.element)))
+    return np.arange(start, start + ty.element_count, dtype=np.int64).astype(dtype_of(ty.element))
 
 
 @implements(core.ReshapeOp)
 def reshape(op: core.ReshapeOp, t: Translator) -> Step | None:
     dims = tile_type(op.result).dims
-    return _unary(t, op, lambda tile: tile.reshape(dims))
+    return rearranged(t, op.source, op.result, lambda tile: tile.reshape(dims))
 
 
 @implements(core.PermuteOp)
 def permute(op: core.PermuteOp, t: Translator) -> Step | None:
     axes = op.axes
-    return _unary(t, op, lambda tile: tile.transpose(axes))  # pyright: ignore[reportArgumentType]
+    return rearranged(t, op.source, op.result, lambda tile: tile.transpose(axes))
 
 
 @implements(core.BroadcastOp)
 def broadcast(op: core.BroadcastOp, t: Translator) -> Step | None:
-    ty = tile_type(op.result)
+    return rearranged(t, op.source, op.result, spreading(tile_type(op.result)))
+
+
+def spreading(ty: TileLike) -> Callable[[Array], Array]:
+    """What repeats an array so that it becomes a tile of a type."""
     dims, dtype = ty.dims, dtype_of(ty.element)
 
     def copied(tile: Array) -> Array:
@@ -83,13 +85,16 @@ def broadcast(op: core.BroadcastOp, t: Translator) -> Step | None:
     def viewed(tile: Array) -> Array:
         return np.broadcast_to(tile, dims)
 
-    return _unary(t, op, copied if ty.element_count <= _SMALL else viewed)  # pyright: ignore[reportArgumentType]
+    return copied if ty.element_count <= _SMALL else viewed
 
 
 @implements(core.CatOp)
 def cat(op: core.CatOp, t: Translator) -> Step:
-    lhs, rhs, result = t.slot(op.lhs), t.slot(op.rhs), t.slot(op.result)
-    axis = int_property(op, "dim")
+    return cat_step(t.slot(op.lhs), t.slot(op.rhs), t.slot(op.result), int_property(op, "dim"))
+
+
+def cat_step(lhs: int, rhs: int, result: int, axis: int) -> Step:
+    """The second tile behind the first along an axis."""
 
     def step(regs: Registers) -> None:
         regs[result] = np.concatenate((regs[lhs], regs[rhs]), axis)
@@ -148,8 +153,11 @@ def insert(op: core.InsertOp, t: Translator) -> Step:
 
 @implements(core.PackOp)
 def pack(op: core.PackOp, t: Translator) -> Step:
-    element = tile_type(op.source).element
-    source, result = t.slot(op.source), t.slot(op.result)
+    return pack_step(tile_type(op.source).element, t.slot(op.source), t.slot(op.result))
+
+
+def pack_step(element: str, source: int, result: int) -> Step:
+    """The memory image of a tile of rank 1 as a tile of i8."""
 
     def step(regs: Registers) -> None:
         regs[result] = np.frombuffer(to_bytes(regs[source], element), np.int8)
@@ -162,9 +170,12 @@ def pack(op: core.PackOp, t: Translator) -> Step:
 
 @implements(core.UnpackOp)
 def unpack(op: core.UnpackOp, t: Translator) -> Step:
-    ty = tile_type(op.result)
+    return unpack_step(tile_type(op.result), t.slot(op.source), t.slot(op.result))
+
+
+def unpack_step(ty: TileLike, source: int, result: int) -> Step:
+    """The tile of rank 1 whose memory image is a tile of i8."""
     element, count = ty.element, ty.element_count
-    source, result = t.slot(op.source), t.slot(op.result)
 
     def step(regs: Registers) -> None:
         regs[result] = from_bytes(regs[source].tobytes(), element, count)
@@ -198,12 +209,8 @@ def token(op: memory.MakeTokenOp | memory.JoinTokensOp, t: Translator) -> None:
 
 @implements(misc.AssumeOp)
 def assume(op: misc.AssumeOp, t: Translator) -> Step | None:
-    if t.is_preset(op.value):
-        t.preset(op.result, t.registers[t.slot(op.value)])
-        return None
-    value, result = t.slot(op.value), t.slot(op.result)
+    return rearranged(t, op.value, op.result, _same)
 
-    def step(regs: Registers) -> None:
-        regs[result] = regs[value]
 
-    return step
+def _same(tile: Array) -> Array:
+    return tile

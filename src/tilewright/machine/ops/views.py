@@ -14,34 +14,52 @@ import numpy as np
 
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp, bool_values
-from tilewright.dialects.cuda_tile.enums import PaddingValue
 from tilewright.dialects.cuda_tile.ops import multimem, views
+from tilewright.launching.storage import Storage, storage_of
 from tilewright.machine.compile import Step, SwitchPoint, Translator, implements, tile_type
 from tilewright.machine.faults import EXTENT_TOO_LARGE, Fault
-from tilewright.machine.ops.memory import scheduled
-from tilewright.machine.storage import Storage, storage_of
+from tilewright.machine.kept_tiles import LoadHistory
+from tilewright.machine.memory import Allocation
+from tilewright.machine.ops.memory import is_weak, scheduled
 from tilewright.machine.values import TOKEN, Registers, TensorView
-from tilewright.machine.view_access import ViewAccess
+from tilewright.machine.view_access import ViewAccess, cut_of
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.element_types import FORMATS
+
+_ADDRESSES = 1 << 64
 
 
 @implements(views.MakeTensorViewOp)
 def make_tensor_view(op: views.MakeTensorViewOp, t: Translator) -> Step:
     ty = op.view_type
-    base, result = t.slot(op.base), t.slot(op.result)
-    shape = _dims(ty.dims, t, op.dynamicShape)
-    strides = _dims(ty.stride_dims, t, op.dynamicStrides)
+    shape = dims_reader(ty.dims, t, op.dynamicShape)
+    strides = dims_reader(ty.stride_dims, t, op.dynamicStrides)
+    return tensor_step(t.slot(op.base), t.slot(op.result), shape, strides)
+
+
+Dims = Callable[[Registers], tuple[int, ...]]
+
+
+def tensor_step(
+    base: int, result: int, shape: Dims, strides: Dims, offset: int | None = None
+) -> Step:
+    """Makes the view of a tensor, ``offset`` (a slot) bytes behind its base."""
+    latest = TensorView(0, (), ())
 
     def step(regs: Registers) -> None:
-        regs[result] = TensorView(regs[base].item(), shape(regs), strides(regs))
+        # Comparing is cheaper than making, and tile blocks mostly make the same view.
+        nonlocal latest
+        address, extents, steps = regs[base].item(), shape(regs), strides(regs)
+        if offset is not None:
+            address = (address + regs[offset].item()) % _ADDRESSES
+        if latest.base != address or latest.shape != extents or latest.strides != steps:
+            latest = TensorView(address, extents, steps)
+        regs[result] = latest
 
     return step
 
 
-def _dims(
-    static: tuple[int, ...], t: Translator, dynamic: Any
-) -> Callable[[Registers], tuple[int, ...]]:
+def dims_reader(static: tuple[int, ...], t: Translator, dynamic: Any) -> Dims:
     """Extents or strides: the static ones, with the dynamic ones read unsigned between them."""
     operands = iter(dynamic)
     sources: list[tuple[int, int]] = []
@@ -111,20 +129,21 @@ def get_index_space_shape(op: views.GetIndexSpaceShapeOp, t: Translator) -> Step
 def padding_tile(ty: T.TileViewType) -> Array:
     """What elements outside the tensor read as: the view's padding, and zero where it has none."""
     tile = ty.tile_type
-    element = tile.element
+    return padding_of(str(ty.padding) if ty.padding else "zero", tile.dims, tile.element)
+
+
+def padding_of(name: str, dims: tuple[int, ...], element: str) -> Array:
+    """A tile of the padding of that name, such as ``neg_inf``."""
     fmt = FORMATS[element]
     bits = {
-        None: lambda: 0,
-        PaddingValue.ZERO: lambda: 0,
-        PaddingValue.NEG_ZERO: lambda: fmt.sign_bit,
-        PaddingValue.NAN: lambda: fmt.max_finite_bits if fmt.nan == "none" else fmt.nan_bits,
-        PaddingValue.POS_INF: lambda: fmt.inf_bits if fmt.has_inf else fmt.max_finite_bits,
-        PaddingValue.NEG_INF: lambda: (
-            fmt.sign_bit | (fmt.inf_bits if fmt.has_inf else fmt.max_finite_bits)
-        ),
-    }[ty.padding]()
+        "zero": lambda: 0,
+        "neg_zero": lambda: fmt.sign_bit,
+        "nan": lambda: fmt.max_finite_bits if fmt.nan == "none" else fmt.nan_bits,
+        "pos_inf": lambda: fmt.inf_bits if fmt.has_inf else fmt.max_finite_bits,
+        "neg_inf": lambda: fmt.sign_bit | (fmt.inf_bits if fmt.has_inf else fmt.max_finite_bits),
+    }[name]()
     one = from_bits(np.array([bits], np.uint64), element)
-    return np.full(tile.dims, one[0], dtype_of(element))
+    return np.full(dims, one[0], dtype_of(element))
 
 
 def access_of(op: TileOp, t: Translator) -> tuple[ViewAccess, Storage]:
@@ -136,7 +155,7 @@ def access_of(op: TileOp, t: Translator) -> tuple[ViewAccess, Storage]:
     indices: Any = op.index  # pyright: ignore[reportAttributeAccessIssue]
     access = ViewAccess(
         t.machine.memory,
-        ty,
+        cut_of(ty),
         storage,
         t.slot(view),
         t.slots(indices),
@@ -149,41 +168,92 @@ def access_of(op: TileOp, t: Translator) -> tuple[ViewAccess, Storage]:
 @implements(views.LoadViewTkoOp, multimem.MultimemLoadReduceViewTkoOp)
 def load_view(op: TileOp, t: Translator) -> Step | SwitchPoint:
     """A multimem load reads and reduces one replica: the memory there is."""
-    access, storage = access_of(op, t)
-    result = t.slot(op.results[0])
+    access, _ = access_of(op, t)
     t.preset(op.results[1], TOKEN)
     ty = op.view.type  # pyright: ignore[reportAttributeAccessIssue]
-    padding, to_tile = storage.from_tile(padding_tile(ty)), storage.to_tile
+    weak = is_weak(op)
+    step = load_step(t, access, t.slot(op.results[0]), padding_tile(ty), is_weak=weak)
+    return step if weak else SwitchPoint(step)
 
-    def box(regs: Registers) -> None:
-        elements, inside = access.elements(regs)
-        if inside is None:
+
+def load_step(
+    t: Translator, access: ViewAccess, result: int, padding: Array, *, is_weak: bool
+) -> Step:
+    """Loads the tile of an access; elements outside the tensor are those of ``padding``."""
+    storage = access.storage
+    padding, to_tile = storage.from_tile(padding), storage.to_tile
+
+    def read(regs: Registers) -> tuple[Array, Allocation]:
+        box = access.box(regs)
+        elements = box.elements(storage.raw)
+        if box.inside is None:
             raw = elements.copy()
         else:
             raw = padding.copy()
-            raw[inside] = elements
-        regs[result] = to_tile(raw)
+            raw[box.inside] = elements
+        return to_tile(raw), box.allocation
+
+    def box(regs: Registers) -> None:
+        regs[result], _ = read(regs)
 
     def lanes(regs: Registers) -> None:
         regs[result] = to_tile(access.load_lanes(regs, padding))
 
-    return scheduled(op, box if access.is_box else lanes)
+    if not access.is_box:
+        return lanes
+    # A load that is not weak waits for others to write, so its tile is not asked for again.
+    if t.machine.kept.is_off or not is_weak:
+        return box
+    return _keeping(access, result, read, t.machine.kept.history())
+
+
+def _keeping(
+    access: ViewAccess,
+    result: int,
+    read: Callable[[Registers], tuple[Array, Allocation]],
+    history: LoadHistory,
+) -> Step:
+    """A load that gives a tile from its history if it can."""
+    view_slot, index_slots = access.view_slot, access.index_slots
+
+    def step(regs: Registers) -> None:
+        if not history.is_open:
+            regs[result], _ = read(regs)
+            return
+        if (view := regs[view_slot]) is not history.view:
+            history.turn_to(view)
+        index = tuple([regs[slot].item() for slot in index_slots])
+        kept = history.tiles.get(index)
+        if kept is not None and kept.writes == kept.allocation.writes:
+            regs[result] = kept.tile
+            return
+        regs[result], allocation = read(regs)
+        history.note(index, regs[result], allocation)
+
+    return step
 
 
 @implements(views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp)
 def store_view(op: TileOp, t: Translator) -> Step | SwitchPoint:
     """A multimem store writes the one replica."""
-    access, storage = access_of(op, t)
+    access, _ = access_of(op, t)
     tile = t.slot(op.tile)  # pyright: ignore[reportAttributeAccessIssue]
     t.preset(op.results[0], TOKEN)
-    from_tile = storage.from_tile
+    return scheduled(op, store_step(t, access, tile))
+
+
+def store_step(t: Translator, access: ViewAccess, tile: int) -> Step:
+    """Stores the elements of a tile that lie in the tensor."""
+    storage = access.storage
+    memory, from_tile = t.machine.memory, storage.from_tile
 
     def box(regs: Registers) -> None:
-        elements, inside = access.elements(regs, write=True)
+        box = access.box(regs, write=True)
         raw = from_tile(regs[tile])
-        elements[...] = raw if inside is None else raw[inside]
+        memory.version += 1
+        box.elements(storage.raw)[...] = raw if box.inside is None else raw[box.inside]
 
     def lanes(regs: Registers) -> None:
         access.store_lanes(regs, from_tile(regs[tile]))
 
-    return scheduled(op, box if access.is_box else lanes)
+    return box if access.is_box else lanes

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _NO_MASK_PADDING = "elements are masked off and the load has no padding operand"
 _NO_VIEW_PADDING = "elements lie outside the tensor and the view has no padding value"
+# So many areas are kept before those that have ended their life are looked for.
+_MIN_FRESH = 1 << 10
 _FRESH = "the memory is fresh and was not written before"
 _NO_ATOMIC = "elements are masked off"
 
@@ -204,8 +206,16 @@ def _cas(op: TileOp, t: SanitizingTranslator) -> Hook:
 
 @after(memory.AllocaOp)
 def _alloca(op: TileOp, t: SanitizingTranslator) -> Hook:
+    sweep_at = _MIN_FRESH
+
     def hook(regs: Registers) -> None:
+        nonlocal sweep_at
         allocation = regs[ARENA][-1]
+        if len(t.fresh) >= sweep_at:
+            live = t.machine.memory.live_bases()
+            for base in t.fresh.keys() - live:
+                del t.fresh[base]
+            sweep_at = max(_MIN_FRESH, 2 * len(t.fresh))
         t.fresh[allocation.base] = np.ones(allocation.buffer.size, np.bool_)
 
     return hook

@@ -32,6 +32,9 @@ Array = np.ndarray[Any, Any]
 #: How far the scopes reach; a scope covers another block if it is wider than a tile block.
 _TILE_BLOCK = "tl_blk"
 
+# So many states are kept before those that are out of use are looked for.
+_MIN_STATES = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -50,16 +53,21 @@ class History:
         return History(masks)
 
     def joined(self, others: Iterable[History]) -> History:
-        """The union; this history itself where the others add nothing."""
-        masks = self.masks
-        for other in others:
-            for block, mask in other.masks.items():
+        """The union; one of these histories itself where the others add nothing to it."""
+        parts = [self, *others]
+        # Going through the smaller ones only keeps long chains of acquires fast.
+        largest = max(parts, key=lambda part: len(part.masks))
+        masks = largest.masks
+        for part in parts:
+            if part is largest:
+                continue
+            for block, mask in part.masks.items():
                 old = masks.get(block, 0)
                 if mask | old != old:
-                    if masks is self.masks:
+                    if masks is largest.masks:
                         masks = dict(masks)
                     masks[block] = old | mask
-        return self if masks is self.masks else History(masks)
+        return largest if masks is largest.masks else History(masks)
 
 
 EMPTY = History()
@@ -107,6 +115,11 @@ class Event:
             and self.covers(other)
             and other.covers(self)
         )
+
+    def follows(self, other: Event, history: History) -> bool:
+        """Whether whoever acquires from this release, whose history it is, gets all that the other
+        release could give."""
+        return other in history and self.size == other.size and self.scope != _TILE_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +268,7 @@ class RaceDetector:
         self._report = report
         self._shadows: dict[int, Shadow] = {}
         self._states: list[CellState] = [CellState()]
+        self._sweep_at = _MIN_STATES
         self._counts: dict[int, int] = {}
 
     def event(
@@ -289,6 +303,8 @@ class RaceDetector:
         ``may_repeat`` tells that two may be the same. ``wrote``, for a compare-and-swap, tells
         which elements were written.
         """
+        if len(self._states) + len(self._shadows) >= self._sweep_at:
+            self._sweep()
         shadow = self._shadows.get(allocation.base)
         if shadow is None:
             shadow = self._shadows[allocation.base] = Shadow(allocation, event.size)
@@ -314,6 +330,19 @@ class RaceDetector:
             self._visit(shadow, event, history, cells, writes=False)
         return history
 
+    def _sweep(self) -> None:
+        """Forget memory that has ended its life, and the states that no cell has any more."""
+        self._shadows = {b: s for b, s in self._shadows.items() if s.allocation.is_live}
+        alive = np.zeros(len(self._states), np.bool_)
+        alive[0] = True
+        for shadow in self._shadows.values():
+            alive[shadow.numbers] = True
+        renumbered = (np.cumsum(alive) - 1).astype(np.int32)
+        for shadow in self._shadows.values():
+            shadow.numbers = renumbered[shadow.numbers]
+        self._states = [self._states[number] for number in np.flatnonzero(alive).tolist()]
+        self._sweep_at = max(_MIN_STATES, 2 * (len(self._states) + len(self._shadows)))
+
     def _found(
         self, shadow: Shadow, first: Event, second: Event, cells: _Cells, shared: Array
     ) -> None:
@@ -334,8 +363,9 @@ class RaceDetector:
         if event.releases:
             entry = (event, history)
             for cell in cells.index().tolist():
-                kept = shadow.releases.get(cell, []) if event.reads else []
-                shadow.releases[cell] = [*kept, entry]
+                chain = shadow.releases.get(cell, []) if event.reads else []
+                shadow.releases[cell] = [e for e in chain if not event.follows(e[0], history)]
+                shadow.releases[cell].append(entry)
         elif shadow.releases and not event.reads:
             # A plain store ends the chain that a release began; an atomic carries it on.
             for cell in cells.index().tolist():

@@ -11,12 +11,14 @@ from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.machine.arguments import check_grid
+from tilewright.launching.arguments import check_grid
+from tilewright.launching.checks import check_launch, check_seeds, convention_of
+from tilewright.launching.modules import cuda_kernel_of
 from tilewright.machine.compile import Translator
 from tilewright.machine.grid import Progress
-from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult, kernel_of
-from tilewright.machine.launch_checks import check_launch, check_seeds
+from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult
 from tilewright.machine.sanitize import accesses, promises, taint
+from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding, Findings
 from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.sanitize.translator import SanitizingTranslator
@@ -104,12 +106,16 @@ def sanitize(
     options are those of ``run``. A TileIRError is raised only for a launch that cannot begin.
     """
     numbers = check_seeds(seeds)
-    kernel = kernel_of(module, entry)
-    checks = {"max_iterations": max_iterations, "allow_overlap": allow_overlap}
-    check_launch(kernel, grid, args, seed=0, **checks)
+    kernel = cuda_kernel_of(module, entry, "the sanitizer")
+    # Where the name tells which arrays may overlap, others that do are findings.
+    told = convention_of(kernel) is not None
+    checks = {"max_iterations": max_iterations, "allow_overlap": allow_overlap or told}
+    launch = check_launch(kernel, grid, args, seed=0, **checks)
     arrays = [a for a in args if isinstance(a, np.ndarray)]
     initial = [a.copy() for a in arrays]
     found: dict[tuple[object, ...], Finding] = {}
+    for diagnostic in broken_promises(kernel, launch.arguments):
+        found[(diagnostic.code, diagnostic.message)] = Finding(diagnostic, numbers[0])
     result: RunResult | None = None
     for position, seed in enumerate(numbers):
         if position:
@@ -118,12 +124,12 @@ def sanitize(
                     array[...] = content
         program = SanitizingProgram(module, seed, races=races, arithmetic=arithmetic)
         program.findings.names = ArrayNames.of_launch(kernel, args)
-        told = _one_of(progress, position, len(numbers))
-        findings, result = _run(program, entry, grid, args, seed=seed, progress=told, **checks)
+        part = _one_of(progress, position, len(numbers))
+        findings, result = _run(program, entry, grid, args, seed=seed, progress=part, **checks)
         for finding in findings:
             found.setdefault(_identity(finding.diagnostic), finding)
-    launch = _describe_launch(kernel, grid, args)
-    return SanitizeReport(tuple(found.values()), numbers, result, launch)
+    described = _describe_launch(kernel, grid, args)
+    return SanitizeReport(tuple(found.values()), numbers, result, described)
 
 
 def _one_of(progress: Progress | None, position: int, count: int) -> Progress | None:

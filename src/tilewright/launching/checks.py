@@ -11,12 +11,13 @@ import numpy as np
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilewright.diagnostics import Collector, TileIRError, define_code
-from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
-from tilewright.machine.accesses import written_through
-from tilewright.machine.arguments import Converted, check_grid, convert
-from tilewright.machine.faults import READ_ONLY_MEMORY, source_note
+from tilewright.launching.accesses import may_write_anything, written_through
+from tilewright.launching.arguments import Converted, check_grid, convert
+from tilewright.launching.codes import READ_ONLY_MEMORY, source_note
+from tilewright.launching.entry_names import CallingConvention, calling_convention
+from tilewright.launching.modules import KernelOp
+from tilewright.launching.value_types import is_address
 from tilewright.numerics.arrays import Array
 
 OVERLAPPING_ARGUMENTS = define_code(
@@ -24,7 +25,8 @@ OVERLAPPING_ARGUMENTS = define_code(
     "Two arrays given to a launch share memory, and the kernel may write to one of them.",
     "Tile IR allows it, but few kernels are written for it, and results then depend on the order "
     "of tile blocks. Pass a copy, or `allow_overlap=True` for a kernel that is meant to be called "
-    "so. Arrays that the kernel surely only reads may overlap.",
+    "so. Arrays that the kernel surely only reads may overlap, and so may those that the name of a "
+    "cuTile kernel puts into one alias group.",
 )
 BAD_RUN_OPTION = define_code(
     "bad-run-option",
@@ -48,8 +50,16 @@ class CheckedLaunch:
 _T = TypeVar("_T")
 
 
+def convention_of(entry: KernelOp) -> CallingConvention | None:
+    """The calling convention in a kernel's name, if it fits the kernel's parameters."""
+    found = calling_convention(entry.symbol)
+    if found is None or found.parameter_count != len(entry.block.args):
+        return None
+    return found
+
+
 def check_launch(
-    entry: EntryOp,
+    entry: KernelOp,
     grid: object,
     args: Sequence[object],
     *,
@@ -64,7 +74,7 @@ def check_launch(
     extents = _attempt(found, lambda: check_grid(grid))
     arguments = _attempt(found, lambda: convert(entry, args))
     if arguments is not None:
-        writes = _first_writes(entry)
+        writes = first_writes(entry)
         _check_read_only(writes, arguments.arrays, found)
         if not allow_overlap:
             _check_overlaps(entry, writes.keys(), arguments.arrays, found)
@@ -103,24 +113,30 @@ def _attempt(found: Collector, check: Callable[[], _T]) -> _T | None:
         return None
 
 
-def _first_writes(entry: EntryOp) -> dict[int | None, Operation]:
+def first_writes(entry: KernelOp) -> dict[int | None, Operation]:
     """The first operation that writes through each parameter; under None, through an unknown one."""
     found: dict[int | None, Operation] = {}
     for op in entry.walk():
         if (target := written_through(op)) is not None:
             found.setdefault(_parameter_behind(target, entry.block), op)
+        elif may_write_anything(op):
+            found.setdefault(None, op)
     return found
 
 
 def _check_overlaps(
-    entry: EntryOp, written: Set[int | None], arrays: Mapping[int, Array], found: Collector
+    entry: KernelOp, written: Set[int | None], arrays: Mapping[int, Array], found: Collector
 ) -> None:
+    convention = convention_of(entry)
+    promised = {} if convention is None else {a.parameter: a for a in convention.arrays}
     for (one, first), (other, second) in itertools.combinations(arrays.items(), 2):
+        if one in promised and other in promised and promised[one].may_overlap(promised[other]):
+            continue
         if not (first.flags.writeable or second.flags.writeable):
             continue
         if not written & {one, other, None}:
             continue
-        if _share_bytes(first, second):
+        if share_bytes(first, second):
             found.error(
                 OVERLAPPING_ARGUMENTS,
                 f"argument {one} and argument {other} overlap in memory",
@@ -130,7 +146,7 @@ def _check_overlaps(
             )
 
 
-def _share_bytes(first: Array, second: Array) -> bool:
+def share_bytes(first: Array, second: Array) -> bool:
     """Whether two arrays have a byte in common, or are too entangled to tell."""
     try:
         return bool(np.shares_memory(first, second, max_work=_MAX_OVERLAP_WORK))  # pyright: ignore[reportArgumentType]
@@ -162,7 +178,7 @@ def _parameter_behind(value: SSAValue, entry: Block) -> int | None:
     while pending:
         current = pending.pop()
         if isinstance(current, OpResult) and not current.op.regions:
-            sources = [operand for operand in current.op.operands if _is_address(operand)]
+            sources = [operand for operand in current.op.operands if is_address(operand.type)]
         else:
             sources = []
         if not sources:
@@ -173,10 +189,3 @@ def _parameter_behind(value: SSAValue, entry: Block) -> int | None:
         return None
     (root,) = roots
     return entry.args.index(root) if root in entry.args else None
-
-
-def _is_address(value: SSAValue) -> bool:
-    ty = value.type
-    if isinstance(ty, T.TileType):
-        return isinstance(ty.element_type, T.PtrType)
-    return isinstance(ty, T.TensorViewType | T.TileViewType)

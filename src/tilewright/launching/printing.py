@@ -9,17 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.numerics.arrays import PTR, Array, bits_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.rounding import to_float64
-
-if TYPE_CHECKING:
-    from tilewright.machine.state import AssertionFailure
 
 _EXPRESSION = re.compile(r"%([^diuoxXeEfFgGaAcsSpn%]*)([diuoxXeEfFgGaAcsSpn%])")
 # More digits than these are cut off: a width must not exhaust memory.
@@ -107,13 +103,3 @@ def format_tiles(
         tile, element = next(operands)
         texts.append(_layout(_numbers(tile, element, piece.letter), piece))
     return "".join(texts)
-
-
-def describe_failure(failure: AssertionFailure) -> str:
-    """One line about a failed assertion, laid out as NVIDIA's compiled kernels print it."""
-    position = source_position(failure.op.location)
-    file, line = ("(unknown)", 0) if position is None else position[:2]
-    return (
-        f"{file}:{line}: tile block: {list(failure.block)}, position: {list(failure.index)}: "
-        f"{failure.message}"
-    )

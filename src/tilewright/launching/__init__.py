@@ -1,0 +1,1 @@
+"""What every machine needs for a launch: arguments and their checks, printing, assertions."""

@@ -1,0 +1,75 @@
+"""Failed assertions, and the error that they make of a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError
+from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.dialects.source_map import place_of
+from tilewright.launching.codes import ASSERTION_FAILED, source_note_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Operation
+
+_MAX_SHOWN_FAILURES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSource:
+    """Where an operation stands: in the program that was read, and, by debug information, in the
+    kernel's own source: file, line, column."""
+
+    place: Place | None = None
+    position: tuple[str, int, int] | None = None
+
+    @classmethod
+    def of(cls, op: Operation) -> OperationSource:
+        return cls(place_of(op), source_position(op.location))
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """A note that names the line of the kernel's own source, where that is known."""
+        return source_note_at(self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionFailure:
+    """One false element of an assert: where in the tile, in which tile block, with what message."""
+
+    message: str
+    index: tuple[int, ...]
+    block: tuple[int, int, int]
+    source: OperationSource
+
+
+def assertion_error(failures: Sequence[AssertionFailure]) -> TileIRError:
+    """The error for failed assertions, the first ones each with a diagnostic."""
+    found = [_diagnostic(failure) for failure in failures[:_MAX_SHOWN_FAILURES]]
+    if len(failures) > len(found):
+        more = Note(f"{len(failures) - len(found)} more elements failed")
+        found[-1] = found[-1].with_notes(more)
+    return TileIRError(found)
+
+
+def _diagnostic(failure: AssertionFailure) -> Diagnostic:
+    where = f" at element {list(failure.index)}" if failure.index else ""
+    return Diagnostic(
+        Severity.ERROR,
+        ASSERTION_FAILED,
+        f"assertion failed in tile block {failure.block}{where}: {failure.message}",
+        failure.source.place,
+        notes=failure.source.notes,
+    )
+
+
+def describe_failure(failure: AssertionFailure) -> str:
+    """One line about a failed assertion, laid out as NVIDIA's compiled kernels print it."""
+    file, line = (failure.source.position or ("(unknown)", 0))[:2]
+    return (
+        f"{file}:{line}: tile block: {list(failure.block)}, position: {list(failure.index)}: "
+        f"{failure.message}"
+    )

@@ -1,0 +1,49 @@
+"""What can be wrong with a launch on any machine, and the note that names a kernel's source line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.diagnostics import NamedPlace, Note, define_code
+from tilewright.dialects.cuda_tile.debug_info import source_position
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+READ_ONLY_MEMORY = define_code(
+    "read-only-memory", "The kernel writes to a constant global or to an array that is read-only."
+)
+DEADLOCK = define_code(
+    "deadlock",
+    "Every tile block that has not ended is waiting for memory that nobody will write.",
+    "All of them went round many times without any change of memory. Look for a lock that is not "
+    "released, a flag that is not set, or a barrier over more blocks than the grid has.",
+)
+UNSUPPORTED = define_code(
+    "machine-unsupported", "The reference machine cannot run this operation or type."
+)
+ASSERTION_FAILED = define_code("assertion-failed", "An assert found a false element.")
+BAD_ARGUMENT = define_code(
+    "bad-argument",
+    "The arguments of a launch do not fit the parameters of the kernel.",
+    "A pointer parameter takes a NumPy array whose elements have the size and kind of the pointee "
+    "(or an address that `map_array` gave); a scalar parameter takes a number in range.",
+)
+BAD_GRID = define_code("bad-grid", "A grid has one to three extents, each from 1 to 2**24 - 1.")
+UNKNOWN_ENTRY = define_code("unknown-entry", "The module has no kernel of that name.")
+
+
+def source_note(op: Operation) -> tuple[Note, ...]:
+    """A note that names the line of the kernel's own source, where debug information has one."""
+    return source_note_at(source_position(op.location))
+
+
+def source_note_at(position: tuple[str, int, int] | None) -> tuple[Note, ...]:
+    """The same for a position: file, line, column."""
+    if position is None:
+        return ()
+    file, line, column = position
+    if file.endswith(".py"):
+        # cuTile passes on Python's columns, which count from 0.
+        column += 1
+    return (Note("the source of this operation", NamedPlace(file, line, column)),)

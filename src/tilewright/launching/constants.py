@@ -1,0 +1,63 @@
+"""The tiles of constants and initial values, however an attribute holds them."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+)
+from xdsl.ir import Attribute
+
+from tilewright.dialects.cuda_tile.constants import TileConstantAttr, scalar_bits
+from tilewright.numerics.arrays import Array, from_bits, from_constant_bytes
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import float_to_bits
+
+
+def array_of_constant(constant: TileConstantAttr) -> Array:
+    """The tile of a constant, which must not be written to."""
+    return array_of_data(constant.data.data, constant.type.element, constant.type.dims)
+
+
+def array_of_data(data: bytes, element: str, dims: tuple[int, ...]) -> Array:
+    """The tile whose elements' patterns are in ``data``, or one that fills it; i1 takes a byte."""
+    if element == "i1":
+        bits = np.frombuffer(data, np.uint8) != 0
+        tile = np.full(dims, bits[0]) if bits.size == 1 else bits.reshape(dims)
+    else:
+        tile = from_constant_bytes(data, element, dims)
+    tile.flags.writeable = False
+    return tile
+
+
+def elements_of(value: Attribute, element: str, dims: tuple[int, ...]) -> Array:
+    """The tile of a typed scalar, a dense array or the elements of a constant; one element fills
+    it. It must not be written to."""
+    data = getattr(value, "data", None)
+    if isinstance(value, DenseArrayBase | DenseIntOrFPElementsAttr):
+        found = [_bits(number, element) for number in value.iter_values()]  # pyright: ignore[reportArgumentType]
+    elif isinstance(value, IntegerAttr | FloatAttr) or data is None:
+        found = [_scalar_bits(value, element)]
+    else:
+        return array_of_data(data.data, element, dims)
+    tile = from_bits(np.array(found, np.uint64), element)
+    tile = np.full(dims, tile[0], tile.dtype) if tile.size == 1 else tile.reshape(dims)
+    tile.flags.writeable = False
+    return tile
+
+
+def _bits(number: float, element: str) -> int:
+    fmt = FORMATS[element]
+    return float_to_bits(float(number), fmt) if fmt.is_float else int(number) & fmt.mask
+
+
+def _scalar_bits(value: Attribute, element: str) -> int:
+    if isinstance(value, IntegerAttr) and isinstance(value.type, IndexType):
+        return _bits(value.value.data, element)
+    found = scalar_bits(value)
+    assert found is not None, value
+    return found[1]

@@ -1,0 +1,162 @@
+"""What the name of a kernel promises about its arrays.
+
+cuTile writes the calling convention of a kernel into its name: ``NAME_Kt2`` and ``_CONSTRAINT`` for
+each parameter in Python. What the constraints say of extents, strides and addresses stands in the
+IR too, as ``assume``; which arrays may share memory stands in the name only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+_DTYPES = "b8|[iu](?:8|16|32|64)|f(?:16|32|64)|bf16|tf32|f8m3fn|f8m2|f8m0fnu"
+_ARRAY = re.compile(
+    rf"(?P<rank>\d{{1,9}})(?:{_DTYPES})"
+    r"(?:_[0-9a-f]+(?:[sitvl]_?\d+)+)*"
+    r"(?:_(?=[pgiuw])(?:p\d+)?(?P<groups>(?:g[0-9a-f]+)*)(?P<inner>i?)[uw]?)?"
+)
+_LIST = re.compile(r"(?:g[0-9a-f]+)*i?")
+_SCALAR = re.compile(_DTYPES)
+_CONSTANT = re.compile(r"(?<=B)[01]|(?<=I)_?\d+|(?<=F)[0-9a-f]{16}")
+_COUNT = re.compile(r"\d{1,9}")
+_MAX_DEPTH = 100
+_CONVENTIONS = ("t1", "t2")
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedArray:
+    """An array of the calling convention, whose pointer is the ``parameter``-th parameter.
+
+    ``rank`` extents and as many strides, in elements, follow. It may share memory with arrays that
+    have an alias group in common with it, and, where ``aliases_itself``, have several indices for
+    one element.
+    """
+
+    parameter: int
+    rank: int
+    groups: frozenset[int]
+    aliases_itself: bool
+
+    def may_overlap(self, other: PromisedArray) -> bool:
+        return not self.groups.isdisjoint(other.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class CallingConvention:
+    """``arrays`` in the order of the parameters, of which there are ``parameter_count``."""
+
+    arrays: tuple[PromisedArray, ...]
+    parameter_count: int
+
+
+@cache
+def calling_convention(name: str) -> CallingConvention | None:
+    """The convention that a kernel's name tells; None where it tells none that is known here."""
+    _, mark, text = name.rpartition("_K")
+    convention, *rest = text.split("_", 1)
+    if not mark or convention not in _CONVENTIONS:
+        return None
+    reader = _Reader("".join(rest))
+    arrays: list[PromisedArray] = []
+    try:
+        if rest:
+            arrays += reader.constraint()
+        while not reader.is_at_end:
+            reader.expect("_")
+            arrays += reader.constraint()
+    except _UnknownConstraint:
+        return None
+    return CallingConvention(tuple(arrays), reader.parameter_count)
+
+
+class _UnknownConstraint(Exception):
+    """The name goes on in a way that is not known here."""
+
+
+class _Reader:
+    """Reads constraints one after the other and counts the parameters they stand for."""
+
+    def __init__(self, text: str):
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self.parameter_count = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._at == len(self._text)
+
+    def expect(self, text: str) -> None:
+        if not self._text.startswith(text, self._at):
+            raise _UnknownConstraint
+        self._at += len(text)
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            raise _UnknownConstraint
+        self._at = found.end()
+        return found
+
+    def constraint(self) -> Iterator[PromisedArray]:
+        """The arrays of the next constraint."""
+        letter = self._text[self._at : self._at + 1]
+        read = _CONSTRAINTS.get(letter)
+        if read is None:
+            raise _UnknownConstraint
+        self._at += 1
+        yield from read(self)
+
+    def array(self) -> Iterator[PromisedArray]:
+        found = self._match(_ARRAY)
+        groups = (found["groups"] or "").split("g")[1:]
+        rank = int(found["rank"])
+        yield PromisedArray(
+            self.parameter_count,
+            rank,
+            frozenset(int(group, 16) for group in groups),
+            bool(found["inner"]),
+        )
+        self.parameter_count += 1 + 2 * rank
+
+    def list(self) -> Iterator[PromisedArray]:
+        """The elements of a list lie in memory, so that nothing is known of them beforehand."""
+        self._match(_LIST)
+        before = self.parameter_count
+        self.expect("A")
+        for _ in self.array():
+            pass
+        self.parameter_count = before + 2
+        return iter(())
+
+    def tuple(self) -> Iterator[PromisedArray]:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise _UnknownConstraint
+        for _ in range(int(self._match(_COUNT)[0])):
+            yield from self.constraint()
+        self._depth -= 1
+
+    def scalar(self) -> Iterator[PromisedArray]:
+        self._match(_SCALAR)
+        self.parameter_count += 1
+        return iter(())
+
+    def constant(self) -> Iterator[PromisedArray]:
+        self._match(_CONSTANT)
+        return iter(())
+
+
+_CONSTRAINTS: Mapping[str, Callable[[_Reader], Iterator[PromisedArray]]] = MappingProxyType(
+    {
+        "A": _Reader.array,
+        "L": _Reader.list,
+        "T": _Reader.tuple,
+        "S": _Reader.scalar,
+        **dict.fromkeys("BIF", _Reader.constant),
+    }
+)

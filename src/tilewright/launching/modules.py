@@ -1,0 +1,172 @@
+"""What of a module runs: its kernels and the contents of its globals, at either level of IR.
+
+A ``cuda_tile`` module holds entries; a builtin module of ``nv_tileaa`` holds functions, of which
+those with a kernel mark or a ``kernel_spec`` are kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.cuda_tile.ops import module as cuda
+from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.nv_tileaa import types as A
+from tilewright.dialects.source_map import place_of
+from tilewright.launching.codes import UNKNOWN_ENTRY, UNSUPPORTED
+from tilewright.launching.constants import array_of_constant, elements_of
+from tilewright.numerics.arrays import Array, dtype_of, to_bytes
+
+if TYPE_CHECKING:
+    # Loading nv_tileaa takes longer than a small kernel of cuda_tile.
+    from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
+
+KernelOp: TypeAlias = "cuda.EntryOp | FuncOp"
+Module = cuda.ModuleOp | BuiltinModuleOp
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalMemory:
+    """What a global of a module is when the module is loaded."""
+
+    name: str
+    data: bytes
+    element: str
+    alignment: int
+    is_constant: bool = False
+    is_private: bool = False
+
+
+def runnable_module(module: Operation) -> Module:
+    """The module that runs: also where it is the only one in a builtin module.
+
+    A TypeError where the operation holds neither a ``cuda_tile`` module nor ``nv_tileaa``.
+    """
+    if isinstance(module, cuda.ModuleOp):
+        return module
+    if isinstance(module, BuiltinModuleOp):
+        held = list(module.body.block.ops) if module.body.blocks else []
+        inner = [op for op in held if isinstance(op, cuda.ModuleOp)]
+        if len(inner) == 1:
+            return inner[0]
+        if any(op.name.startswith("nv_tileaa.") for op in held):
+            return module
+        nested = [op for op in held if isinstance(op, BuiltinModuleOp)]
+        if len(nested) == 1:
+            return runnable_module(nested[0])
+    raise TypeError(f"expected a cuda_tile module or one of nv_tileaa, got '{module.name}'")
+
+
+def is_tileaa(module: Module) -> bool:
+    return isinstance(module, BuiltinModuleOp)
+
+
+def kernels_of(module: Module) -> Sequence[KernelOp]:
+    if isinstance(module, cuda.ModuleOp):
+        return list(module.entries)
+    from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+
+    return [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.is_kernel]
+
+
+def kernel_of(module: Operation, name: str | None) -> KernelOp:
+    """The kernel of that name, or the only one for None; a TileIRError where there is none."""
+    runnable = runnable_module(module)
+    kernels = kernels_of(runnable)
+    found = [op for op in kernels if name is None or op.symbol == name]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(op.symbol for op in kernels) or "none"
+    wanted = "one kernel" if name is None else f"a kernel '{name}'"
+    raise TileIRError.single(
+        UNKNOWN_ENTRY,
+        f"expected {wanted} in the module; kernels: {known}",
+        place_of(runnable),
+        help=_help(runnable),
+    )
+
+
+def cuda_kernel_of(module: Operation, name: str | None, who: str) -> cuda.EntryOp:
+    """The kernel, for those who know ``cuda_tile`` only; a TileIRError for another level."""
+    found = kernel_of(module, name)
+    if isinstance(found, cuda.EntryOp):
+        return found
+    raise TileIRError.single(
+        UNSUPPORTED,
+        f"kernel '{found.symbol}' is of nv_tileaa, but {who} cannot look into kernels of that level",
+        place_of(found),
+        help="give the module of cuda_tile that it was lowered from",
+    )
+
+
+def _help(module: Module) -> str:
+    if isinstance(module, cuda.ModuleOp) or kernels_of(module):
+        return ""
+    return "a kernel is an nv_tileaa.func with `attributes {kernel}` or a kernel_spec"
+
+
+def globals_of(module: Module) -> Sequence[GlobalMemory]:
+    if isinstance(module, cuda.ModuleOp):
+        return [_of_cuda_tile(op) for op in module.globals]
+    from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp
+
+    return [_of_tileaa(op) for op in module.body.block.ops if isinstance(op, GlobalOp)]
+
+
+def _of_cuda_tile(op: cuda.GlobalOp) -> GlobalMemory:
+    constant = op.value_constant
+    element = constant.type.element
+    return GlobalMemory(
+        op.symbol,
+        to_bytes(array_of_constant(constant), element),
+        element,
+        op.alignment_value,
+        op.is_constant,
+        op.is_private,
+    )
+
+
+def _of_tileaa(op: GlobalOp) -> GlobalMemory:
+    from tilewright.dialects.nv_tileaa.base import is_set
+
+    ty = op.properties["type"]
+    assert isinstance(ty, A.MemrefType)
+    element = A.element_name(ty.element_type)
+    value, alignment = op.properties.get("value"), op.properties.get("alignment")
+    tile = np.zeros(ty.dims, dtype_of(element))
+    if value is not None:
+        tile[...] = elements_of(value, element, ty.dims)
+    return GlobalMemory(
+        op.properties["sym_name"].data,  # pyright: ignore[reportAttributeAccessIssue]
+        to_bytes(_laid_out(tile, strides_of(ty)), element),
+        element,
+        alignment.value.data if isinstance(alignment, IntegerAttr) else 1,
+        is_set(op, "constant"),
+        op.attributes.get("sym_visibility") == StringAttr("private"),
+    )
+
+
+def strides_of(ty: A.MemrefType) -> tuple[int, ...]:
+    """The strides of a global's memory: where they are not static, those of row-major order."""
+    strides: list[int] = []
+    step = 1
+    for extent, stride in zip(reversed(ty.dims), reversed(ty.stride_dims), strict=True):
+        strides.append(step if stride == DYNAMIC else stride)
+        step = strides[-1] * extent
+    return tuple(reversed(strides))
+
+
+def _laid_out(tile: Array, strides: tuple[int, ...]) -> Array:
+    """The elements of memory that holds a tile at strides, zeros between them."""
+    reach = sum((extent - 1) * stride for extent, stride in zip(tile.shape, strides, strict=True))
+    memory = np.zeros(reach + 1, tile.dtype)
+    steps = tuple(stride * tile.itemsize for stride in strides)
+    np.ndarray(tile.shape, tile.dtype, memory, 0, steps)[...] = tile
+    return memory

@@ -1,0 +1,85 @@
+"""The types of values as registers hold them, whatever level of IR a kernel is written in.
+
+In ``cuda_tile`` everything is a tile; in ``nv_tileaa`` and the dialects beside it scalars are bare
+element types, and ``index`` is an integer of 64 bits. Registers hold scalars as tiles of rank 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.nv_tileaa import types as A
+from tilewright.numerics.arrays import PTR
+
+INDEX_ELEMENT = "i64"
+"""What ``index`` is on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldType:
+    """A tile or scalar: extents, and the element type with its spelling (``ptr`` for pointers)."""
+
+    dims: tuple[int, ...]
+    element: str
+    element_type: Attribute
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def element_count(self) -> int:
+        return prod(self.dims)
+
+
+TileLike = T.TileType | HeldType
+
+
+def tile_type(value: SSAValue) -> TileLike:
+    """The type of a value that the verifier knows to be a tile or a scalar."""
+    found = tile_like(value.type)
+    assert found is not None, value.type
+    return found
+
+
+def tile_like(ty: Attribute) -> TileLike | None:
+    """A tile or scalar type as registers hold it; None for every other type."""
+    return ty if isinstance(ty, T.TileType) else _held_type(ty)
+
+
+@cache
+def _held_type(ty: Attribute) -> HeldType | None:
+    element = A.element_of(ty)
+    name = A.element_name(element)
+    if name == "?":
+        return None
+    return HeldType(A.dims_of(ty), INDEX_ELEMENT if name == "index" else name, element)
+
+
+def pointee_of(value: SSAValue) -> str:
+    """The element name behind the pointers of a tile."""
+    return pointee_in(tile_type(value))
+
+
+def pointee_in(ty: TileLike) -> str:
+    """The element name behind the pointers of a tile type."""
+    pointer = ty.element_type
+    assert isinstance(pointer, T.PtrType | A.PtrType)
+    return T.element_name(pointer.pointee)
+
+
+def is_pointer(ty: TileLike) -> bool:
+    return ty.element == PTR
+
+
+def is_address(ty: Attribute) -> bool:
+    """Whether values of a type lead to memory: pointers and views."""
+    if isinstance(ty, T.TensorViewType | T.TileViewType | A.MemrefType | A.TiledViewType):
+        return True
+    held = tile_like(ty)
+    return held is not None and is_pointer(held)

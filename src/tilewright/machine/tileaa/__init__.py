@@ -1,0 +1,37 @@
+"""How operations of ``nv_tileaa``, ``arith``, ``math`` and ``scf`` are translated.
+
+Importing this package fills the table for that level. What operations compute and how they reach
+memory is shared with ``cuda_tile``: the functions of ``machine.ops``.
+"""
+
+from tilewright.machine.tileaa import (
+    accesses,
+    agents,
+    contraction,
+    control_flow,
+    elementwise,
+    foreign,
+    functions,
+    hints,
+    programs,
+    queues,
+    refusals,
+    shapes,
+    views,
+)
+
+__all__ = [
+    "accesses",
+    "agents",
+    "contraction",
+    "control_flow",
+    "elementwise",
+    "foreign",
+    "functions",
+    "hints",
+    "programs",
+    "queues",
+    "refusals",
+    "shapes",
+    "views",
+]

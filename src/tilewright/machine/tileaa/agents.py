@@ -1,0 +1,119 @@
+"""``execute``: an agent that runs beside what follows, until a result of it is used.
+
+What it reads from outside it reads as it was when it began. The operations behind it go on, until
+one uses a result, or the region that holds both ends: those wait for the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, FuncOp
+from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
+from tilewright.machine.compile import (
+    CompiledBlock,
+    Coroutine,
+    Nested,
+    Scope,
+    Step,
+    Translator,
+    implements,
+)
+from tilewright.machine.ops.control_flow import copy_slots
+from tilewright.machine.tileaa.foreign import plugin_step
+from tilewright.machine.tileaa.functions import beginning, function_of
+from tilewright.machine.tileaa.strands import Started, Strand, Wait, waiting
+from tilewright.machine.values import ARENA, Registers
+
+Begin = Callable[[Registers], Registers]
+"""Makes the registers of an agent from those of the operation that starts it."""
+
+
+@implements(ExecuteOp)
+def execute(op: ExecuteOp, t: Translator) -> Step | Nested:
+    if op.body.blocks:
+        return _agent(op, t, *_region(op, t))
+    name = reference(op, "symbol")
+    if not isinstance((symbols_around(op) or {}).get(name), FuncOp):
+        return plugin_step(op, t, name)
+    function = function_of(op, name, t)
+    return _agent(op, t, beginning(t, function, op.operands), function.body, function.results)
+
+
+def _region(op: ExecuteOp, t: Translator) -> tuple[Begin, CompiledBlock, tuple[int, ...]]:
+    """The region of an agent: how its registers begin, its steps, where its results are."""
+    block = op.body.blocks[0]
+    results = tuple(t.new_slot() for _ in op.results)
+    enter = copy_slots(t.slots(op.operands), t.slots(block.args))
+    t.yields.append(Scope(results=results))
+    body = t.block(block)
+    t.yields.pop()
+
+    def begin(regs: Registers) -> Registers:
+        own = regs.copy()
+        enter(own)
+        return own
+
+    return begin, body, results
+
+
+def _agent(
+    op: ExecuteOp, t: Translator, begin: Begin, body: CompiledBlock, results: tuple[int, ...]
+) -> Nested:
+    name, agents = _name(op), t.agents
+    memory, strand_slot = t.machine.memory, t.new_slot()
+    pairs = tuple(zip(t.slots(op.results), results, strict=True))
+    assert agents is not None
+
+    def run(regs: Registers, own: Registers) -> Coroutine:
+        if body.suspends:
+            yield from body.start(own)
+        else:
+            body.run(own)
+        while own[ARENA]:
+            memory.free(own[ARENA].pop())
+        for target, source in pairs:
+            regs[target] = own[source]
+        return None
+
+    def start(regs: Registers) -> Any:
+        own = begin(regs)
+        own[ARENA] = []
+        strand = regs[strand_slot] = Strand(name, run(regs, own))
+        yield Started(strand)
+        return None
+
+    def join(regs: Registers) -> Any:
+        strand: Strand = regs[strand_slot]
+        yield from waiting(Wait(lambda: strand.has_ended, f"the end of {name}", op))
+        return None
+
+    t.waits.setdefault(_first_user(op), []).append(Nested(join))
+    return Nested(start)
+
+
+def _name(op: ExecuteOp) -> str:
+    named = op.properties.get("agent")
+    return f"agent '{named.data}'" if isinstance(named, StringAttr) else "an agent"
+
+
+def _first_user(op: ExecuteOp) -> Operation:
+    """The first operation behind it, in its block, that uses a result; or the terminator."""
+    block = op.parent_block()
+    users: set[Operation] = set()
+    for result in op.results:
+        for use in result.uses:
+            user: Operation | None = use.operation
+            while user is not None and user.parent_block() is not block:
+                user = user.parent_op()
+            assert user is not None
+            users.add(user)
+    current = op.next_op
+    while current is not None and current not in users and current.next_op is not None:
+        current = current.next_op
+    assert current is not None, "a block ends in a terminator"
+    return current

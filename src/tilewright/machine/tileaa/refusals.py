@@ -1,0 +1,14 @@
+"""Operations of ``nv_tileaa`` that the machine does not run, and those that are no steps."""
+
+from __future__ import annotations
+
+from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.ops import functions, shapes
+from tilewright.machine.compile import REFUSED
+
+REFUSED[shapes.ConvTileOp] = (
+    "nothing says which elements of the activation are in the window at an index"
+)
+
+#: Operations that hold or describe what runs, and that `Program` reads.
+STRUCTURE: frozenset[type[AliasOp]] = frozenset({functions.FuncOp, functions.GlobalOp})

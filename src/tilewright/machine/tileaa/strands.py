@@ -1,0 +1,174 @@
+"""The agents of one tile block: strands of execution that take turns.
+
+A strand is a coroutine. It yields the operation of a switch point, after which other tile blocks
+may run as well; ``PAUSE``, where only other strands of its block may; a :class:`Wait`, until which
+it cannot go on; or a :class:`Started` strand.
+
+Without a seed the order is fixed: a started strand runs at once, and each strand runs until it ends
+or waits, or comes to a switch point again without a change of memory. With a seed every such place
+is a coin toss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import Note
+from tilewright.dialects.source_map import place_of
+from tilewright.machine.compile import CompiledBlock, Nested, Signal, Step, Translator
+from tilewright.machine.faults import Fault
+from tilewright.machine.tileaa.faults import AGENT_DEADLOCK
+from tilewright.machine.values import Registers
+
+if TYPE_CHECKING:
+    from tilewright.machine.state import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a strand waits for, in words; ``is_over`` tells whether it can go on."""
+
+    is_over: Callable[[], bool]
+    what: str
+    op: Operation
+
+
+class _Pause:
+    def __repr__(self) -> str:
+        return "PAUSE"
+
+
+PAUSE: Final = _Pause()
+
+
+@dataclass(slots=True, eq=False)
+class Strand:
+    """An agent, or the tile block itself, under the name that reports use."""
+
+    name: str
+    coroutine: Generator[Any, None, Signal]
+    has_ended: bool = False
+    wait: Wait | None = None
+    seen_version: int = -1
+
+    @property
+    def can_run(self) -> bool:
+        return self.wait is None or self.wait.is_over()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    strand: Strand
+
+
+@dataclass(slots=True)
+class Strands:
+    """The strands of a tile block that have begun and not ended; its own is the first."""
+
+    machine: Machine
+    living: list[Strand] = field(default_factory=list)
+
+    def run(self, main: Strand) -> Generator[Operation, None, Signal]:
+        """Run the block's own strand, and the agents it starts, until it ends."""
+        self.living.append(main)
+        current = main
+        while True:
+            current.wait = None
+            try:
+                event = next(current.coroutine)
+            except StopIteration as end:
+                current.has_ended = True
+                if current is main:
+                    return end.value
+                self.moved()
+                position = self.living.index(current)
+                self.living.remove(current)
+                current = self._next(position)
+                continue
+            except Fault as fault:
+                if current is not main:
+                    fault.notes = (*fault.notes, Note(f"in {current.name}"))
+                raise
+            if isinstance(event, Operation):
+                yield event
+            current = self._after(current, event)
+
+    def moved(self) -> None:
+        """Note progress: for the schedule it counts as a change of memory."""
+        self.machine.memory.version += 1
+
+    def _after(self, current: Strand, event: object) -> Strand:
+        """Who goes on after a strand has yielded."""
+        position = self.living.index(current)
+        random = self.machine.random
+        if isinstance(event, Started):
+            self.living.append(event.strand)
+            if random is None:
+                return event.strand
+        if isinstance(event, Wait):
+            current.wait = event
+            return self._next(position + 1)
+        if random is not None:
+            return self._next(position) if random.random() < 0.5 else current
+        if isinstance(event, Operation):
+            version, current.seen_version = current.seen_version, self.machine.memory.version
+            if version == current.seen_version:
+                return self._next(position + 1)
+        return current
+
+    def _next(self, position: int) -> Strand:
+        """A strand that can run: the first from a position on, or any."""
+        order = [*self.living[position:], *self.living[:position]]
+        ready = [strand for strand in order if strand.can_run]
+        if not ready:
+            raise self._deadlock()
+        random = self.machine.random
+        return ready[0] if random is None else ready[random.randrange(len(ready))]
+
+    def _deadlock(self) -> Fault:
+        waits = [(strand.name, strand.wait) for strand in self.living if strand.wait is not None]
+        listed = "; ".join(f"{name} waits for {wait.what}" for name, wait in waits)
+        fault = Fault(
+            AGENT_DEADLOCK,
+            f"nothing in the tile block can go on: {listed}",
+            notes=[Note(f"{name} waits here", place_of(wait.op)) for name, wait in waits],
+        )
+        fault.op = waits[0][1].op
+        return fault
+
+
+def with_strands(t: Translator, body: CompiledBlock) -> CompiledBlock:
+    """The body of a kernel whose agents take turns."""
+    slot, machine = t.agents, t.machine
+    assert slot is not None
+    if not body.suspends:
+        return body
+
+    def start(regs: Registers) -> Generator[Operation, None, Signal]:
+        strands = regs[slot] = Strands(machine)
+        return (yield from strands.run(Strand("the tile block", body.start(regs))))
+
+    return CompiledBlock(body.run, start, True)
+
+
+def pausing(t: Translator, step: Step) -> Step | Nested:
+    """A step after which another agent may run, where there are any."""
+    if t.agents is None:
+        return step
+
+    def start(regs: Registers) -> Generator[Any, None, Signal]:
+        step(regs)
+        yield PAUSE
+        return None
+
+    return Nested(start)
+
+
+def waiting(wait: Wait) -> Generator[Any, None, None]:
+    """Yields until the wait is over."""
+    while not wait.is_over():
+        yield wait

@@ -1,0 +1,122 @@
+"""Memrefs and tiled views: making them, asking their extents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
+from xdsl.ir import OpResult, SSAValue
+
+from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.nv_tileaa import types as A
+from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileaa.ops import memory, pointers, shapes
+from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp
+from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
+from tilewright.launching.modules import strides_of
+from tilewright.machine.compile import Step, Translator, implements
+from tilewright.machine.ops.views import dims_reader, tensor_step
+from tilewright.machine.values import Registers, TensorView
+from tilewright.machine.view_access import Cut
+
+
+@dataclass(frozen=True, slots=True)
+class TiledView(TensorView):
+    """A tensor, and how tiles are cut out of it; ``padding`` names what lies outside."""
+
+    cut: Cut
+    padding: str
+
+
+@implements(memory.GetGlobalOp)
+def get_global(op: memory.GetGlobalOp, t: Translator) -> None:
+    name = reference(op, "symbol")
+    address = t.global_addresses[name]
+    if not isinstance(op.result.type, A.MemrefType):
+        t.preset(op.result, np.array(address, np.uint64))
+        return
+    held = (symbols_around(op) or {})[name]
+    assert isinstance(held, GlobalOp)
+    ty = op.result.type
+    actual = held.properties["type"]
+    assert isinstance(actual, A.MemrefType)
+    if DYNAMIC in ty.dims:
+        t.preset(op.result, TensorView(address, actual.dims, strides_of(actual)))
+    else:
+        strides = actual if ty.dims == actual.dims else ty
+        t.preset(op.result, TensorView(address, ty.dims, strides_of(strides)))
+
+
+@implements(pointers.MakeMemrefOp)
+def make_memref(op: pointers.MakeMemrefOp, t: Translator) -> Step:
+    ty = op.result.type
+    assert isinstance(ty, A.MemrefType)
+    shape = dims_reader(ty.dims, t, op.sizes)
+    strides = dims_reader(ty.stride_dims, t, op.strides)
+    return tensor_step(t.slot(op.base), t.slot(op.result), shape, strides, t.optional(op.offset))
+
+
+def cut_of(op: shapes.BlockTileOp) -> Cut:
+    """How an operation cuts tiles; Translator.refusal where nothing says."""
+    groups = op.properties["dimGroups"]
+    assert isinstance(groups, ArrayAttr)
+    axes = [
+        [axis.value.data for axis in group.data if isinstance(axis, IntegerAttr)]
+        for group in groups.data
+        if isinstance(group, ArrayAttr)
+    ]
+    if any(len(group) != 1 for group in axes):
+        raise Translator.refusal(
+            op,
+            "'block_tile' with several axes in one of its dimGroups: nothing says in which order a "
+            "tile axis covers them",
+        )
+    sizes = int_list(op.properties["tileSizes"])
+    steps = int_list(op.properties.get("traversalStrides")) or sizes
+    sparse = int_property(op, "sparseDim") if "sparseDim" in op.properties else None
+    return Cut(sizes, tuple(axis for (axis,) in axes), steps, sparse)
+
+
+@implements(shapes.BlockTileOp)
+def block_tile(op: shapes.BlockTileOp, t: Translator) -> Step:
+    cut, padding = cut_of(op), enum_property(op, "padding_value") or "zero"
+    source, result = t.slot(op.source), t.slot(op.result)
+    last: TensorView | None = None
+    made: TiledView | None = None
+
+    def step(regs: Registers) -> None:
+        # The same tensor gives the same view, which later loads know again.
+        nonlocal last, made
+        tensor: TensorView = regs[source]
+        if tensor is not last:
+            last = tensor
+            made = TiledView(tensor.base, tensor.shape, tensor.strides, cut, padding)
+        regs[result] = made
+
+    return step
+
+
+def known_cut(value: SSAValue) -> tuple[Cut, str] | None:
+    """How a view cuts tiles and its padding, where it is made in sight."""
+    if isinstance(value, OpResult) and isinstance(value.op, shapes.BlockTileOp):
+        return cut_of(value.op), enum_property(value.op, "padding_value") or "zero"
+    return None
+
+
+@implements(shapes.GetDimSizeOp)
+def get_dim_size(op: shapes.GetDimSizeOp, t: Translator) -> Step:
+    axis = int_property(op, "axis")
+    source, result = t.slot(op.source), t.slot(op.result)
+
+    def extent(regs: Registers) -> None:
+        regs[result] = np.array(regs[source].shape[axis], np.uint64).view(np.int64)
+
+    def tiles(regs: Registers) -> None:
+        view: TiledView = regs[source]
+        step = view.cut.steps[axis]
+        count = -(-view.shape[view.cut.dim_map[axis]] // step)
+        regs[result] = np.array(count, np.uint64).view(np.int64)
+
+    return tiles if isinstance(op.source.type, A.TiledViewType) else extent

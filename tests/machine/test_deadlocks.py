@@ -1,0 +1,89 @@
+"""A deadlock tells what each tile block waits for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.machine.kernels import checked
+
+import tilewright
+from tilewright.diagnostics import Diagnostic, TileIRError
+
+
+def waiting_kernel(setup: str, element: str = "%x", kind: str = "i32"):
+    """Every tile block reads an element until it is 7, which nobody writes."""
+    return checked(f"""
+      entry @wait(%x: tile<ptr<{kind}>>) {{
+        %block, %by, %bz = get_tile_block_id : tile<i32>
+        %seven = constant <{kind}: 7> : tile<{kind}>
+        {setup}
+        loop {{
+          %v, %t = load_ptr_tko acquire device {element} : tile<ptr<{kind}>> -> tile<{kind}>, token
+          %done = cmpi equal %v, %seven, signed : tile<{kind}> -> tile<i1>
+          if %done {{
+            break
+          }}
+          continue
+        }}
+      }}""")
+
+
+def deadlock(module, grid: int, x: np.ndarray, seed: int = 0) -> Diagnostic:
+    with pytest.raises(TileIRError) as caught:
+        tilewright.run(module, "wait", grid, (x,), seed=seed)
+    (found,) = caught.value.diagnostics
+    assert found.code == "deadlock"
+    return found
+
+
+OWN = "%mine = offset %x, %block : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>"
+
+
+def test_blocks_that_wait_for_one_element_are_told_together() -> None:
+    found = deadlock(waiting_kernel(""), 6, np.array([3, 4], np.int32))
+    assert found.message.startswith("6 tile blocks wait without end")
+    (note,) = (n.message for n in found.notes if "waits" in n.message or "wait " in n.message)
+    assert "and 2 more wait here for %x[0], which is 3" in note
+
+
+def test_each_block_has_an_element_of_its_own() -> None:
+    x = np.array([[3, 7], [5, 6]], np.int32)
+    found = deadlock(waiting_kernel(OWN, "%mine"), 4, x)
+    assert [n.message for n in found.notes if "waits" in n.message] == [
+        "tile block (0, 0, 0) waits here for %x[0, 0], which is 3",
+        "tile block (2, 0, 0) waits here for %x[1, 0], which is 5",
+        "tile block (3, 0, 0) waits here for %x[1, 1], which is 6",
+    ]
+    alone = deadlock(waiting_kernel(OWN, "%mine"), 2, x)
+    assert alone.message.startswith("1 tile block waits without end")
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_memory_of_a_block(seed: int) -> None:
+    setup = """%area = alloca num_elem = 2, alignment = 4 : tile<ptr<i32>>
+               %t0 = store_ptr_tko weak %area, %block : tile<ptr<i32>>, tile<i32> -> token"""
+    found = deadlock(waiting_kernel(setup, "%area"), 2, np.zeros(1, np.int32), seed)
+    assert sorted(n.message for n in found.notes if "waits" in n.message) == [
+        "tile block (0, 0, 0) waits here for elements 0 of alloca memory, which is 0",
+        "tile block (1, 0, 0) waits here for elements 0 of alloca memory, which is 1",
+    ]
+
+
+def test_a_tile_of_elements() -> None:
+    module = checked("""
+      entry @wait(%x: tile<ptr<i32>>) {
+        %zeros = constant <i32: 0> : tile<8xi32>
+        %base = reshape %x : tile<ptr<i32>> -> tile<1xptr<i32>>
+        %bases = broadcast %base : tile<1xptr<i32>> -> tile<8xptr<i32>>
+        %lane = iota : tile<8xi32>
+        %all = offset %bases, %lane : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>
+        loop {
+          %old, %t = atomic_rmw_tko relaxed device %all, add, %zeros
+            : tile<8xptr<i32>>, tile<8xi32> -> tile<8xi32>, token
+          continue
+        }
+      }""")
+    found = deadlock(module, 1, np.arange(8, dtype=np.int32))
+    assert found.notes[0].message == (
+        "tile block (0, 0, 0) waits here for %x[0:8], which are 0, 1, 2, 3, ..."
+    )

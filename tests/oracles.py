@@ -1,8 +1,10 @@
-"""NVIDIA's command line tools as oracles: found in the installed wheels, called with a time limit.
+"""Command line tools of others as oracles: found where they are installed, called with a limit.
 
-The tools are optional. `find_tool` looks where the wheels put them (`nvidia/cu13/bin` in any
-`site-packages` on the path) and nowhere else, so that a test never judges against a tool of
-another version that happens to be on `PATH`. Tests state what they need by a mark:
+The tools are optional. NVIDIA's are looked for where their wheels put them (`nvidia/cu13/bin` in
+any `site-packages` on the path) and nowhere else, so that a test never judges against a tool of
+another version that happens to be on `PATH`. `mlir-opt-19` has its version in its name, so that
+`PATH` will do; `iree-opt` comes from the wheel `iree-base-compiler`, of one version. Tests state
+what they need by a mark:
 
     @requires_tileirdisasm
     def test_it_reads_what_we_write(): ...
@@ -10,10 +12,14 @@ another version that happens to be on `PATH`. Tests state what they need by a ma
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +32,12 @@ _WHEELS = {
     "tileirdisasm": "nvidia-cuda-tileiras",
     "tileiras": "nvidia-cuda-tileiras",
     "ptxas": "nvidia-cuda-nvcc",
+}
+
+IREE_VERSION = "3.0.0"
+_UPSTREAM = {
+    "mlir-opt-19": "apt-get install mlir-19-tools, in Debian 12",
+    "iree-opt": f"pip install iree-base-compiler=={IREE_VERSION}",
 }
 
 
@@ -48,6 +60,8 @@ class OracleTimeout(Exception):
 @cache
 def find_tool(name: str) -> Path | None:
     """The executable `name` of the installed wheels, or None where the wheel is not installed."""
+    if name in _UPSTREAM:
+        return _find_upstream(name)
     assert name in _WHEELS, f"no wheel is known to hold {name!r}"
     spec = importlib.util.find_spec("nvidia")
     if spec is None or spec.submodule_search_locations is None:
@@ -59,8 +73,25 @@ def find_tool(name: str) -> Path | None:
     return None
 
 
+def _find_upstream(name: str) -> Path | None:
+    """`mlir-opt-19` on `PATH`; `iree-opt` of the one version that tests know."""
+    if name == "mlir-opt-19":
+        found = shutil.which(name)
+        return Path(found) if found else None
+    spec = importlib.util.find_spec("iree")
+    if spec is None or importlib.metadata.version("iree-base-compiler") != IREE_VERSION:
+        return None
+    for root in spec.submodule_search_locations or ():
+        candidate = Path(root, "compiler", "_mlir_libs", name)
+        if os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
 def missing_reason(name: str) -> str:
     """Why a test that needs the tool `name` is skipped."""
+    if name in _UPSTREAM:
+        return f"{name} is not installed ({_UPSTREAM[name]})"
     return f"{name} is not installed (pip install {_WHEELS[name]})"
 
 
@@ -71,6 +102,8 @@ def _requires(name: str) -> pytest.MarkDecorator:
 requires_tileirdisasm = _requires("tileirdisasm")
 requires_tileiras = _requires("tileiras")
 requires_ptxas = _requires("ptxas")
+requires_mlir_opt = _requires("mlir-opt-19")
+requires_iree_opt = _requires("iree-opt")
 
 
 def disassemble(
@@ -148,3 +181,63 @@ def _run(name: str, arguments: list[str], directory: str, timeout_s: float) -> s
             message = f"killed by signal {-done.returncode}\n{message}"
         raise OracleRejected(message)
     return done.stdout.decode(errors="replace")
+
+
+_SPLIT = "// -----"
+_LOCATED = re.compile(r"^(?:within split at )?<stdin>:(\d+)(?: offset )?:.*?error: (.*)", re.M)
+
+
+def upstream_errors(
+    tool: str, programs: Sequence[str], *, timeout_s: float = DEFAULT_TIMEOUT_S
+) -> list[list[str]]:
+    """What `mlir-opt-19` or `iree-opt` finds wrong with each program: its errors, in one run."""
+    text, first_lines = "", list[int]()
+    for program in programs:
+        # The tools count from the line of the separator, save for the first program.
+        first_lines.append(max(1, text.count("\n")))
+        text += f"{program.rstrip()}\n{_SPLIT}\n"
+    done = _run_upstream(tool, ["--split-input-file", "-o", os.devnull], text, timeout_s)
+    errors: list[list[str]] = [[] for _ in programs]
+    places = {line: index for index, line in enumerate(first_lines)}
+    for line, message in _LOCATED.findall(done.stderr):
+        errors[places[int(line)]].append(message)
+    if done.returncode < 0 or bool(done.returncode) != any(errors):
+        raise OracleRejected(f"exit {done.returncode}\n{done.stderr[:2000]}")
+    return errors
+
+
+def upstream_texts(
+    tool: str,
+    programs: Sequence[str],
+    *,
+    flags: Sequence[str] = (),
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> list[str]:
+    """How `mlir-opt-19` or `iree-opt` prints each program, in one run.
+
+    Raises `OracleRejected` where it refuses one of them.
+    """
+    text = f"\n{_SPLIT}\n".join(program.rstrip() for program in programs) + "\n"
+    done = _run_upstream(tool, ["--split-input-file", *flags], text, timeout_s)
+    if done.returncode:
+        raise OracleRejected(done.stderr[:2000].strip())
+    return [part.strip() for part in done.stdout.split(_SPLIT)]
+
+
+def _run_upstream(
+    tool: str, flags: Sequence[str], text: str, timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    path = find_tool(tool)
+    if path is None:
+        raise FileNotFoundError(missing_reason(tool))
+    try:
+        return subprocess.run(
+            [str(path), *flags],
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OracleTimeout(f"{tool} gave no answer within {timeout_s:g} s") from error

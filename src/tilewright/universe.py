@@ -23,6 +23,8 @@ _PASS_NAMES = (
     "loop-split",
     "synthesize-debug-info-scopes",
 )
+#: Passes between levels, whose names nobody else uses.
+_LOWERINGS = ("lower-cuda-tile-to-tileaa",)
 
 
 def _cuda_tile() -> Dialect:
@@ -37,19 +39,26 @@ def _nv_tileaa() -> Dialect:
     return load()
 
 
-def _pass(name: str) -> Callable[[], type[ModulePass]]:
+def _nvgpu() -> Dialect:
+    from tilewright.dialects.nvgpu import load
+
+    return load()
+
+
+def _pass(name: str, prefix: str = "") -> Callable[[], type[ModulePass]]:
     """Loads a pass when a tool asks for it; xDSL wants the class to have the listed name."""
 
     def load_pass() -> type[ModulePass]:
         from tilewright.passes import PASSES
 
         cls = PASSES[name]
-        return type(cls.__name__, (cls,), {"name": PASS_PREFIX + name, "__doc__": cls.__doc__})
+        return type(cls.__name__, (cls,), {"name": prefix + name, "__doc__": cls.__doc__})
 
     return load_pass
 
 
 UNIVERSE = Universe(
-    all_dialects={"cuda_tile": _cuda_tile, "nv_tileaa": _nv_tileaa},
-    all_passes={PASS_PREFIX + name: _pass(name) for name in _PASS_NAMES},
+    all_dialects={"cuda_tile": _cuda_tile, "nv_tileaa": _nv_tileaa, "nvgpu": _nvgpu},
+    all_passes={PASS_PREFIX + name: _pass(name, PASS_PREFIX) for name in _PASS_NAMES}
+    | {name: _pass(name) for name in _LOWERINGS},
 )

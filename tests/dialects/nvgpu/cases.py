@@ -714,6 +714,13 @@ WARPGROUPS = [
         f"%z = nvgpu.warpgroup.mma.init.accumulator -> {accumulator('64x8xf32')}",
     ),
     Case(
+        "warpgroup.mma.init.accumulator",
+        "nvgpu-wgmma-type",
+        "expected accumulators of f16, f32 or i32, got 'vector<64x64xbf16>'",
+        f"%z = nvgpu.warpgroup.mma.init.accumulator -> {accumulator('64x64xbf16')}",
+        f"%z = nvgpu.warpgroup.mma.init.accumulator -> {accumulator('64x64xf16')}",
+    ),
+    Case(
         "warpgroup.mma.store",
         "nvgpu-wgmma-store",
         "expected accumulators of f32",

@@ -68,7 +68,7 @@ CASES = [
         "nvgpu-memory-space",
         "expected the result to lie in shared memory",
         "%bytes = gpu.dynamic_shared_memory : memref<?xi8>",
-        "%bytes = gpu.dynamic_shared_memory : memref<?xi8, 3>",
+        "%bytes = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>",
     ),
     Case(
         "gpu.shuffle",
@@ -131,5 +131,19 @@ CASES = [
         "expected elements of 'f32', got 'vector<4xf16>'",
         '%x = arith.constant 1.0 : f32\n%v4 = "vector.splat"(%x) : (f32) -> vector<4xf16>',
         "%x = arith.constant 1.0 : f32\n%v4 = vector.splat %x : vector<4xf32>",
+    ),
+    Case(
+        "vector.shape_cast",
+        "nvgpu-fragment",
+        "expected as many elements of the same type as in 'vector<4x2xf16>'",
+        "%flat = vector.shape_cast %a : vector<4x2xf16> to vector<6xf16>",
+        "%flat = vector.shape_cast %a : vector<4x2xf16> to vector<2x4xf16>",
+    ),
+    Case(
+        "arith.index_castui",
+        "nvgpu-element-type",
+        "expected a cast between index and an integer, got 'index' to 'index'",
+        "%wide = arith.index_castui %i : index to index",
+        "%wide = arith.index_castui %i : index to i32",
     ),
 ]

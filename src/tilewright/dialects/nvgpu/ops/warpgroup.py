@@ -64,6 +64,7 @@ WGMMA_TYPES: dict[tuple[Attribute, Attribute], tuple[Attribute, ...]] = {
     (IntegerType(8), IntegerType(8)): (_I32,),
     (IntegerType(1), IntegerType(1)): (_I32,),
 }
+ACCUMULATOR_TYPES = (_F16, _F32, _I32)
 #: The numbers of columns that one instruction computes, for floats and for integers.
 FLOAT_COLUMNS = frozenset(range(8, 257, 8))
 INTEGER_COLUMNS = frozenset((8, 24, *range(16, 257, 16)))
@@ -262,6 +263,12 @@ class WarpgroupMmaInitAccumulatorOp(NvgpuOp):
                 type_of("matrixC"),
             )
             return
+        if ty.fragmented.element_type not in ACCUMULATOR_TYPES:
+            report.error(
+                codes.WGMMA_TYPE,
+                f"expected accumulators of f16, f32 or i32, got '{format_type(ty.fragmented)}'",
+                type_of("matrixC"),
+            )
         check_accumulator(ty.fragmented, "matrixC", report)
 
 

@@ -29,6 +29,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
 from tilewright.dialects.nvgpu import codes
@@ -278,9 +279,30 @@ _FORMATS: dict[type[Operation], str] = {
 }
 
 
+class LoadOp(memref.LoadOp):
+    """xDSL's, whose verifier stops where there is another number of indices."""
+
+    def verify_(self) -> None:
+        _check_index_count(self.memref.type, len(self.indices))
+        super().verify_()
+
+
+class StoreOp(memref.StoreOp):
+    """xDSL's, whose verifier stops where there is another number of indices."""
+
+    def verify_(self) -> None:
+        _check_index_count(self.memref.type, len(self.indices))
+        super().verify_()
+
+
+def _check_index_count(ty: Attribute, count: int) -> None:
+    if isinstance(ty, MemRefType) and count != ty.get_num_dims():
+        raise VerifyException(f"expected {ty.get_num_dims()} indices, got {count}")
+
+
 @cache
 def load() -> Dialect:
-    """xDSL's operations, with more custom forms, and ours in place of two of them."""
+    """xDSL's operations, with more custom forms, and ours in place of some of them."""
     operations = {op.name: with_format(op, _FORMATS.get(op)) for op in memref.MemRef.operations}
-    operations |= {op.name: op for op in (GlobalOp, AtomicRMWOp)}
+    operations |= {op.name: op for op in (GlobalOp, AtomicRMWOp, LoadOp, StoreOp)}
     return Dialect("memref", list(operations.values()), list(memref.MemRef.attributes))

@@ -1,8 +1,9 @@
-"""The ``vector`` dialect: xDSL's, with ``vector.splat``, which upstream had until LLVM 21."""
+"""The ``vector`` dialect: xDSL's, with ``shape_cast``, and ``splat``, an older ``broadcast``."""
 
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType
@@ -17,7 +18,7 @@ from tilewright.dialects.nvgpu.constraints import ANY_VALUE, VECTOR
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
 from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import COLON, Operand, TypeOf
+from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
 
 
@@ -54,7 +55,38 @@ class SplatOp(SupportOp):
             )
 
 
+@support_op("vector", "shape_cast")
+class ShapeCastOp(SupportOp):
+    """The elements of a vector in another shape, in the same order."""
+
+    source = operand_def(VECTOR)
+    result = result_def(VECTOR)
+
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = (
+        Operand("source"),
+        ATTRIBUTES,
+        COLON,
+        TypeOf("source"),
+        Keyword("to"),
+        TypeOf("result"),
+    )
+    EXAMPLES: ClassVar = examples("%flat = vector.shape_cast %a : vector<4x2xf16> to vector<8xf16>")
+
+    def check(self, report: Report) -> None:
+        source, result = self.source.type, self.result.type
+        assert isinstance(source, VectorType) and isinstance(result, VectorType)
+        kinds = [(prod(ty.get_shape()), ty.element_type) for ty in (source, result)]
+        if kinds[0] != kinds[1]:
+            report.error(
+                codes.FRAGMENT,
+                f"expected as many elements of the same type as in '{format_type(source)}', got "
+                f"'{format_type(result)}'",
+                type_of("result"),
+            )
+
+
 @cache
 def load() -> Dialect:
-    """xDSL's operations, and splat."""
-    return Dialect("vector", [*Vector.operations, SplatOp], list(Vector.attributes))
+    """xDSL's operations, and ours."""
+    return Dialect("vector", [*Vector.operations, SplatOp, ShapeCastOp], list(Vector.attributes))

@@ -39,8 +39,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dis": ("disassemble", "print bytecode (or text) as text"),
     "as": ("assemble", "write text (or bytecode) as bytecode"),
     "opt": ("optimize", "run passes and show what they do"),
-    "run": ("run", "run a kernel on the reference machine"),
+    "run": ("run", "run a kernel, on the reference machine or the CPU, or a cuTile program"),
+    "compile": ("compile", "compile a kernel to native code, and show how it comes about"),
     "sanitize": ("sanitize", "run a kernel with every check on, under several schedules"),
+    "cache": ("cache", "tell what is kept of compiled kernels, or remove it"),
     "explain": ("explain", "tell about an operation, a type or a diagnostic code"),
     "completion": ("completion", "print a completion script for a shell"),
 }
@@ -84,6 +86,11 @@ def _module_of(command: str) -> SubCommand:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (without the program's name); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["run"]:
+        from tilewright.cli import run_script
+
+        if run_script.is_script_run(arguments):
+            return run_script.main(arguments)
     session = Session(arguments)
     thresholds = gc.get_threshold()
     gc.set_threshold(_OBJECTS_PER_COLLECTION, *thresholds[1:])

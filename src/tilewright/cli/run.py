@@ -1,4 +1,4 @@
-"""``tilewright run``: run a kernel on the reference machine and look at its results."""
+"""``tilewright run``: run a kernel and look at its results."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import time
 from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, load, one_module
+from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.progress import working
-from tilewright.cli.run_trace import add_trace_arguments, runner
+from tilewright.cli.run_machine import add_machine_arguments, machine_runner
+from tilewright.cli.run_trace import add_trace_arguments
 from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
-    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+    from tilewright.cli.modules import Module
+    from tilewright.launching.modules import KernelOp
     from tilewright.numerics.arithmetic import Arithmetic
 
 _EPILOG = """\
@@ -25,8 +27,13 @@ A SPEC is one of
   iota:i32:256                     0, 1, 2, ...
   full:f32:16:3.5                  one number everywhere
   i32:5  f32:1.5  5  1.5  true     a number, of the parameter's type
+  part:x, part:x:4:12              the array given for x before, or some of its elements,
+                                   in place
   array:SPEC                       an array as cuTile passes it: pointer, extents, strides
 A parameter has the name that the text gives it, without %; arg0, arg1, ... always work too.
+
+A FILE that ends in .py is a cuTile program: tilewright run [OPTIONS] SCRIPT.py [ARGUMENTS] with the
+options --machine, --sanitize, --seeds, --seed, --trace and --no-torch-cuda.
 """
 
 
@@ -101,6 +108,7 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_launch_arguments(parser)
     add_result_arguments(parser)
+    add_machine_arguments(parser)
     add_trace_arguments(parser)
     parser.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
     add_reading_options(parser)
@@ -151,7 +159,7 @@ def _positive(text: str) -> float:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    module = one_module(load(options.file, options, session), options.file)
+    module = machine_module(load(options.file, options, session), options.file)
     entry = entry_of(module, options.entry)
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind, parameters_of
@@ -160,7 +168,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     values = bind(parameters, options.arguments, options.seed)
     # Whatever is wrong with the command line is found before the kernel runs.
     results = Results(parameters, values, options)
-    run = runner(options, session)
+    run = machine_runner(options, session)
     printed: list[str] = []
 
     def emit(text: str) -> None:
@@ -178,6 +186,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             values,
             seed=options.seed,
             max_iterations=options.max_iterations,
+            # Arrays overlap only where `part:` asks for it.
+            allow_overlap=True,
             print_to=emit,
             progress=progress,
             arithmetic=arithmetic,
@@ -188,6 +198,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     if options.json:
         launch = {
             "entry": entry.symbol,
+            "machine": options.machine,
             "grid": list(options.grid),
             "seed": options.seed,
             "arithmetic": str(arithmetic),
@@ -199,9 +210,13 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     return Exit.FINDINGS if differing else Exit.OK
 
 
-def entry_of(module: ModuleOp, name: str | None) -> EntryOp:
+def entry_of(module: Module, name: str | None) -> KernelOp:
     """The kernel of that name, or the only one; a UsageError where there is none."""
+    from tilewright.diagnostics import TileIRError
+    from tilewright.launching.modules import kernel_of
+
     try:
-        return module.entry(name)
-    except KeyError as error:
-        raise UsageError.because(error.args[0], help="name one with --entry") from None
+        return kernel_of(module, name)
+    except TileIRError as error:
+        message = error.diagnostics[0].message
+        raise UsageError.because(message, help="name one with --entry") from None

@@ -1,0 +1,299 @@
+"""Host arrays as kernels see them: an address, extents and strides, whatever library made them.
+
+Nothing is copied. What cuTile would refuse is refused with the same class of exception.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+#: The NumPy dtype of each element type of cuTile that arrays may have.
+NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
+    "bool_": np.dtype(np.bool_),
+    **{
+        f"{kind}{bits}": np.dtype(f"{kind}{bits}")
+        for kind in ("int", "uint")
+        for bits in (8, 16, 32, 64)
+    },
+    **{f"float{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "float8_e8m0fnu": np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+_NAME_OF_DTYPE = {dtype: name for name, dtype in NUMPY_DTYPES.items()}
+# bfloat16 has no type code of its own in the array interface; cuTile reads a void of that size as one.
+_NAME_OF_TYPESTR = {
+    **{dtype.str: name for name, dtype in NUMPY_DTYPES.items() if dtype.kind in "biuf"},
+    "<V2": "bfloat16",
+    "|V2": "bfloat16",
+}
+
+# The type codes of DLPack.
+_DL_INT, _DL_UINT, _DL_FLOAT, _DL_BFLOAT, _DL_BOOL = 0, 1, 2, 4, 6
+_NAME_OF_DLPACK = {
+    **{(_DL_INT, bits): f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{(_DL_UINT, bits): f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{(_DL_FLOAT, bits): f"float{bits}" for bits in (16, 32, 64)},
+    (_DL_BFLOAT, 16): "bfloat16",
+    (_DL_BOOL, 8): "bool_",
+    (10, 8): "float8_e4m3fn",
+    (12, 8): "float8_e5m2",
+    (14, 8): "float8_e8m0fnu",
+}
+#: Devices of DLPack whose memory the host can read: the CPU, and pinned and managed CUDA memory.
+_HOST_DEVICES = frozenset({1, 3, 13})
+
+
+class RawArray(NamedTuple):
+    """Where the elements of an array lie. ``strides`` count elements; ``dtype`` is cuTile's name."""
+
+    address: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    writable: bool = True
+
+
+Reader = Callable[[Any], RawArray]
+
+
+def find_reader(kind: type, value: object) -> Reader | None:
+    """What reads arrays of the type ``kind``, of which ``value`` is one; None if it is no array."""
+    if issubclass(kind, np.ndarray):
+        return read_numpy
+    if issubclass(kind, np.generic | bytes | str):
+        return None  # cuTile takes neither, although both have a buffer
+    torch = sys.modules.get("torch")
+    if torch is not None and issubclass(kind, torch.Tensor):
+        return read_torch
+    for attribute, reader in _PROTOCOLS.items():
+        if hasattr(value, attribute):
+            return reader
+    return read_buffer if _has_buffer(value) else None
+
+
+def _has_buffer(value: object) -> bool:
+    try:
+        memoryview(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        return False
+    return True
+
+
+def read_numpy(array: np.ndarray[Any, Any]) -> RawArray:
+    dtype = array.dtype
+    name = _NAME_OF_DTYPE.get(dtype)
+    if name is None:
+        raise _bad_dtype(dtype)
+    return RawArray(
+        array.__array_interface__["data"][0],
+        name,
+        array.shape,
+        # What the array interface says: the strides of dimensions of one element mean nothing.
+        row_major_strides(array.shape)
+        if array.flags.c_contiguous
+        else _element_strides(array.shape, array.strides, dtype.itemsize),
+        array.flags.writeable,
+    )
+
+
+def _bad_dtype(dtype: np.dtype[Any]) -> TypeError:
+    if dtype.byteorder == ">" and dtype.newbyteorder("=") in _NAME_OF_DTYPE:
+        return TypeError("Only little-endian types are supported")
+    return TypeError(f"Unsupported array dtype '{dtype}'")
+
+
+def _element_strides(
+    shape: Sequence[int], byte_strides: Sequence[int], itemsize: int
+) -> tuple[int, ...]:
+    """Strides in elements."""
+    strides: list[int] = []
+    for extent, stride in zip(shape, byte_strides, strict=True):
+        elements, rest = divmod(stride, itemsize)
+        if rest and extent > 1:
+            raise ValueError(
+                f"Array strides of {tuple(byte_strides)} bytes are no multiples of the element size, "
+                f"{itemsize} bytes"
+            )
+        strides.append(elements)
+    return tuple(strides)
+
+
+def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a compact array of that shape."""
+    strides, step = [1] * len(shape), 1
+    for axis in reversed(range(len(shape) - 1)):
+        step *= shape[axis + 1]
+        strides[axis] = step
+    return tuple(strides)
+
+
+_torch_names: dict[object, str] = {}
+
+
+def _names_of_torch_dtypes() -> dict[object, str]:
+    if not _torch_names:
+        torch = sys.modules["torch"]
+        for name in NUMPY_DTYPES:
+            dtype = getattr(torch, name.removesuffix("_"), None)
+            if dtype is not None:
+                _torch_names[dtype] = name
+    return _torch_names
+
+
+def read_torch(tensor: Any) -> RawArray:
+    torch = sys.modules["torch"]
+    # Neither the user's modes and subclasses nor ours are to see what is asked here.
+    with torch._C.DisableTorchFunction():
+        if tensor.device.type != "cpu":
+            raise ValueError(
+                f"Input array is on the device '{tensor.device}'; this machine takes host memory"
+            )
+        if tensor.layout is not torch.strided:
+            raise TypeError(f"Input array has the layout {tensor.layout}, not torch.strided")
+        pretended = sys.modules.get("tilewright.cutile.torch_cuda")
+        if pretended is not None and pretended.is_pretended() and pretended.is_on_host(tensor):
+            raise ValueError("Input array is not on a CUDA device")
+        name = (_torch_names or _names_of_torch_dtypes()).get(tensor.dtype)
+        if name is None:
+            raise TypeError(f"Unsupported array dtype '{tensor.dtype}'")
+        if tensor.is_conj() or tensor.is_neg():
+            raise TypeError("Input array is a lazy conjugate or negative; call resolve_neg() first")
+        return RawArray(tensor.data_ptr(), name, tuple(tensor.shape), tensor.stride())
+
+
+def read_interface(value: Any) -> RawArray:
+    return _from_interface(value.__array_interface__, "__array_interface__")
+
+
+def read_cuda_interface(value: Any) -> RawArray:
+    from tilewright.cutile.scope import current
+
+    if not current().cuda_is_host:
+        raise ValueError(
+            "Input array is in the memory of a CUDA device; this machine takes host memory"
+        )
+    return _from_interface(value.__cuda_array_interface__, "__cuda_array_interface__")
+
+
+def _from_interface(fields: Any, what: str) -> RawArray:
+    if not isinstance(fields, dict):
+        raise TypeError(f"{what} returned a non-dictionary object")
+    for key in ("typestr", "shape", "data"):
+        if key not in fields:
+            raise TypeError(f"{what} is missing the '{key}' key")
+    typestr, shape, data = fields["typestr"], fields["shape"], fields["data"]
+    if not isinstance(typestr, str):
+        raise TypeError(f"{what}['typestr'] is not a string")
+    if typestr[:1] not in ("<", "|"):
+        raise TypeError("Only little-endian types are supported")
+    name = _NAME_OF_TYPESTR.get(typestr)
+    if name is None:
+        raise TypeError(f"Unsupported array dtype '{typestr}'")
+    if not isinstance(data, tuple) or len(data) != 2:
+        raise TypeError(f"{what}['data'] is not a tuple of length 2")
+    if not isinstance(data[0], int):
+        raise TypeError(f"{what}['data'][0] is not an integer")
+    if not isinstance(shape, tuple):
+        raise TypeError(f"{what}['shape'] is not a tuple")
+    strides = fields.get("strides")
+    if strides is None:
+        steps = row_major_strides(shape)
+    elif isinstance(strides, tuple):
+        steps = _element_strides(shape, strides, NUMPY_DTYPES[name].itemsize)
+    else:
+        raise TypeError(f"{what}['strides'] can only be absent, None, or a tuple")
+    return RawArray(data[0], name, shape, steps, not data[1])
+
+
+def read_buffer(value: Any) -> RawArray:
+    return read_numpy(np.asarray(memoryview(value)))
+
+
+class _Tensor(ctypes.Structure):
+    """``DLTensor``, with which a managed tensor of DLPack begins."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def read_dlpack(value: Any) -> RawArray:
+    # The capsule is dropped unconsumed, which frees it; the memory belongs to ``value``.
+    capsule = value.__dlpack__()
+    tensor = _Tensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    if tensor.device_type not in _HOST_DEVICES:
+        raise ValueError(
+            f"Input array is on the DLPack device {tensor.device_type}; this machine takes host memory"
+        )
+    if tensor.lanes != 1:
+        raise TypeError("Array dtypes with multiple lanes are not supported")
+    name = _NAME_OF_DLPACK.get((tensor.code, tensor.bits))
+    if name is None:
+        raise TypeError(f"Unsupported array dtype: DLPack code {tensor.code}, {tensor.bits} bits")
+    shape = tuple(tensor.shape[: tensor.rank])
+    strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else row_major_strides(shape)
+    return RawArray((tensor.data or 0) + tensor.byte_offset, name, shape, strides)
+
+
+_PROTOCOLS: dict[str, Reader] = {
+    "__dlpack__": read_dlpack,
+    "__cuda_array_interface__": read_cuda_interface,
+    "__array_interface__": read_interface,
+}
+
+
+def as_numpy(raw: RawArray) -> np.ndarray[Any, Any]:
+    """A NumPy array over the same elements. The caller keeps their owner alive."""
+    dtype = NUMPY_DTYPES[raw.dtype]
+    low, high = byte_bounds(raw.shape, raw.strides, dtype.itemsize)
+    if low == high:
+        return np.empty(raw.shape, dtype)
+    buffer = host_bytes(raw.address + low, high - low)
+    byte_strides = tuple(stride * dtype.itemsize for stride in raw.strides)
+    array: np.ndarray[Any, Any] = np.ndarray(raw.shape, dtype, buffer.data, -low, byte_strides)
+    array.flags.writeable = raw.writable
+    return array
+
+
+def byte_bounds(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    """The first byte of an array and the one after its last, counted from its first element."""
+    low = high = 0
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return 0, 0
+        reach = (extent - 1) * stride * itemsize
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return low, high + itemsize
+
+
+_BYTE = ctypes.c_uint8
+
+
+def host_bytes(address: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The bytes of host memory from an address on, as a rank-1 array."""
+    if size == 0:
+        return np.empty(0, np.uint8)
+    memory: Any = (_BYTE * size).from_address(address)
+    return np.frombuffer(memory, np.uint8)

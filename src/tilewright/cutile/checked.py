@@ -1,0 +1,163 @@
+"""Launches on the reference machine with every check on, or with a record of what happens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.cutile.errors import KernelError
+from tilewright.cutile.parameters import ArrayValue, ListValue, Value
+from tilewright.cutile.reference import HostProgram
+from tilewright.diagnostics import Diagnostic, Note, TileIRError
+from tilewright.launching.arguments import Converted
+from tilewright.machine.inspect.runner import InspectingProgram
+from tilewright.machine.inspect.trace import Recorder, Trace
+from tilewright.machine.sanitize.alias_promises import broken_promises
+from tilewright.machine.sanitize.findings import Finding
+from tilewright.machine.sanitize.sanitizer import SanitizingProgram, _identity
+from tilewright.machine.tensors import ArrayNames
+from tilewright.numerics.arithmetic import REFERENCE
+
+if TYPE_CHECKING:
+    from tilewright.cutile.scope import Settings
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+
+TraceSink = Callable[[Trace], object]
+"""Told what a launch did, however it ended."""
+
+
+class SanitizerError(KernelError):
+    """What the sanitizer found in one launch. The arrays are as the last schedule left them."""
+
+
+class _SanitizingHostProgram(HostProgram, SanitizingProgram):
+    """Checks on, for arrays of the host."""
+
+
+class _InspectingHostProgram(HostProgram, InspectingProgram):
+    """Observed, for arrays of the host."""
+
+
+class CheckedKernel:
+    """A compiled kernel that is translated anew for each launch."""
+
+    def __init__(self, module: ModuleOp, entry: str):
+        self._module = module
+        self._entry_name = entry
+
+    def launch(
+        self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
+    ) -> None:
+        if settings.sanitize:
+            self._sanitize(grid, values, settings)
+        else:
+            self._trace(grid, values, settings)
+
+    def _sanitize(
+        self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
+    ) -> None:
+        arrays = [(array.name, array.as_numpy()) for array in arrays_of(values)]
+        entry = self._module.entry(self._entry_name)
+        _name_parameters(entry, values)
+        initial = [array.copy() for _, array in arrays]
+        found = {_identity(d): d for d in broken_promises(entry, _converted(values))}
+        for seed in range(settings.seed, settings.seed + settings.seeds):
+            if seed != settings.seed:
+                for (_, array), content in zip(arrays, initial, strict=True):
+                    if array.flags.writeable:
+                        array[...] = content
+            # What a kernel prints is printed once, whatever the number of schedules.
+            print_to = settings.print_to if seed == settings.seed else None
+            for finding in self._run_once(grid, values, arrays, seed, print_to):
+                found.setdefault(_identity(finding), finding)
+        if found:
+            raise SanitizerError(found.values())
+
+    def _run_once(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        arrays: Sequence[tuple[str, np.ndarray[Any, Any]]],
+        seed: int,
+        print_to: Callable[[str], object] | None,
+    ) -> list[Diagnostic]:
+        program = _SanitizingHostProgram(self._module, seed, races=True)
+        program.findings.names = ArrayNames(tuple(arrays))
+        entry = self._module.entry(self._entry_name)
+        ended: list[Diagnostic] = []
+        try:
+            program.launch_values(entry, grid, values, seed=seed, print_to=print_to)
+        except TileIRError as error:
+            if not program.started:
+                raise
+            note = (Note(f"found with schedule seed {seed}"),) if seed else ()
+            ended = [diagnostic.with_notes(*note) for diagnostic in error.diagnostics]
+        findings: list[Finding] = program.findings.found
+        return [*(finding.diagnostic for finding in findings), *ended]
+
+    def _trace(
+        self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
+    ) -> None:
+        sink = settings.trace
+        assert sink is not None
+        trace = Trace("all")
+        program = _InspectingHostProgram(self._module, REFERENCE)
+        entry = self._module.entry(self._entry_name)
+        names = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
+        from tilewright.machine.inspect.breakpoints import value_names
+
+        recorder = Recorder(trace, entry, grid, settings.seed, value_names(program.module), names)
+        program.observers = (recorder,)
+        try:
+            program.launch_values(
+                entry, grid, values, seed=settings.seed, print_to=settings.print_to
+            )
+        finally:
+            sink(trace)
+
+
+def _name_parameters(entry: EntryOp, values: Sequence[Value]) -> None:
+    """Call the parameters of the entry as the Python parameters that they come from are called."""
+    names: list[str] = []
+    for value in values:
+        if isinstance(value, ArrayValue):
+            rank = len(value.layout.shape)
+            names.append(value.name)
+            names += [f"{value.name}_shape{axis}" for axis in range(rank)]
+            names += [f"{value.name}_stride{axis}" for axis in range(rank)]
+        elif isinstance(value, ListValue):
+            names += [value.name, f"{value.name}_length"]
+        else:
+            names.append("")
+    for parameter, name in zip(entry.block.args, names, strict=True):
+        if name:
+            parameter.name_hint = re.sub(r"\W+", "_", name).strip("_")
+
+
+def _converted(values: Sequence[Value]) -> Converted:
+    """The arguments as the checks of a launch know them."""
+    tiles: list[np.ndarray[Any, Any]] = []
+    arrays: dict[int, np.ndarray[Any, Any]] = {}
+    for value in values:
+        if isinstance(value, ArrayValue):
+            arrays[len(tiles)] = value.as_numpy()
+            tiles += [np.zeros((), np.uint64), *value.layout.tiles]
+        elif isinstance(value, ListValue):
+            tiles += [np.zeros((), np.uint64), np.array(len(value.items), np.int32)]
+        else:
+            tiles.append(value)
+    return Converted(tiles, arrays)
+
+
+def arrays_of(values: Sequence[Value]) -> list[ArrayValue]:
+    """All arrays among the arguments, those in lists included."""
+    found: list[ArrayValue] = []
+    for value in values:
+        if isinstance(value, ArrayValue):
+            found.append(value)
+        elif isinstance(value, ListValue):
+            found += value.items
+    return found

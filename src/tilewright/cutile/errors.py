@@ -1,0 +1,119 @@
+"""What a launch can end with, in terms of the user's Python source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import CallSiteLoc
+
+from tilewright.diagnostics import (
+    Diagnostic,
+    NamedPlace,
+    Note,
+    Place,
+    Severity,
+    TileIRError,
+    define_code,
+)
+from tilewright.dialects.cuda_tile.debug_info import (
+    CallSiteAttr,
+    debug_location,
+    source_position,
+    subprogram_of,
+)
+from tilewright.machine.faults import UNSUPPORTED
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Operation
+
+REFUSED = define_code(
+    "launch-refused",
+    "A launch asks for something that the chosen machine does not do.",
+    "The message says what, and which machine does it where there is one.",
+)
+
+#: The note of the machine that has the place of an operation in the kernel's own source.
+_SOURCE_NOTE = "the source of this operation"
+
+
+class KernelError(TileIRError, RuntimeError):
+    """A kernel did what it must not do, or an assertion in it failed.
+
+    ``diagnostics`` say what and where, in the Python source of the kernel; as a string it is all of
+    them with the lines of source.
+    """
+
+    def __str__(self) -> str:
+        from tilewright.diagnostics import render
+
+        return "\n" + render(self.diagnostics)
+
+
+class RefusedError(KernelError):
+    """The machine does not do what a launch asks for; nothing has run."""
+
+    def __init__(self, message: str | Sequence[Diagnostic]):
+        found = (
+            [Diagnostic(Severity.ERROR, REFUSED, message)] if isinstance(message, str) else message
+        )
+        super().__init__(found)
+
+
+def in_python(error: TileIRError, module: Operation | None = None) -> KernelError:
+    """The error with lines of the kernel's Python source as its places.
+
+    ``module`` is what ran: its debug information also tells which functions the kernel was in.
+    """
+    locations = {} if module is None else _locations(module)
+    found = [place_in_python(diagnostic, locations) for diagnostic in error.diagnostics]
+    if any(diagnostic.code == UNSUPPORTED for diagnostic in found):
+        return RefusedError(found)
+    return type(error)(found) if isinstance(error, KernelError) else KernelError(found)
+
+
+def _locations(module: Operation) -> dict[Place, Attribute]:
+    """Where in the source each operation comes from, by its place in the bytecode."""
+    from tilewright.dialects.source_map import place_of
+
+    found: dict[Place, Attribute] = {}
+    for op in module.walk():
+        place = place_of(op)
+        if place is not None:
+            found.setdefault(place, op.location)
+    return found
+
+
+def place_in_python(diagnostic: Diagnostic, locations: Mapping[Place, Attribute]) -> Diagnostic:
+    """A finding at the line of Python that it comes from, where debug information tells it."""
+    frames = _frames_at(diagnostic.place, locations)
+    if not frames:
+        return diagnostic
+    notes: list[Note] = []
+    for note in diagnostic.notes:
+        if note.message == _SOURCE_NOTE:
+            continue
+        inner = _frames_at(note.place, locations)
+        notes.append(replace(note, place=inner[0]) if inner else note)
+    calls = [Note(f"called here, by {f.what}" if f.what else "called here", f) for f in frames[1:]]
+    return replace(diagnostic, place=frames[0], notes=(*calls, *notes))
+
+
+def _frames_at(place: Place | None, locations: Mapping[Place, Attribute]) -> tuple[NamedPlace, ...]:
+    return () if place is None or place not in locations else frames_of(locations[place])
+
+
+def frames_of(location: Attribute) -> tuple[NamedPlace, ...]:
+    """The positions in the source that a location stands for, from the innermost call outwards."""
+    if isinstance(location, CallSiteAttr | CallSiteLoc):
+        return (*frames_of(location.callee), *frames_of(location.caller))
+    position = source_position(location)
+    if position is None:
+        return ()
+    file, line, column = position
+    inner = debug_location(location)
+    subprogram = None if inner is None else subprogram_of(inner.scope)
+    # cuTile passes on Python's columns, which count from 0.
+    name = "" if subprogram is None else subprogram.function_name.data
+    return (NamedPlace(file, line, column + 1, name),)

@@ -1,0 +1,131 @@
+"""NVIDIA's cuTile front end, loaded when first needed, and what Tilewright uses of it.
+
+Everything that depends on the inside of the ``cuda-tile`` package stands here, so that a new version
+of it is a matter of this file.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, metadata
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "cuda-tile"
+#: The release that this was written for and tested with, as (major, minor).
+SUPPORTED_RELEASE = (1, 7)
+_WANTED = f"{PACKAGE} {SUPPORTED_RELEASE[0]}.{SUPPORTED_RELEASE[1]}"
+_INSTALL = f"pip install '{PACKAGE}=={SUPPORTED_RELEASE[0]}.{SUPPORTED_RELEASE[1]}.*'"
+
+#: The GPU that kernels are compiled for. It decides which element types cuTile accepts and which
+#: hints it writes, and is what programs that ask are told to run on. Results do not depend on it.
+COMPUTE_CAPABILITY = (10, 0)
+
+
+class FrontEndError(ImportError):
+    """cuTile cannot be used: it is missing, or of a version that does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    """The parts of cuTile that launches need.
+
+    ``native_launch`` is cuTile's own ``launch``, which needs a GPU. ``signature`` is the module of
+    parameter constraints, ``dtypes`` the module of element types.
+    """
+
+    native_launch: Callable[..., None]
+    kernel_type: type
+    signature: ModuleType
+    dtypes: ModuleType
+    compile_module: ModuleType
+    calling_convention: Any
+    classify_constant: Callable[[object, object], object]
+
+    @property
+    def bytecode_version(self) -> Any:
+        """The newest version of Tile IR bytecode that cuTile writes."""
+        dev = import_module("cuda.tile._cext").dev_features_enabled()
+        return list(self.compile_module._all_bytecode_versions(dev))[-1]
+
+    def compile(self, kernel: Any, constraints: Sequence[object]) -> tuple[bytes, str]:
+        """The bytecode of a kernel for arguments of that kind, and the name of its entry.
+
+        What cuTile refuses it refuses with its own exceptions.
+        """
+        from cuda.tile._cext import default_tile_context
+
+        signature = self.signature.KernelSignature(constraints, self.calling_convention)
+        major, minor = COMPUTE_CAPABILITY
+        with warnings.catch_warnings():
+            # A hint that this version of the bytecode cannot hold changes no result.
+            warnings.filterwarnings("ignore", message=".*is ignored: requires tileiras.*")
+            result = self.compile_module.compile_tile(
+                kernel._annotated_function,
+                (signature,),
+                self.compile_module.format_sm_arch(major, minor),
+                kernel._compiler_options,
+                default_tile_context,
+                bytecode_version=self.bytecode_version,
+                return_bytecode=True,
+                return_cubin=False,
+            )
+        return bytes(result.bytecode), result.kernel_signatures[0].symbol
+
+    def compiler_error(self, message: str, position: tuple[str, int, int, str] | None) -> Exception:
+        """What cuTile raises where the compiler that it hands bytecode to refuses it.
+
+        ``position``: file, line, column (from 1) and function, where they are known.
+        """
+        exceptions = import_module("cuda.tile._exception")
+        loc = exceptions.Loc.unknown()
+        if position is not None:
+            file, line, column, function = position
+            described = exceptions.FunctionDesc(function, file, line, column)
+            loc = exceptions.Loc(line, column - 1, file, function=described)
+        version = self.bytecode_version.as_string()
+        return exceptions.TileCompilerExecutionError(1, message, loc, "", f"Tile IR {version}")
+
+
+@cache
+def front_end() -> FrontEnd:
+    """The installed cuTile; a :class:`FrontEndError` of one line where it cannot be used."""
+    check_version()
+    try:
+        extension = import_module("cuda.tile._cext")
+        return FrontEnd(
+            native_launch=extension.launch,
+            kernel_type=import_module("cuda.tile").kernel,
+            signature=import_module("cuda.tile.compilation._signature"),
+            dtypes=import_module("cuda.tile._datatype"),
+            compile_module=import_module("cuda.tile._compile"),
+            calling_convention=extension.CallingConvention.cutile_python_v2(),
+            classify_constant=extension.classify_constant,
+        )
+    except (ImportError, AttributeError) as error:
+        raise FrontEndError(f"{PACKAGE} is installed but does not work: {error}") from error
+
+
+def check_version() -> None:
+    """A :class:`FrontEndError` unless a ``cuda-tile`` that works is installed."""
+    try:
+        installed = metadata.version(PACKAGE)
+    except metadata.PackageNotFoundError:
+        raise FrontEndError(
+            f"cuTile is not installed; Tilewright needs {_WANTED}: {_INSTALL}"
+        ) from None
+    release = _release(installed)
+    if release != SUPPORTED_RELEASE:
+        age = "old" if release < SUPPORTED_RELEASE else "new"
+        raise FrontEndError(
+            f"{PACKAGE} {installed} is too {age}; this Tilewright works with {_WANTED}: {_INSTALL}"
+        )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version; 0 where there is none."""
+    parts = [*version.split("."), "0"][:2]
+    return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in parts)

@@ -1,0 +1,248 @@
+"""``launch``: a cuTile kernel on a machine of ours."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cutile.frontend import FrontEnd, front_end
+from tilewright.cutile.parameters import Arguments, constraints_of, parameter
+from tilewright.cutile.scope import Settings, current
+from tilewright.diagnostics import NamedPlace, TileIRError
+
+if TYPE_CHECKING:
+    from tilewright.cutile.machines import LoadedKernel
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+
+_SIGNATURE = "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
+_MAX_GRID_EXTENT = 2**24 - 1
+_MAX_UINT, _MAX_ULONG = 2**32 - 1, 2**64 - 1
+
+
+def launch(
+    stream: Any,
+    grid: tuple[int, ...],
+    kernel: Any,
+    kernel_args: tuple[Any, ...],
+    /,
+    *,
+    programmatic_dependent_launch: bool = False,
+    machine: str | None = None,
+) -> None:
+    """Run a cuTile kernel to its end, with the arguments and the errors of ``cuda.tile.launch``.
+
+    Arrays may be NumPy arrays, torch tensors on the CPU and whatever speaks DLPack, the array
+    interface or the buffer protocol; they are used in place. ``stream`` and
+    ``programmatic_dependent_launch`` are checked and change nothing: launches run one after the
+    other. ``machine`` overrides the one that holds here, the reference machine by default.
+
+    What cuTile refuses is refused in the same way, before anything runs. A
+    :class:`~tilewright.cutile.KernelError` where the kernel does what it must not do.
+    """
+    settings = current()
+    if machine is not None:
+        settings = replace(settings, machine=machine)
+    launch_with(settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch)
+
+
+def launch_with(
+    settings: Settings,
+    stream: Any,
+    grid: Any,
+    kernel: Any,
+    kernel_args: Any,
+    programmatic_dependent_launch: Any = False,
+) -> None:
+    """:func:`launch`, with settings."""
+    dispatcher, extents = checked_launch(stream, grid, kernel, kernel_args)
+    if not isinstance(programmatic_dependent_launch, bool):
+        raise TypeError("expected argument programmatic_dependent_launch to have type bool")
+    dispatcher.launch(extents, kernel_args, settings)
+
+
+def checked_launch(
+    stream: Any, grid: Any, kernel: Any, kernel_args: Any
+) -> tuple[Dispatcher, tuple[int, int, int]]:
+    """What launches the kernel, and the grid of three extents."""
+    _check_stream(stream)
+    extents = _grid(grid)
+    try:
+        dispatcher = _dispatchers[kernel]
+    except (KeyError, TypeError):  # new, or nothing that a dictionary of weak references holds
+        dispatcher = _new_dispatcher(kernel)
+    if not isinstance(kernel_args, tuple):
+        raise TypeError(
+            f"{_SIGNATURE} expects a tuple as the fourth argument, got {type(kernel_args).__name__}"
+        )
+    return dispatcher, extents
+
+
+#: Where stream objects of torch, cupy and numba keep the number of the stream.
+_STREAM_ATTRIBUTES = ("cuda_stream", "ptr", "handle")
+
+
+def _check_stream(stream: Any) -> None:
+    if isinstance(stream, int):
+        return
+    if stream is None:
+        raise TypeError("Stream is required, got None")
+    if not any(hasattr(stream, name) for name in _STREAM_ATTRIBUTES):
+        raise TypeError(f"Unsupported stream type '{type(stream).__name__}'.")
+
+
+def _grid(grid: Any) -> tuple[int, int, int]:
+    if not isinstance(grid, tuple):
+        raise TypeError("Grid must be a tuple")
+    if len(grid) > 3:
+        raise ValueError(f"Grid dimensions must be at most 3, got length {len(grid)}")
+    for axis, extent in enumerate(grid):
+        if not isinstance(extent, int):
+            raise TypeError("an integer is required")
+        if extent < 0:
+            raise OverflowError("can't convert negative value to unsigned int")
+        if extent > _MAX_ULONG:
+            raise OverflowError("Python int too large to convert to C unsigned long")
+        if extent > _MAX_UINT:
+            raise ValueError(f"Grid[{axis}] value too big: {extent}")
+        if extent > _MAX_GRID_EXTENT:
+            raise ValueError(
+                f"Grid[{axis}] exceeds 24-bit limit: max={_MAX_GRID_EXTENT}, got={extent}. "
+                f"Use multiple kernel launches for larger workloads."
+            )
+    x, y, z = (*map(int, grid), 1, 1, 1)[:3]
+    return x, y, z
+
+
+@dataclass(slots=True)
+class Compiled:
+    """A kernel compiled for arguments of one kind, and loaded onto the machines it ran on."""
+
+    module: ModuleOp
+    entry: str
+    bytecode: bytes
+    loaded: dict[object, LoadedKernel]
+
+
+class Dispatcher:
+    """The launches of one kernel: reads arguments, and keeps what was compiled for their kinds."""
+
+    def __init__(self, kernel: Any, front: FrontEnd):
+        function = kernel._annotated_function
+        self._kernel = weakref.ref(kernel)
+        self._front = front
+        self._parameters = [
+            parameter(name, f"kernel argument #{number}", node, front)
+            for number, (name, node) in enumerate(
+                zip(function.pysig.parameters, function.parameter_annotations, strict=True)
+            )
+        ]
+        self._compiled: dict[tuple[object, ...], Compiled] = {}
+
+    def launch(
+        self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
+    ) -> None:
+        arguments = self.read(kernel_args)
+        compiled, loaded = self._loaded(arguments, settings)
+        if 0 in grid:
+            raise RuntimeError("Failed to launch cuTile kernel: invalid argument")
+        try:
+            loaded.launch(grid, arguments.values, settings)
+        except TileIRError as error:
+            from tilewright.cutile.errors import in_python
+
+            raise in_python(error, compiled.module) from None
+
+    def prepare(self, kernel_args: tuple[Any, ...], settings: Settings) -> None:
+        """Compile and load what a launch with such arguments needs."""
+        self._loaded(self.read(kernel_args), settings)
+
+    def _loaded(self, arguments: Arguments, settings: Settings) -> tuple[Compiled, LoadedKernel]:
+        compiled = self.compiled(arguments)
+        loaded = compiled.loaded.get(settings.loading)
+        if loaded is None:
+            loaded = compiled.loaded[settings.loading] = _load(compiled, settings)
+        return compiled, loaded
+
+    def read(self, kernel_args: tuple[Any, ...]) -> Arguments:
+        """The key and the values of the arguments of a launch."""
+        if len(kernel_args) != len(self._parameters):
+            given = len(kernel_args)
+            raise TypeError(
+                f"Kernel expects {len(self._parameters)} arguments but {given} "
+                f"{'was' if given == 1 else 'were'} given"
+            )
+        arguments = Arguments()
+        try:
+            for reader, value in zip(self._parameters, kernel_args, strict=True):
+                reader.read(value, arguments)
+        except (TypeError, ValueError, OverflowError):
+            # cuTile looks at the types of all arguments before it looks into any.
+            for reader, value in zip(self._parameters, kernel_args, strict=True):
+                reader.classify(value)
+            raise
+        return arguments
+
+    def constraints(self, kernel_args: tuple[Any, ...]) -> list[object]:
+        """cuTile's constraints that the kernel is compiled for, given these arguments."""
+        return constraints_of(self.read(kernel_args).key, self._front)
+
+    def compiled(self, arguments: Arguments) -> Compiled:
+        key = tuple(arguments.key)
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._compile(key)
+        return found
+
+    def _compile(self, key: Sequence[object]) -> Compiled:
+        from tilewright.bytecode import read
+
+        kernel = self._kernel()
+        assert kernel is not None
+        bytecode, entry = self._front.compile(kernel, constraints_of(key, self._front))
+        try:
+            module = read(bytecode, f"<bytecode of {entry}>")
+        except TileIRError as error:
+            from tilewright.cutile.errors import RefusedError
+
+            raise RefusedError(error.diagnostics) from None
+        self._verify(module)
+        return Compiled(module, entry, bytecode, {})
+
+    def _verify(self, module: ModuleOp) -> None:
+        """Refuse what cuTile writes but Tile IR does not allow, as the next compiler does it."""
+        from tilewright.analysis.verifier import verify
+
+        try:
+            verify(module)
+        except TileIRError as error:
+            from tilewright.cutile.errors import in_python
+
+            first = in_python(error, module).diagnostics[0]
+            place, position = first.place, None
+            if isinstance(place, NamedPlace):
+                position = place.file_name, place.line, place.column, place.what
+            raise self._front.compiler_error(first.message, position) from None
+
+
+_dispatchers: weakref.WeakKeyDictionary[Any, Dispatcher] = weakref.WeakKeyDictionary()
+
+
+def _new_dispatcher(kernel: Any) -> Dispatcher:
+    front = front_end()
+    if not isinstance(kernel, front.kernel_type):
+        raise TypeError(
+            f"{_SIGNATURE} expects a tile kernel as the third argument, got {type(kernel).__name__}"
+        )
+    return _dispatchers.setdefault(kernel, Dispatcher(kernel, front))
+
+
+def _load(compiled: Compiled, settings: Settings) -> LoadedKernel:
+    from tilewright.cutile.errors import in_python
+    from tilewright.cutile.machines import load
+
+    try:
+        return load(compiled.module, compiled.entry, settings)
+    except TileIRError as error:
+        raise in_python(error, compiled.module) from None

@@ -1,0 +1,193 @@
+"""Launches on the reference machine, of arrays given by their addresses."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.cutile.arrays import host_bytes
+from tilewright.cutile.assertions import AssertionWatcher, assertion_error
+from tilewright.cutile.parameters import ArrayValue, ListValue, Value
+from tilewright.machine.grid import GridRun
+from tilewright.machine.inspect.runner import InspectingTranslator
+from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program
+from tilewright.numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.cutile.scope import Settings
+    from tilewright.diagnostics import TileIRError
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+    from tilewright.launching.assertions import AssertionFailure
+    from tilewright.machine.compile import CompiledBlock, Translator
+    from tilewright.machine.memory import Memory
+
+# What cuTile assumes of aligned addresses; those that the kernel sees are alike modulo this.
+_HOST_ALIGNMENT = 16
+
+
+class HostProgram(Program):
+    """A program whose arguments have been checked and described by the caller."""
+
+    _latest: tuple[EntryOp, tuple[Translator, CompiledBlock, tuple[int, ...]]] | None = None
+
+    def launch_values(
+        self,
+        kernel_op: EntryOp,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        *,
+        seed: int = 0,
+        print_to: Callable[[str], object] | None = None,
+    ) -> None:
+        """Run a kernel over a grid.
+
+        ``values`` stand for all parameters of the entry, in order and of fitting types. Arrays may
+        overlap and may be empty. A TileIRError where the kernel does what it must not, and, once
+        all blocks have run, for failed assertions.
+        """
+        kernel, body, slots = self._bound(kernel_op)
+        machine, memory = self._machine, self._machine.memory
+        mark = memory.mark()
+        try:
+            parameters = placed_parameters(memory, values)
+            machine.grid, machine.max_iterations = grid, DEFAULT_MAX_ITERATIONS
+            machine.printed, machine.failures, machine.print_to = [], [], print_to
+            self.started = True
+            bound = zip(slots, parameters, strict=True)
+            GridRun(machine, kernel, body, bound, seed, None).run()
+        finally:
+            machine.kept.clear()
+            memory.release(mark)
+        if machine.failures:
+            raise self._failed(machine.failures)
+
+    def _failed(self, failures: Sequence[AssertionFailure]) -> TileIRError:
+        return assertion_error(failures, {})
+
+    def _bound(self, op: EntryOp) -> tuple[Translator, CompiledBlock, tuple[int, ...]]:
+        """The translated kernel, and the slots of its parameters."""
+        if self._latest is None or self._latest[0] is not op:
+            kernel, body = self._kernel(op)
+            self._latest = op, (kernel, body, tuple(kernel.slots(op.block.args)))
+        return self._latest[1]
+
+
+def placed_parameters(memory: Memory, values: Sequence[Value]) -> list[Array]:
+    """Map all arrays into the memory of the machine; the parameters of the entry, as tiles.
+
+    Arrays that share bytes share addresses.
+    """
+    arrays: list[ArrayValue] = []
+    for value in values:
+        if type(value) is ArrayValue:
+            arrays.append(value)
+        elif type(value) is ListValue:
+            arrays += value.items
+    addresses = iter(_place(memory, arrays))
+    found: list[Array] = []
+    for value in values:
+        if type(value) is ArrayValue:
+            found.append(np.array(next(addresses), np.uint64))
+            found += value.layout.tiles
+        elif type(value) is ListValue:
+            found.append(np.array(_place_table(memory, value, addresses), np.uint64))
+            found.append(np.array(len(value.items), np.int32))
+        else:
+            assert isinstance(value, np.ndarray)
+            found.append(value)
+    return found
+
+
+def _place(memory: Memory, arrays: Sequence[ArrayValue]) -> list[int]:
+    """The addresses of arrays in the machine."""
+    spans = sorted([(a.address + a.layout.low, a.layout.size, i) for i, a in enumerate(arrays)])
+    reach = -1
+    for low, size, _ in spans:
+        if low < reach:
+            return _place_overlapping(memory, arrays, spans)
+        reach = low + size
+    addresses: list[int] = []
+    for array in arrays:
+        layout = array.layout
+        low, size = array.address + layout.low, layout.size
+        skipped = low % _HOST_ALIGNMENT
+        base = memory.reserve(size + skipped) + skipped
+        memory.place(base, host_bytes(low, size), array.name, writable=array.is_writable)
+        addresses.append(base - layout.low)
+    return addresses
+
+
+def _place_overlapping(
+    memory: Memory, arrays: Sequence[ArrayValue], spans: Sequence[tuple[int, int, int]]
+) -> list[int]:
+    """The same where some share bytes; ``spans`` are (first byte, size, index), ascending."""
+    runs: list[list[tuple[int, int, int]]] = []
+    reach = -1
+    for span in spans:
+        low, size, _ = span
+        if not runs or low >= reach:
+            runs.append([])
+        runs[-1].append(span)
+        reach = max(reach, low + size)
+    addresses = [0] * len(arrays)
+    for run in sorted(runs, key=lambda run: min(index for _, _, index in run)):
+        members = [arrays[index] for _, _, index in sorted(run, key=lambda span: span[2])]
+        low, high = run[0][0], max(first + size for first, size, _ in run)
+        # Memory that one of them may write cannot be kept from changing.
+        writable = any(array.is_writable for array in members)
+        name = " and ".join(array.name for array in members)
+        skipped = low % _HOST_ALIGNMENT
+        base = memory.reserve(high - low + skipped) + skipped
+        memory.place(base, host_bytes(low, high - low), name, writable=writable)
+        for _, _, index in run:
+            addresses[index] = base + arrays[index].address - low
+    return addresses
+
+
+def _place_table(memory: Memory, value: ListValue, addresses: Iterator[int]) -> int:
+    """The address of the records that a kernel gets for a list of arrays."""
+    records = [[next(addresses), *item.layout.shape, *item.layout.strides] for item in value.items]
+    buffer = np.array(records, np.int64).reshape(-1).view(np.uint8)
+    return memory.allocate(buffer, f"the list {value.name}", writable=False).base
+
+
+class _WatchingProgram(HostProgram):
+    """Keeps what failed assertions have compared."""
+
+    def __init__(self, module: Operation):
+        super().__init__(module)
+        self._watcher = AssertionWatcher()
+
+    def _translator(self, global_addresses: dict[str, int]) -> Translator:
+        return InspectingTranslator(
+            self._machine, global_addresses, self.arithmetic, observers=(self._watcher,)
+        )
+
+    def _failed(self, failures: Sequence[AssertionFailure]) -> TileIRError:
+        return assertion_error(failures, self._watcher.compared)
+
+    def launch_values(self, *args: Any, **keywords: Any) -> None:
+        self._watcher.clear()
+        super().launch_values(*args, **keywords)
+
+
+class ReferenceKernel:
+    """A compiled kernel on the reference machine."""
+
+    def __init__(self, module: ModuleOp, entry: str):
+        self._program = _WatchingProgram(module)
+        self._entry = module.entry(entry)
+        self._lock = threading.Lock()
+
+    def launch(
+        self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
+    ) -> None:
+        with self._lock:
+            self._program.launch_values(
+                self._entry, grid, values, seed=settings.seed, print_to=settings.print_to
+            )

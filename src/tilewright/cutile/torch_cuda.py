@@ -1,0 +1,272 @@
+"""torch without a GPU for programs that ask for one: what they put on ``cuda`` lives in host memory.
+
+Nothing of torch computes differently: the tensors are plain CPU tensors. A mode of torch (a
+``TorchFunctionMode``) sees each call, serves requests for ``cuda`` by the CPU, copies where data
+would move between host and device, and tells tensors that were put on ``cuda`` from those that were
+not, so that ``x.device`` and ``x.is_cuda`` answer as they would with a GPU. Tensors of unknown origin,
+such as gradients, count as on ``cuda``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+
+from tilewright.cutile.torch_api import patched_api
+
+CUDA = torch.device("cuda", 0)
+CPU = torch.device("cpu")
+
+_PURGE_ABOVE = 10_000
+
+
+class HostStorages:
+    """The storages of tensors that a program keeps in host memory."""
+
+    def __init__(self) -> None:
+        # A weak reference keeps the address of a storage from being used again.
+        self._known: dict[int, StorageWeakRef] = {}
+        self._lock = threading.Lock()
+        self._purge_above = _PURGE_ABOVE
+
+    def add(self, tensor: torch.Tensor) -> None:
+        storage = _storage(tensor)
+        if storage is None or storage._cdata in self._known:
+            return
+        with self._lock:
+            if len(self._known) >= self._purge_above:
+                self._known = {k: ref for k, ref in self._known.items() if not ref.expired()}
+                self._purge_above = max(_PURGE_ABOVE, 2 * len(self._known))
+            self._known[storage._cdata] = StorageWeakRef(storage)
+
+    def __contains__(self, tensor: torch.Tensor) -> bool:
+        storage = _storage(tensor)
+        return storage is not None and storage._cdata in self._known
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The storage of a tensor; None for those that have none, such as what functorch wraps."""
+    with torch._C.DisableTorchFunction():
+        try:
+            return tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            return None
+
+
+_host = HostStorages()
+_users = 0
+
+
+def is_pretended() -> bool:
+    """Whether a GPU is pretended."""
+    return _users > 0
+
+
+def is_on_host(tensor: torch.Tensor) -> bool:
+    """Whether a program has kept a tensor off the GPU that is pretended."""
+    return tensor in _host
+
+
+def _is_cuda(device: object) -> bool:
+    if isinstance(device, str):
+        return device == "cuda" or device.startswith("cuda:")
+    return isinstance(device, torch.device) and device.type == "cuda"
+
+
+def _is_device(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return True
+    return isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu")
+
+
+def _getter(name: str) -> Any:
+    return getattr(torch.Tensor, name).__get__
+
+
+class CudaOnHost(TorchFunctionMode):
+    """Serves the device ``cuda`` by the CPU, in the thread that enters it."""
+
+    #: Where tensors go that are made without a word about devices.
+    default = CPU
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        special = _SPECIAL.get(func)
+        if special is not None:
+            return special(*args, **kwargs)
+        if func in _LEFT_ALONE:
+            return func(*args, **kwargs)
+        wanted = _requested(func, args, kwargs)
+        if wanted is not None:
+            args = tuple(CPU if _is_device(a) and _is_cuda(a) else a for a in args)
+            if kwargs.get("device") is not None:
+                kwargs = {**kwargs, "device": CPU}
+        if "pin_memory" in kwargs:
+            kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
+        sources = _tensors((*args, *kwargs.values()))
+        result = func(*args, **kwargs)
+        if wanted is None:
+            on_host = all(t in _host for t in sources) if sources else self.default.type == "cpu"
+            # Something new from tensors of the host only is on the host, as is what nothing says.
+            if on_host:
+                _keep_on_host(result, sources)
+            return result
+        moved = _moved(result, sources, wanted) if func in _MOVES else result
+        if wanted.type == "cpu":
+            _keep_on_host(moved, sources)
+        return moved
+
+
+def _requested(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.device | None:
+    """The device that a call asks for, if it does."""
+    device = kwargs.get("device")
+    if device is None and func in _TAKES_DEVICE:
+        device = next((a for a in args[1:] if _is_device(a)), None)
+        if (
+            device is None
+            and func in _MOVES
+            and len(args) > 1
+            and isinstance(args[1], torch.Tensor)
+        ):
+            device = CPU if args[1] in _host else CUDA
+    if device is None:
+        return None
+    if isinstance(device, int):
+        return CUDA
+    return CUDA if _is_cuda(device) else torch.device(device)
+
+
+def _tensors(values: tuple[Any, ...]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += [item for item in value if isinstance(item, torch.Tensor)]
+    return found
+
+
+def _keep_on_host(result: Any, sources: list[torch.Tensor]) -> None:
+    known = {_address(source) for source in sources}
+    for tensor in _tensors((result,)):
+        if _address(tensor) not in known:
+            _host.add(tensor)
+
+
+def _address(tensor: torch.Tensor) -> int | None:
+    storage = _storage(tensor)
+    return None if storage is None else storage._cdata
+
+
+def _moved(result: Any, sources: list[torch.Tensor], wanted: torch.device) -> Any:
+    """A copy, where data would have gone from host to device or back."""
+    source = sources[0]
+    if not isinstance(result, torch.Tensor) or _address(result) != _address(source):
+        return result
+    return result if (source in _host) == (wanted.type == "cpu") else result.clone()
+
+
+def _to_cuda(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return tensor.clone() if tensor in _host else tensor
+
+
+def _to_cpu(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    if tensor in _host:
+        return tensor
+    copied = tensor.clone()
+    _host.add(copied)
+    return copied
+
+
+def _pinned(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    copied = tensor.clone()
+    _host.add(copied)
+    return copied
+
+
+def _device_of(tensor: torch.Tensor, *_: Any) -> torch.device:
+    device = _plain_device(tensor)
+    return CUDA if device.type == "cpu" and tensor not in _host else device
+
+
+_plain_device = _getter("device")
+
+#: Calls that are answered by a function of ours.
+_SPECIAL: dict[Any, Callable[..., Any]] = {
+    torch.Tensor.cuda: _to_cuda,
+    torch.Tensor.cpu: _to_cpu,
+    torch.Tensor.pin_memory: _pinned,
+    torch.Tensor.is_pinned: lambda tensor, *a, **k: False,
+    torch.Tensor.record_stream: lambda tensor, stream: None,
+    torch.Tensor.get_device: lambda tensor: -1 if tensor in _host else 0,
+    _getter("device"): _device_of,
+    _getter("is_cuda"): lambda tensor, *_: _device_of(tensor).type == "cuda",
+    _getter("is_cpu"): lambda tensor, *_: _device_of(tensor).type == "cpu",
+}
+
+_MOVES = frozenset({torch.Tensor.to, torch.Tensor.type})
+#: Methods that take a device among their positional arguments.
+_TAKES_DEVICE = _MOVES
+#: What is asked often and makes no tensor.
+_LEFT_ALONE = frozenset(
+    {
+        *(_getter(name) for name in ("shape", "dtype", "layout", "requires_grad", "ndim")),
+        torch.Tensor.size,
+        torch.Tensor.stride,
+        torch.Tensor.dim,
+        torch.Tensor.numel,
+        torch.Tensor.data_ptr,
+        torch.Tensor.untyped_storage,
+        torch.Tensor.__hash__,
+        torch.Tensor.__repr__,
+    }
+)
+
+
+@contextmanager
+def pretended_cuda() -> Iterator[None]:
+    """A GPU is pretended inside, in this thread and in those started inside."""
+    global _users
+    mode = CudaOnHost()
+    with mode, patched_api(mode, _host.add), _threads_too():
+        _users += 1
+        try:
+            yield
+        finally:
+            _users -= 1
+
+
+@contextmanager
+def _threads_too() -> Iterator[None]:
+    """Threads that are started inside have the mode, too: torch keeps modes for each thread."""
+    original = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        run = self.run
+
+        def run_with_mode() -> None:
+            with CudaOnHost():
+                run()
+
+        self.run = run_with_mode
+        original(self)
+
+    threading.Thread.start = start
+    try:
+        yield
+    finally:
+        threading.Thread.start = original

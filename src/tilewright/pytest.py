@@ -1,0 +1,109 @@
+"""A pytest plugin: the cuTile launches of a test-suite run on a machine of ours, without a GPU.
+
+    pytest -p tilewright.pytest --tilewright-machine=reference --tilewright-sanitize
+
+torch's device ``cuda`` is served by the CPU, so that tests parametrised over devices run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+_stack = pytest.StashKey[ExitStack]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tilewright", "cuTile kernels without a GPU")
+    group.addoption(
+        "--tilewright-machine",
+        metavar="NAME",
+        default=None,
+        help="what runs the kernels: reference (default), cpu, sim:ARCH, cuda",
+    )
+    group.addoption(
+        "--tilewright-sanitize", action="store_true", help="run every launch with every check on"
+    )
+    group.addoption(
+        "--tilewright-seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="schedules that each launch is checked under (default 1)",
+    )
+    group.addoption(
+        "--tilewright-no-torch-cuda",
+        action="store_true",
+        help="leave torch as it is, without a device cuda",
+    )
+    group.addoption(
+        "--tilewright-skip-refused",
+        action="store_true",
+        help="skip tests that ask for what the machine refuses; otherwise they fail",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    # Before the first conftest.py: those of cuTile's users ask whether there is a GPU.
+    _start(early_config, early_config.known_args_namespace)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if _stack not in config.stash:  # named by a conftest.py, not by -p
+        _start(config, config.option)
+
+
+def _start(config: pytest.Config, options: Any) -> None:
+    from tilewright.cutile.errors import RefusedError
+    from tilewright.cutile.frontend import FrontEndError
+    from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings
+    from tilewright.cutile.program import hosting
+    from tilewright.cutile.scope import Settings
+
+    if options.tilewright_seeds < 1 or (
+        options.tilewright_seeds > 1 and not options.tilewright_sanitize
+    ):
+        raise pytest.UsageError(
+            "--tilewright-seeds takes a number of at least 1, and needs --tilewright-sanitize"
+        )
+    settings = Settings(
+        options.tilewright_machine or DEFAULT_MACHINE,
+        sanitize=options.tilewright_sanitize,
+        seeds=options.tilewright_seeds,
+        cuda_is_host=not options.tilewright_no_torch_cuda,
+    )
+    stack = ExitStack()
+    try:
+        check_settings(settings)
+        stack.enter_context(hosting(settings, torch_cuda=settings.cuda_is_host))
+    except (FrontEndError, RefusedError) as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[_stack] = stack
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    stack = config.stash.get(_stack, None)
+    if stack is not None:
+        stack.close()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    machine = config.getoption("tilewright_machine") or "the reference machine"
+    checks = ", every check on" if config.getoption("tilewright_sanitize") else ""
+    return f"tilewright: cuTile launches run on {machine}{checks}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    from tilewright.cutile.errors import RefusedError
+
+    outcome: Any = yield
+    if item.config.getoption("tilewright_skip_refused") and outcome.excinfo is not None:
+        error = outcome.excinfo[1]
+        if isinstance(error, RefusedError):
+            outcome.force_exception(pytest.skip.Exception(error.diagnostics[0].message))

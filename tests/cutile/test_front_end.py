@@ -1,0 +1,86 @@
+"""Without a cuTile that works: what is said, and what still imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tilewright.cutile import FrontEndError
+from tilewright.cutile.frontend import check_version
+
+
+def _pretend(monkeypatch: pytest.MonkeyPatch, version: str | None) -> None:
+    def installed(name: str) -> str:
+        assert name == "cuda-tile"
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(metadata, "version", installed)
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (None, "cuTile is not installed; Tilewright needs cuda-tile 1.7"),
+        ("1.6.2", "cuda-tile 1.6.2 is too old; this Tilewright works with cuda-tile 1.7"),
+        ("0.9", "is too old"),
+        ("1.8.0", "cuda-tile 1.8.0 is too new; this Tilewright works with cuda-tile 1.7"),
+        ("2.0.0rc1", "is too new"),
+    ],
+)
+def test_one_line_names_the_version_that_works(
+    monkeypatch: pytest.MonkeyPatch, version: str | None, words: str
+) -> None:
+    _pretend(monkeypatch, version)
+    with pytest.raises(FrontEndError) as caught:
+        check_version()
+    message = str(caught.value)
+    assert words in message
+    assert "\n" not in message
+    assert "pip install" in message
+
+
+@pytest.mark.parametrize("version", ["1.7.0", "1.7.3", "1.7"])
+def test_versions_that_work(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    _pretend(monkeypatch, version)
+    check_version()
+
+
+def test_imports_need_neither_cutile_nor_torch() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['cuda'] = sys.modules['torch'] = None\n"
+        "import tilewright.cutile, tilewright.pytest\n"
+        "from tilewright.cutile import FrontEndError, KernelError, RefusedError, launch, on\n"
+        "on('reference')\n"
+        "try: launch(0, (1,), len, ())\n"
+        "except FrontEndError as error: print(error)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "cuda-tile" in run.stdout
+
+
+def test_a_program_is_not_started_without_it(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("print('started')\n")
+    program = (
+        "import sys\n"
+        "sys.modules['cuda'] = None\n"
+        "from tilewright.cli.main import main\n"
+        f"sys.exit(main(['run', {str(script)!r}]))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 2
+    assert run.stdout == ""
+    (line,) = run.stderr.splitlines()
+    assert line.startswith("tilewright run: ")
+    assert "cuTile is not installed" in line or "cuda-tile is installed but does not work" in line

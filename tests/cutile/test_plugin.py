@@ -1,0 +1,132 @@
+"""``pytest -p tilewright.pytest`` on test-suites of cuTile's users."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
+
+SUITE = """
+import numpy as np
+import pytest
+import cuda.tile as ct
+from cuda.tile import launch
+
+@ct.kernel
+def increment(x):
+    i = ct.bid(0)
+    ct.store(x, (i,), ct.load(x, (i,), (4,)) + 1)
+
+@ct.kernel
+def clash(x):
+    ct.store(x, (0,), ct.full((4,), ct.bid(0), x.dtype))
+
+def test_increment():
+    x = np.zeros(8, np.float32)
+    launch(0, (2,), increment, (x,))
+    assert (x == 1).all()
+
+def test_clash():
+    ct.launch(0, (2,), clash, (np.zeros(4, np.float32),))
+
+def test_refused():
+    from cuda.tile._cext import launch_extended
+    launch_extended(0, (1,), (1,), increment, ())
+"""
+
+TORCH_SUITE = """
+import torch
+import pytest
+import cuda.tile as ct
+
+assert torch.cuda.is_available()
+
+@ct.kernel
+def increment(x):
+    i = ct.bid(0)
+    ct.store(x, (i,), ct.load(x, (i,), (4,)) + 1)
+
+@pytest.mark.parametrize("device", ["cuda"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32])
+def test_increment(device, dtype):
+    x = torch.zeros(8, device=device, dtype=dtype)
+    ct.launch(torch.cuda.current_stream(), (2,), increment, (x,))
+    torch.testing.assert_close(x, torch.ones(8, device=device, dtype=dtype))
+"""
+
+
+def run(suite: str, directory: Path, *options: str) -> tuple[str, int]:
+    (directory / "test_suite.py").write_text(suite)
+    (directory / "conftest.py").write_text("import cuda.tile\n")
+    environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "tilewright.pytest",
+            "-p",
+            "no:cacheprovider",
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=directory,
+        env=environment,
+    )
+    return done.stdout + done.stderr, done.returncode
+
+
+def test_a_suite_runs(tmp_path: Path) -> None:
+    output, status = run(SUITE, tmp_path)
+    assert "2 passed" in output
+    assert "1 failed" in output
+    assert "RefusedError" in output
+    assert status == 1
+    assert "tilewright: cuTile launches run on the reference machine" in output
+
+
+def test_named_by_a_conftest(tmp_path: Path) -> None:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    (tmp_path / "conftest.py").write_text("pytest_plugins = ['tilewright.pytest']\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-k", "increment", "-p", "no:cacheprovider"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_refused_tests_are_skipped_when_asked(tmp_path: Path) -> None:
+    output, status = run(SUITE, tmp_path, "--tilewright-skip-refused", "-rs")
+    assert "2 passed, 1 skipped" in output
+    assert "no machine of Tilewright runs" in output
+    assert status == 0
+
+
+def test_the_sanitizer_fails_a_test(tmp_path: Path) -> None:
+    output, _ = run(SUITE, tmp_path, "--tilewright-sanitize", "--tilewright-skip-refused")
+    assert "1 failed, 1 passed, 1 skipped" in output
+    assert "error[race]" in output
+
+
+def test_an_unknown_machine_is_an_error_of_usage(tmp_path: Path) -> None:
+    output, status = run(SUITE, tmp_path, "--tilewright-machine=nothing")
+    assert "there is no machine 'nothing'" in output
+    assert status == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_suite_over_torch_devices_runs(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    output, status = run(TORCH_SUITE, tmp_path)
+    assert "3 passed" in output, output
+    assert status == 0

@@ -1,0 +1,202 @@
+"""``tilewright run SCRIPT.py``, end to end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
+
+PROGRAM = """
+import sys
+import numpy as np
+import cuda.tile as ct
+from cuda.tile import launch, tune
+
+@ct.kernel(num_ctas=ct.ByTarget(sm_100=2, default=1), occupancy=2, opt_level=2)
+def add(a, b, c, n: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(c, (i,), ct.load(a, (i,), (n,)) + ct.load(b, (i,), (n,)))
+
+@ct.kernel
+def clash(c):
+    ct.store(c, (0,), ct.full((4,), ct.bid(0), c.dtype))
+
+def main():
+    a = np.arange(32, dtype=np.float32)
+    c = np.zeros_like(a)
+    launch(0, (8,), add, (a, a, c, 4))
+    assert (c == 2 * a).all()
+    found = tune.exhaustive_search(
+        [4, 8], 0, lambda n: (32 // n,), add, lambda n: (a, a, c, n), quiet=True)
+    print(sys.argv[1:], __name__, sorted(m.config for m in found.successes))
+    if "clash" in sys.argv:
+        ct.launch(0, (2,), clash, (c,))
+    if "wrong" in sys.argv:
+        helper()
+    sys.exit(int(sys.argv[-1]) if sys.argv[-1].isdecimal() else None)
+
+def helper():
+    ct.launch(0, (2,), clash, ("text",))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def run(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tilewright", "run", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+
+
+def test_an_unmodified_program_runs(script: Path) -> None:
+    done = run("--machine", "reference", script, "x", "--y", "5")
+    assert done.stderr == ""
+    assert done.stdout == "['x', '--y', '5'] __main__ [4, 8]\n"
+    assert done.returncode == 5
+    assert run(script).returncode == 0
+
+
+def test_the_sanitizer_finds_what_a_plain_run_does_not(script: Path) -> None:
+    assert run(script, "clash").returncode == 0
+    done = run("--sanitize", "--seeds", "2", script, "clash")
+    assert done.returncode == 1
+    assert "error[race]" in done.stderr
+    line = (
+        PROGRAM.splitlines().index("    ct.store(c, (0,), ct.full((4,), ct.bid(0), c.dtype))") + 1
+    )
+    assert f"{script}:{line}:5" in done.stderr
+
+
+def test_tracebacks_have_the_frames_of_the_program_only(script: Path) -> None:
+    done = run(script, "wrong")
+    assert done.returncode == 1
+    frames = [text.strip() for text in done.stderr.splitlines() if text.startswith("  File ")]
+    assert [frame.rpartition(" ")[2] for frame in frames] == ["<module>", "main", "helper"]
+    assert "tilewright" not in done.stderr.replace(str(script), "")
+    assert done.stderr.rstrip().endswith(
+        "TypeError: Invalid kernel argument #0: Objects of type 'str' are not supported."
+    )
+
+
+def test_a_trace(script: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    assert run("--trace", trace, script).returncode == 0
+    records = [json.loads(line) for line in trace.read_text().splitlines()]
+    assert records[0]["grid"] == [8, 1, 1]
+    assert any(f"{script}" in str(record.get("source")) for record in records)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--machine", "nothing"], "there is no machine 'nothing'"),
+        (["--machine", "sim:sm_90a"], "is not part of this Tilewright"),
+        (["--seeds", "3"], "--seeds needs --sanitize"),
+        (["--sanitize", "--trace", "t"], "do not go together"),
+        (["--seed", "-1"], "expected a number of at least 0"),
+        (["--unknown"], "unrecognized arguments"),
+    ],
+)
+def test_bad_options(script: Path, options: list[str], words: str) -> None:
+    done = run(*options, script)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_script_that_is_not_there() -> None:
+    done = run("nowhere.py")
+    assert done.returncode == 2
+    assert done.stderr == "tilewright run: cannot read 'nowhere.py': No such file\n"
+
+
+def test_syntax_errors_are_shown_as_python_shows_them(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("x = (\n")
+    done = run(path)
+    assert done.returncode == 1
+    assert "SyntaxError" in done.stderr
+    assert "tilewright" not in done.stderr
+
+
+def test_modules_beside_the_script_are_found(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("from cuda.tile import launch\n")
+    path = tmp_path / "main.py"
+    path.write_text(
+        "import cuda.tile, beside\nassert beside.launch is cuda.tile.launch\nprint(1)\n"
+    )
+    done = run(path, cwd=tmp_path.parent)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
+
+
+def test_files_of_tile_ir_run_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "k.tileir"
+    path.write_text(
+        textwrap.dedent("""\
+            entry @hello() {
+              %t = make_token : token
+              %0 = print_tko "hello\\n" token = %t : token
+              return
+            }
+        """)
+    )
+    done = run(path)
+    assert "hello" in done.stdout, done.stderr
+
+
+TORCH_PROGRAM = """
+import torch
+import cuda.tile as ct
+
+@ct.kernel
+def double(x, y):
+    i = ct.bid(0)
+    ct.store(y, (i,), ct.load(x, (i,), (8,)) * 2)
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.rand(32, device=device)
+y = torch.empty_like(x)
+ct.launch(torch.cuda.current_stream(), (4,), double, (x, y))
+torch.cuda.synchronize()
+torch.testing.assert_close(y, x * 2)
+print(y.device, torch.cuda.get_device_name())
+try:
+    import cupy
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_torch_programs_find_a_cuda_device(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    path = tmp_path / "program.py"
+    path.write_text(TORCH_PROGRAM)
+    done = run(path)
+    assert done.returncode == 0, done.stderr
+    device, cupy = done.stdout.splitlines()
+    assert device == "cuda:0 Tilewright (host)"
+    assert "cupy" in cupy
+    assert "GPU" in cupy
+    without = run("--no-torch-cuda", path)
+    assert without.returncode == 1
+    assert "AssertionError: Torch not compiled with CUDA enabled" in without.stderr or (
+        "RuntimeError" in without.stderr
+    )

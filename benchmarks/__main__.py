@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.report import record
 
-GROUPS = ("reading", "interpreting")
+GROUPS = ("reading", "interpreting", "cpu", "lowering")
 
 
 def main() -> None:

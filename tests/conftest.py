@@ -23,3 +23,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long") is not None:
             item.add_marker(pytest.mark.skip(reason="long: run with --long"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_test_touches_the_users_cache(tmp_path_factory: pytest.TempPathFactory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        yield

@@ -61,7 +61,7 @@ def test_bash_syntax(script: Script) -> None:
 def test_bash_completes(script: Script) -> None:
     path = script("bash")
     assert complete(path, "") == set(COMMANDS)
-    assert complete(path, "c") == {"check", "completion"}
+    assert complete(path, "c") == {"cache", "check", "compile", "completion"}
     assert complete(path, "--v") == {"--version"}
     assert complete(path, "check", "--f") == {"--format"}
     assert complete(path, "check", "--format", "") == {"text", "json", "sarif"}

@@ -195,3 +195,45 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
             one(F32, str(tmp_path / name))
         (diagnostic,) = caught.value.diagnostics
         assert (diagnostic.code, message in diagnostic.message) == (code, True), name
+
+
+Q = Parameter(2, "q", "f32", True)
+
+
+def test_parts_are_in_place() -> None:
+    whole, number, part = bind([F32, N, Q], ["iota:f32:2x4", "1", "part:a:2:6"], 0)
+    assert number == 1
+    part[0] = 9
+    assert whole.tolist() == [[0, 1, 9, 3], [4, 5, 6, 7]]
+    assert part.tolist() == [9, 3, 4, 5]
+    whole, _, same = bind([F32, N, Q], ["q=zeros:f32:4", "a=part:q", "1"], 0)
+    assert whole is same
+
+
+def test_a_part_as_a_group() -> None:
+    group = [F32, N, Parameter(2, "s", "i32", False), Parameter(3, "b", "f32", True)]
+    part, extent, stride, whole = bind(group, ["b=zeros:f32:8", "array:part:b:1:4"], 0)
+    assert (extent, stride) == (3, 1)
+    assert np.shares_memory(part, whole)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("part:q", "no array has been given for 'q'; arrays: a"),
+        ("part:n", "no array has been given for 'n'"),
+        ("part:a:4:4", "a range of the 8 elements"),
+        ("part:a:4:9", "a range of the 8 elements"),
+        ("part:a:4", "is no array"),
+        ("part:a:-1:2", "is no array"),
+    ],
+)
+def test_bad_parts(spec: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        bind([F32, N, Q], ["iota:f32:2x4", "1", spec], 0)
+
+
+def test_a_part_of_other_elements() -> None:
+    other = Parameter(1, "b", "i32", True)
+    with pytest.raises(UsageError, match="which do not fit"):
+        bind([F32, other], ["zeros:f32:4", "part:a"], 0)

@@ -135,6 +135,18 @@ def load(
     return module
 
 
+def machine_module(module: Module, name: str) -> Module:
+    """The module that the machine runs: the one cuda_tile module, or one with functions of
+    ``nv_tileaa``; ``TileIRError`` where there is neither."""
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+
+    if not isinstance(module, ModuleOp) and any(
+        op.name == "nv_tileaa.func" for op in module.body.block.ops
+    ):
+        return module
+    return one_module(module, name)
+
+
 def one_module(module: Module, name: str) -> ModuleOp:
     """The one cuda_tile module that ``module`` is or holds; ``TileIRError`` for another number."""
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
@@ -148,5 +160,14 @@ def one_module(module: Module, name: str) -> ModuleOp:
             NOT_ONE_MODULE,
             f"expected one cuda_tile.module in '{name}' and nothing else, found {len(found)} "
             f"among {len(operations)} operations",
+            help=_other_dialects(module),
         )
     return found[0]
+
+
+def _other_dialects(module: builtin.ModuleOp) -> str:
+    """What a module is of that is not one of cuda_tile's; empty where that is no other dialect."""
+    names = {op.dialect_name() for op in module.walk()} - {"builtin", "cuda_tile"}
+    if not names:
+        return ""
+    return f"its operations are of {', '.join(sorted(names))}: there is no bytecode of these"

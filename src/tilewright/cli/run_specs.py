@@ -7,6 +7,8 @@
 ``zeros:``, ``ones:``        all elements 0, or 1
 ``iota:i32:256``             0, 1, 2, ... in row-major order
 ``full:f32:16:3.5``          all elements the given number
+``part:x``, ``part:x:4:12``  the array of another parameter, given before, or some of its
+                             elements in row-major order, in place
 ``i32:5``, ``f32:1.5``       a number whose type must be that of the parameter
 ``5``, ``1.5``, ``true``     a number of the parameter's type
 ``array:SPEC``               an array for a group of parameters: pointer, extents, strides
@@ -16,8 +18,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,18 +32,20 @@ from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.convert import ftof
 
 if TYPE_CHECKING:
-    from tilewright.dialects.cuda_tile.ops.module import EntryOp
+    from tilewright.launching.modules import KernelOp
 
 ARGUMENT_SPEC = define_code(
     "argument-spec",
     "An argument of `tilewright run` does not describe a value for its parameter.",
     "Pointers take arrays (`a.npy`, `zeros:f32:128x64`, ...) whose elements have the type that is "
     "pointed to; other parameters take numbers (`5`, `i32:5`). `array:SPEC` stands for a pointer "
-    "and the extents and strides that follow it, as cuTile passes an array.",
+    "and the extents and strides that follow it, as cuTile passes an array. `part:NAME` is the "
+    "array of another parameter, `part:NAME:4:12` some of its elements, in place.",
 )
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w$.\-]*)=(?P<spec>.*)", re.DOTALL)
 _GROUP = "array:"
+_PART = re.compile(r"part:(?P<name>[^:]+)(?::(?P<start>\d+):(?P<stop>\d+))?")
 # In memory two of these elements share a byte, which is what an array can hold.
 _MEMORY_FORMS = {"f4E2M1FN": "i8"}
 _BOOLEANS = {"true": 1, "false": 0}
@@ -69,19 +74,21 @@ Value = Any
 """An array for a pointer, a Python number for everything else."""
 
 
-def parameters_of(entry: EntryOp) -> list[Parameter]:
-    """The parameters, by the names in the text; ``arg0``, ``arg1``, ... where it gives none."""
-    from tilewright.dialects.cuda_tile import types as T
+def parameters_of(entry: KernelOp) -> list[Parameter]:
+    """The parameters, by the names in the text; ``arg0``, ``arg1``, ... where it gives none.
+
+    A UsageError for one that is neither a number nor a pointer.
+    """
+    from tilewright.launching.value_types import is_pointer, pointee_in, tile_like
 
     found: list[Parameter] = []
     for index, argument in enumerate(entry.block.args):
-        ty = argument.type
-        assert isinstance(ty, T.TileType)
-        pointer = ty.element_type if isinstance(ty.element_type, T.PtrType) else None
-        element = ty.element if pointer is None else T.element_name(pointer.pointee)
+        name, ty = argument.name_hint or f"arg{index}", tile_like(argument.type)
+        if ty is None or ty.rank:
+            raise _bad(f"parameter '{name}' is neither a number nor a pointer")
+        element = pointee_in(ty) if is_pointer(ty) else ty.element
         element = _MEMORY_FORMS.get(element, element)
-        name = argument.name_hint or f"arg{index}"
-        found.append(Parameter(index, name, element, pointer is not None))
+        found.append(Parameter(index, name, element, is_pointer(ty)))
     return found
 
 
@@ -104,7 +111,8 @@ def bind(parameters: Sequence[Parameter], texts: Sequence[str], seed: int) -> li
         else:
             index = next((p.index for p in parameters if p.index not in values), len(parameters))
             spec = text
-        for offset, value in enumerate(_expand(parameters, index, spec, seed)):
+        arrays = {p.name: values[p.index] for p in parameters if p.index in values and p.is_pointer}
+        for offset, value in enumerate(_expand(parameters, index, spec, seed, arrays)):
             if index + offset in values:
                 raise _bad(f"parameter {parameters[index + offset]} gets two values")
             values[index + offset] = value
@@ -114,7 +122,13 @@ def bind(parameters: Sequence[Parameter], texts: Sequence[str], seed: int) -> li
     return [values[p.index] for p in parameters]
 
 
-def _expand(parameters: Sequence[Parameter], index: int, spec: str, seed: int) -> list[Value]:
+def _expand(
+    parameters: Sequence[Parameter],
+    index: int,
+    spec: str,
+    seed: int,
+    arrays: Mapping[str, Array],
+) -> list[Value]:
     if index >= len(parameters):
         raise _bad(f"there is no parameter left for the argument '{spec}'")
     parameter = parameters[index]
@@ -122,10 +136,10 @@ def _expand(parameters: Sequence[Parameter], index: int, spec: str, seed: int) -
     if not spec.startswith(_GROUP):
         if not parameter.is_pointer:
             return [number_of(spec, parameter)]
-        return [array_of(spec, parameter, generator)]
+        return [array_of(spec, parameter, generator, arrays)]
     if not parameter.is_pointer:
         raise _bad(f"'{spec}' is an array, but parameter {parameter} is no pointer")
-    array = array_of(spec.removeprefix(_GROUP), parameter, generator)
+    array = array_of(spec.removeprefix(_GROUP), parameter, generator, arrays)
     numbers = [*array.shape, *(stride // array.itemsize for stride in array.strides)]
     group = parameters[index + 1 : index + 1 + len(numbers)]
     if len(group) < len(numbers) or any(p.is_pointer or FORMATS[p.element].is_float for p in group):
@@ -151,8 +165,16 @@ def number_of(spec: str, parameter: Parameter) -> int | float:
         raise _bad(f"'{spec}' is not {kind}, as parameter {parameter} needs") from None
 
 
-def array_of(spec: str, parameter: Parameter, generator: np.random.Generator) -> Array:
-    """A fresh, writable, C-ordered array that a SPEC gives to a pointer."""
+def array_of(
+    spec: str,
+    parameter: Parameter,
+    generator: np.random.Generator,
+    arrays: Mapping[str, Array] = MappingProxyType({}),
+) -> Array:
+    """A writable, C-ordered array that a SPEC gives to a pointer: a fresh one, or a part of one of
+    ``arrays``, those of other parameters by name."""
+    if (part := _PART.fullmatch(spec)) is not None:
+        return _part(part, spec, parameter, arrays)
     kind, colon, rest = spec.partition(":")
     if colon and kind in _MAKERS:
         return _made(kind, rest, spec, parameter, generator)
@@ -164,6 +186,23 @@ def array_of(spec: str, parameter: Parameter, generator: np.random.Generator) ->
         f"'{spec}' is no array, as parameter {parameter} needs",
         help=f"for example `zeros:{parameter.element}:1024` or `data.npy`",
     )
+
+
+def _part(
+    part: re.Match[str], spec: str, parameter: Parameter, arrays: Mapping[str, Array]
+) -> Array:
+    whole = arrays.get(part["name"])
+    if whole is None:
+        known = ", ".join(arrays) or "none"
+        raise _bad(f"'{spec}': no array has been given for '{part['name']}'; arrays: {known}")
+    if whole.dtype != dtype_of(parameter.element):
+        raise _bad(f"'{spec}' holds elements of dtype {whole.dtype}, which do not fit {parameter}")
+    if part["start"] is None:
+        return whole
+    start, stop = int(part["start"]), int(part["stop"])
+    if not start < stop <= whole.size:
+        raise _bad(f"'{spec}': expected a range of the {whole.size} elements of '{part['name']}'")
+    return whole.reshape(-1)[start:stop]
 
 
 def _made(

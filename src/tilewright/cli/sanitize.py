@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, load, one_module
+from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.progress import working
 from tilewright.cli.run import add_launch_arguments, add_result_arguments, arithmetic_of, entry_of
 from tilewright.cli.session import Session
@@ -47,7 +47,7 @@ def _positive(text: str) -> int:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    module = one_module(load(options.file, options, session), options.file)
+    module = machine_module(load(options.file, options, session), options.file)
     entry = entry_of(module, options.entry)
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind, parameters_of
@@ -67,6 +67,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             seeds=seeds,
             races=not options.no_races,
             max_iterations=options.max_iterations,
+            allow_overlap=True,
             progress=progress,
             arithmetic=arithmetic,
         )

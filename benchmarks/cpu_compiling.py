@@ -1,0 +1,82 @@
+"""How long compiling takes, stage by stage, beside NVIDIA's tileiras on the same bytecode."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import tilewright
+from benchmarks.report import Table
+from benchmarks.timing import interleaved_reports
+from tilewright.cpu.compile import compile_kernel
+from tilewright.cpu.runtime.engine import Timings, compile_ir, load_object
+from tilewright.lowering import lower_to_tileaa
+
+_GPU = "sm_100"
+
+
+def _compile(module: Any, timings: Timings) -> None:
+    """All of it, past every cache."""
+    with timings.stage("lower to nv_tileaa"):
+        lowered = lower_to_tileaa(module).module
+    with timings.stage("generate LLVM IR"):
+        compiled = compile_kernel(lowered)
+    code = compile_ir(compiled.llvm_ir, compiled.target, timings=timings)
+    with timings.stage("link"):
+        load_object(code, compiled.target, [compiled.symbol])
+
+
+def _ours(module: Any) -> Callable[[], float]:
+    def measure() -> float:
+        timings = Timings()
+        _compile(module, timings)
+        return timings.total
+
+    return measure
+
+
+def _tileiras(module: Any, directory: Path, tool: str) -> Callable[[], float]:
+    source = directory / f"{id(module)}.tileirbc"
+    source.write_bytes(tilewright.write(module))
+    command = [tool, f"--gpu-name={_GPU}", str(source), "-o", str(source.with_suffix(".cubin"))]
+
+    def measure() -> float:
+        started = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        return time.perf_counter() - started
+
+    return measure
+
+
+def _tool() -> str | None:
+    spec = find_spec("nvidia")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        path = Path(place) / "cu13" / "bin" / "tileiras"
+        if path.exists():
+            return str(path)
+    return shutil.which("tileiras")
+
+
+def tables_of(modules: Mapping[str, Any], runs: int) -> Table:
+    """A row for each module: the whole, its stages, and the peer."""
+    tool = _tool()
+    rows: list[tuple[str, ...]] = []
+    with tempfile.TemporaryDirectory() as directory:
+        for title, module in modules.items():
+            jobs = {"ours": _ours(module)}
+            if tool is not None:
+                jobs["tileiras"] = _tileiras(module, Path(directory), tool)
+            samples = interleaved_reports(jobs, runs)
+            timings = Timings()
+            _compile(module, timings)
+            stages = ", ".join(f"{n} {s * 1e3:.0f}" for n, s in timings.seconds.items())
+            peer = f"{samples['tileiras'].median * 1e3:.0f} ms" if tool else "not installed"
+            rows.append((title, f"{samples['ours'].median * 1e3:.0f} ms", stages, peer))
+    head = ("kernel", "Tilewright", "stages in ms, of one run", "tileiras")
+    return Table("compiling", "compiling with nothing cached", head, rows)

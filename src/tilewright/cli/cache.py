@@ -1,0 +1,90 @@
+"""``tilewright cache``: the compiled kernels that are kept on disk."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import TYPE_CHECKING
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.session import UNWRITABLE_OUTPUT, Session, UsageError, reason
+
+if TYPE_CHECKING:
+    from tilewright.cpu.runtime.cache import DiskCache
+
+_SIZE = re.compile(r"(?P<number>\d{1,15})(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("show", "clear"),
+        default="show",
+        help="tell what the cache holds (the default), or empty it",
+    )
+    parser.add_argument(
+        "--limit",
+        type=_size,
+        metavar="SIZE",
+        help="from now on keep at most so much, such as 500M; the least recently used goes first",
+    )
+    parser.add_argument("--json", action="store_true", help="answer as JSON")
+    parser.epilog = "The environment variable TILEWRIGHT_CACHE_DIR names the directory; empty, there is no cache."
+
+
+def _size(text: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected a size such as 500M or 1G, found '{text}'")
+    return int(found["number"]) * _UNITS[found["unit"].upper()]
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    from tilewright.cpu.runtime.cache import DIRECTORY_VARIABLE, disk_cache
+
+    cache = disk_cache()
+    if cache is None:
+        raise UsageError.because(
+            "there is no cache: it is turned off, or there is no directory for it",
+            help=f"set {DIRECTORY_VARIABLE} to a directory",
+        )
+    if options.limit is not None:
+        _set_limit(cache, options.limit)
+    if options.action == "clear":
+        before = cache.clear()
+        session.say(f"removed {before.entries} entries, {_shown(before.size_bytes)}")
+    use = cache.use()
+    if options.json:
+        facts = {
+            "directory": str(use.directory),
+            "entries": use.entries,
+            "size_bytes": use.size_bytes,
+            "limit_bytes": use.limit_bytes,
+        }
+        session.write_stdout(json.dumps(facts, indent=2) + "\n")
+    else:
+        session.write_stdout(
+            f"directory  {use.directory}\nentries    {use.entries}\n"
+            f"size       {_shown(use.size_bytes)} of {_shown(use.limit_bytes)}\n"
+        )
+    return Exit.OK
+
+
+def _set_limit(cache: DiskCache, limit: int) -> None:
+    try:
+        cache.set_limit(limit)
+    except OSError as error:
+        raise UsageError.because(
+            f"the limit cannot be written to '{cache.directory}': {reason(error)}",
+            code=UNWRITABLE_OUTPUT,
+        ) from error
+
+
+def _shown(size: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"

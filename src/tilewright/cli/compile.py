@@ -1,0 +1,153 @@
+"""``tilewright compile``: native code of a kernel, and how it came about."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.modules import add_reading_options, load, machine_module
+from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
+from tilewright.cli.run import entry_of
+from tilewright.cli.run_machine import CPU, add_cpu_option
+from tilewright.cli.session import Session
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+
+    from tilewright.cli.modules import Module
+    from tilewright.cpu.runtime.engine import Timings
+
+#: The stages on the way to native code, in order, with what can be shown behind each.
+STAGES = {
+    "nv_tileaa": "the kernel after lowering to nv_tileaa",
+    "codegen": "the LLVM IR that was generated",
+    "llvm": "the LLVM IR after LLVM's passes",
+    "asm": "the assembly",
+}
+_EMIT = ("llvm", "asm", "obj")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input")
+    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
+    parser.add_argument(
+        "--target", choices=(CPU,), default=CPU, help="what to generate code for (default cpu)"
+    )
+    add_cpu_option(parser)
+    parser.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
+    parser.add_argument(
+        "--emit",
+        choices=_EMIT,
+        default="asm",
+        help="LLVM IR after its passes, assembly (the default), or an object file",
+    )
+    parser.add_argument(
+        "--checked", action="store_true", help="compile in checks of every access to memory"
+    )
+    parser.add_argument(
+        "--print-after",
+        action="append",
+        default=[],
+        choices=(*STAGES, "all"),
+        metavar="STAGE|all",
+        help=f"show what there is after a stage on standard error: {', '.join(STAGES)}",
+    )
+    parser.add_argument("--timing", action="store_true", help="tell how long each stage took")
+    add_reading_options(parser)
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    if options.emit == "obj":
+        refuse_terminal(options.output)
+    from tilewright.cpu.runtime.engine import Timings
+
+    timings = Timings()
+    with timings.stage("read and verify"):
+        module = machine_module(load(options.file, options, session), options.file)
+    entry = entry_of(module, options.entry).symbol
+    output = _Compilation(module, entry, options, session, timings).run()
+    if isinstance(output, bytes):
+        write_binary(session, options.output, output)
+    else:
+        write_text(session, options.output, output)
+    if options.timing:
+        session.say(_timing_table(timings))
+    return Exit.OK
+
+
+class _Compilation:
+    """One kernel on its way to native code."""
+
+    def __init__(
+        self,
+        module: Module,
+        entry: str,
+        options: argparse.Namespace,
+        session: Session,
+        timings: Timings,
+    ) -> None:
+        self._module = module
+        self._entry = entry
+        self._options = options
+        self._session = session
+        self._timings = timings
+
+    def run(self) -> str | bytes:
+        """What is to be emitted."""
+        from tilewright.cpu.compile import CompileOptions, compile_kernel
+        from tilewright.cpu.runtime import engine
+        from tilewright.cpu.target import HOST, cpu_target
+
+        name = self._options.cpu or HOST
+        target = cpu_target(name)
+        tileaa = self._lowered()
+        with self._timings.stage("generate LLVM IR"):
+            options = CompileOptions(cpu=name, checked=self._options.checked)
+            compiled = compile_kernel(tileaa, self._entry, options)
+        self._show("codegen", lambda: compiled.llvm_ir)
+        with self._timings.stage("parse LLVM IR"):
+            parsed = engine.parse_ir(compiled.llvm_ir, target)
+        with self._timings.stage("optimise"):
+            engine.optimize(parsed, target)
+        self._show("llvm", lambda: str(parsed))
+        if self._wants("asm") or self._options.emit == "asm":
+            with self._timings.stage("emit assembly"):
+                assembly = engine.emit_assembly(parsed, target)
+            self._show("asm", lambda: assembly)
+            if self._options.emit == "asm":
+                return assembly
+        if self._options.emit == "llvm":
+            return str(parsed)
+        with self._timings.stage("emit object"):
+            return engine.emit_object(parsed, target)
+
+    def _lowered(self) -> BuiltinModuleOp:
+        from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+        from tilewright.lowering import lower_to_tileaa
+        from tilewright.text import print_text
+
+        module = self._module
+        if isinstance(module, ModuleOp):
+            with self._timings.stage("lower to nv_tileaa"):
+                module = lower_to_tileaa(module).module
+        self._show("nv_tileaa", lambda: print_text(module))
+        return module
+
+    def _wants(self, stage: str) -> bool:
+        return stage in self._options.print_after or "all" in self._options.print_after
+
+    def _show(self, stage: str, text: Callable[[], str]) -> None:
+        if self._wants(stage):
+            self._session.say(f"// after {stage}: {STAGES[stage]}\n{text().rstrip()}\n")
+
+
+def _timing_table(timings: Timings) -> str:
+    total = timings.total or 1.0
+    width = max(map(len, timings.seconds))
+    rows = [
+        f"{name:{width}} {seconds * 1e3:9.2f} ms {seconds / total:6.1%}"
+        for name, seconds in timings.seconds.items()
+    ]
+    return "\n".join([*rows, f"{'total':{width}} {timings.total * 1e3:9.2f} ms"])

@@ -1,0 +1,144 @@
+"""``tilewright explain KERNEL``: a page with a kernel on all its levels."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.modules import add_reading_options, load, machine_module
+from tilewright.cli.run import add_seed_options, entry_of, grid_of
+from tilewright.cli.session import STDIN_NAME, Session, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.explain.footprints import Footprints
+    from tilewright.explain.levels import Explanation
+
+_SUFFIXES = (".tileir", ".tileirbc", ".mlir")
+_OWN_OPTIONS = ("entry", "output", "grid", "arguments", "passes", "target", "seed", "max_iterations")
+
+
+def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
+    """What concerns the page of a kernel only."""
+    group = parser.add_argument_group("the page of a kernel")
+    group.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
+    group.add_argument(
+        "-o", "--output", metavar="OUT", help="the page; by default beside the file, as NAME.html"
+    )
+    group.add_argument(
+        "--passes", metavar="PIPELINE", help="passes on nv_tileaa to show (default tileaa)"
+    )
+    group.add_argument("--target", metavar="sm_NN", help="the target architecture (default sm_100)")
+    group.add_argument(
+        "--grid",
+        type=grid_of,
+        metavar="X[,Y[,Z]]",
+        help="tile blocks of a launch: the analyses count on them",
+    )
+    group.add_argument(
+        "--arg",
+        dest="arguments",
+        action="append",
+        metavar="[NAME=]SPEC",
+        help="an argument, as of `run`: the kernel is run, and the page shows what it touches",
+    )
+    add_seed_options(group)
+    add_reading_options(parser)
+
+
+def is_kernel(name: str) -> bool:
+    """Whether a name is that of a file, or of standard input, rather than of something known."""
+    return name == "-" or os.path.isfile(name) or name.endswith(_SUFFIXES) or os.sep in name
+
+
+def refuse_kernel_options(options: argparse.Namespace) -> None:
+    """A UsageError where an option is given that only the page of a kernel takes."""
+    for name in _OWN_OPTIONS:
+        if getattr(options, name) is not None:
+            shown = {"arguments": "arg"}.get(name, name.replace("_", "-"))
+            raise UsageError.because(
+                f"--{shown} goes with a kernel, and '{options.name}' is no file"
+                if options.name
+                else f"--{shown} goes with a kernel"
+            )
+
+
+def explain(options: argparse.Namespace, session: Session) -> int:
+    """Write the page of the kernel in the file that ``name`` is."""
+    if options.format != "text":
+        raise UsageError.because("--format json tells about names; a kernel becomes a page")
+    module = machine_module(load(options.name, options, session), options.name)
+    entry = entry_of(module, options.entry)
+    output = _output(options)
+    from tilewright.cli.outputs import write_text
+    from tilewright.explain.levels import explain_kernel
+    from tilewright.explain.page import render_page
+    from tilewright.lowering import TileAAOptions
+
+    found = explain_kernel(
+        module,
+        entry.symbol,
+        options=TileAAOptions(options.target) if options.target is not None else None,
+        passes="tileaa" if options.passes is None else options.passes,
+        grid=options.grid,
+    )
+    footprints = _footprints(options, found)
+    write_text(session, output, render_page(found, footprints, how_to_run=_how_to_run(options, found)))
+    if output not in (None, "-"):
+        session.say(f"wrote {output}")
+    return Exit.OK
+
+
+def _output(options: argparse.Namespace) -> str | None:
+    """Where the page goes. A name that nobody chose replaces nothing but an earlier page."""
+    if options.output is not None or options.name == "-":
+        return options.output
+    from tilewright.explain.page import MARK
+
+    path = f"{os.path.splitext(options.name)[0]}.html"
+    try:
+        with open(path, "rb") as stream:
+            is_page = MARK.encode() in stream.read(1000)
+    except OSError:
+        return path
+    if not is_page:
+        raise UsageError.because(
+            f"'{path}' is there already, and is no page of this command",
+            help="name the page with -o",
+        )
+    return path
+
+
+def _footprints(options: argparse.Namespace, found: Explanation) -> Footprints | None:
+    """What tile blocks touch; None where nothing is said about a launch."""
+    if options.arguments is None and (options.grid is None or found.kernel.block.args):
+        return None
+    from tilewright.cli.progress import working
+    from tilewright.cli.run_specs import bind, parameters_of
+    from tilewright.explain.footprints import record_footprints
+    from tilewright.machine import DEFAULT_MAX_ITERATIONS
+
+    values = bind(parameters_of(found.kernel), options.arguments or (), options.seed or 0)
+    with working(f"running {found.kernel.symbol}") as progress:
+        return record_footprints(
+            found.module,
+            found.kernel.symbol,
+            options.grid or 1,
+            values,
+            max_iterations=options.max_iterations or DEFAULT_MAX_ITERATIONS,
+            progress=progress,
+        )
+
+
+def _how_to_run(options: argparse.Namespace, found: Explanation) -> str:
+    """A command that records footprints, with arguments to be filled in."""
+    from tilewright.cli.run_specs import parameters_of
+
+    name = "FILE" if options.name in ("-", STDIN_NAME) else shlex.quote(options.name)
+    arguments = "".join(
+        f" --arg {p.name}=random:{p.element}:EXTENTS" if p.is_pointer else f" --arg {p.name}=NUMBER"
+        for p in parameters_of(found.kernel)
+    )
+    return f"tilewright explain {name} --grid X,Y,Z{arguments}"

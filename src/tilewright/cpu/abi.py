@@ -1,0 +1,71 @@
+"""How compiled kernels are called: the agreement between code generation and the runtime.
+
+A kernel is one function for blocks ``[begin, end)`` of the linear block index
+``x + extent_x * (y + extent_y * z)``::
+
+    i32 @kernel(ptr %args, ptr %grid, ptr %rt, i64 %begin, i64 %end)
+
+* ``%args``: a slot of 8 bytes for each parameter. A pointer is its address; a scalar lies in the
+  low bytes, little-endian, an i1 as one byte 0 or 1. For checked code two more slots for each
+  parameter follow behind all of these: the address of the first byte of its array, and that behind
+  the last one; 0 and 2**64 - 1 where there is no array.
+* ``%grid``: the extents, ``[3 x i32]``.
+* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop}``. ``arena`` is memory of the calling
+  thread, aligned to ``ARENA_ALIGNMENT``, as large as the compiled kernel asks for, with undefined
+  contents. ``stop`` points to an i32 that becomes nonzero when the run is to end early; a loop that
+  may go on for ever polls it (a relaxed atomic load) and returns ``STOPPED``.
+* The result is ``DONE`` when all blocks are done, any other number when the run must stop.
+
+``host_call(ptr user, i32 site, ptr block, ptr payload, i64 count)`` hands over what prints and
+asserts have to say. ``block`` is ``[3 x i32]``, the block's coordinates. The payload of a print site
+is that of its operands, one behind the other, each aligned to 8 bytes, row-major, in the memory form
+of its element type; ``count`` is its size in bytes. The payload of an assert site is ``count`` i64
+numbers: the row-major positions of the false elements.
+
+The globals that the code uses are undefined symbols with the names of the globals; the runtime gives
+the addresses when it loads the code.
+
+Generated code may call ``YIELD_SYMBOL`` (``void ()``), which gives up the rest of the time slice, in
+loops that wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.launching.assertions import OperationSource
+from tilewright.launching.codes import ASSERTION_FAILED
+
+DONE = 0
+STOPPED = 1
+
+SLOT_BYTES = 8
+ARENA_ALIGNMENT = 64
+
+YIELD_SYMBOL = "tilewright_yield"
+
+
+@dataclass(frozen=True, slots=True)
+class PrintSite:
+    """A print: its format, and the element type (``ptr`` for pointers) and shape of each operand."""
+
+    format: str
+    operands: tuple[tuple[str, tuple[int, ...]], ...]
+    source: OperationSource
+
+
+@dataclass(frozen=True, slots=True)
+class AssertSite:
+    """An assertion: its message, and the shape of the tile that is tested.
+
+    ``code`` is that of the diagnostic. With any but ``ASSERTION_FAILED`` it is a check of the
+    compiler's, such as that of an access that leaves its memory: the run ends with it.
+    """
+
+    message: str
+    shape: tuple[int, ...]
+    source: OperationSource
+    code: str = ASSERTION_FAILED
+
+
+Site = PrintSite | AssertSite

@@ -1,0 +1,300 @@
+"""Loads and stores of tiles through views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.checks import check_indices
+from tilewright.cpu.codegen.elements import I1, I8, I32, PTR, Element, bits_constant, element_of
+from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
+from tilewright.cpu.codegen.irtypes import Builder, Constant, Type, Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.packing import load_packed
+from tilewright.cpu.codegen.table import lowers, refuse
+from tilewright.cpu.codegen.tiles import Tile, to_buffer
+from tilewright.cpu.codegen.views import (
+    Memref,
+    Place,
+    View,
+    address_of,
+    as_value,
+    element_offset,
+    full_mask,
+    inside_mask,
+    lane_strides,
+    locate,
+)
+from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.declare import bool_values, enum_property, int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.nv_tileaa.ops import shapes as S
+from tilewright.dialects.nv_tileaa.ops.pointers import MakeMemrefOp
+from tilewright.numerics.floats import padding_bits
+
+_TF32_MASK = -(1 << 13)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewLoad(Tile):
+    """The elements of a tile in memory; ``padding`` for those outside."""
+
+    place: Place
+    padding: Constant
+    mask: Tile | None = None
+    other: Tile | None = None
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return tuple(tile for tile in (self.mask, self.other) if tile is not None)
+
+    @property
+    def guard(self) -> Value | None:
+        return self.place.inside
+
+    @property
+    def lies_along(self) -> int | None:
+        return None if self.element.is_packed else self.place.contiguous
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        mask = inside_mask(nest, self.place, coords) if nest.masked else None
+        passive: Lane = Lane(self.padding)
+        lanes = lanes_in(coords)
+        if self.mask is not None:
+            chosen = nest.widened(nest.eval(self.mask, coords), lanes)
+            if mask is None:
+                mask = chosen
+            else:
+                pair = [nest.widened(mask, lanes), chosen]
+                mask = nest.emit(pair, lambda b, x, y: b.and_(x, y))
+            if self.other is not None:
+                passive = nest.widened(nest.eval(self.other, coords), lanes)
+        if self.element.is_packed:
+            if lanes:
+                return nest.lane_by_lane(self, coords)
+            return load_packed(nest, self.place, coords, passive)
+        offset, _ = element_offset(nest, self.place, coords)
+        where = address_of(nest, self.place, offset)
+        element = self.element
+        if not lanes:
+            return load_single(nest, where, element, mask, passive)
+        dense, distances = lane_strides(nest, self.place, coords, nest.masked)
+        assert distances is not None
+        return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
+
+
+def load_single(
+    nest: Nest, where: Lane, element: Element, mask: Lane | None, passive: Lane
+) -> Lane:
+    """One element, or ``passive`` where the mask is off."""
+    if mask is None:
+        return nest.emit([where], lambda b, p: loaded(b, _plain_load(b, p, element, 0), element))
+
+    def make(b: Builder, p: Value, on: Value, otherwise: Value) -> Value:
+        vector = ir.VectorType(element.buffer, 1)
+        found = _masked_load(b, p, element, vector, b.bitcast(on, ir.VectorType(I1, 1)), None)
+        value = b.extract_element(found, ir.Constant(I32, 0))
+        return b.select(on, loaded(b, value, element), otherwise)
+
+    return nest.emit([where, mask, passive], make)
+
+
+def load_lanes(
+    nest: Nest,
+    where: Lane,
+    element: Element,
+    lanes: int,
+    dense: bool,
+    distances: Lane,
+    mask: Lane | None,
+    passive: Lane,
+) -> Lane:
+    """A vector of elements that lie side by side, or at distances from an address."""
+    ty = ir.VectorType(element.buffer, lanes)
+    if dense and mask is None:
+        return nest.emit(
+            [where], lambda b, p: loaded(b, _plain_load(b, p, element, lanes), element)
+        )
+    on = Lane(full_mask(lanes)) if mask is None else nest.widened(mask, lanes)
+    otherwise = nest.widened(passive, lanes)
+
+    def make(b: Builder, p: Value, far: Value, on: Value, otherwise: Value) -> Value:
+        fallback = to_buffer(b, otherwise, element)
+        if dense:
+            return loaded(b, _masked_load(b, p, element, ty, on, fallback), element)
+        pointers = b.gep(p, [far], source_etype=element.buffer)
+        pointers.type = ir.VectorType(PTR, lanes)
+        return loaded(b, gather_from(b, pointers, element, on, fallback), element)
+
+    return nest.emit([where, distances, on, otherwise], make)
+
+
+def gather_from(b: Builder, pointers: Value, element: Element, on: Value, fallback: Value) -> Value:
+    """The buffer form of the elements behind pointers, ``fallback`` where the mask is off."""
+    ty = ir.VectorType(element.buffer, llvm.lanes_of(pointers.type))
+    size = ir.Constant(I32, element.buffer_bytes)
+    args = [pointers, size, on, fallback]
+    return llvm.intrinsic(b, "masked.gather", args, ty, [ty, pointers.type])
+
+
+def _plain_load(b: Builder, pointer: Value, element: Element, lanes: int) -> Value:
+    ty = llvm.vector(element.buffer, lanes)
+    return b.load(pointer, typ=ty, align=element.buffer_bytes)
+
+
+def _masked_load(
+    b: Builder,
+    pointer: Value,
+    element: Element,
+    ty: Type,
+    on: Value,
+    fallback: Value | None,
+) -> Value:
+    size = ir.Constant(I32, element.buffer_bytes)
+    args = [pointer, size, on, llvm.undefined(ty) if fallback is None else fallback]
+    return llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
+
+
+def loaded(b: Builder, value: Value, element: Element) -> Value:
+    """What was loaded, in register form."""
+    if element.register == I1:
+        return b.icmp_unsigned("!=", value, llvm.number(value.type, 0))
+    if element.name == "tf32":
+        words = llvm.shaped(I32, value.type)
+        kept = b.and_(b.bitcast(value, words), llvm.number(words, _TF32_MASK))
+        return b.bitcast(kept, value.type)
+    return value
+
+
+def store_lanes(
+    nest: Nest, place: Place, coords: Coords, value: Value, chosen: Lane | None
+) -> None:
+    """Write elements of a tile to memory, those inside and chosen by the mask."""
+    lanes = lanes_in(coords)
+    mask = inside_mask(nest, place, coords) if nest.masked else None
+    if chosen is not None:
+        pair = [nest.widened(lane, lanes) for lane in (mask, chosen) if lane is not None]
+        mask = pair[0] if len(pair) == 1 else nest.emit(pair, lambda b, x, y: b.and_(x, y))
+    offset, _ = element_offset(nest, place, coords)
+    where = address_of(nest, place, offset).value
+    element, b = place.element, nest.inner
+    data = to_buffer(b, value, element)
+    if not lanes:
+        store_one(b, where, data, element, mask)
+        return
+    dense, distances = lane_strides(nest, place, coords, nest.masked)
+    assert distances is not None
+    on = full_mask(lanes) if mask is None else nest.widened(mask, lanes).value
+    if not dense:
+        pointers = b.gep(where, [distances.value], source_etype=element.buffer)
+        pointers.type = ir.VectorType(PTR, lanes)
+        scatter_to(b, pointers, data, element, on)
+    elif mask is None:
+        b.store(data, where, align=element.buffer_bytes)
+    else:
+        size = ir.Constant(I32, element.buffer_bytes)
+        args = [data, where, size, on]
+        llvm.intrinsic(b, "masked.store", args, ir.VoidType(), [data.type, PTR])
+
+
+def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: Value) -> None:
+    """Write lanes behind pointers where the mask is on, in ascending order."""
+    size = ir.Constant(I32, element.buffer_bytes)
+    args = [data, pointers, size, on]
+    llvm.intrinsic(b, "masked.scatter", args, ir.VoidType(), [data.type, pointers.type])
+
+
+def store_one(b: Builder, where: Value, data: Value, element: Element, mask: Lane | None) -> None:
+    if mask is None:
+        b.store(data, where, align=element.buffer_bytes)
+        return
+    one = ir.VectorType(element.buffer, 1)
+    boxed = b.insert_element(llvm.undefined(one), data, ir.Constant(I32, 0))
+    on = b.bitcast(mask.value, ir.VectorType(I1, 1))
+    size = ir.Constant(I32, element.buffer_bytes)
+    llvm.intrinsic(b, "masked.store", [boxed, where, size, on], ir.VoidType(), [one, PTR])
+
+
+# -- the operations ------------------------------------------------------------------------------
+
+
+@lowers("make_memref")
+def make_memref(f: FunctionEmitter, op: MakeMemrefOp) -> None:
+    b = f.builder
+    ty = op.results[0].type
+    assert isinstance(ty, T.MemrefType)
+    element = element_of(ty.element_type)
+    pointer = b.inttoptr(f.scalar(op.base), PTR)
+    for offset in op.offset if isinstance(op.offset, tuple) else [op.offset]:
+        if offset is not None:
+            pointer = b.gep(pointer, [f.as_index(offset)], source_etype=I8)
+    sizes, strides = iter(op.sizes), iter(op.strides)
+    f.values[op.results[0]] = Memref(
+        element,
+        pointer,
+        tuple(f.as_index(next(sizes)) if d == DYNAMIC else d for d in ty.dims),
+        tuple(f.as_index(next(strides)) if d == DYNAMIC else d for d in ty.stride_dims),
+    )
+
+
+@lowers("block_tile")
+def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
+    memref = f.values[op.source]
+    assert isinstance(memref, Memref)
+    dims = int_list(op.properties["tileSizes"])
+    groups = [[axis.value.data for axis in group.data] for group in op.properties["dimGroups"].data]  # pyright: ignore[reportAttributeAccessIssue]
+    if any(len(group) != 1 for group in groups):
+        raise refuse(op, "a tile axis covers several axes of the memref")
+    steps = int_list(op.properties.get("traversalStrides")) or dims
+    sparse = int_property(op, "sparseDim") if "sparseDim" in op.properties else None
+    f.values[op.results[0]] = View(
+        memref,
+        dims,
+        tuple(group[0] for group in groups),
+        steps,
+        enum_property(op, "padding_value"),
+        sparse,
+    )
+
+
+@lowers("get_dim_size")
+def get_dim_size(f: FunctionEmitter, op: S.GetDimSizeOp) -> None:
+    source, axis, b = f.values[op.source], int_property(op, "axis"), f.builder
+    if isinstance(source, Memref):
+        f.values[op.results[0]] = as_value(source.sizes[axis])
+        return
+    assert isinstance(source, View)
+    step = source.steps[axis]
+    size = as_value(source.memref.sizes[source.axes[axis]])
+    raised = b.add(size, ir.Constant(size.type, step - 1))
+    f.values[op.results[0]] = b.udiv(raised, ir.Constant(size.type, step))
+
+
+def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:
+    """The view that an access goes through; a memref counts as tiles one element apart."""
+    found = f.values[op.operands[0]]
+    if isinstance(found, Memref):
+        rank = len(found.sizes)
+        return View(found, dims or (1,) * rank, tuple(range(rank)), (1,) * rank)
+    assert isinstance(found, View)
+    return found
+
+
+def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Place:
+    indices = [f.as_index(value) for value in op.indices]  # pyright: ignore[reportAttributeAccessIssue]
+    bounds = bool_values(op.properties.get("in_bounds"))
+    view = view_of(f, op, dims)
+    if f.unit.checked:
+        check_indices(f, op, view, indices, bounds)
+    return locate(f.builder, view, indices, bounds)
+
+
+def padding_of(op: M.Access, view: View, element: Element) -> Constant:
+    """What is read outside of the memref; zero where nothing is said."""
+    name = enum_property(op, "padding_value") or view.padding or "zero"
+    return bits_constant(element, padding_bits(name, element.format))

@@ -1,0 +1,129 @@
+"""Atomic operations: one element after the other, in row-major order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.elements import Element, element_of
+from tilewright.cpu.codegen.elementwise import EMITTERS
+from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.indices import Coords
+from tilewright.cpu.codegen.irtypes import Builder, Type, Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.pointers import (
+    address_for,
+    each_element,
+    optional,
+    ordering_of,
+    where_on,
+    zero_of,
+)
+from tilewright.cpu.codegen.table import lowers
+from tilewright.cpu.codegen.tiles import Strided, Tile, Uniform, store_at
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+
+_NATIVE = {
+    "add": "add",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "xchg": "xchg",
+    "min": "min",
+    "max": "max",
+    "umin": "umin",
+    "umax": "umax",
+}
+#: What a failed exchange is ordered as: it does not release.
+_ON_FAILURE = {
+    "monotonic": "monotonic",
+    "acquire": "acquire",
+    "release": "monotonic",
+    "acq_rel": "acquire",
+}
+
+
+@lowers("atomic_rmw", "tiled_atomic_rmw")
+def atomic_rmw(f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp) -> None:
+    mode = enum_property(op, "rmw_mode")
+    value = f.tile(op.value)
+    ordering = ordering_of(op)
+
+    def update(b: Builder, where: Value, data: Value) -> Value:
+        if mode == "addf":
+            return _add_float(b, where, data, value.element, ordering)
+        return b.atomic_rmw(_NATIVE[mode], where, data, ordering)
+
+    absent = Uniform(value.element, value.dims, zero_of(value.element))
+    _each(f, op, value, (), absent, lambda b, where, data: update(b, where, data))
+
+
+@lowers("atomic_cas")
+def atomic_cas(f: FunctionEmitter, op: M.AtomicCasOp) -> None:
+    compare, replacement = f.tile(op.compare), f.tile(op.replacement)
+    ordering = ordering_of(op)
+
+    def exchange(b: Builder, where: Value, expected: Value, following: Value) -> Value:
+        words = _bits_type(compare.element)
+        pair = [b.bitcast(v, words) for v in (expected, following)]
+        found = b.cmpxchg(where, *pair, ordering, _ON_FAILURE[ordering])
+        return b.bitcast(b.extract_value(found, 0), compare.element.register)
+
+    _each(f, op, compare, (replacement,), compare, exchange)
+
+
+def _bits_type(element: Element) -> Type:
+    return ir.IntType(element.buffer_bytes * 8)
+
+
+def _add_float(b: Builder, where: Value, data: Value, element: Element, ordering: str) -> Value:
+    """Load, add, and try to put the sum there until nothing came in between."""
+    words = _bits_type(element)
+    first = b.load_atomic(where, "monotonic", element.buffer_bytes, typ=words)
+    before = b.block
+    again, done = b.append_basic_block("add"), b.append_basic_block("added")
+    b.branch(again)
+    b.position_at_end(again)
+    seen = b.phi(words)
+    seen.add_incoming(first, before)
+    old = b.bitcast(seen, element.register)
+    total = EMITTERS["addf"](b, old, data, element=element)
+    found = b.cmpxchg(where, seen, b.bitcast(total, words), ordering, _ON_FAILURE[ordering])
+    seen.add_incoming(b.extract_value(found, 0), b.block)
+    b.cbranch(b.extract_value(found, 1), done, again)
+    b.position_at_end(done)
+    return old
+
+
+def _each(
+    f: FunctionEmitter, op: Any, value: Tile, further: tuple[Tile, ...], absent: Tile, act: Any
+) -> None:
+    """Do something to each element that is accessed; its old values are the result."""
+    dims, element = T.dims_of(op.result.type), element_of(op.result.type)
+    mask = optional(f, op.mask)
+    address, guard = address_for(f, op, mask)
+    target: Strided | None = None
+    if op.result.has_one_use() or list(op.result.uses):
+        target = f.buffer(element, dims, f.plan.last_use(op.result) if dims else f.now)
+
+    def body(nest: Nest, coords: Coords) -> None:
+        data = [nest.vector(tile, coords) for tile in (value, *further)]
+        where, on = address(nest, coords)
+        b = nest.inner
+        if target is not None and on is not None:
+            passive = nest.vector(absent, coords)
+            store_at(nest, target.pointer, element, target.offset(nest, coords), passive)
+        place = None if target is None else target.offset(nest, coords)
+        with where_on(b, on):
+            old = act(b, where.value, *data)
+            if target is not None and place is not None:
+                store_at(nest, target.pointer, element, place, old)
+
+    tiles = [tile for tile in (value, *further, mask) if tile is not None]
+    each_element(f, dims, tiles, body, guard)
+    if target is not None:
+        f.values[op.result] = target if dims else f.element(target, ())
+    f.give_token(op)

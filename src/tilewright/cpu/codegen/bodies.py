@@ -1,0 +1,107 @@
+"""Regions that compute elements (of reduce, scan, generate) as code on vectors.
+
+Every operation in them is element-wise, so that a body runs on many elements at once. Both sides of
+an ``scf.if`` are computed and one is chosen, which costs nothing but time because they have no effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.basics import ALIAS_ELEMENTWISE, alias_emitter, emitter_of
+from tilewright.cpu.codegen.elements import bits_constant, element_of
+from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
+from tilewright.cpu.codegen.irtypes import Builder, Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.table import lowers, refuse
+from tilewright.cpu.codegen.tiles import Tile
+from tilewright.dialects.arith import ArithOp, ConstantOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
+
+_ENDS = frozenset({"nv_tileaa.yield", "scf.yield"})
+
+
+class ElementBody:
+    """A body, ready to be emitted at any place for any number of lanes."""
+
+    def __init__(self, f: FunctionEmitter, block: Block):
+        self.block = block
+        self._f = f
+
+    def __call__(self, b: Builder, arguments: Sequence[Value]) -> list[Value]:
+        """What the body yields for these arguments."""
+        values: dict[SSAValue, Value] = dict(zip(self.block.args, arguments, strict=True))
+        lanes = max((llvm.lanes_of(a.type) for a in arguments), default=0)
+        return self._run(b, self.block, values, lanes)
+
+    def _run(
+        self, b: Builder, block: Block, values: dict[SSAValue, Value], lanes: int
+    ) -> list[Value]:
+        for op in block.ops:
+            if op.name in _ENDS:
+                return [self._value(b, v, values, lanes) for v in op.operands]
+            if op.name == "scf.if":
+                self._choose(b, op, values, lanes)
+            else:
+                self._element(b, op, values, lanes)
+        raise AssertionError("a body ends in a terminator")
+
+    def _value(
+        self, b: Builder, value: SSAValue, values: dict[SSAValue, Value], lanes: int
+    ) -> Value:
+        found = values.get(value)
+        return llvm.splat(b, self._f.scalar(value) if found is None else found, lanes)
+
+    def _element(
+        self, b: Builder, op: Operation, values: dict[SSAValue, Value], lanes: int
+    ) -> None:
+        result = op.results[0]
+        if isinstance(op, ConstantOp):
+            values[result] = bits_constant(element_of(result.type), op.bits()[0])
+            return
+        if op.name == "ub.poison":
+            values[result] = llvm.undefined(element_of(result.type).register)
+            return
+        if op.name == "nv_tileaa.assume":
+            values[result] = self._value(b, op.operands[0], values, lanes)
+            return
+        if isinstance(op, ArithOp):
+            emit = emitter_of(op)
+        elif op.name in ALIAS_ELEMENTWISE:
+            emit = alias_emitter(op)
+        else:
+            raise refuse(op, "it stands in a body that computes elements")
+        values[result] = emit(b, *(self._value(b, v, values, lanes) for v in op.operands))
+
+    def _choose(self, b: Builder, op: Operation, values: dict[SSAValue, Value], lanes: int) -> None:
+        condition = self._value(b, op.operands[0], values, lanes)
+        sides = [
+            self._run(b, region.blocks[0], values, lanes) for region in op.regions if region.blocks
+        ]
+        for position, result in enumerate(op.results):
+            values[result] = b.select(condition, *(side[position] for side in sides))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated(Tile):
+    """What a body gives for the positions of the elements."""
+
+    body: ElementBody
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        lanes = lanes_in(coords)
+        numbers = [nest.widened(nest.numbers(index), lanes) for index in coords]
+        return nest.emit(numbers, lambda b, *values: self.body(b, values)[0])
+
+
+@lowers("generate")
+def generate(f: FunctionEmitter, op: GenerateOp) -> None:
+    result = op.result
+    body = ElementBody(f, op.body.blocks[0])
+    f.define(result, Generated(element_of(result.type), T.dims_of(result.type), body))

@@ -1,0 +1,209 @@
+"""scf and functions: scalars become phis, tiles lie in buffers that every way fills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.cpu.abi import STOPPED, YIELD_SYMBOL
+from tilewright.cpu.codegen import effects, llvm
+from tilewright.cpu.codegen.basics import is_poison
+from tilewright.cpu.codegen.elements import I32, PTR, VOID, element_of
+from tilewright.cpu.codegen.function import FunctionEmitter, merge
+from tilewright.cpu.codegen.irtypes import Value
+from tilewright.cpu.codegen.table import lowers
+from tilewright.cpu.codegen.tiles import Strided, is_same_buffer, only_in_step, reads_any
+from tilewright.dialects.nv_tileaa import types as T
+
+
+def is_scalar(value: SSAValue) -> bool:
+    return T.is_scalar_or_tile(value.type) and not isinstance(value.type, T.TileType)
+
+
+def is_tile(value: SSAValue) -> bool:
+    return isinstance(value.type, T.TileType)
+
+
+def _buffers(f: FunctionEmitter, values: Sequence[SSAValue], last: int) -> list[Strided | None]:
+    """A buffer for each tile among the values."""
+    return [
+        f.buffer(element_of(v.type), T.dims_of(v.type), last) if is_tile(v) else None
+        for v in values
+    ]
+
+
+def _last_use(f: FunctionEmitter, op: Operation) -> int:
+    last = f.plan.last_inside[op]
+    return max([last, *(f.plan.last_use(r) for r in op.results if is_tile(r))])
+
+
+def assign(
+    f: FunctionEmitter, targets: Sequence[Strided | None], values: Sequence[SSAValue]
+) -> None:
+    """Write tiles to buffers, all at once: what they are computed from may be in these buffers."""
+    pairs = [
+        (target, f.tile(value))
+        for target, value in zip(targets, values, strict=True)
+        if target is not None
+    ]
+    pairs = [(t, v) for t, v in pairs if not is_same_buffer(t, v) and not is_poison(v)]
+    while pairs:
+        together = [pair for pair in pairs if pair[0].dims == pairs[0][0].dims]
+        others = [pair for pair in pairs if pair[0].dims != pairs[0][0].dims]
+        safe = all(only_in_step(value, [t for t, _ in together]) for _, value in together)
+        crossing = any(reads_any(value, [t for t, _ in together]) for _, value in others)
+        if safe and not crossing:
+            f.fill(together)
+        else:
+            pairs = [(target, f.keep(value, f.now)) for target, value in pairs]
+            for pair in pairs:
+                f.fill([pair])
+            return
+        pairs = others
+
+
+@lowers("scf.if")
+def lower_if(f: FunctionEmitter, op: Operation) -> None:
+    b = f.builder
+    targets = _buffers(f, op.results, _last_use(f, op))
+    regions = [region for region in op.regions if region.blocks]
+    condition = f.scalar(op.operands[0])
+    names = ("then", "else") if len(regions) == 2 else ("then",)
+    blocks = [b.append_basic_block(name) for name in names]
+    done = b.append_basic_block("endif")
+    b.cbranch(condition, blocks[0], blocks[1] if len(blocks) == 2 else done)
+    found: list[tuple[list[Value], ir.Block]] = []
+    for block, region in zip(blocks, regions, strict=True):
+        b.position_at_end(block)
+        inner = region.blocks[0]
+        f.block(inner)
+        last = inner.last_op
+        operands = list(last.operands) if last is not None and op.results else []
+        assign(f, targets, operands) if operands else None
+        scalars = [f.scalar(v) for v in operands if is_scalar(v)]
+        found.append((scalars, b.block))
+        if not b.block.is_terminated:
+            b.branch(done)
+    b.position_at_end(done)
+    _results(f, op.results, targets, merge(b, found) if op.results else [])
+
+
+def _results(
+    f: FunctionEmitter,
+    values: Sequence[SSAValue],
+    targets: Sequence[Strided | None],
+    scalars: Sequence[Value],
+) -> None:
+    """Bind values that control brought along; tokens carry nothing."""
+    given = iter(scalars)
+    for value, target in zip(values, targets, strict=True):
+        if target is not None:
+            f.values[value] = target
+        elif is_scalar(value):
+            f.values[value] = next(given)
+        else:
+            f.values[value] = None
+
+
+@lowers("scf.for")
+def lower_for(f: FunctionEmitter, op: Operation) -> None:
+    b = f.builder
+    lower, upper, step = (f.scalar(v) for v in op.operands[:3])
+    initial = op.operands[3:]
+    body = op.regions[0].blocks[0]
+    targets = _buffers(f, op.results, _last_use(f, op))
+    assign(f, targets, initial)
+    starts = [f.scalar(v) for v in initial if is_scalar(v)]
+    compare = b.icmp_unsigned if "unsignedCmp" in op.attributes else b.icmp_signed
+    entry, inside, after = b.block, b.append_basic_block("for"), b.append_basic_block("endfor")
+    b.cbranch(compare("<", lower, upper), inside, after)
+    b.position_at_end(inside)
+    counter = b.phi(lower.type)
+    counter.add_incoming(lower, entry)
+    carried = [b.phi(value.type) for value in starts]
+    for phi, value in zip(carried, starts, strict=True):
+        phi.add_incoming(value, entry)
+    f.values[body.args[0]] = counter
+    _results(f, body.args[1:], targets, carried)
+    for value, argument in f.plan.in_place.items():
+        if argument in body.args:
+            f.targets[value] = f.values[argument]
+    f.block(body)
+    assert body.last_op is not None
+    f.now = f.plan.position[body.last_op]
+    following = body.last_op.operands
+    assign(f, targets, following)
+    scalars = [f.scalar(v) for v in following if is_scalar(v)]
+    left = b.sub(upper, counter)
+    again = b.icmp_unsigned(">", left, step)
+    advanced = b.add(counter, step)
+    latch = b.block
+    counter.add_incoming(advanced, latch)
+    for phi, value in zip(carried, scalars, strict=True):
+        phi.add_incoming(value, latch)
+    b.cbranch(again, inside, after)
+    b.position_at_end(after)
+    results = merge(b, [(starts, entry), (scalars, latch)]) if starts else []
+    _results(f, op.results, targets, results)
+
+
+@lowers("scf.while")
+def lower_while(f: FunctionEmitter, op: Operation) -> None:
+    b = f.builder
+    before, after = (region.blocks[0] for region in op.regions)
+    last = _last_use(f, op)
+    states = _buffers(f, before.args, last)
+    passed = _buffers(f, op.results, last)
+    assign(f, states, op.operands)
+    starts = [f.scalar(v) for v in op.operands if is_scalar(v)]
+    entry, head = b.block, b.append_basic_block("while")
+    b.branch(head)
+    b.position_at_end(head)
+    carried = [b.phi(value.type) for value in starts]
+    for phi, value in zip(carried, starts, strict=True):
+        phi.add_incoming(value, entry)
+    _results(f, before.args, states, carried)
+    _poll(f, waits=effects.waits(op))
+    f.block(before)
+    condition = before.last_op
+    assert condition is not None
+    f.now = f.plan.position[condition]
+    flag, *handed = condition.operands
+    assign(f, passed, handed)
+    scalars = [f.scalar(v) for v in handed if is_scalar(v)]
+    step, done = b.append_basic_block("do"), b.append_basic_block("endwhile")
+    b.cbranch(f.scalar(flag), step, done)
+    b.position_at_end(step)
+    _results(f, after.args, passed, scalars)
+    f.block(after)
+    assert after.last_op is not None
+    f.now = f.plan.position[after.last_op]
+    following = after.last_op.operands
+    assign(f, states, following)
+    for phi, value in zip(carried, [v for v in following if is_scalar(v)], strict=True):
+        phi.add_incoming(f.scalar(value), b.block)
+    b.branch(head)
+    b.position_at_end(done)
+    _results(f, op.results, passed, scalars)
+
+
+def _poll(f: FunctionEmitter, *, waits: bool) -> None:
+    """In a loop without an end: stop if asked to; and let others run if it waits for them."""
+    b = f.builder
+    stop_slot = b.gep(f.frame.runtime, [ir.Constant(I32, 3)], source_etype=PTR)
+    stop = b.load(stop_slot, typ=PTR)
+    asked = b.load_atomic(stop, "monotonic", 4, typ=I32)
+    leave, stay = b.append_basic_block("stopped"), b.append_basic_block("go_on")
+    b.cbranch(b.icmp_signed("!=", asked, ir.Constant(I32, 0)), leave, stay)
+    b.position_at_end(leave)
+    b.ret(ir.Constant(I32, STOPPED))
+    b.position_at_end(stay)
+    if waits:
+        b.call(llvm.declare(b.module, YIELD_SYMBOL, VOID, []), [])
+
+
+@lowers("return")
+def lower_return(f: FunctionEmitter, op: Operation) -> None:
+    """The end of a block; of an inlined function the call binds the results."""

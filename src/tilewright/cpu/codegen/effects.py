@@ -1,0 +1,152 @@
+"""Which memory operations may concern the same memory, and so must keep their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.cpu.codegen import traits
+
+if TYPE_CHECKING:
+    from tilewright.cpu.codegen.plan import Plan
+
+_LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load", "nv_tileaa.gather_load"})
+_STORES = frozenset({"nv_tileaa.store", "nv_tileaa.tiled_store", "nv_tileaa.scatter_store"})
+_ATOMICS = frozenset({"nv_tileaa.atomic_cas", "nv_tileaa.atomic_rmw", "nv_tileaa.tiled_atomic_rmw"})
+_BARRIERS = frozenset({"nv_tileaa.ext.fence", "nv_tileaa.call", "nv_tileaa.ext.grid_dependency"})
+#: Operations whose result points where their first operand does.
+_FROM_FIRST = frozenset(
+    f"nv_tileaa.{name}"
+    for name in (
+        "addptr",
+        "bitcast",
+        "view",
+        "splat",
+        "broadcast",
+        "expand_dims",
+        "permute",
+        "extract",
+        "extract_slice",
+        "assume",
+        "make_memref",
+        "block_tile",
+    )
+)
+
+Root = object
+"""A parameter of the function, the name of a global, or an operation that makes memory."""
+
+
+def root_of(value: SSAValue) -> Root | None:
+    """Whose memory a pointer, memref or view points into; None where that is not known."""
+    while True:
+        owner = value.owner
+        if isinstance(owner, Block):
+            parent = owner.parent_op()
+            return value if parent is not None and parent.name == "nv_tileaa.func" else None
+        if owner.name == "nv_tileaa.get_global":
+            symbol = owner.properties["symbol"]
+            return symbol.string_value() if isinstance(symbol, SymbolRefAttr) else str(symbol)
+        if owner.name == "nv_tileaa.ext.alloca":
+            return owner
+        if owner.name not in _FROM_FIRST:
+            return None
+        value = owner.operands[0]
+
+
+class Memory:
+    """The memory operations of a function."""
+
+    def __init__(
+        self, ops: list[Operation], position: dict[Operation, int], distinct_arguments: bool
+    ):
+        self._writes = [op for op in ops if self._orders_or_writes(op)]
+        self._position = position
+        self._distinct = distinct_arguments
+
+    @staticmethod
+    def _orders_or_writes(op: Operation) -> bool:
+        if op.name in _STORES or op.name in _ATOMICS or op.name in _BARRIERS:
+            return True
+        return op.name in _LOADS and not traits.is_weak(op)
+
+    @staticmethod
+    def is_load(op: Operation) -> bool:
+        return op.name in _LOADS
+
+    def may_change(self, load: Operation, readers: list[Operation], plan: Plan) -> bool:
+        """Whether what a load reads may be overwritten before its last reader has it."""
+        begin = self._position[load]
+        for write in self._writes:
+            where = self._position[write]
+            if not self._may_conflict(load, write):
+                continue
+            for reader in readers:
+                until = plan.until(reader, load.parent)
+                if begin < where < until or (
+                    where == until and not (write is reader and _same_tile(load, write))
+                ):
+                    return True
+        return False
+
+    def _may_conflict(self, load: Operation, write: Operation) -> bool:
+        if write.name not in _STORES and write.name not in _ATOMICS:
+            return True
+        if not traits.is_weak(write) and write.name in _STORES:
+            return True
+        if write.name in _ATOMICS and _orders(write):
+            return True
+        first, second = root_of(load.operands[0]), root_of(write.operands[0])
+        if first is None or second is None or first == second:
+            return True
+        return isinstance(first, SSAValue) and isinstance(second, SSAValue) and not self._distinct
+
+
+def _orders(op: Operation) -> bool:
+    semantic = op.properties.get("mem_semantic")
+    return semantic is not None and semantic.data.value != "relaxed"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _same_tile(load: Operation, store: Operation) -> bool:
+    """Whether a load and a store go through the same view at the same indices."""
+    if load.name != "nv_tileaa.tiled_load" or store.name != "nv_tileaa.tiled_store":
+        return False
+    rank = len(load.results[0].type.dims)  # pyright: ignore[reportAttributeAccessIssue]
+    return (
+        _reaches_by_elements(load.results[0], store)
+        and load.operands[0] is store.operands[0]
+        and list(load.operands[1 : 1 + rank]) == list(store.operands[2 : 2 + rank])
+    )
+
+
+def _reaches_by_elements(value: SSAValue, reader: Operation) -> bool:
+    """Whether a reader computes each element from the element of the value at the same place."""
+    for use in value.uses:
+        user = use.operation
+        if user is reader or not traits.is_lazy(user):
+            continue
+        if not traits.is_elementwise(user):
+            return False
+        if not all(_reaches_by_elements(result, reader) for result in user.results):
+            return False
+    return True
+
+
+def may_synchronise(op: Operation) -> bool:
+    """Whether a memory operation can be how blocks wait for one another."""
+    if op.name in _ATOMICS:
+        return True
+    return (op.name in _LOADS or op.name in _STORES) and not traits.is_weak(op)
+
+
+def waits(op: Operation) -> bool:
+    """Whether an operation is a loop that may go on until another block does something."""
+    return op.name == "scf.while" and any(may_synchronise(inner) for inner in op.walk())
+
+
+def may_wait(op: Operation) -> bool:
+    """Whether an operation can be a block that waits for another one: a loop without a last iteration
+    around an access by which blocks synchronise."""
+    return op.name == "scf.while" and any(may_synchronise(inner) for inner in op.walk())

@@ -1,0 +1,160 @@
+"""Rounding in a direction, and the operations that nearest rounding through f32 gets wrong.
+
+f32 and f64 use the processor's rounding mode, around one operation in a function of its own. f16
+and bf16 compute in f64 together with the sign of the error, fold it into the last bit (rounding to
+odd), and round that once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.elements import DOUBLE, I32, I64, VOID, Element
+from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
+from tilewright.cpu.codegen.irtypes import Builder as B
+from tilewright.cpu.codegen.irtypes import Value as V
+
+#: LLVM's numbers of rounding modes.
+_MODES = {"zero": 0, "nearest_even": 1, "positive_inf": 2, "negative_inf": 3}
+_CONSTRAINED = {
+    "addf": "fadd",
+    "subf": "fsub",
+    "mulf": "fmul",
+    "divf": "fdiv",
+    "sqrt": "sqrt",
+    "fma": "fma",
+}
+
+
+def rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: str) -> V:
+    """``op`` rounded once in any direction."""
+    if element.name in ("f32", "f64"):
+        return b.call(_directed_function(b.module, op, values, rounding), list(values))
+    wide = [to_double(b, v, element) for v in values]
+    nearest, error = _WIDE[op](b, *wide)
+    exact = round_to_odd(b, nearest, error)
+    if op in ("addf", "subf", "fma") and rounding == "negative_inf":
+        exact = _negative_zero(b, op, exact, wide)
+    return narrow(b, exact, element, rounding)
+
+
+def _directed_function(
+    module: ir.Module, op: str, values: tuple[V, ...], rounding: str
+) -> ir.Function:
+    ty = values[0].type
+    name = f"tilewright.{op}.{rounding}.{llvm.type_suffix(ty)}"
+    found = module.globals.get(name)
+    if isinstance(found, ir.Function):
+        return found
+    function = ir.Function(module, ir.FunctionType(ty, [ty] * len(values)), name)
+    function.linkage = "internal"
+    for attribute in ("noinline", "strictfp"):
+        llvm.add_attribute(function, attribute)
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    set_mode = llvm.declare(module, "llvm.set.rounding", VOID, [I32])
+    b.call(set_mode, [ir.Constant(I32, _MODES[rounding])])
+    intrinsic = f"llvm.experimental.constrained.{_CONSTRAINED[op]}.{llvm.type_suffix(ty)}"
+    meta = ir.MetaDataType()
+    operation = llvm.declare(module, intrinsic, ty, [*[ty] * len(values), meta, meta])
+    strings = [ir.MetaDataString(module, text) for text in ("round.dynamic", "fpexcept.strict")]
+    result = b.call(operation, [*function.args, *strings])
+    b.call(set_mode, [ir.Constant(I32, _MODES["nearest_even"])])
+    b.ret(result)
+    return function
+
+
+def two_sum(b: B, lhs: V, rhs: V) -> tuple[V, V]:
+    """The f64 sum and its error."""
+    total = b.fadd(lhs, rhs)
+    virtual = b.fsub(total, lhs)
+    error = b.fadd(b.fsub(lhs, b.fsub(total, virtual)), b.fsub(rhs, virtual))
+    return total, error
+
+
+def _add(b: B, lhs: V, rhs: V) -> tuple[V, V]:
+    return two_sum(b, lhs, rhs)
+
+
+def _sub(b: B, lhs: V, rhs: V) -> tuple[V, V]:
+    return two_sum(b, lhs, b.fneg(rhs))
+
+
+def _mul(b: B, lhs: V, rhs: V) -> tuple[V, V]:
+    product = b.fmul(lhs, rhs)
+    return product, llvm.number(product.type, 0.0)
+
+
+def _div(b: B, lhs: V, rhs: V) -> tuple[V, V]:
+    quotient = b.fdiv(lhs, rhs)
+    rest = llvm.intrinsic(b, "fma", [b.fneg(quotient), rhs, lhs])
+    sign = llvm.intrinsic(b, "copysign", [llvm.number(rhs.type, 1.0), rhs])
+    return quotient, b.fmul(rest, sign)
+
+
+def _sqrt(b: B, source: V) -> tuple[V, V]:
+    root = llvm.intrinsic(b, "sqrt", [source])
+    return root, llvm.intrinsic(b, "fma", [b.fneg(root), root, source])
+
+
+def _fma(b: B, lhs: V, rhs: V, acc: V) -> tuple[V, V]:
+    return two_sum(b, b.fmul(lhs, rhs), acc)
+
+
+_WIDE: dict[str, Callable[..., tuple[V, V]]] = {
+    "addf": _add,
+    "subf": _sub,
+    "mulf": _mul,
+    "divf": _div,
+    "sqrt": _sqrt,
+    "fma": _fma,
+}
+"""f64 results with a value of the sign of the error, for operands exact in f32."""
+
+
+def round_to_odd(b: B, nearest: V, error: V) -> V:
+    """``nearest + error`` rounded to odd; only the sign of the error matters."""
+    words = llvm.shaped(I64, nearest.type)
+    zero, none = llvm.number(nearest.type, 0.0), llvm.number(words, 0)
+    bits = b.bitcast(nearest, words)
+    one = llvm.number(words, 1)
+    inexact = b.fcmp_ordered("!=", error, zero)
+    finite = b.fcmp_ordered(
+        "<", llvm.intrinsic(b, "fabs", [nearest]), llvm.number(nearest.type, float("inf"))
+    )
+    even = b.icmp_signed("==", b.and_(bits, one), none)
+    away = b.xor(
+        b.fcmp_ordered(">", error, zero),
+        b.not_(b.fcmp_ordered(">", nearest, zero)),
+    )
+    step = b.select(away, one, llvm.number(words, -1))
+    moves = b.and_(b.and_(inexact, finite), even)
+    return b.bitcast(b.add(bits, b.select(moves, step, none)), nearest.type)
+
+
+def _negative_zero(b: B, op: str, result: V, operands: list[V]) -> V:
+    """-0 where opposite values cancel, as downward rounding asks."""
+    first, second = operands[0], operands[1]
+    if op == "fma":
+        first, second = b.fmul(first, second), operands[2]
+    words = llvm.shaped(I64, result.type)
+    signs = b.xor(b.bitcast(first, words), b.bitcast(second, words))
+    none = llvm.number(words, 0)
+    opposite = b.icmp_signed("<" if op != "subf" else ">=", signs, none)
+    zero = b.fcmp_ordered("==", result, llvm.number(result.type, 0.0))
+    return b.select(b.and_(zero, opposite), llvm.number(result.type, -0.0), result)
+
+
+def exact_double(b: B, x: V, signed: bool) -> V:
+    """An integer as f64: exact up to 53 bits, else rounded to odd."""
+    double = llvm.shaped(DOUBLE, x.type)
+    convert = b.sitofp if signed else b.uitofp
+    if llvm.scalar_of(x.type).width <= 32:
+        return convert(x, double)
+    half = llvm.number(x.type, 32)
+    high = (b.ashr if signed else b.lshr)(x, half)
+    low = b.and_(x, llvm.number(x.type, 0xFFFFFFFF))
+    scaled = b.fmul(convert(high, double), llvm.number(double, 2.0**32))
+    return round_to_odd(b, *two_sum(b, scaled, b.uitofp(low, double)))

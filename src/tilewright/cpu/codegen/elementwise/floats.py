@@ -1,0 +1,260 @@
+"""Float arithmetic, rounded once: f16 and bf16 through f32, flushing, extrema, comparisons.
+
+To nearest, the sum, difference, product, quotient and root of two f16 or bf16 numbers are the f32
+results rounded again, because 24 >= 2 * 11 + 2 bits. Other directions are in ``directed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.elements import FLOAT, I32, Element, float_constant
+from tilewright.cpu.codegen.elementwise import directed
+from tilewright.cpu.codegen.elementwise.formats import narrow, widen
+from tilewright.cpu.codegen.elementwise.table import emitter
+from tilewright.cpu.codegen.irtypes import Builder as B
+from tilewright.cpu.codegen.irtypes import Constant, Type
+from tilewright.cpu.codegen.irtypes import Value as V
+
+_APPROXIMATIONS = ("approx", "full")
+
+
+def splat_bits(ty: Type, bits: int) -> Constant:
+    """A float in every lane, by its bits."""
+    return llvm.splat_constant(float_constant(llvm.scalar_of(ty), bits), llvm.lanes_of(ty))
+
+
+def flush(b: B, x: V) -> V:
+    """f32 subnormals replaced by zeros of the same sign."""
+    small = b.fcmp_ordered("<", llvm.intrinsic(b, "fabs", [x]), splat_bits(x.type, 0x00800000))
+    words = llvm.shaped(I32, x.type)
+    sign = b.and_(b.bitcast(x, words), llvm.number(words, -(1 << 31)))
+    return b.select(small, b.bitcast(sign, x.type), x)
+
+
+def _nearest(op: str, b: B, *wide: V) -> V:
+    if op == "sqrt":
+        return llvm.intrinsic(b, "sqrt", wide)
+    if op == "fma":
+        return llvm.intrinsic(b, "fma", wide)
+    return {"addf": b.fadd, "subf": b.fsub, "mulf": b.fmul, "divf": b.fdiv}[op](*wide)
+
+
+def _rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: str) -> V:
+    half = element.name in ("f16", "bf16")
+    if rounding != "nearest_even" or (half and op == "fma"):
+        return directed.rounded(op, b, values, element, rounding)
+    if not half:
+        return _nearest(op, b, *values)
+    return narrow(b, _nearest(op, b, *(widen(b, v, element) for v in values)), element)
+
+
+def _arithmetic(
+    op: str,
+    b: B,
+    *values: V,
+    element: Element,
+    rounding: str = "nearest_even",
+    flush_to_zero: bool = False,
+) -> V:
+    approximate = rounding in _APPROXIMATIONS
+    direction = "nearest_even" if approximate else rounding
+    if flush_to_zero:
+        flushed = tuple(flush(b, v) for v in values)
+        result = flush(b, _rounded(op, b, flushed, element, direction))
+    else:
+        result = _rounded(op, b, values, element, direction)
+    if op == "divf" and rounding == "approx":
+        return _lost_divisors(b, values[0], values[1], result)
+    return result
+
+
+def _lost_divisors(b: B, lhs: V, rhs: V, quotient: V) -> V:
+    """The reciprocal of a divisor beyond 2**126 underflows: a signed zero, NaN for an infinity."""
+    magnitude = llvm.intrinsic(b, "fabs", [rhs])
+    large = b.fcmp_ordered(">", magnitude, splat_bits(rhs.type, 0x7E800000))
+    finite = b.fcmp_ordered("<", magnitude, splat_bits(rhs.type, 0x7F800000))
+    zero = llvm.intrinsic(b, "copysign", [llvm.number(rhs.type, 0.0), rhs])
+    return b.select(b.and_(large, finite), b.fmul(lhs, zero), quotient)
+
+
+for _op in ("addf", "subf", "mulf", "divf", "fma", "sqrt"):
+    emitter(_op)(partial(_arithmetic, _op))
+
+
+def _bits(b: B, x: V) -> tuple[V, Type]:
+    """The bits of a float in register form."""
+    scalar = llvm.scalar_of(x.type)
+    if isinstance(scalar, ir.IntType):
+        return x, x.type
+    width = {"half": 16, "float": 32, "double": 64}[str(scalar)]
+    words = llvm.shaped(ir.IntType(width), x.type)
+    return b.bitcast(x, words), words
+
+
+def _on_bits(operation: Callable[[B, V, Type], V], b: B, x: V, *, element: Element) -> V:
+    bits, words = _bits(b, x)
+    result = operation(b, bits, words)
+    return result if words == x.type else b.bitcast(result, x.type)
+
+
+def _clear_sign(b: B, bits: V, words: Type) -> V:
+    return b.and_(bits, llvm.number(words, (1 << llvm.scalar_of(words).width - 1) - 1))
+
+
+def _flip_sign(b: B, bits: V, words: Type) -> V:
+    return b.xor(bits, llvm.number(words, -(1 << llvm.scalar_of(words).width - 1)))
+
+
+emitter("absf")(partial(_on_bits, _clear_sign))
+emitter("negf")(partial(_on_bits, _flip_sign))
+
+
+def _integral(name: str, b: B, x: V, *, element: Element) -> V:
+    wide = llvm.intrinsic(b, name, [widen(b, x, element)])
+    return narrow(b, wide, element)
+
+
+emitter("ceil")(partial(_integral, "ceil"))
+emitter("floor")(partial(_integral, "floor"))
+
+
+#: The instruction's selector: the sign of what was chosen; 0 the smaller, 1 the larger operand.
+_RANGE_SIGN = 0b0100
+_RANGE_ROUNDING = 4
+
+
+def _number_extremum(b: B, larger: bool, wide: list[V]) -> V | None:
+    """One instruction of AVX512DQ that orders zeros and prefers numbers to NaN; None without it."""
+    ty = wide[0].type
+    lanes, scalar = llvm.lanes_of(ty), llvm.scalar_of(ty)
+    bits = 32 if scalar == FLOAT else 64
+    if lanes * bits != 512 or not llvm.target_of(b).has("avx512dq"):
+        return None
+    suffix = "ps" if bits == 32 else "pd"
+    word = ir.IntType(lanes)
+    function = llvm.declare(
+        b.module, f"llvm.x86.avx512.mask.range.{suffix}.512", ty, [ty, ty, I32, ty, word, I32]
+    )
+    selector = ir.Constant(I32, _RANGE_SIGN | larger)
+    everywhere, rounding = ir.Constant(word, -1), ir.Constant(I32, _RANGE_ROUNDING)
+    return b.call(function, [*wide, selector, llvm.undefined(ty), everywhere, rounding])
+
+
+def _extremum(
+    larger: bool,
+    b: B,
+    x: V,
+    y: V,
+    *,
+    element: Element,
+    propagate_nan: bool = False,
+    flush_to_zero: bool = False,
+) -> V:
+    """-0 is below +0; a NaN that results is the canonical one."""
+    if flush_to_zero:
+        x, y = flush(b, x), flush(b, y)
+    wide = [widen(b, v, element) for v in (x, y)]
+    found = _number_extremum(b, larger, wide) if not propagate_nan else None
+    if found is None:
+        name = ("maximum" if larger else "minimum") + ("" if propagate_nan else "num")
+        found = llvm.intrinsic(b, name, wide)
+    narrowed = narrow(b, found, element)
+    if isinstance(llvm.scalar_of(narrowed.type), ir.IntType):
+        nan: Constant = llvm.number(narrowed.type, element.format.nan_bits)
+    else:
+        nan = splat_bits(narrowed.type, element.format.nan_bits)
+    return b.select(b.fcmp_unordered("uno", found, found), nan, narrowed)
+
+
+emitter("maxf")(partial(_extremum, True))
+emitter("minf")(partial(_extremum, False))
+
+_PREDICATES = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less_than": "<",
+    "less_than_or_equal": "<=",
+    "greater_than": ">",
+    "greater_than_or_equal": ">=",
+}
+
+
+@emitter("cmpf")
+def cmpf(
+    b: B, x: V, y: V, *, element: Element, comparison_predicate: str, comparison_ordering: str
+) -> V:
+    compare = b.fcmp_ordered if comparison_ordering == "ordered" else b.fcmp_unordered
+    wide = [widen(b, v, element) for v in (x, y)]
+    return compare(_PREDICATES[comparison_predicate], *wide)
+
+
+def clampf(b: B, x: V, low: V, high: V, *, element: Element, propagate_nan: bool = False) -> V:
+    """min(max(x, low), high)."""
+    raised = _extremum(True, b, x, low, element=element, propagate_nan=propagate_nan)
+    return _extremum(False, b, raised, high, element=element, propagate_nan=propagate_nan)
+
+
+@emitter("bitcast")
+def bitcast(b: B, x: V, *, element: Element, to: Element) -> V:
+    """The same bits as another type of the same width."""
+    target = llvm.shaped(to.register, x.type)
+    if element.name == "tf32" or to.name == "tf32":
+        return b.bitcast(x, target) if x.type != target else x
+    return x if x.type == target else b.bitcast(x, target)
+
+
+@emitter("ftof")
+def ftof(b: B, x: V, *, element: Element, to: Element, rounding: str = "nearest_even") -> V:
+    return narrow(b, widen(b, x, element), to, rounding)
+
+
+@emitter("itof")
+def itof(
+    b: B, x: V, *, element: Element, to: Element, signedness: str, rounding: str = "nearest_even"
+) -> V:
+    """Rounded once: what f32 cannot hold goes through f64, what f64 cannot through two halves."""
+    signed = signedness == "signed"
+    bits = llvm.scalar_of(x.type).width
+    convert = b.sitofp if signed else b.uitofp
+    if rounding == "nearest_even" and to.name in ("f32", "f64"):
+        return convert(x, llvm.shaped(to.register, x.type))
+    if bits <= 24:
+        return narrow(b, convert(x, llvm.shaped(FLOAT, x.type)), to, rounding)
+    return narrow(b, directed.exact_double(b, x, signed), to, rounding)
+
+
+@emitter("ftoi")
+def ftoi(
+    b: B,
+    x: V,
+    *,
+    element: Element,
+    to: Element,
+    signedness: str,
+    rounding: str = "nearest_int_to_zero",
+    saturating: bool = False,
+) -> V:
+    """Truncated and clamped; NaN gives 0."""
+    wide = widen(b, x, element)
+    register = to.register
+    assert isinstance(register, ir.IntType)
+    # The saturating conversions of i1 are not those of LLVM's vector instructions.
+    target = llvm.shaped(register if register.width > 1 else ir.IntType(8), x.type)
+    name = "fptosi.sat" if signedness == "signed" else "fptoui.sat"
+    found = llvm.intrinsic(b, name, [wide], target, [target, wide.type])
+    if register.width > 1:
+        return found
+    if signedness == "signed":
+        return b.icmp_signed("<", found, llvm.number(target, 0))
+    return b.icmp_signed("!=", found, llvm.number(target, 0))
+
+
+@emitter("remf")
+def remf(b: B, x: V, y: V, *, element: Element) -> V:
+    wide = [widen(b, v, element) for v in (x, y)]
+    return narrow(b, b.frem(*wide), element)

@@ -1,0 +1,228 @@
+"""Integers modulo 2**N, with the results of ``numerics.int_ops`` where Tile IR defines none.
+
+An i1 is computed as the number 0 or 1 read unsigned, 0 or -1 read signed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.elements import I8, I64, PTR, Element
+from tilewright.cpu.codegen.elementwise.table import emitter
+from tilewright.cpu.codegen.irtypes import Builder as B
+from tilewright.cpu.codegen.irtypes import Constant
+from tilewright.cpu.codegen.irtypes import Value as V
+
+_FLAGS = {
+    "none": (),
+    "no_signed_wrap": ("nsw",),
+    "no_unsigned_wrap": ("nuw",),
+    "no_wrap": ("nuw", "nsw"),
+}
+
+
+def _wrapping(method: str, b: B, x: V, y: V, *, element: Element, overflow: str = "none") -> V:
+    return getattr(b, method)(x, y)
+
+
+emitter("addi")(partial(_wrapping, "add"))
+emitter("subi")(partial(_wrapping, "sub"))
+emitter("muli")(partial(_wrapping, "mul"))
+
+
+@emitter("negi")
+def negi(b: B, x: V, *, element: Element, overflow: str = "none") -> V:
+    return b.neg(x)
+
+
+@emitter("absi")
+def absi(b: B, x: V, *, element: Element) -> V:
+    if element.name == "i1":
+        return x
+    return b.select(b.icmp_signed("<", x, llvm.number(x.type, 0)), b.neg(x), x)
+
+
+@emitter("mulhii")
+def mulhii(b: B, x: V, y: V, *, element: Element) -> V:
+    bits = llvm.scalar_of(x.type).width
+    wide = llvm.shaped(ir.IntType(bits * 2), x.type)
+    product = b.mul(b.zext(x, wide), b.zext(y, wide))
+    return b.trunc(b.lshr(product, llvm.number(wide, bits)), x.type)
+
+
+def _bitwise(method: str, b: B, x: V, y: V, *, element: Element) -> V:
+    return getattr(b, method)(x, y)
+
+
+emitter("andi")(partial(_bitwise, "and_"))
+emitter("ori")(partial(_bitwise, "or_"))
+emitter("xori")(partial(_bitwise, "xor"))
+
+
+def _extremum(predicate: str, b: B, x: V, y: V, *, element: Element, signedness: str) -> V:
+    compare = b.icmp_signed if signedness == "signed" else b.icmp_unsigned
+    return b.select(compare(predicate, x, y), x, y)
+
+
+emitter("maxi")(partial(_extremum, ">"))
+emitter("mini")(partial(_extremum, "<"))
+
+_PREDICATES = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less_than": "<",
+    "less_than_or_equal": "<=",
+    "greater_than": ">",
+    "greater_than_or_equal": ">=",
+}
+
+
+@emitter("cmpi")
+def cmpi(
+    b: B, x: V, y: V, *, element: Element, comparison_predicate: str, signedness: str = "signed"
+) -> V:
+    compare = b.icmp_signed if signedness == "signed" else b.icmp_unsigned
+    return compare(_PREDICATES[comparison_predicate], x, y)
+
+
+@emitter("shli")
+def shli(b: B, x: V, y: V, *, element: Element, overflow: str = "none") -> V:
+    """Amounts of N or more give 0."""
+    fits = b.icmp_unsigned("<", y, _width(y))
+    return b.select(fits, b.shl(x, _clamped(b, y, fits)), llvm.number(x.type, 0))
+
+
+@emitter("shri")
+def shri(b: B, x: V, y: V, *, element: Element, signedness: str) -> V:
+    """Amounts of N or more leave only the fill."""
+    fits = b.icmp_unsigned("<", y, _width(y))
+    if signedness == "signed":
+        most = llvm.number(y.type, llvm.scalar_of(y.type).width - 1)
+        return b.ashr(x, b.select(fits, y, most))
+    return b.select(fits, b.lshr(x, _clamped(b, y, fits)), llvm.number(x.type, 0))
+
+
+def _width(amount: V) -> Constant:
+    bits = llvm.scalar_of(amount.type).width
+    return llvm.number(amount.type, bits if bits > 1 else 1)
+
+
+def _clamped(b: B, amount: V, fits: V) -> V:
+    """A legal amount, whatever it was: vector shifts by too much are poison also where masked."""
+    return b.select(fits, amount, llvm.number(amount.type, 0))
+
+
+@emitter("divi")
+def divi(b: B, x: V, y: V, *, element: Element, signedness: str, rounding: str = "zero") -> V:
+    """0 for a zero divisor; the dividend for the smallest number by -1."""
+    if element.name == "i1":
+        return _through_i8(divi, b, x, y, signedness=signedness, rounding=rounding)
+    zero = llvm.number(x.type, 0)
+    by_zero = b.icmp_signed("==", y, zero)
+    if signedness == "unsigned":
+        divisor = b.select(by_zero, llvm.number(y.type, 1), y)
+        quotient = b.udiv(x, divisor)
+        if rounding == "positive_inf":
+            inexact = b.icmp_unsigned("!=", b.urem(x, divisor), zero)
+            quotient = b.add(quotient, b.zext(inexact, x.type))
+        return b.select(by_zero, zero, quotient)
+    divisor, by_minus_one = _safe_divisor(b, x, y, by_zero)
+    quotient = b.sdiv(x, divisor)
+    if rounding != "zero":
+        rest = b.srem(x, divisor)
+        inexact = b.icmp_signed("!=", rest, zero)
+        same_sign = b.icmp_signed(">=", b.xor(rest, divisor), zero)
+        if rounding == "positive_inf":
+            quotient = b.add(quotient, b.zext(b.and_(inexact, same_sign), x.type))
+        else:
+            quotient = b.add(quotient, b.sext(b.and_(inexact, b.not_(same_sign)), x.type))
+    return b.select(by_zero, zero, b.select(by_minus_one, b.neg(x), quotient))
+
+
+@emitter("remi")
+def remi(b: B, x: V, y: V, *, element: Element, signedness: str) -> V:
+    """0 for a zero divisor, and for the smallest number by -1."""
+    if element.name == "i1":
+        return _through_i8(remi, b, x, y, signedness=signedness)
+    zero = llvm.number(x.type, 0)
+    by_zero = b.icmp_signed("==", y, zero)
+    if signedness == "unsigned":
+        rest = b.urem(x, b.select(by_zero, llvm.number(y.type, 1), y))
+        return b.select(by_zero, zero, rest)
+    divisor, _ = _safe_divisor(b, x, y, by_zero)
+    return b.select(by_zero, zero, b.srem(x, divisor))
+
+
+def _safe_divisor(b: B, x: V, y: V, by_zero: V) -> tuple[V, V]:
+    """A divisor with which division does not trap, and where it replaces -1: 1 has its remainder."""
+    by_minus_one = b.icmp_signed("==", y, llvm.number(y.type, -1))
+    return b.select(b.or_(by_zero, by_minus_one), llvm.number(y.type, 1), y), by_minus_one
+
+
+def _through_i8(function: object, b: B, x: V, y: V, *, signedness: str, **attributes: str) -> V:
+    ty = llvm.shaped(I8, x.type)
+    extend = b.sext if signedness == "signed" else b.zext
+    wide = [extend(value, ty) for value in (x, y)]
+    result = function(b, *wide, element=_I8_ELEMENT, signedness=signedness, **attributes)  # pyright: ignore[reportCallIssue]
+    return b.trunc(result, x.type)
+
+
+_I8_ELEMENT = Element("i8", I8, I8, 1)
+
+
+@emitter("exti")
+def exti(b: B, x: V, *, element: Element, to: Element, signedness: str) -> V:
+    ty = llvm.shaped(to.register, x.type)
+    if element.name == "i4":
+        four = llvm.number(x.type, 4)
+        raised = b.shl(x, four)
+        x = b.ashr(raised, four) if signedness == "signed" else b.lshr(raised, four)
+    if x.type == ty:
+        return x
+    return b.sext(x, ty) if signedness == "signed" else b.zext(x, ty)
+
+
+@emitter("trunci")
+def trunci(b: B, x: V, *, element: Element, to: Element, overflow: str = "none") -> V:
+    ty = llvm.shaped(to.register, x.type)
+    if to.name == "i4":
+        narrow = x if x.type == ty else b.trunc(x, ty)
+        return b.and_(narrow, llvm.number(ty, 15))
+    return x if x.type == ty else b.trunc(x, ty)
+
+
+def index_cast(b: B, x: V, *, element: Element, to: Element, signedness: str) -> V:
+    """Between integers and index, which has 64 bits."""
+    if to.register == x.type or llvm.scalar_of(x.type) == to.register:
+        return x
+    if llvm.scalar_of(x.type).width > to.register.width:
+        return b.trunc(x, llvm.shaped(to.register, x.type))
+    return exti(b, x, element=element, to=to, signedness=signedness)
+
+
+@emitter("select")
+def select(b: B, condition: V, x: V, y: V, *, element: Element) -> V:
+    return b.select(condition, x, y)
+
+
+@emitter("offset")
+def offset(b: B, pointers: V, offsets: V, *, element: Element, pointee: Element) -> V:
+    """Offsets are signed and count elements."""
+    ty = llvm.shaped(I64, pointers.type)
+    wide = offsets if offsets.type == ty else b.sext(offsets, ty)
+    size = pointee.memory_bytes
+    distance = wide if size == 1 else b.mul(wide, llvm.number(ty, size))
+    return b.add(pointers, distance)
+
+
+@emitter("int_to_ptr", "ptr_to_int", "ptr_to_ptr")
+def same_address(b: B, x: V, *, element: Element) -> V:
+    return x
+
+
+def pointer(b: B, address: V) -> V:
+    """The LLVM pointer of an address, or the pointers of a vector of addresses."""
+    return b.inttoptr(address, llvm.shaped(PTR, address.type))

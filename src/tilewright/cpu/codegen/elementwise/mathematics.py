@@ -1,0 +1,49 @@
+"""Mathematical functions, from the vectorised library; half types through f32."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tilewright.cpu import mathlib
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.elements import DOUBLE, Element
+from tilewright.cpu.codegen.elementwise.floats import flush
+from tilewright.cpu.codegen.elementwise.formats import narrow, widen
+from tilewright.cpu.codegen.elementwise.table import emitter
+from tilewright.cpu.codegen.irtypes import Builder as B
+from tilewright.cpu.codegen.irtypes import Value as V
+
+
+def _library(
+    name: str,
+    b: B,
+    *values: V,
+    element: Element,
+    rounding: str = "full",
+    flush_to_zero: bool = False,
+) -> V:
+    wide = [widen(b, v, element) for v in values]
+    if flush_to_zero:
+        wide = [flush(b, v) for v in wide]
+    bits = 64 if llvm.scalar_of(wide[0].type) == DOUBLE else 32
+    function = mathlib.emit(b.module, name, max(llvm.lanes_of(wide[0].type), 1), bits)
+    found = b.call(function, wide)
+    return narrow(b, flush(b, found) if flush_to_zero else found, element)
+
+
+for _name in mathlib.FUNCTIONS:
+    _names = ("pow", "fpowf") if _name == "pow" else (_name,)
+    emitter(*_names)(partial(_library, _name))
+
+
+@emitter("fpowi")
+def fpowi(b: B, x: V, exponent: V, *, element: Element) -> V:
+    """The power of an exponent read signed, in f64, which holds every i32."""
+    wide = widen(b, x, element)
+    double = llvm.shaped(DOUBLE, wide.type)
+    base = wide if wide.type == double else b.fpext(wide, double)
+    function = mathlib.emit(b.module, "pow", max(llvm.lanes_of(double), 1), 64)
+    found = b.call(function, [base, b.sitofp(exponent, double)])
+    if wide.type == double:
+        return found
+    return narrow(b, b.fptrunc(found, wide.type), element)

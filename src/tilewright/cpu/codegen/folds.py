@@ -1,0 +1,359 @@
+"""Reductions and scans.
+
+Along an inner axis the elements of one row are spread over lanes and accumulators; along an outer
+axis each lane is a row of its own, and elements follow one another as they are numbered. Bodies
+that are one commutative operation take elements in any order; others keep the order of elements,
+which associativity allows to cut into runs: lane i then takes the i-th run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr
+from xdsl.ir import Operation
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.bodies import ElementBody
+from tilewright.cpu.codegen.elements import I32, Element, bits_constant
+from tilewright.cpu.codegen.function import FunctionEmitter, loops, vector_axis
+from tilewright.cpu.codegen.indices import Coords, Index, fixed
+from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.table import lowers
+from tilewright.cpu.codegen.tiles import Strided, Tile, guards, store_at
+from tilewright.dialects.arith.constants import bits_of_value
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
+from tilewright.numerics.floats import float_to_bits
+
+_COMMUTATIVE = frozenset(
+    f"arith.{name}"
+    for name in (
+        "addi", "muli", "andi", "ori", "xori", "maxsi", "maxui", "minsi", "minui",
+        "maximumf", "minimumf", "maxnumf", "minnumf",
+    )
+) | {"nv_tileaa.addf", "nv_tileaa.mulf"}  # fmt: skip
+_ACCUMULATORS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What a reduce or scan works on."""
+
+    tiles: tuple[Tile, ...]
+    axis: int
+    identities: tuple[Constant, ...]
+    body: ElementBody
+    commutes: bool
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.tiles[0].dims
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        return tuple(tile.element for tile in self.tiles)
+
+    def start(self, lanes: int) -> list[Value]:
+        return [llvm.splat_constant(identity, lanes) for identity in self.identities]
+
+    def step(self, b: Builder, elements: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+        """The accumulated values after one more element."""
+        lanes = max(llvm.lanes_of(v.type) for v in (*elements, *state))
+        pairs = zip(elements, state, strict=True)
+        return self.body(b, [llvm.splat(b, v, lanes) for pair in pairs for v in pair])
+
+    def across_lanes(self, b: Builder, state: Sequence[Value]) -> list[Value]:
+        """The lanes combined, the lower ones first, into scalars."""
+        values = list(state)
+        while (lanes := llvm.lanes_of(values[0].type)) > 1:
+            halves = (
+                (range(lanes // 2), range(lanes // 2, lanes))
+                if self.commutes
+                else (range(0, lanes, 2), range(1, lanes, 2))
+            )
+            lower, upper = ([llvm.shuffle(b, v, v, half) for v in values] for half in halves)
+            values = self.step(b, upper, lower)
+        if llvm.lanes_of(values[0].type):
+            values = [b.extract_element(v, ir.Constant(I32, 0)) for v in values]
+        return values
+
+
+def identity_constant(attribute: Any, element: Element) -> Constant:
+    if isinstance(attribute, FloatAttr):
+        bits = float_to_bits(attribute.value.data, element.format)
+    else:
+        bits = bits_of_value(attribute)[0]
+    return bits_constant(element, bits)
+
+
+def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
+    identities = op.properties["identities"]
+    assert isinstance(identities, ArrayAttr)
+    body = ElementBody(f, op.regions[0].blocks[0])
+    return Fold(
+        tuple(tiles),
+        int_property(op, "axis"),
+        tuple(
+            identity_constant(a, tile.element)
+            for a, tile in zip(identities.data, tiles, strict=True)
+        ),
+        body,
+        _is_commutative(body),
+    )
+
+
+def _is_commutative(body: ElementBody) -> bool:
+    ops: list[Operation] = list(body.block.ops)
+    return (
+        len(ops) == 2
+        and ops[0].name in _COMMUTATIVE
+        and set(ops[0].operands) == set(body.block.args)
+        and list(ops[1].operands) == list(ops[0].results)
+    )
+
+
+@lowers("reduce")
+def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
+    fold = fold_of(f, op, f.read_once(op.operands))
+    rest = tuple(extent for axis, extent in enumerate(fold.dims) if axis != fold.axis)
+    targets: list[Strided] = []
+    if rest:
+        targets = [
+            f.buffer(element, rest, f.plan.last_use(result))
+            for element, result in zip(fold.elements, op.results, strict=True)
+        ]
+    inner = all(extent == 1 for extent in fold.dims[fold.axis + 1 :])
+    make = _along_rows if inner and fold.dims[fold.axis] > 1 else _across_rows
+    found = f.versions(guards(*fold.tiles), lambda masked: make(f, fold, rest, targets, masked))
+    for position, result in enumerate(op.results):
+        f.values[result] = targets[position] if rest else found[position]
+    f.settle()
+
+
+def _with_axis(coords: Sequence[Index], axis: int, index: Index) -> Coords:
+    return (*coords[:axis], index, *coords[axis:])
+
+
+def _put(nest: Nest, targets: Sequence[Strided], coords: Coords, values: Sequence[Value]) -> None:
+    for target, value in zip(targets, values, strict=True):
+        store_at(nest, target.pointer, target.element, target.offset(nest, coords), value)
+
+
+def _across_rows(
+    f: FunctionEmitter,
+    fold: Fold,
+    rest: tuple[int, ...],
+    targets: Sequence[Strided],
+    masked: bool,
+) -> list[Value]:
+    """Each lane is a row: the elements of a row one after the other."""
+    nest = Nest(f.builder, masked=masked)
+    along = vector_axis(rest)
+    lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
+    found: list[Value] = []
+    extent = fold.dims[fold.axis]
+    count = len(fold.tiles)
+
+    def rows(nest: Nest, several: Sequence[Coords]) -> None:
+        width = lanes if lanes > 1 else 0
+        start = [value for _ in several for value in fold.start(width)]
+        depth = nest.depth
+        index = nest.loop(extent)
+        looped = nest.depth > depth
+        state = [nest.carried(value) for value in start] if looped else start
+        after: list[Value] = []
+        for position, coords in enumerate(several):
+            at = _with_axis(coords, fold.axis, index)
+            elements = [nest.vector(tile, at) for tile in fold.tiles]
+            before = state[position * count : (position + 1) * count]
+            after += fold.step(nest.inner, elements, before)
+        if looped:
+            nest.close(list(zip(state, after, strict=True)))  # pyright: ignore[reportArgumentType]
+        for position, coords in enumerate(several):
+            values = after[position * count : (position + 1) * count]
+            if targets:
+                _put(nest, targets, coords, values)
+            else:
+                found.extend(values)
+
+    batch: list[Coords] = []
+    unroll = 1 if masked else _ACCUMULATORS
+
+    def collect(inner: Nest, coords: Coords) -> None:
+        batch.append(coords)
+        if len(batch) == rounds:
+            rows(inner, batch)
+
+    rounds = min(unroll, max(rest[along] // lanes, 1)) if rest else 1
+    loops(nest, rest, along, lanes, rounds, collect)
+    nest.close_all()
+    return found
+
+
+def _along_rows(
+    f: FunctionEmitter,
+    fold: Fold,
+    rest: tuple[int, ...],
+    targets: Sequence[Strided],
+    masked: bool,
+) -> list[Value]:
+    """Lanes and accumulators share a row."""
+    nest = Nest(f.builder, masked=masked)
+    extent = fold.dims[fold.axis]
+    lanes = f.lanes(fold.tiles, extent)
+    coords = [nest.loop(size) for size in rest]
+    vectors = extent // lanes
+    rounds = min(_ACCUMULATORS, vectors) if fold.commutes and not masked else 1
+    width = lanes if lanes > 1 else 0
+    start = [value for _ in range(rounds) for value in fold.start(width)]
+    depth = nest.depth
+    if fold.commutes:
+        base = nest.loop(extent, lanes * rounds)
+        offsets = tuple(range(lanes)) if width else None
+        stride = lanes
+    else:
+        base = nest.loop(vectors)
+        offsets = tuple(lane * vectors for lane in range(lanes)) if width else None
+        stride = 0
+    looped = nest.depth > depth
+    state: list[Any] = [nest.carried(value) for value in start] if looped else list(start)
+    after: list[Value] = []
+    count = len(fold.tiles)
+    for number in range(rounds):
+        moved = nest.shift(base, number * stride)
+        at = _with_axis(coords, fold.axis, Index(moved.base, offsets, moved.align))
+        elements = [nest.vector(tile, at) for tile in fold.tiles]
+        after += fold.step(nest.inner, elements, state[number * count : (number + 1) * count])
+    if looped:
+        nest.close(list(zip(state, after, strict=True)))
+    b = nest.inner
+    while rounds > 1:
+        half = rounds // 2 * count
+        pairs = [
+            fold.step(b, after[half + i : half + i + count], after[i : i + count])
+            for i in range(0, half, count)
+        ]
+        after, rounds = [value for pair in pairs for value in pair], rounds // 2
+    values = fold.across_lanes(b, after)
+    if targets:
+        _put(nest, targets, tuple(coords), values)
+    nest.close_all()
+    return values
+
+
+# -- scans ---------------------------------------------------------------------------------------
+
+
+@lowers("scan")
+def scan(f: FunctionEmitter, op: ScanOp) -> None:
+    fold = fold_of(f, op, f.read_once(op.operands))
+    targets = [
+        f.buffer(element, fold.dims, f.plan.last_use(result))
+        for element, result in zip(fold.elements, op.results, strict=True)
+    ]
+    reverse = is_set(op, "reverse")
+    inner = all(extent == 1 for extent in fold.dims[fold.axis + 1 :])
+    lanes = f.lanes(fold.tiles, fold.dims[fold.axis])
+    along = inner and lanes > 1
+    make = _scan_along if along else _scan_across
+
+    def one(masked: bool) -> list[Value]:
+        make(f, fold, targets, reverse, masked)
+        return []
+
+    f.versions(guards(*fold.tiles), one)
+    for target, result in zip(targets, op.results, strict=True):
+        f.values[result] = target
+    f.settle()
+
+
+def _reversed(nest: Nest, index: Index, last: int) -> Index:
+    """``last - index``."""
+    if isinstance(index.base, int):
+        return fixed(last - index.base)
+    from_end = nest.emit([index.base], lambda b, v: b.sub(ir.Constant(v.type, last), v))
+    return Index(from_end, None, 1)
+
+
+def _scan_across(
+    f: FunctionEmitter, fold: Fold, targets: Sequence[Strided], reverse: bool, masked: bool
+) -> None:
+    """Each lane is a row of its own."""
+    nest = Nest(f.builder, masked=masked)
+    extent = fold.dims[fold.axis]
+    rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
+    along = vector_axis(rest)
+    lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
+
+    def row(nest: Nest, coords: Coords) -> None:
+        start = fold.start(lanes if lanes > 1 else 0)
+        depth = nest.depth
+        index = nest.loop(extent)
+        looped = nest.depth > depth
+        state: list[Any] = [nest.carried(value) for value in start] if looped else start
+        place = _reversed(nest, index, extent - 1) if reverse else index
+        at = _with_axis(coords, fold.axis, place)
+        after = fold.step(nest.inner, [nest.vector(tile, at) for tile in fold.tiles], state)
+        _put(nest, targets, at, after)
+        if looped:
+            nest.close(list(zip(state, after, strict=True)))
+
+    loops(nest, rest, along, lanes, 1, row)
+    nest.close_all()
+
+
+def _scan_along(
+    f: FunctionEmitter, fold: Fold, targets: Sequence[Strided], reverse: bool, masked: bool
+) -> None:
+    """Lanes share a row: prefixes within a vector, then with what came before it."""
+    nest = Nest(f.builder, masked=masked)
+    extent = fold.dims[fold.axis]
+    lanes = f.lanes(fold.tiles, extent)
+    rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
+    coords = [nest.loop(size) for size in rest]
+    depth = nest.depth
+    start = fold.start(lanes)
+    base = nest.loop(extent, lanes)
+    looped = nest.depth > depth
+    state: list[Any] = [nest.carried(value) for value in start] if looped else start
+    place = base
+    if reverse:
+        back = _reversed(nest, base, extent - lanes)
+        place = Index(back.base, None, lanes)
+    at = _with_axis(coords, fold.axis, Index(place.base, tuple(range(lanes)), place.align))
+    b = nest.inner
+    values = [nest.vector(tile, at) for tile in fold.tiles]
+    values = _prefixes(b, fold, values, lanes, reverse)
+    found = fold.step(b, values, state)
+    _put(nest, targets, at, found)
+    edge = 0 if reverse else lanes - 1
+    carry = [llvm.shuffle(b, value, value, [edge] * lanes) for value in found]
+    if looped:
+        nest.close(list(zip(state, carry, strict=True)))
+    nest.close_all()
+
+
+def _prefixes(
+    b: Builder, fold: Fold, values: list[Value], lanes: int, reverse: bool
+) -> list[Value]:
+    """Each lane combined with all before it (behind it, if reversed)."""
+    distance = 1
+    while distance < lanes:
+        if reverse:
+            source = [min(lane + distance, lanes - 1) for lane in range(lanes)]
+            has = [int(lane + distance < lanes) for lane in range(lanes)]
+        else:
+            source = [max(lane - distance, 0) for lane in range(lanes)]
+            has = [int(lane >= distance) for lane in range(lanes)]
+        before = [llvm.shuffle(b, v, v, source) for v in values]
+        combined = fold.step(b, values, before)
+        mask = llvm.int_lanes(has, ir.IntType(1))
+        values = [b.select(mask, c, v) for c, v in zip(combined, values, strict=True)]
+        distance *= 2
+    return values

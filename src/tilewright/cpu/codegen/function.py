@@ -1,0 +1,384 @@
+"""The state of making one kernel's code: values, buffers, the place where code goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from llvmlite import ir
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.cpu.abi import Site
+from tilewright.cpu.codegen import llvm, traits
+from tilewright.cpu.codegen.arena import Arena, Slot
+from tilewright.cpu.codegen.elements import I8, I32, I64, Element, element_of
+from tilewright.cpu.codegen.indices import Coords, Index, fixed
+from tilewright.cpu.codegen.irtypes import Builder, Type, Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.plan import Plan
+from tilewright.cpu.codegen.table import LOWERINGS, REFUSED, refuse
+from tilewright.cpu.codegen.tiles import (
+    Strided,
+    Tile,
+    Uniform,
+    Written,
+    buffer_tile,
+    guards,
+    is_same_buffer,
+    store_at,
+    walk,
+)
+from tilewright.cpu.codegen.transposition import block_size, by_blocks
+from tilewright.cpu.target import CpuTarget
+from tilewright.dialects.arith import ArithOp
+from tilewright.dialects.nv_tileaa import types as T
+
+#: Loop nests over less work than this many tiles per element handle several vectors in a round.
+_UNROLLED_TILES = 12
+_UNROLL = 4
+_ANY_EXTENT = 1 << 24
+_READ_ONCE = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "nv_tileaa.create_mem_token"})
+
+
+@dataclass(slots=True)
+class Unit:
+    """What the functions of one compilation share."""
+
+    module: ir.Module
+    target: CpuTarget
+    checked: bool = False
+    sites: list[Site] = field(default_factory=list)
+    globals_: Mapping[str, Operation] = field(default_factory=dict)
+    global_pointers: dict[str, Value] = field(default_factory=dict)
+
+    def prepare(self, function: ir.Function) -> None:
+        """Give a function the attributes that all code has."""
+        llvm.add_attribute(function, "nounwind")
+        if self.target.is_x86:
+            bits = self.target.vector_bits
+            llvm.add_attribute(function, f'"prefer-vector-width"="{bits}"')
+            llvm.add_attribute(function, f'"min-legal-vector-width"="{bits}"')
+
+
+@dataclass(slots=True)
+class Frame:
+    """The arguments of the kernel and the block that it runs."""
+
+    arena: Value
+    runtime: Value
+    grid: tuple[Value, Value, Value]
+    block_id: tuple[Value, Value, Value]
+    place: Value
+    """The block's coordinates in memory, ``[3 x i32]``."""
+
+
+Body = Callable[[Nest, Coords], None]
+
+
+class FunctionEmitter:
+    """Makes the code of one kernel, operation by operation."""
+
+    def __init__(self, unit: Unit, plan: Plan, builder: Builder, frame: Frame):
+        self.unit = unit
+        self.plan = plan
+        self.builder = builder
+        self.frame = frame
+        self.arena = Arena()
+        self.values: dict[SSAValue, object] = {}
+        self.targets: dict[SSAValue, object] = {}
+        """Buffers in which values are to be computed, those of tiles that a loop hands on."""
+        self.pending: list[tuple[Strided, Tile]] = []
+        """Buffers that are filled when something reads them, or before anything has an effect."""
+        self.pending_since = 0
+        self._flushing = False
+        self.now = 0
+
+    # -- values ------------------------------------------------------------------------------
+
+    def scalar(self, value: SSAValue) -> Value:
+        """The LLVM value of a scalar."""
+        found = self.values[value]
+        assert isinstance(found, ir.Value), value
+        return found
+
+    def tile(self, value: SSAValue) -> Tile:
+        """A tile; a scalar counts as one without axes, the same everywhere."""
+        found = self.values[value]
+        if isinstance(found, ir.Value):
+            return Uniform(element_of(value.type), (), found)
+        assert isinstance(found, Tile), value
+        return found
+
+    def define(self, value: SSAValue, tile: Tile) -> None:
+        """Let a value be this tile, held in a buffer if the plan keeps it."""
+        if value in self.plan.kept:
+            target = self.buffer(tile.element, tile.dims, self.plan.last_use(value))
+            if not self.pending:
+                self.pending_since = self.now
+            self.pending.append((target, tile))
+            tile = target
+        self.values[value] = tile
+
+    def read_once(self, values: Sequence[SSAValue]) -> list[Tile]:
+        """Tiles for an operation whose nest reads every element of each once, in any order.
+
+        A tile whose buffer is still to be filled is computed there and written on the way; the
+        operation says ``settle`` when its nest is done.
+        """
+        self.flush(keep_last=True)
+        tiles = [self.tile(value) for value in values]
+        if not self.pending:
+            return tiles
+        target, source = self.pending[-1]
+        readers = [position for position, tile in enumerate(tiles) if tile is target]
+        others = [tile for tile in tiles if tile is not target]
+        if len(readers) != 1 or any(tile is target for tile in walk(*others)):
+            self.flush()
+            return tiles
+        tiles[readers[0]] = Written(target.element, target.dims, source, target)
+        return tiles
+
+    def settle(self) -> None:
+        """The buffer that ``read_once`` promised is filled."""
+        self.pending.clear()
+
+    def flush(self, *, keep_last: bool = False) -> None:
+        """Fill the buffers that wait for it, but for the last one if it may wait on."""
+        if not self.pending:
+            return
+        count = len(self.pending) - keep_last
+        waiting, rest = self.pending[:count], self.pending[count:]
+        self.pending, flushing, self._flushing = [], self._flushing, True
+        for target, source in waiting:
+            self.fill([(target, source)])
+        self.pending, self._flushing = rest, flushing
+
+    # -- buffers -----------------------------------------------------------------------------
+
+    def buffer(self, element: Element, dims: Sequence[int], last: int) -> Strided:
+        """A new buffer that is used until position ``last``."""
+        slot = self.scratch(prod(dims) * element.buffer_bytes, last)
+        return buffer_tile(element, dims, self.pointer_to(slot), slot.offset)
+
+    def scratch(self, size: int, last: int | None = None) -> Slot:
+        """Bytes of the arena; only for the operation at hand unless ``last`` tells."""
+        # What waits to be computed still reads buffers that were needed when it was defined.
+        since = self.pending_since if self.pending or self._flushing else self.now
+        return self.arena.place(size, since, self.now if last is None else last)
+
+    def pointer_to(self, slot: Slot) -> Value:
+        offset = ir.Constant(I64, slot.offset)
+        return self.builder.gep(self.frame.arena, [offset], source_etype=I8)
+
+    def keep(self, tile: Tile, last: int) -> Strided:
+        """The tile in a new buffer."""
+        target = self.buffer(tile.element, tile.dims, last)
+        self.fill([(target, tile)])
+        return target
+
+    def fill(self, pairs: Sequence[tuple[Strided, Tile]]) -> None:
+        """Write tiles of one shape to buffers, in one nest."""
+        pairs = [(target, tile) for target, tile in pairs if not is_same_buffer(target, tile)]
+        if not pairs:
+            return
+
+        def put(nest: Nest, coords: Coords, target: Strided, value: Value) -> None:
+            offset = target.offset(nest, coords)
+            store_at(nest, target.pointer, target.element, offset, value)
+
+        def body(nest: Nest, coords: Coords) -> None:
+            found = [nest.vector(tile, coords) for _, tile in pairs]
+            for (target, _), value in zip(pairs, found, strict=True):
+                put(nest, coords, target, value)
+
+        target, tile = pairs[0]
+        if len(pairs) > 1 or not self.transposes(
+            tile, vector_axis(tile.dims), lambda nest, at, value: put(nest, at, target, value)
+        ):
+            self.nest(target.dims, [tile for _, tile in pairs], body)
+
+    def transposes(
+        self,
+        tile: Tile,
+        wanted: int,
+        put: Callable[[Nest, Coords, Value], None],
+        guard: Sequence[Value] = (),
+    ) -> bool:
+        """Hand vectors along ``wanted`` to ``put`` if the tile lies along another axis; else false."""
+        size = block_size(tile, wanted, self.lanes([tile], _ANY_EXTENT))
+        if not size:
+            return False
+        self.flush()
+
+        def one(masked: bool) -> list[Value]:
+            nest = Nest(self.builder, masked=masked)
+            by_blocks(nest, tile, wanted, size, put)
+            nest.close_all()
+            return []
+
+        self.versions([*guards(tile), *guard], one)
+        return True
+
+    # -- loop nests --------------------------------------------------------------------------
+
+    def nest(
+        self,
+        dims: Sequence[int],
+        tiles: Sequence[Tile],
+        body: Body,
+        *,
+        axis: int | None = None,
+        lanes: int | None = None,
+        guard: Sequence[Value] = (),
+    ) -> None:
+        """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
+
+        ``lanes`` is the length of the vectors, else what the target has for these tiles.
+
+        There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
+        more: without checks of elements, and with.
+        """
+        self.flush()
+
+        def one(masked: bool) -> list[Value]:
+            nest = Nest(self.builder, masked=masked)
+            along = vector_axis(dims) if axis is None else axis
+            width = lanes or self.lanes(tiles, dims[along] if dims else 1)
+            rounds = 1 if masked or lanes == 1 else unroll_of(tiles)
+            loops(nest, dims, along, width, rounds, body)
+            nest.close_all()
+            return []
+
+        self.versions([*guards(*tiles), *guard], one)
+
+    def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
+        """How many elements of these tiles make a vector, along an axis of this extent."""
+        return min(self.unit.target.vector_bits // widest_bits(tiles), extent)
+
+    def versions(
+        self, conditions: Sequence[Value], make: Callable[[bool], list[Value]]
+    ) -> list[Value]:
+        """``make(False)`` where all conditions hold, else ``make(True)``; the values of either."""
+        unique = list({id(c): c for c in conditions}.values())
+        b = self.builder
+        condition = llvm.all_of(b, unique)
+        if condition is None:
+            return make(False)
+        fast, slow, done = (b.append_basic_block(n) for n in ("fast", "edge", "done"))
+        b.cbranch(condition, fast, slow)
+        found: list[tuple[list[Value], ir.Block]] = []
+        for block, masked in ((fast, False), (slow, True)):
+            b.position_at_end(block)
+            values = make(masked)
+            found.append((values, b.block))
+            b.branch(done)
+        b.position_at_end(done)
+        return merge(b, found)
+
+    def element(self, tile: Tile, coords: Sequence[Index]) -> Value:
+        """One element of a tile, at the place where code goes."""
+        self.flush()
+
+        def one(masked: bool) -> list[Value]:
+            return [Nest(self.builder, masked=masked).eval(tile, tuple(coords)).value]
+
+        return self.versions(guards(tile), one)[0]
+
+    # -- operations --------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """Make the code of a block's operations, but for a terminator of scf."""
+        for op in block.ops:
+            if op.name in ("scf.yield", "scf.condition"):
+                self.flush()
+                self.now = self.plan.position[op]
+                return
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        self.now = self.plan.position[op]
+        lowering = LOWERINGS.get("arith.elementwise" if _is_elementwise(op) else op.name)
+        if lowering is None:
+            raise refuse(op, REFUSED.get(op.name, "there is none"))
+        if self.pending and not (traits.is_lazy(op) or op.name in _READ_ONCE):
+            self.flush()
+        lowering(self, op)
+
+    def give_token(self, op: Operation) -> None:
+        """The token of an operation's effect, which carries nothing."""
+        for result in op.results:
+            if isinstance(result.type, T.MemTokenType):
+                self.values[result] = None
+
+    def as_index(self, value: SSAValue) -> Value:
+        """An index or integer scalar as an i64, read unsigned."""
+        found = self.scalar(value)
+        return found if found.type == I64 else self.builder.zext(found, I64)
+
+
+def _is_elementwise(op: Operation) -> bool:
+    return isinstance(op, ArithOp) and op.name != "arith.constant"
+
+
+def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list[Value]:
+    """The values that control brings along from several blocks."""
+    merged: list[Value] = []
+    for values in zip(*(values for values, _ in found), strict=True):
+        phi = b.phi(values[0].type)
+        for value, (_, block) in zip(values, found, strict=True):
+            phi.add_incoming(value, block)
+        merged.append(phi)
+    return merged
+
+
+def vector_axis(dims: Sequence[int]) -> int:
+    """The innermost axis with more than one element."""
+    return max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)
+
+
+def widest_bits(tiles: Sequence[Tile]) -> int:
+    """The width of the widest numbers that a nest over these tiles computes with."""
+    found = [
+        tile.element.lanes_bits
+        for tile in walk(*tiles)
+        if tile.element.name not in ("index", "ptr")
+    ]
+    return max(found, default=32)
+
+
+def unroll_of(tiles: Sequence[Tile]) -> int:
+    """How many vectors a round of the innermost loop handles."""
+    count = sum(1 for _ in walk(*tiles))
+    return _UNROLL if count <= _UNROLLED_TILES else 1
+
+
+def loops(nest: Nest, dims: Sequence[int], axis: int, lanes: int, unroll: int, body: Body) -> None:
+    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body."""
+    coords: list[Index] = [fixed(0)] * len(dims)
+    for position, extent in enumerate(dims):
+        if position != axis:
+            coords[position] = nest.loop(extent)
+    if not dims:
+        body(nest, ())
+        return
+    vectors = max(dims[axis] // lanes, 1)
+    rounds = min(unroll, vectors)
+    start = nest.loop(dims[axis], lanes * rounds)
+    offsets = tuple(range(lanes)) if lanes > 1 else None
+    for number in range(rounds):
+        index = nest.shift(start, number * lanes)
+        coords[axis] = Index(index.base, offsets, index.align)
+        body(nest, tuple(coords))
+
+
+def scalar_type(ty: object) -> Type:
+    """The register type of a scalar."""
+    return element_of(ty).register  # pyright: ignore[reportArgumentType]
+
+
+def is_tile(ty: object) -> bool:
+    return isinstance(ty, T.TileType)
+
+
+BLOCK_TYPE = ir.ArrayType(I32, 3)

@@ -1,0 +1,29 @@
+"""Calls of the host from generated code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.elements import I32, I64, PTR, VOID
+from tilewright.cpu.codegen.irtypes import Value
+
+if TYPE_CHECKING:
+    from tilewright.cpu.codegen.function import FunctionEmitter
+
+_HOST_CALL, _USER = 1, 2
+
+
+def call_host(f: FunctionEmitter, site: int, payload: Value, count: Value) -> None:
+    """Hand a payload of a site to the host."""
+    b, runtime = f.builder, f.frame.runtime
+    fields = [
+        b.load(b.gep(runtime, [ir.Constant(I32, at)], source_etype=PTR), typ=PTR)
+        for at in (_HOST_CALL, _USER)
+    ]
+    signature = ir.FunctionType(VOID, [PTR, I32, PTR, PTR, I64])
+    llvm.call_pointer(
+        b, fields[0], signature, [fields[1], ir.Constant(I32, site), f.frame.place, payload, count]
+    )

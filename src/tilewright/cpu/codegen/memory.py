@@ -1,0 +1,127 @@
+"""Memory that kernels have of their own: globals and scratch; fences; slices put into tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.basics import slice_positions, symbol_name
+from tilewright.cpu.codegen.elements import ELEMENTS, I8, I64, element_of, pointee_of
+from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in, row_major
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.table import lowers
+from tilewright.cpu.codegen.tiles import Shifted, Tile
+from tilewright.cpu.codegen.views import Memref
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp, InsertSliceOp
+
+#: The alignment that vectors like best.
+_ALIGNMENT = 64
+
+
+@lowers("get_global")
+def get_global(f: FunctionEmitter, op: M.GetGlobalOp) -> None:
+    name = symbol_name(op.properties["symbol"])
+    declaration = f.unit.globals_[name]
+    ty = declaration.properties["type"]
+    assert isinstance(ty, T.MemrefType)
+    pointer = f.unit.global_pointers.get(name)
+    if pointer is None:
+        unit = ir.ArrayType(
+            I8, max(prod(ty.dims), 1) * ELEMENTS[T.element_name(ty.element_type)].memory_bytes
+        )
+        variable = ir.GlobalVariable(f.unit.module, unit, name)
+        variable.linkage = "external"
+        pointer = f.unit.global_pointers[name] = llvm.opaque(variable)
+    result = op.results[0]
+    if isinstance(result.type, T.MemrefType):
+        f.values[result] = Memref(
+            element_of(result.type.element_type), pointer, ty.dims, row_major(ty.dims)
+        )
+    else:
+        f.values[result] = f.builder.ptrtoint(pointer, I64)
+
+
+@lowers("ext.alloca")
+def alloca(f: FunctionEmitter, op: AllocaOp) -> None:
+    """Scratch memory of the block, in the arena until the block is done."""
+    element = pointee_of(op.results[0].type)
+    alignment = int_property(op, "alignment")
+    size = element.format.bytes_for(int_property(op, "num_elem"))
+    room = size + max(alignment - _ALIGNMENT, 0)
+    slot = f.scratch(room, f.plan.end)
+    b = f.builder
+    address = b.ptrtoint(f.pointer_to(slot), I64)
+    if alignment > _ALIGNMENT:
+        raised = b.add(address, ir.Constant(I64, alignment - 1))
+        address = b.and_(raised, ir.Constant(I64, -alignment))
+    f.values[op.results[0]] = address
+
+
+@lowers("ext.fence")
+def fence(f: FunctionEmitter, op: Operation) -> None:
+    f.builder.fence("acq_rel")
+    f.give_token(op)
+
+
+@lowers("ext.grid_dependency")
+def grid_dependency(f: FunctionEmitter, op: Operation) -> None:
+    """Launches run one after the other, so that there is nothing to wait for."""
+    f.give_token(op)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inserted(Tile):
+    """A tile with a part replaced by another tile."""
+
+    destination: Tile
+    source: Tile
+    start: Shifted
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return (self.destination, self.source)
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        lanes = lanes_in(coords)
+        if lanes:
+            return nest.lane_by_lane(self, coords)
+        inside: Lane | None = None
+        moved = []
+        for index, offset, extent in zip(coords, self.start.offsets, self.source.dims, strict=True):
+            start = ir.Constant(I64, offset) if isinstance(offset, int) else offset
+            place = nest.emit([nest.position(index)], lambda b, p, start=start: b.sub(p, start))
+            within = nest.emit(
+                [place],
+                lambda b, p, extent=extent: b.icmp_unsigned("<", p, ir.Constant(I64, extent)),
+            )
+            inside = (
+                within
+                if inside is None
+                else nest.emit([inside, within], lambda b, x, y: b.and_(x, y))
+            )
+            moved.append(
+                nest.emit(
+                    [within, place],
+                    lambda b, w, p: b.select(w, p, ir.Constant(I64, 0)),
+                )
+            )
+        assert inside is not None
+        there = nest.eval(self.source, tuple(Index(lane, None, 1) for lane in moved))
+        here = nest.eval(self.destination, coords)
+        return nest.emit([inside, there, here], lambda b, c, x, y: b.select(c, x, y))
+
+
+@lowers("ext.insert_slice")
+def insert_slice(f: FunctionEmitter, op: InsertSliceOp) -> None:
+    destination, source = f.tile(op.destination), f.tile(op.source)
+    start = slice_positions(f, op, destination.dims, source.dims)
+    element, dims = destination.element, destination.dims
+    f.define(op.result, Inserted(element, dims, destination, source, start))

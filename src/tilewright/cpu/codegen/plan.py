@@ -1,0 +1,230 @@
+"""Which tiles get a buffer, and for how long: decided for a whole function before code is made.
+
+A tile is *kept* (written to a buffer where it is defined) if computing it again for each loop nest
+that reads it costs more, if something that reads it needs its elements at scattered positions, or
+if memory that it was loaded from may change before it is read. All others are functions of the
+position (``tiles``), computed by the nests that read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilewright.cpu.codegen import effects, traits
+from tilewright.cpu.codegen.table import refuse
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.type_syntax import format_type
+
+#: What reading a tile again in another nest may cost, in units of one simple operation.
+_RECOMPUTE_LIMIT = 8
+#: How often a loop is taken to run.
+_LOOP_WEIGHT = 8
+_COST_LIMIT = 1 << 20
+#: How many operations deep an element may be computed, and regions nested.
+_DEPTH_LIMIT = 48
+_NESTING_LIMIT = 200
+
+LOOPS = frozenset({"scf.for", "scf.while"})
+
+
+@dataclass(slots=True)
+class Plan:
+    """Positions of operations in program order, and what becomes of each tile."""
+
+    position: dict[Operation, int] = field(default_factory=dict)
+    last_inside: dict[Operation, int] = field(default_factory=dict)
+    readers: dict[SSAValue, list[Operation]] = field(default_factory=dict)
+    end: int = 0
+    """The position behind the last operation."""
+    kept: set[SSAValue] = field(default_factory=set)
+    in_place: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """Values that are computed in the buffer of a loop-carried tile: value to block argument."""
+
+    def last_use(self, value: SSAValue) -> int:
+        """The position until which the buffer of a value that is made here must stay."""
+        home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        last = self.position_of(value)
+        for reader in self.readers.get(value, ()):
+            last = max(last, self.until(reader, home))
+        return last
+
+    def position_of(self, value: SSAValue) -> int:
+        owner = value.owner
+        if isinstance(owner, Operation):
+            return self.position[owner]
+        parent = owner.parent_op()
+        return -1 if parent is None else self.position.get(parent, -1)
+
+    def describe(self) -> str:
+        """For each tile in program order where it is held, and which operations read it."""
+        lines: list[str] = []
+        for value, readers in sorted(
+            self.readers.items(), key=lambda item: self.position_of(item[0])
+        ):
+            owner = value.owner
+            lazy = isinstance(owner, Operation) and traits.is_lazy(owner)
+            held = "buffer" if value in self.kept or not lazy else "computed where it is read"
+            if value in self.in_place:
+                held = "buffer of the loop's tile"
+            made = owner.name if isinstance(owner, Operation) else "block argument"
+            places = ", ".join(f"{r.name} ({self.position[r]})" for r in readers) or "nothing"
+            lines.append(
+                f"{self.position_of(value):5} {made}: {format_type(value.type)}: {held}; "
+                f"read by {places}"
+            )
+        return "\n".join(lines) + "\n"
+
+    def until(self, reader: Operation, home: Block | None) -> int:
+        """The end of the outermost loop around a reader that does not hold ``home``."""
+        last = self.position[reader]
+        block = reader.parent
+        while block is not None and block is not home:
+            parent = block.parent_op()
+            if parent is None:
+                break
+            if parent.name in LOOPS:
+                last = max(last, self.last_inside[parent])
+            block = parent.parent
+        return last
+
+
+def make_plan(body: Block, *, distinct_arguments: bool) -> Plan:
+    """The plan of a function. ``distinct_arguments``: no two pointer arguments share memory."""
+    plan = Plan()
+    ops = _number(body, plan)
+    plan.end = len(ops)
+    costs, deep = _costs(ops), _deep_values(ops)
+    memory = effects.Memory(ops, plan.position, distinct_arguments)
+    for op in reversed(ops):
+        for result in op.results:
+            if isinstance(result.type, T.TileType):
+                plan.readers[result] = list(_readers(result, plan))
+                if traits.is_lazy(op) and (
+                    result in deep or _must_keep(op, result, plan, costs, memory)
+                ):
+                    plan.kept.add(result)
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.args:
+                    if isinstance(argument.type, T.TileType):
+                        plan.readers[argument] = list(_readers(argument, plan))
+    for op in ops:
+        if op.name == "scf.for":
+            _share_carried_buffers(op, plan)
+    return plan
+
+
+def _number(body: Block, plan: Plan) -> list[Operation]:
+    ops: list[Operation] = []
+
+    def visit(block: Block, depth: int) -> None:
+        for op in block.ops:
+            if depth > _NESTING_LIMIT:
+                raise refuse(op, f"regions are nested more than {_NESTING_LIMIT} deep")
+            plan.position[op] = len(ops)
+            ops.append(op)
+            if not traits.is_body_of_elements(op):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        visit(inner, depth + 1)
+            plan.last_inside[op] = len(ops) - 1
+
+    visit(body, 0)
+    return ops
+
+
+def _costs(ops: list[Operation]) -> dict[SSAValue, int]:
+    """What an element of each tile costs if everything that it depends on is computed again."""
+    costs: dict[SSAValue, int] = {}
+    for op in ops:
+        if not traits.is_lazy(op):
+            continue
+        total = traits.cost(op) + sum(costs.get(operand, 1) for operand in op.operands)
+        for result in op.results:
+            if isinstance(result.type, T.TileType):
+                costs[result] = min(total, _COST_LIMIT)
+    return costs
+
+
+def _deep_values(ops: list[Operation]) -> set[SSAValue]:
+    """Tiles at which long chains are cut, so that computing an element does not nest too deep."""
+    depths: dict[SSAValue, int] = {}
+    deep: set[SSAValue] = set()
+    for op in ops:
+        if not traits.is_lazy(op):
+            continue
+        depth = 1 + max((depths.get(operand, 0) for operand in op.operands), default=0)
+        for result in op.results:
+            if isinstance(result.type, T.TileType):
+                if depth >= _DEPTH_LIMIT:
+                    deep.add(result)
+                depths[result] = depth % _DEPTH_LIMIT
+    return deep
+
+
+def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
+    """The operations whose loop nests compute a value, if it is not kept."""
+    seen: set[Operation] = set()
+    for use in value.uses:
+        user = use.operation
+        if user not in plan.position:
+            continue
+        if traits.is_lazy(user) and not any(r in plan.kept for r in user.results):
+            found = [r for result in user.results for r in plan.readers.get(result, ())]
+        else:
+            found = [user]
+        for reader in found:
+            if reader not in seen:
+                seen.add(reader)
+                yield reader
+
+
+def _must_keep(
+    op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int], memory: effects.Memory
+) -> bool:
+    readers = plan.readers[value]
+    if not readers or traits.is_free(op):
+        return False
+    if memory.is_load(op) and memory.may_change(op, readers, plan):
+        return True
+    if any(traits.needs_buffer(use.operation, use.index) for use in value.uses):
+        return True
+    weight = sum(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
+    return (weight - 1) * costs[value] > _RECOMPUTE_LIMIT
+
+
+def _loops_between(op: Operation, reader: Operation) -> int:
+    """How many loops around ``reader`` do not hold ``op``."""
+    home, block, count = op.parent, reader.parent, 0
+    while block is not None and block is not home:
+        parent = block.parent_op()
+        if parent is None:
+            break
+        count += parent.name in LOOPS
+        block = parent.parent
+    return min(count, 3)
+
+
+def _share_carried_buffers(loop: Operation, plan: Plan) -> None:
+    """Let what a loop hands on be computed in the buffer of what it was handed.
+
+    That holds for results of operations that fill a buffer of their own, if nothing reads the old
+    value after them.
+    """
+    block = loop.regions[0].blocks[0]
+    last = block.last_op
+    assert last is not None
+    for argument, following in zip(block.args[1:], last.operands, strict=True):
+        owner = following.owner
+        if (
+            isinstance(argument, BlockArgument)
+            and isinstance(owner, Operation)
+            and owner.parent is block
+            and traits.works_in_place(owner)
+            and following not in plan.in_place
+            and all(plan.position[r] <= plan.position[owner] for r in plan.readers[argument])
+        ):
+            plan.in_place[following] = argument

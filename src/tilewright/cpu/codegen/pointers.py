@@ -1,0 +1,380 @@
+"""Accesses through pointers, and element by element: gathers, scatters, ordered loads and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen import llvm, traits
+from tilewright.cpu.codegen.access import (
+    gather_from,
+    loaded,
+    padding_of,
+    place_of_tile,
+    scatter_to,
+    view_of,
+)
+from tilewright.cpu.codegen.elements import I1, I32, I64, PTR, Element, bits_constant, element_of
+from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in
+from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.slopes import lane_deltas
+from tilewright.cpu.codegen.table import lowers, refuse
+from tilewright.cpu.codegen.tiles import Tile, Uniform, store_at, to_buffer
+from tilewright.cpu.codegen.views import (
+    Place,
+    address_of,
+    element_offset,
+    full_mask,
+    inside_mask,
+)
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+
+ORDERINGS = {
+    "": "monotonic",
+    "relaxed": "monotonic",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+}
+"""LLVM's name for each memory semantic of an access that is not weak."""
+
+Address = Callable[[Nest, Coords], tuple[Lane, "Lane | None"]]
+"""The address of the element at a position, and whether it is accessed at all (None: always)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointerLoad(Tile):
+    """The elements behind a tile of pointers; ``other`` where the mask is off."""
+
+    pointers: Tile
+    mask: Tile | None
+    other: Tile
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return (self.pointers, self.other, *([] if self.mask is None else [self.mask]))
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        lanes, element = lanes_in(coords), self.element
+        mask = None if self.mask is None else nest.eval(self.mask, coords)
+        deltas = lane_deltas(self.pointers, coords) if lanes else None
+        run = deltas is not None and deltas.is_run(element.memory_bytes)
+        if not lanes or (deltas is not None and deltas.is_zero):
+            return self._one(nest, coords, mask)
+        on = Lane(full_mask(lanes)) if mask is None else nest.widened(mask, lanes)
+        other = nest.widened(nest.eval(self.other, coords), lanes)
+        if run and deltas is not None and deltas.exact:
+            first = nest.eval(self.pointers, first_lane(nest, coords))
+            return nest.emit([first, on, other], lambda b, p, m, o: _run_load(b, p, m, o, element))
+        addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
+        if not run:
+            return nest.emit(
+                [addresses, on, other], lambda b, p, m, o: _gather(b, p, m, o, element)
+            )
+        # The numbers may wrap within the vector, which shows in its last lane.
+        return nest.emit(
+            [addresses, on, other],
+            lambda b, p, m, o: _run_or_gather(b, p, m, o, element, splits=b is nest.inner),
+        )
+
+    def _one(self, nest: Nest, coords: Coords, mask: Lane | None) -> Lane:
+        element = self.element
+        where = nest.eval(self.pointers, coords)
+        where = nest.emit([where], lambda b, p: _first(b, p))
+        if mask is None:
+            return nest.emit([where], lambda b, p: _load(b, p, element))
+        other = nest.eval(self.other, coords)
+        on = nest.emit([mask], lambda b, m: _first(b, m))
+
+        def make(b: Builder, p: Value, m: Value, o: Value) -> Value:
+            ty = ir.VectorType(element.buffer, 1)
+            args = [
+                b.inttoptr(p, PTR),
+                ir.Constant(I32, element.buffer_bytes),
+                b.bitcast(m, ir.VectorType(I1, 1)),
+                llvm.undefined(ty),
+            ]
+            found = llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
+            value = loaded(b, b.extract_element(found, ir.Constant(I32, 0)), element)
+            return b.select(m, value, _first(b, o))
+
+        return nest.emit([where, on, other], make)
+
+
+def _first(b: Builder, value: Value) -> Value:
+    if llvm.lanes_of(value.type):
+        return b.extract_element(value, ir.Constant(I32, 0))
+    return value
+
+
+def first_lane(nest: Nest, coords: Coords) -> Coords:
+    """The position of the first lane."""
+    return tuple(
+        index
+        if index.offsets is None
+        else nest.shift(Index(index.base, None, index.align), index.offsets[0])
+        for index in coords
+    )
+
+
+def _load(b: Builder, address: Value, element: Element) -> Value:
+    pointer = b.inttoptr(address, PTR)
+    return loaded(b, b.load(pointer, typ=element.buffer, align=element.buffer_bytes), element)
+
+
+def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Element) -> Value:
+    ty = ir.VectorType(element.buffer, llvm.lanes_of(on.type))
+    pointer = b.inttoptr(address, PTR)
+    if isinstance(on, ir.Constant):
+        return loaded(b, b.load(pointer, typ=ty, align=element.buffer_bytes), element)
+    size = ir.Constant(I32, element.buffer_bytes)
+    args = [pointer, size, on, to_buffer(b, other, element)]
+    return loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
+
+
+def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Element) -> Value:
+    pointers = b.inttoptr(addresses, llvm.shaped(PTR, addresses.type))
+    return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
+
+
+def _run_or_gather(
+    b: Builder,
+    addresses: Value,
+    on: Value,
+    other: Value,
+    element: Element,
+    *,
+    splits: bool,
+) -> Value:
+    """A vector load where the addresses turn out to follow one another."""
+    if not splits:
+        return _gather(b, addresses, on, other, element)
+    lanes = llvm.lanes_of(on.type)
+    first = _first(b, addresses)
+    last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
+    span = ir.Constant(I64, (lanes - 1) * element.memory_bytes)
+    is_run = b.icmp_signed("==", b.sub(last, first), span)
+    blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
+    b.cbranch(is_run, blocks[0], blocks[1])
+    b.position_at_end(blocks[0])
+    together = _run_load(b, first, on, other, element)
+    b.branch(blocks[2])
+    b.position_at_end(blocks[1])
+    apart = _gather(b, addresses, on, other, element)
+    b.branch(blocks[2])
+    b.position_at_end(blocks[2])
+    found = b.phi(together.type)
+    found.add_incoming(together, blocks[0])
+    found.add_incoming(apart, blocks[1])
+    return found
+
+
+def zero_of(element: Element) -> Constant:
+    return bits_constant(element, 0)
+
+
+def pointer_address(pointers: Tile, mask: Tile | None) -> Address:
+    """Addresses given by a tile of pointers."""
+
+    def address(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
+        where = nest.eval(pointers, coords)
+        where = nest.emit([where], lambda b, p: b.inttoptr(p, llvm.shaped(PTR, p.type)))
+        return where, None if mask is None else nest.eval(mask, coords)
+
+    return address
+
+
+def place_address(place: Place, mask: Tile | None) -> Address:
+    """Addresses in a tile of a view; for single elements."""
+
+    def address(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
+        offset, _ = element_offset(nest, place, coords)
+        on = inside_mask(nest, place, coords) if nest.masked else None
+        if mask is not None:
+            chosen = nest.eval(mask, coords)
+            on = chosen if on is None else nest.emit([on, chosen], lambda b, x, y: b.and_(x, y))
+        return address_of(nest, place, offset), on
+
+    return address
+
+
+def address_for(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> tuple[Address, list[Value]]:
+    """Where an access goes element by element; and under which condition without checks."""
+    base = op.operands[0]
+    if isinstance(base.type, T.MemrefType | T.TiledViewType):
+        place = place_of_tile(f, op, T.dims_of(op.moved.type))
+        if place.element.is_packed:
+            raise refuse(op, "elements share bytes")
+        return place_address(place, mask), [] if place.inside is None else [place.inside]
+    return pointer_address(f.tile(base), mask), []
+
+
+def each_element(
+    f: FunctionEmitter,
+    dims: Sequence[int],
+    tiles: Sequence[Tile],
+    body: Callable[[Nest, Coords], None],
+    guard: Sequence[Value] = (),
+) -> None:
+    """Run a body for single elements, in row-major order."""
+    f.nest(dims, tiles, body, lanes=1, guard=guard)
+
+
+def where_on(b: Builder, on: Lane | None) -> AbstractContextManager[object]:
+    """What follows only where an element is accessed."""
+    return nullcontext() if on is None else b.if_then(on.value)
+
+
+def optional(f: FunctionEmitter, value: object) -> Tile | None:
+    return None if value is None else f.tile(value)  # pyright: ignore[reportArgumentType]
+
+
+def ordering_of(op: M.Access) -> str:
+    semantic = op.properties.get("mem_semantic")
+    return ORDERINGS["" if semantic is None else semantic.data.value]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@lowers("load")
+def load(f: FunctionEmitter, op: M.LoadOp) -> None:
+    if not traits.is_weak(op):
+        ordered_load(f, op)
+        return
+    ty = op.result.type
+    dims, element = T.dims_of(ty), element_of(ty)
+    if isinstance(op.base.type, T.MemrefType):
+        raise refuse(op, "load at the indices of a memref; tiled_load has code")
+    mask = optional(f, op.mask)
+    other = optional(f, op.other) or Uniform(element, dims, zero_of(element))
+    tile = PointerLoad(element, dims, f.tile(op.base), mask, other)
+    if dims:
+        f.define(op.result, tile)
+    else:
+        f.values[op.result] = f.element(tile, ())
+    f.give_token(op)
+
+
+def ordered_load(f: FunctionEmitter, op: M.LoadOp | M.TiledLoadOp) -> None:
+    """Each element by itself, in the order that the semantic asks for."""
+    dims, element = T.dims_of(op.result.type), element_of(op.result.type)
+    mask, other = optional(f, op.mask), optional(f, op.other)
+    other = other or Uniform(element, dims, _outside(f, op, element))
+    address, guard = address_for(f, op, mask)
+    target = f.buffer(element, dims, f.plan.last_use(op.result) if dims else f.now)
+    ordering = "monotonic" if traits.is_volatile(op) else ordering_of(op)
+
+    def body(nest: Nest, coords: Coords) -> None:
+        where, on = address(nest, coords)
+        place = target.offset(nest, coords)
+        b = nest.inner
+        if on is not None:
+            store_at(nest, target.pointer, element, place, nest.vector(other, coords))
+        with where_on(b, on):
+            value = b.load_atomic(where.value, ordering, element.buffer_bytes, typ=element.buffer)
+            store_at(nest, target.pointer, element, place, loaded(b, value, element))
+
+    each_element(f, dims, [t for t in (mask, other) if t is not None], body, guard)
+    f.values[op.result] = target if dims else f.element(target, ())
+    f.give_token(op)
+
+
+def _outside(f: FunctionEmitter, op: M.Access, element: Element) -> Constant:
+    """What is read where nothing is accessed."""
+    if isinstance(op.operands[0].type, T.MemrefType | T.TiledViewType):
+        return padding_of(op, view_of(f, op, T.dims_of(op.moved.type)), element)
+    return zero_of(element)
+
+
+@lowers("store")
+def store(f: FunctionEmitter, op: M.StoreOp) -> None:
+    if not traits.is_weak(op):
+        ordered_store(f, op)
+        return
+    if isinstance(op.base.type, T.MemrefType):
+        raise refuse(op, "store at the indices of a memref; tiled_store has code")
+    pointers, value, mask = f.tile(op.base), f.tile(op.value), optional(f, op.mask)
+    tiles = [tile for tile in (value, pointers, mask) if tile is not None]
+    element = value.element
+
+    def body(nest: Nest, coords: Coords) -> None:
+        lanes = lanes_in(coords)
+        data = nest.vector(value, coords)
+        on = None if mask is None else nest.widened(nest.eval(mask, coords), lanes)
+        if not lanes:
+            where = nest.emit([nest.eval(pointers, coords)], lambda b, p: b.inttoptr(p, PTR))
+            b = nest.inner
+            with where_on(b, on):
+                b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
+            return
+        chosen = full_mask(lanes) if on is None else on.value
+        deltas = lane_deltas(pointers, coords)
+        if deltas is not None and deltas.is_run(element.memory_bytes) and deltas.exact:
+            first = nest.eval(pointers, first_lane(nest, coords))
+            _run_store(nest.inner, first.value, data, chosen, element)
+            return
+        addresses = nest.vector(pointers, coords)
+        may_run = deltas is not None and deltas.is_run(element.memory_bytes)
+        _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run)
+
+    f.nest(T.dims_of(op.value.type), tiles, body)
+    f.give_token(op)
+
+
+def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Element) -> None:
+    pointer, held = b.inttoptr(address, PTR), to_buffer(b, data, element)
+    if isinstance(on, ir.Constant):
+        b.store(held, pointer, align=element.buffer_bytes)
+        return
+    size = ir.Constant(I32, element.buffer_bytes)
+    llvm.intrinsic(b, "masked.store", [held, pointer, size, on], ir.VoidType(), [held.type, PTR])
+
+
+def _run_or_scatter(
+    b: Builder,
+    addresses: Value,
+    data: Value,
+    on: Value,
+    element: Element,
+    may_run: bool,
+) -> None:
+    lanes = llvm.lanes_of(addresses.type)
+
+    def scatter() -> None:
+        pointers = b.inttoptr(addresses, ir.VectorType(PTR, lanes))
+        scatter_to(b, pointers, to_buffer(b, data, element), element, on)
+
+    if not may_run:
+        scatter()
+        return
+    first = _first(b, addresses)
+    last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
+    span = ir.Constant(I64, (lanes - 1) * element.memory_bytes)
+    with b.if_else(b.icmp_signed("==", b.sub(last, first), span)) as (run, apart):
+        with run:
+            _run_store(b, first, data, on, element)
+        with apart:
+            scatter()
+
+
+def ordered_store(f: FunctionEmitter, op: M.StoreOp | M.TiledStoreOp) -> None:
+    value, mask = f.tile(op.value), optional(f, op.mask)
+    address, guard = address_for(f, op, mask)
+    ordering = "monotonic" if traits.is_volatile(op) else ordering_of(op)
+    element = value.element
+
+    def body(nest: Nest, coords: Coords) -> None:
+        data = nest.vector(value, coords)
+        where, on = address(nest, coords)
+        b = nest.inner
+        with where_on(b, on):
+            held = to_buffer(b, data, element)
+            llvm.store_atomic(b, held, where.value, ordering, element.buffer_bytes)
+
+    tiles = [tile for tile in (value, mask) if tile is not None]
+    each_element(f, value.dims, tiles, body, guard)
+    f.give_token(op)

@@ -1,0 +1,142 @@
+"""What the planner knows about operations, by name."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Operation
+
+from tilewright.dialects.arith import ArithOp, ConstantOp
+from tilewright.dialects.nv_tileaa import types as T
+
+#: Operations of nv_tileaa whose results are functions of the position, with the cost of an element.
+_LAZY: dict[str, int] = {
+    "addf": 1,
+    "subf": 1,
+    "mulf": 1,
+    "divf": 8,
+    "fma": 1,
+    "sqrt": 8,
+    "rsqrt": 10,
+    "exp2": 12,
+    "clampf": 4,
+    "mulhiui": 3,
+    "splat": 0,
+    "broadcast": 0,
+    "expand_dims": 0,
+    "view": 0,
+    "extract": 0,
+    "extract_slice": 0,
+    "cat": 2,
+    "permute": 0,
+    "make_range": 0,
+    "generate": 4,
+    "addptr": 1,
+    "int_to_ptr": 0,
+    "ptr_to_int": 0,
+    "bitcast": 1,
+    "fp_to_fp": 3,
+    "load": 12,
+    "tiled_load": 2,
+    "gather_load": 12,
+    "assume": 0,
+    "ext.insert_slice": 3,
+}
+#: Those of arith and math that cost more than one unit.
+_EXPENSIVE: dict[str, int] = {
+    "divi": 20,
+    "remi": 20,
+    "remf": 40,
+    "exp": 12,
+    "log": 15,
+    "log2": 15,
+    "sin": 25,
+    "cos": 25,
+    "tan": 30,
+    "sinh": 30,
+    "cosh": 30,
+    "tanh": 20,
+    "atan2": 30,
+    "fpowf": 40,
+    "fpowi": 40,
+    "maxf": 3,
+    "minf": 3,
+    "itof": 2,
+    "ftoi": 3,
+}
+_MOVING = frozenset(
+    {"broadcast", "view", "extract", "extract_slice", "cat", "permute", "ext.insert_slice"}
+)
+_FREE = frozenset({"splat", "make_range"})
+_IN_PLACE = frozenset({"nv_tileaa.dot"})
+_LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load", "nv_tileaa.gather_load"})
+_ELEMENT_BODIES = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "nv_tileaa.generate"})
+
+
+def short_name(op: Operation) -> str:
+    return op.name.removeprefix("nv_tileaa.")
+
+
+def is_weak(op: Operation) -> bool:
+    """Whether a memory operation neither orders others nor is volatile."""
+    semantic = op.properties.get("mem_semantic")
+    weak = semantic is None or semantic.data.value == "weak"  # pyright: ignore[reportAttributeAccessIssue]
+    return weak and "volatile" not in op.properties
+
+
+def is_volatile(op: Operation) -> bool:
+    return "volatile" in op.properties
+
+
+def is_lazy(op: Operation) -> bool:
+    """Whether the result can be computed position by position, where it is read."""
+    if isinstance(op, ArithOp):
+        return True
+    if op.name in _LOADS:
+        return is_weak(op)
+    return short_name(op) in _LAZY
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Whether an element depends on the elements of the operands at its position only."""
+    return isinstance(op, ArithOp) or (
+        short_name(op) in _LAZY and short_name(op) not in _MOVING and op.name not in _LOADS
+    )
+
+
+def is_free(op: Operation) -> bool:
+    """Whether computing an element takes no more than reading it would."""
+    return isinstance(op, ConstantOp) or short_name(op) in _FREE
+
+
+def is_body_of_elements(op: Operation) -> bool:
+    """Whether the regions compute single elements."""
+    return op.name in _ELEMENT_BODIES
+
+
+def cost(op: Operation) -> int:
+    """What an element costs, given its operands', in units of a simple operation."""
+    if isinstance(op, ConstantOp):
+        return 0
+    if isinstance(op, ArithOp):
+        return _EXPENSIVE.get(op.MEANING, 1)
+    return _LAZY[short_name(op)]
+
+
+def works_in_place(op: Operation) -> bool:
+    """Whether the operation fills a buffer, element by element from the old elements there."""
+    return op.name in _IN_PLACE
+
+
+def needs_buffer(user: Operation, index: int) -> bool:
+    """Whether the operation reads this operand at scattered positions."""
+    if user.name == "nv_tileaa.permute":
+        order = user.properties["permutation"]
+        assert isinstance(order, DenseArrayBase)
+        axes = [int(axis) for axis in order.iter_values()]
+        source = user.operands[0].type
+        assert isinstance(source, T.TileType)
+        moved = [axis for axis in axes if source.dims[axis] != 1]
+        return bool(moved) and moved != sorted(moved)
+    if user.name == "nv_tileaa.bitcast":
+        return T.dims_of(user.operands[0].type) != T.dims_of(user.results[0].type)
+    return False

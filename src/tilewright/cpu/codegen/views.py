@@ -1,0 +1,224 @@
+"""Memrefs, views that cut tiles out of them, and where the elements of a tile lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.elements import I1, I32, I64, Element
+from tilewright.cpu.codegen.indices import Coords, Lane, fixed, lanes_in
+from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
+from tilewright.cpu.codegen.nests import Nest
+
+Extent = Value | int
+
+
+@dataclass(frozen=True, slots=True)
+class Memref:
+    """Memory behind a pointer: extents and strides in elements, known ones as numbers."""
+
+    element: Element
+    pointer: Value
+    sizes: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Tiles cut out of a memref: tile axis i lies along axis ``axes[i]`` of it, and tile number k
+    starts at element ``k * steps[i]``."""
+
+    memref: Memref
+    dims: tuple[int, ...]
+    axes: tuple[int, ...]
+    steps: tuple[int, ...]
+    padding: str = ""
+    sparse: int | None = None
+
+
+def as_value(extent: Extent) -> Value:
+    return ir.Constant(I64, extent) if isinstance(extent, int) else extent
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The elements of one tile in memory.
+
+    ``origins`` are element coordinates of its first element along the tile's axes; ``limits`` how
+    many of its elements lie in the memref along each, None where all do. ``pointer`` is the address
+    of the first element, ``strides`` are in elements.
+    """
+
+    element: Element
+    dims: tuple[int, ...]
+    pointer: Value
+    strides: tuple[Extent, ...]
+    limits: tuple[Value | None, ...]
+    inside: Value | None
+    """Whether the whole tile lies in the memref, and its vectors lie densely."""
+    contiguous: int | None
+    """The axis along which neighbours lie side by side, if ``inside`` holds."""
+    base: Value
+    first: Value
+    """The memref's pointer, and the number of the first element in it, for elements that share
+    bytes and so have no address."""
+
+
+def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]) -> Place:
+    """The tile with these numbers."""
+    memref = view.memref
+    origins: list[Value] = []
+    limits: list[Value | None] = []
+    strides = tuple(memref.strides[axis] for axis in view.axes)
+    offset: Value | None = None
+    conditions: list[Value] = []
+    for position, (axis, step, extent) in enumerate(
+        zip(view.axes, view.steps, view.dims, strict=True)
+    ):
+        index = indices[position]
+        origin = index if step == 1 else b.mul(index, ir.Constant(I64, step), flags=["nuw"])
+        origins.append(origin)
+        part = origin
+        if strides[position] != 1:
+            part = b.mul(origin, as_value(strides[position]))
+        offset = part if offset is None else b.add(offset, part)
+        if position < len(in_bounds) and in_bounds[position]:
+            limits.append(None)
+            continue
+        left = b.sub(as_value(memref.sizes[axis]), origin)
+        whole = ir.Constant(I64, extent)
+        fits = b.icmp_signed(">=", left, whole)
+        some = b.icmp_signed(">", left, ir.Constant(I64, 0))
+        limits.append(b.select(fits, whole, b.select(some, left, ir.Constant(I64, 0))))
+        conditions.append(fits)
+    assert offset is not None
+    pointer = b.gep(memref.pointer, [offset], source_etype=memref.element.buffer)
+    contiguous = dense_axis(view.dims, strides)
+    if contiguous is None and (guess := _unknown_axis(view.dims, strides)) is not None:
+        conditions.append(b.icmp_signed("==", as_value(strides[guess]), ir.Constant(I64, 1)))
+        contiguous = guess
+    return Place(
+        memref.element,
+        view.dims,
+        pointer,
+        strides,
+        tuple(limits),
+        llvm.all_of(b, conditions),
+        contiguous,
+        memref.pointer,
+        offset,
+    )
+
+
+def dense_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
+    """An axis of stride 1 along which the tile has more than one element."""
+    found = [axis for axis, stride in enumerate(strides) if stride == 1 and dims[axis] > 1]
+    return found[-1] if found else None
+
+
+def _unknown_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
+    """The innermost axis whose stride may turn out to be 1."""
+    found = [a for a, s in enumerate(strides) if isinstance(s, ir.Value) and dims[a] > 1]
+    return found[-1] if found else None
+
+
+def stride_of(place: Place, axis: int, masked: bool) -> Extent:
+    """The stride along an axis; 1 along the contiguous one where that was asked for."""
+    return 1 if axis == place.contiguous and not masked else place.strides[axis]
+
+
+def element_offset(nest: Nest, place: Place, coords: Coords) -> tuple[Lane | None, int | None]:
+    """How many elements behind the first one lies the base of a position; and the axis of lanes."""
+    total: Lane | None = None
+    along: int | None = None
+    for axis, index in enumerate(coords):
+        if index.offsets is not None:
+            along = axis
+        stride = stride_of(place, axis, nest.masked)
+        if isinstance(index.base, int) and not index.base:
+            continue
+        position = nest.position(index)
+        if stride == 1:
+            part = position
+        else:
+            by = as_value(stride)
+            part = nest.emit([position], lambda b, p, by=by: b.mul(p, by))
+        total = part if total is None else nest.emit([total, part], lambda b, x, y: b.add(x, y))
+    return total, along
+
+
+def address_of(nest: Nest, place: Place, offset: Lane | None) -> Lane:
+    """The address of an element."""
+    unit, pointer = place.element.buffer, place.pointer
+    if offset is None:
+        return Lane(pointer)
+    return nest.emit([offset], lambda b, o: b.gep(pointer, [o], source_etype=unit))
+
+
+def lane_strides(
+    nest: Nest, place: Place, coords: Coords, masked: bool
+) -> tuple[bool, Lane | None]:
+    """Whether the lanes lie side by side in order; else each lane's distance in elements."""
+    total: Lane | None = None
+    dense = True
+    for axis, index in enumerate(coords):
+        offsets = index.offsets
+        if offsets is None:
+            continue
+        stride = stride_of(place, axis, masked)
+        if stride != 1 or offsets != tuple(range(len(offsets))) or total is not None:
+            dense = False
+        steps = llvm.int_lanes(offsets)
+        if stride == 1:
+            part = Lane(steps)
+        else:
+            by = as_value(stride)
+            part = nest.emit(
+                [],
+                lambda b, by=by, steps=steps: b.mul(
+                    steps, llvm.splat(b, by, llvm.lanes_of(steps.type))
+                ),
+            )
+        total = part if total is None else nest.emit([total, part], lambda b, x, y: b.add(x, y))
+    return dense, total
+
+
+def inside_mask(nest: Nest, place: Place, coords: Coords) -> Lane | None:
+    """Which elements lie in the memref: an i1 vector, an i1 that holds for all, or None."""
+    lanes = lanes_in(coords)
+    total: Lane | None = None
+    for axis, index in enumerate(coords):
+        limit = place.limits[axis]
+        if limit is None:
+            continue
+        found = nest.emit([nest.position(index), Lane(limit)], partial(_below, index.offsets))
+        if total is None:
+            total = found
+            continue
+        pair = [total, found]
+        if any(llvm.lanes_of(lane.value.type) for lane in pair):
+            pair = [nest.widened(lane, lanes) for lane in pair]
+        total = nest.emit(pair, lambda b, x, y: b.and_(x, y))
+    return total
+
+
+def _below(offsets: tuple[int, ...] | None, b: Builder, base: Value, limit: Value) -> Value:
+    """Which positions are below a limit; both are small enough for 32 bits."""
+    left = b.trunc(b.sub(limit, base), I32)
+    if offsets is None:
+        return b.icmp_signed(">", left, ir.Constant(I32, 0))
+    steps = llvm.int_lanes(offsets, I32)
+    return b.icmp_signed("<", steps, llvm.splat(b, left, len(offsets)))
+
+
+def full_mask(lanes: int) -> Constant:
+    return llvm.splat_constant(ir.Constant(I1, 1), lanes)
+
+
+def whole(dims: Sequence[int]) -> Coords:
+    """The position of the first element."""
+    return tuple(fixed(0) for _ in dims)

@@ -1,0 +1,129 @@
+"""Kernels of ``nv_tileaa`` as LLVM IR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
+
+from tilewright.cpu.abi import Site
+from tilewright.cpu.codegen import kernel
+from tilewright.cpu.codegen.calls import without_calls
+from tilewright.cpu.codegen.plan import make_plan
+from tilewright.cpu.target import HOST, CpuTarget, cpu_target
+from tilewright.diagnostics import TileIRError, define_code
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+
+UNKNOWN_KERNEL = define_code(
+    "cpu-unknown-kernel",
+    "The module has no kernel of that name.",
+    "A kernel is a function with the mark `kernel` or a `kernel_spec`.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How kernels become code.
+
+    ``cpu``: the name of a target (``target.cpu_target``). ``checked``: every access is checked; one
+    outside of the memory of its view stops the run. ``distinct_arguments``: pointer arguments of one
+    launch point into different arrays, as launches check it; without it, loads and stores through
+    different arguments keep their order.
+    """
+
+    cpu: str = HOST
+    checked: bool = False
+    distinct_arguments: bool = True
+
+    @property
+    def key(self) -> str:
+        return f"{self.cpu} checked={self.checked} distinct={self.distinct_arguments}"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """A kernel as LLVM IR, with what the runtime must know to run it (see ``abi``).
+
+    ``parameters`` are the types of the kernel's parameters. ``may_wait``: its blocks can wait for one
+    another, so that all of them must make progress.
+    """
+
+    llvm_ir: str
+    symbol: str
+    arena_bytes: int
+    parameters: tuple[Attribute, ...]
+    sites: tuple[Site, ...]
+    may_wait: bool
+    target: CpuTarget
+    globals: tuple[str, ...] = field(default=())
+    """Names of the globals that the code uses; each is a symbol of the same name in it."""
+
+
+def kernels_of(module: ModuleOp) -> dict[str, FuncOp]:
+    """The kernels of a module by name."""
+    found: dict[str, FuncOp] = {}
+    for op in module.ops:
+        if isinstance(op, FuncOp) and (is_set(op, "kernel") or "kernel_spec" in op.properties):
+            found[op.symbol] = op
+    return found
+
+
+def plan_text(
+    module: ModuleOp, entry: str | None = None, options: CompileOptions = CompileOptions()
+) -> str:
+    """What ``compile_kernel`` decides on before it makes code: which tiles get buffers."""
+    func = _kernel(module, entry)
+    return make_plan(func.body.blocks[0], distinct_arguments=options.distinct_arguments).describe()
+
+
+def compile_kernel(
+    module: ModuleOp, entry: str | None = None, options: CompileOptions = CompileOptions()
+) -> CompiledKernel:
+    """The code of a kernel of a verified module; the only one where no name is given.
+
+    Raises TileIRError for a name that the module lacks, and for operations without code.
+    """
+    func = _kernel(module, entry)
+    target = cpu_target(options.cpu)
+    made = kernel.emit(
+        func,
+        target,
+        checked=options.checked,
+        distinct_arguments=options.distinct_arguments,
+        globals_=_globals(module),
+    )
+    return CompiledKernel(
+        str(made.module),
+        func.symbol,
+        made.arena_bytes,
+        tuple(func.signature.inputs.data),
+        tuple(made.sites),
+        made.may_wait,
+        target,
+        made.globals,
+    )
+
+
+def _kernel(module: ModuleOp, entry: str | None) -> FuncOp:
+    """The kernel of that name, without calls."""
+    kernels = kernels_of(module)
+    if entry is None and len(kernels) == 1:
+        entry = next(iter(kernels))
+    if entry not in kernels:
+        raise TileIRError.single(
+            UNKNOWN_KERNEL,
+            f"there is no kernel '{entry}'" if entry else "there are several kernels; name one",
+            help=f"there are: {', '.join(kernels) or 'none'}",
+        )
+    functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
+    return without_calls(kernels[entry], functions)
+
+
+def _globals(module: ModuleOp) -> dict[str, Operation]:
+    return {
+        op.properties["sym_name"].data: op  # pyright: ignore[reportAttributeAccessIssue]
+        for op in module.ops
+        if op.name == "nv_tileaa.global"
+    }

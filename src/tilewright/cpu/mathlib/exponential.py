@@ -1,0 +1,245 @@
+"""exp, exp2 and the hyperbolic functions.
+
+The argument is reduced by a multiple of ln 2, which leaves at most ln(2)/2, and a minimax polynomial
+is taken there. Where more than the width of a float is needed, as for tanh, the polynomial's
+result is kept as a sum of two floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tilewright.cpu.mathlib.lanes import Formulas, Value
+
+_LOG2_E = math.log2(math.e)
+
+
+@dataclass(frozen=True, slots=True)
+class _Constants:
+    """Of one width. ``exp`` are the coefficients of ``(e**r - 1 - r) / r**2``, ``exp2`` those of
+    ``(2**r - 1) / r``; ``ln2`` in two parts, the first short enough for exact products."""
+
+    exp: tuple[float, ...]
+    exp2: tuple[float, ...]
+    ln2: tuple[float, float]
+    lowest: float
+    highest: float
+    lowest2: float
+    highest2: float
+    tanh_one: float
+
+
+_TABLE: Mapping[int, _Constants] = MappingProxyType(
+    {
+        32: _Constants(
+            exp=(
+                0.4999999403953552,
+                0.1666651964187622,
+                0.041668396443128586,
+                0.008368787355720997,
+                0.001381439040414989,
+            ),
+            exp2=(
+                0.6931471824645996,
+                0.24022647738456726,
+                0.055503323674201965,
+                0.009618437848985195,
+                0.0013398886658251286,
+                0.00015353248454630375,
+            ),
+            ln2=(0.693145751953125, 1.428606765330187e-06),
+            lowest=-104.0,
+            highest=89.0,
+            lowest2=-151.0,
+            highest2=129.0,
+            tanh_one=20.0,
+        ),
+        64: _Constants(
+            exp=(
+                0.5000000000000011,
+                0.1666666666666641,
+                0.041666666666529156,
+                0.008333333333495127,
+                0.001388888894393134,
+                0.00019841269505858447,
+                2.48014927544781e-05,
+                2.7557586373614672e-06,
+                2.7630381337136023e-07,
+                2.500026557120032e-08,
+            ),
+            exp2=(
+                0.6931471805599453,
+                0.24022650695910072,
+                0.05550410866482169,
+                0.00961812910762833,
+                0.0013333558146392708,
+                0.00015403530393640798,
+                1.5252733854305244e-05,
+                1.3215486594862155e-06,
+                1.0178051946339721e-07,
+                7.054974486230324e-09,
+                4.4565699842380395e-10,
+                2.5625427077900445e-11,
+            ),
+            ln2=(0.6931471803691238, 1.9082149292705877e-10),
+            lowest=-746.0,
+            highest=710.0,
+            lowest2=-1076.0,
+            highest2=1025.0,
+            tanh_one=44.0,
+        ),
+    }
+)
+
+# (sinh(x) - x) / x**3 as a polynomial in x**2, for |x| <= 1.
+_SINH = (
+    0.16666666666666669,
+    0.008333333333333148,
+    0.00019841269841431764,
+    2.7557319157103095e-06,
+    2.505212313225462e-08,
+    1.605726007983785e-10,
+    7.758740399202405e-13,
+)
+
+
+# The same to 43 bits, and (e**r - 1 - r) / r**2 to 34 bits: for f32 results through f64.
+_SINH_SHORT = (
+    0.16666666667047567,
+    0.008333333278443714,
+    0.0001984129540740404,
+    2.755214032300666e-06,
+    2.552668039950511e-08,
+)
+_EXP_SHORT = (
+    0.500000006800554,
+    0.1666666586340294,
+    0.041666293702862546,
+    0.008333497879285112,
+    0.0013944754783382569,
+    0.00019790153468621786,
+)
+_LARGEST_SINGLE = 90.0
+
+
+def exp(f: Formulas, x: Value) -> Value:
+    """e**x: below 1 ulp."""
+    table = _TABLE[f.bits]
+    return exp_of_sum(f, f.clamp(x, table.lowest, table.highest), None)
+
+
+def exp_of_sum(f: Formulas, high: Value, low: Value | None) -> Value:
+    """e to the power of ``high + low``; ``high`` is in the range that ``exp`` clamps to."""
+    table = _TABLE[f.bits]
+    whole, exponent = f.rounded(high, _LOG2_E)
+    rest = f.fma(whole, -table.ln2[0], high)
+    small = whole * -table.ln2[1]
+    if low is not None:
+        small = small + low
+    r = rest + small
+    # What the sum lost; it matters beside r, not inside the polynomial.
+    lost = small - (r - rest)
+    inner = f.fma(r * r, f.polynomial(r, table.exp), lost)
+    return f.scaled((r + inner) + 1.0, exponent)
+
+
+def exp2(f: Formulas, x: Value) -> Value:
+    """2**x: below 1 ulp; exact for integers."""
+    table = _TABLE[f.bits]
+    held = f.clamp(x, table.lowest2, table.highest2)
+    whole, exponent = f.rounded(held)
+    r = held - whole
+    return f.scaled(f.fma(r, f.polynomial(r, table.exp2), 1.0), exponent)
+
+
+def _reduced(f: Formulas, x: Value) -> tuple[Value, Value, Value]:
+    """``e**x = 2**exponent * (1 + high + low)``: high, low, exponent."""
+    table = _TABLE[f.bits]
+    whole, exponent = f.rounded(x, _LOG2_E)
+    rest = f.fma(whole, -table.ln2[0], x)
+    small = whole * -table.ln2[1]
+    r, lost = f.two_sum(rest, small)
+    inner = f.fma(r * r, f.polynomial(r, table.exp), lost)
+    high, low = f.fast_two_sum(r, inner)
+    return high, low, exponent
+
+
+def tanh(f: Formulas, x: Value) -> Value:
+    """Hyperbolic tangent as ``E / (E + 2)`` with ``E = e**2x - 1``: below 1 ulp."""
+    magnitude = f.absolute(x)
+    high, low, exponent = _reduced(f, f.clamp(magnitude + magnitude, 0.0, _TABLE[f.bits].tanh_one))
+    scale = f.power_of_two(exponent)
+    top, rest = f.fast_two_sum(scale - 1.0, scale * high)
+    rest = f.fma(scale, low, rest)
+    bottom, bottom_rest = f.two_sum(top, 2.0)
+    inverse = 1.0 / bottom
+    quotient = top * inverse
+    error = f.fma(-quotient, bottom, top) + f.fma(-quotient, bottom_rest + rest, rest)
+    return f.copysign(f.fma(error, inverse, quotient), x)
+
+
+def _half_exp(f: Formulas, x: Value) -> tuple[Value, Value, Value]:
+    """``e**x / 2`` as a sum of two floats, and ``e**-x / 2``, for x from 0 to 711."""
+    high, low, exponent = _reduced(f, x)
+    top, rest = f.fast_two_sum(f.number(1.0), high)
+    rest = rest + low
+    half = exponent >> 1
+    first, second = f.power_of_two(half), f.power_of_two(exponent - half - 1)
+    growing, growing_rest = top * first * second, rest * first * second
+    inverse = 0.25 / growing
+    quadruple = inverse * -4.0
+    error = f.fma(quadruple, growing, 1.0) + quadruple * growing_rest
+    # An infinite e**x leaves no error to correct.
+    shrinking = f.select(error.is_nan(), inverse, f.fma(inverse, error, inverse))
+    return growing, growing_rest, shrinking
+
+
+def _half_exp_short(f: Formulas, x: Value) -> tuple[Value, Value]:
+    """``e**x / 2`` and ``e**-x / 2`` to 34 bits, for x from 0 to 90."""
+    whole, exponent = f.rounded(x, _LOG2_E)
+    r = f.fma(whole, -math.log(2), x)
+    value = f.fma(r * r, f.polynomial(r, _EXP_SHORT), r) + 1.0
+    growing = value * f.power_of_two(exponent - 1)
+    return growing, 0.25 / growing
+
+
+def _sinh_short(f: Formulas, x: Value) -> Value:
+    magnitude = f.absolute(x)
+    growing, shrinking = _half_exp_short(f, f.clamp(magnitude, 0.0, _LARGEST_SINGLE))
+    square = x * x
+    small = f.fma(x * square, f.polynomial(square, _SINH_SHORT), x)
+    return f.select(magnitude < 1.0, small, f.copysign(growing - shrinking, x))
+
+
+def _cosh_short(f: Formulas, x: Value) -> Value:
+    growing, shrinking = _half_exp_short(f, f.clamp(f.absolute(x), 0.0, _LARGEST_SINGLE))
+    return growing + shrinking
+
+
+def sinh(f: Formulas, x: Value) -> Value:
+    """Hyperbolic sine: below 1 ulp in f32, 2 ulp in f64."""
+    if f.bits == 32:
+        return f.narrow(_sinh_short(f.widened(), f.widen(x)))
+    magnitude = f.absolute(x)
+    growing, rest, shrinking = _half_exp(f, f.clamp(magnitude, 0.0, 711.0))
+    large = f.copysign(_sum(f, growing, -shrinking, rest), x)
+    square = x * x
+    small = f.fma(x * square, f.polynomial(square, _SINH), x)
+    return f.select(magnitude < 1.0, small, large)
+
+
+def cosh(f: Formulas, x: Value) -> Value:
+    """Hyperbolic cosine: below 1 ulp."""
+    if f.bits == 32:
+        return f.narrow(_cosh_short(f.widened(), f.widen(x)))
+    growing, rest, shrinking = _half_exp(f, f.clamp(f.absolute(x), 0.0, 711.0))
+    return _sum(f, growing, shrinking, rest)
+
+
+def _sum(f: Formulas, large: Value, small: Value, rest: Value) -> Value:
+    """``large + small + rest``, rounded nearly once; ``large`` may be infinite."""
+    total, lost = f.fast_two_sum(large, small)
+    return f.select(large < math.inf, total + (lost + rest), large)

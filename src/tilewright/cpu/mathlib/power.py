@@ -1,0 +1,135 @@
+"""pow: ``e**(y log x)`` with the logarithm and the product as sums of two floats."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.cpu.mathlib.exponential import exp_of_sum
+from tilewright.cpu.mathlib.lanes import Body, Formulas, Value
+from tilewright.cpu.mathlib.logarithm import split
+
+# (log((1 + s) / (1 - s)) - 2 s - 2/3 s**3) / s**5 as a polynomial in s**2.
+_TAIL = (
+    0.3999999999999998,
+    0.28571428571445157,
+    0.2222222221752479,
+    0.18181818871787014,
+    0.1538455676881298,
+    0.13336321393992576,
+    0.11674737236710499,
+    0.11989693159628861,
+)
+_TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+# ln 2 in three parts; products of the first with an exponent are exact.
+_LN2_HIGH = 0.6931471803691238
+_LN2_LOW = 1.9082149292705877e-10
+_LN2_LOWEST = 1.1612227229362532e-26
+_LOWEST, _HIGHEST = -746.0, 710.0
+
+# For f32 results: the logarithm, (log((1 + s) / (1 - s)) - 2 s) / s**3 in s**2, to 43 bits, and the
+# power of two, (2**r - 1) / r, to 34.
+_LOG_SHORT = (
+    0.6666666667582839,
+    0.3999999561299773,
+    0.28572110120212113,
+    0.22176146748620604,
+    0.19584783868678896,
+)
+_EXP2_SHORT = (
+    0.6931471807035997,
+    0.2402265106667591,
+    0.05550410367727377,
+    0.009618038112699743,
+    0.001333393396315899,
+    0.00015466762671299285,
+    1.5196378411899333e-05,
+)
+_LARGEST_SINGLE = 200.0
+_LOG2_E = math.log2(math.e)
+
+
+def _log_of_sum(f: Formulas, x: Value) -> tuple[Value, Value]:
+    """log(x) for positive finite x as a sum of two floats, to 65 bits."""
+    exponent, factor = split(f, x)
+    t = factor - 1.0
+    # s = t / (t + 2) with its rounding error.
+    bottom, bottom_rest = f.two_sum(t, 2.0)
+    inverse = 1.0 / bottom
+    s = t * inverse
+    s_rest = (f.fma(-s, bottom, t) - s * bottom_rest) * inverse
+    z = s * s
+    z_rest = f.fma(s, s, -z) + (s + s) * s_rest
+    # The term 2/3 s**3 as a sum of two, the smaller ones as one float.
+    cube, cube_rest = f.two_product(s, z)
+    cube_rest = cube_rest + f.fma(s, z_rest, s_rest * z)
+    third, third_rest = f.two_product(cube, f.number(_TWO_THIRDS[0]))
+    third_rest = third_rest + f.fma(cube, _TWO_THIRDS[1], cube_rest * _TWO_THIRDS[0])
+    tail = cube * z * f.polynomial(z, _TAIL)
+    double = s + s
+    high, rest = f.fast_two_sum(double, third)
+    rest = rest + ((s_rest + s_rest) + (third_rest + tail))
+    total, lost = f.fast_two_sum(exponent * _LN2_HIGH, high)
+    rest = rest + lost
+    low_product, low_error = f.two_product(exponent, f.number(_LN2_LOW))
+    total, lost = f.fast_two_sum(total, low_product)
+    rest = rest + (lost + f.fma(exponent, _LN2_LOWEST, low_error))
+    return f.fast_two_sum(total, rest)
+
+
+def _power_of_magnitude(f: Formulas, base: Value, exponent: Value) -> Value:
+    """``base**exponent`` for positive finite base and finite exponent."""
+    high, low = _log_of_sum(f, base)
+    product, error = f.two_product(high, exponent)
+    error = f.fma(low, exponent, error)
+    inside = (product > _LOWEST) & (product < _HIGHEST)
+    return exp_of_sum(f, f.clamp(product, _LOWEST, _HIGHEST), f.select(inside, error, 0.0))
+
+
+def _power_short(f: Formulas, base: Value, exponent: Value) -> Value:
+    """``base**exponent`` for positive finite base and finite exponent, to 34 bits where f32 can
+    hold it."""
+    power_of_two, factor = split(f, base)
+    t = factor - 1.0
+    s = t / (t + 2.0)
+    z = s * s
+    logarithm = f.fma(s * z, f.polynomial(z, _LOG_SHORT), s + s)
+    product = f.fma(logarithm, _LOG2_E, power_of_two) * exponent
+    held = f.clamp(product, -_LARGEST_SINGLE, _LARGEST_SINGLE)
+    whole, whole_bits = f.rounded(held)
+    r = held - whole
+    return f.fma(r, f.polynomial(r, _EXP2_SHORT), 1.0) * f.power_of_two(whole_bits)
+
+
+def power(f: Formulas, base: Value, exponent: Value) -> Value:
+    """``base**exponent`` with the special cases of C: below 1 ulp. In f32 the exponent may be f64."""
+    if f.bits == 32:
+        return f.narrow(
+            _power(
+                f.widened(),
+                f.widen(base),
+                exponent if exponent.bits == 64 else f.widen(exponent),
+                _power_short,
+            )
+        )
+    return _power(f, base, exponent, _power_of_magnitude)
+
+
+def _power(f: Formulas, base: Value, exponent: Value, of_magnitude: Body) -> Value:
+    magnitude = f.absolute(base)
+    result = of_magnitude(f, magnitude, exponent)
+    grows = exponent > 0.0
+    result = f.select(magnitude.equals(math.inf), f.select(grows, f.number(math.inf), 0.0), result)
+    result = f.select(magnitude.equals(0.0), f.select(grows, f.number(0.0), math.inf), result)
+    endless = f.absolute(exponent).equals(math.inf)
+    towards_zero = (magnitude > 1.0) ^ grows
+    at_infinity = f.select(towards_zero, f.number(0.0), math.inf)
+    result = f.select(endless, f.select(magnitude.equals(1.0), 1.0, at_infinity), result)
+    whole = f.truncated(exponent).equals(exponent)
+    half = exponent * 0.5
+    odd = whole & ~f.truncated(half).equals(half)
+    negative = f.bits_of(base) < 0
+    result = f.select(negative & odd, -result, result)
+    fractional = (base < 0.0) & (magnitude < math.inf) & ~whole
+    result = f.select(fractional, math.nan, result)
+    result = f.select(base.is_nan() | exponent.is_nan(), base + exponent, result)
+    return f.select(exponent.equals(0.0) | base.equals(1.0), 1.0, result)

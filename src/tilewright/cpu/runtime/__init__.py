@@ -1,0 +1,1 @@
+"""Object code, its cache, the threads that run it, and launches."""

@@ -1,0 +1,196 @@
+"""Compiled code on disk, so that a kernel is compiled once for a machine, not once for a process.
+
+An entry is a file named by its key, a hash of all that decides on the code. It begins with a
+checksum: an entry that was damaged, or written in part, is as good as none and is replaced. Entries
+are written beside their place and moved there, so that processes never see half of one. When the
+cache grows beyond its limit, the entries that have not been used for longest go first.
+
+``TILEWRIGHT_CACHE_DIR`` names the directory; without it, it is ``tilewright`` in the user's cache
+directory. An empty value turns the cache off. A cache that cannot be read or written is none, and
+no error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright import __version__
+
+DIRECTORY_VARIABLE = "TILEWRIGHT_CACHE_DIR"
+DEFAULT_LIMIT = 256 << 20
+
+_MAGIC = b"tilewright cpu object 1\n"
+_SUFFIX = ".bin"
+_LIMIT_FILE = "limit"
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+# Using an entry is noted in its time stamp, but not more often than this.
+_STAMP_SECONDS = 60.0
+# Temporary files of processes that have died are removed after this time.
+_STALE_SECONDS = 3600.0
+# What is cut off when the cache is full, so that not every new entry has to make room.
+_ROOM = 0.1
+
+
+def key_of(parts: Iterable[str]) -> str:
+    """The key of an entry that depends on these texts, and on the versions of what compiles."""
+    import llvmlite
+
+    state = hashlib.sha256()
+    for part in (__version__, llvmlite.__version__, *parts):
+        data = part.encode("utf-8", "surrogateescape")
+        state.update(b"%d:" % len(data))
+        state.update(data)
+    return state.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """What a cache holds."""
+
+    directory: Path
+    entries: int
+    size_bytes: int
+    limit_bytes: int
+
+
+class DiskCache:
+    """The entries in a directory, which is made when the first is written."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._written = 0
+
+    def get(self, key: str) -> bytes | None:
+        """The contents of an entry; None where there is none, or a damaged one."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        start = len(_MAGIC) + _CHECKSUM_BYTES
+        contents = data[start:]
+        if data[:start] != _MAGIC + hashlib.sha256(contents).digest():
+            return None
+        self._mark_used(path)
+        return contents
+
+    def put(self, key: str, contents: bytes) -> None:
+        """Store an entry; one that is there already is replaced."""
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
+        except OSError:
+            return
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(_MAGIC + hashlib.sha256(contents).digest() + contents)
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            return
+        self._make_room(len(contents))
+
+    @property
+    def limit(self) -> int:
+        """The most bytes that entries may take together."""
+        try:
+            return int((self.directory / _LIMIT_FILE).read_text())
+        except (OSError, ValueError):
+            return DEFAULT_LIMIT
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Change the limit for all processes, and keep to it; an OSError where that fails."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / _LIMIT_FILE
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(f"{limit_bytes}\n")
+        os.replace(temporary, path)
+        self._evict(limit_bytes)
+
+    def use(self) -> CacheUse:
+        files = self._files()
+        sizes = sum(size for _, size, _ in files)
+        return CacheUse(self.directory, len(files), sizes, self.limit)
+
+    def clear(self) -> CacheUse:
+        """Remove every entry; gives what there was."""
+        before = self.use()
+        for _, _, path in self._files():
+            with contextlib.suppress(OSError):
+                path.unlink()
+        return before
+
+    def _path(self, key: str) -> Path:
+        return self.directory / key[:2] / f"{key}{_SUFFIX}"
+
+    @staticmethod
+    def _mark_used(path: Path) -> None:
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STAMP_SECONDS:
+                os.utime(path)
+
+    def _files(self) -> list[tuple[float, int, Path]]:
+        """Time of last use, size and path of each entry, the oldest first."""
+        found: list[tuple[float, int, Path]] = []
+        for path in self.directory.glob(f"??/*{_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                facts = path.stat()
+                found.append((facts.st_mtime, facts.st_size, path))
+        return sorted(found)
+
+    def _make_room(self, size: int) -> None:
+        """Evict when this process has written a part of the limit; looking costs time."""
+        limit = self.limit
+        first = not self._written
+        self._written += size
+        if first or self._written > limit * _ROOM:
+            self._written = 1
+            self._evict(limit)
+
+    def _evict(self, limit: int) -> None:
+        files = self._files()
+        total = sum(size for _, size, _ in files)
+        if total > limit:
+            for _, size, path in files:
+                if total <= limit * (1 - _ROOM):
+                    break
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    total -= size
+        now = time.time()
+        for path in self.directory.glob("??/*.tmp"):
+            with contextlib.suppress(OSError):
+                if now - path.stat().st_mtime > _STALE_SECONDS:
+                    path.unlink()
+
+
+def cache_directory() -> Path | None:
+    """Where the cache is; None where it is turned off."""
+    given = os.environ.get(DIRECTORY_VARIABLE)
+    if given is not None:
+        return Path(given).expanduser() if given.strip() else None
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME")
+        base = base if base and os.path.isabs(base) else os.path.expanduser("~/.cache")
+    # A home that cannot be found is left as "~", which is no place for a cache.
+    return Path(base) / "tilewright" if base and os.path.isabs(base) else None
+
+
+def disk_cache() -> DiskCache | None:
+    """The cache of this user; None where it is turned off."""
+    directory = cache_directory()
+    return None if directory is None else DiskCache(directory)

@@ -1,0 +1,72 @@
+"""What is said when a kernel reads or writes where there is no memory.
+
+Such a kernel ends the process, as it would end a launch on a GPU: it cannot be caught. But a signal
+handler, which does nothing but write a text, can say what to do next. It speaks only while a kernel
+is running, and hands on to the handler that was there before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from functools import cache
+
+from tilewright.cpu.runtime.driver import driver
+from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.target import GENERIC, cpu_target
+
+MESSAGE = """
+tilewright: a kernel has crashed: it accessed memory outside of its arrays.
+tilewright: `tilewright sanitize` finds such accesses and shows where they are; `--checked` (in Python
+tilewright: Program(module, checked=True)) runs compiled code with checks.
+"""
+
+_SIGNALS = ("SIGSEGV", "SIGBUS")
+
+
+def _handler_ir(data: bytes, is_running: int, write: int, set_handler: int) -> str:
+    """A signal handler. All that it calls may be called in one."""
+    text = "".join(f"\\{byte:02X}" for byte in data)
+    return f"""
+@message = internal constant [{len(data)} x i8] c"{text}"
+@previous = global [128 x ptr] zeroinitializer
+
+define void @on_crash(i32 %signal) {{
+  %is_running = inttoptr i64 {is_running} to ptr
+  %running = call i32 %is_running()
+  %in_kernel = icmp ne i32 %running, 0
+  br i1 %in_kernel, label %say, label %go_on
+say:
+  %write = inttoptr i64 {write} to ptr
+  %written = call i64 %write(i32 2, ptr @message, i64 {len(data)})
+  br label %go_on
+go_on:
+  %at = getelementptr [128 x ptr], ptr @previous, i32 0, i32 %signal
+  %before = load ptr, ptr %at
+  %set_handler = inttoptr i64 {set_handler} to ptr
+  %ours = call ptr %set_handler(i32 %signal, ptr %before)
+  ret void
+}}
+"""
+
+
+@cache
+def report_crashes() -> Library | None:
+    """Install the handler, once; None on systems without such signals."""
+    if os.name != "posix":
+        return None
+    system = ctypes.CDLL(None)
+    write, set_handler = (
+        ctypes.cast(getattr(system, name), ctypes.c_void_p).value or 0
+        for name in ("write", "signal")
+    )
+    ir = _handler_ir(MESSAGE.encode(), driver().is_running_address, write, set_handler)
+    target = cpu_target(GENERIC)
+    library = load_object(compile_ir(ir, target), target, ["on_crash", "previous"])
+    install = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(set_handler)
+    previous = (ctypes.c_void_p * 128).from_address(library.address("previous"))
+    for name in _SIGNALS:
+        number = int(getattr(signal, name))
+        previous[number] = install(number, library.address("on_crash"))
+    return library

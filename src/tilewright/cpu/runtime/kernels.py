@@ -1,0 +1,129 @@
+"""Compiled kernels ready to be called: from memory, from disk, or made anew."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Operation
+
+from tilewright.cpu.compile import CompiledKernel, CompileOptions, compile_kernel
+from tilewright.cpu.runtime.cache import disk_cache, key_of
+from tilewright.cpu.runtime.engine import (
+    DEFAULT_LEVEL,
+    Library,
+    OptLevel,
+    Timings,
+    compile_ir,
+    load_object,
+)
+from tilewright.cpu.runtime.pool import Pace
+from tilewright.cpu.runtime.records import find_record, put_record, record_key
+from tilewright.launching.modules import KernelOp
+
+_IN_MEMORY = 256
+
+
+@dataclass(frozen=True, slots=True)
+class NativeKernel:
+    """A kernel in this process: where its function is, and what it needs."""
+
+    compiled: CompiledKernel
+    address: int
+    library: Library
+    pace: Pace = field(default_factory=Pace)
+
+
+_libraries: OrderedDict[tuple[object, ...], Library] = OrderedDict()
+_lock = threading.Lock()
+
+
+def object_key(compiled: CompiledKernel, level: OptLevel) -> str:
+    """The key of a kernel's object code."""
+    return key_of(["object", compiled.target.key, level.key, compiled.llvm_ir])
+
+
+def object_code(compiled: CompiledKernel, level: OptLevel, timings: Timings) -> bytes:
+    """The object code of a kernel, from the disk if it is there."""
+    cache = disk_cache()
+    key = object_key(compiled, level)
+    if cache is not None:
+        with timings.stage("look on disk"):
+            found = cache.get(key)
+        if found is not None:
+            return found
+    made = compile_ir(compiled.llvm_ir, compiled.target, level, timings)
+    if cache is not None:
+        with timings.stage("write to disk"):
+            cache.put(key, made)
+    return made
+
+
+def prepare_kernel(
+    module: Operation,
+    kernel: KernelOp,
+    lowered: Callable[[], BuiltinModuleOp],
+    options: CompileOptions,
+    level: OptLevel,
+    global_addresses: Mapping[str, int],
+    timings: Timings,
+) -> NativeKernel:
+    """A kernel of a module that can be called; ``lowered`` gives the module as ``nv_tileaa``."""
+    cache = disk_cache()
+    record = None
+    if cache is not None:
+        with timings.stage("look on disk"):
+            record = record_key(module, kernel, options, level)
+            found = find_record(cache, record, kernel, options) if record else None
+        if found is not None and record is not None:
+            compiled, code = found
+            return _in_memory(compiled, record, lambda: code, global_addresses, timings)
+    with timings.stage("lower to nv_tileaa"):
+        tileaa = lowered()
+    with timings.stage("generate LLVM IR"):
+        compiled = compile_kernel(tileaa, kernel.symbol, options)
+    native = load_kernel(compiled, global_addresses, level, timings)
+    if cache is not None and record is not None:
+        put_record(cache, record, compiled, object_key(compiled, level))
+    return native
+
+
+def load_kernel(
+    compiled: CompiledKernel,
+    global_addresses: Mapping[str, int],
+    level: OptLevel = DEFAULT_LEVEL,
+    timings: Timings | None = None,
+) -> NativeKernel:
+    """A kernel that can be called. ``global_addresses`` are those of the globals of its module."""
+    clock = Timings() if timings is None else timings
+    key = object_key(compiled, level)
+    return _in_memory(
+        compiled, key, lambda: object_code(compiled, level, clock), global_addresses, clock
+    )
+
+
+def _in_memory(
+    compiled: CompiledKernel,
+    key: str,
+    code: Callable[[], bytes],
+    global_addresses: Mapping[str, int],
+    timings: Timings,
+) -> NativeKernel:
+    """The kernel in this process, linked if it is not here yet."""
+    imports = {name: global_addresses[name] for name in compiled.globals}
+    full_key = (key, tuple(sorted(imports.items())))
+    with _lock:
+        library = _libraries.get(full_key)
+        if library is None:
+            data = code()
+            with timings.stage("link"):
+                library = load_object(data, compiled.target, [compiled.symbol], imports)
+            _libraries[full_key] = library
+            if len(_libraries) > _IN_MEMORY:
+                _libraries.popitem(last=False)
+        else:
+            _libraries.move_to_end(full_key)
+    return NativeKernel(compiled, library.address(compiled.symbol), library)

@@ -1,0 +1,215 @@
+"""Loading a module onto the CPU and launching its kernels."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Operation
+
+from tilewright.cpu.abi import ARENA_ALIGNMENT
+from tilewright.cpu.compile import CompileOptions
+from tilewright.cpu.runtime.crash import report_crashes
+from tilewright.cpu.runtime.driver import LaunchState
+from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
+from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
+from tilewright.cpu.runtime.packing import Packed, Packer, bounds_of
+from tilewright.cpu.runtime.pool import POOL, Progress, thread_count
+from tilewright.cpu.runtime.reports import Reports
+from tilewright.cpu.runtime.waiting import PATIENCE, run_waiting
+from tilewright.cpu.target import HOST
+from tilewright.launching.assertions import assertion_error
+from tilewright.launching.modules import (
+    GlobalMemory,
+    KernelOp,
+    globals_of,
+    is_tileaa,
+    kernel_of,
+    runnable_module,
+)
+from tilewright.launching.result import RunResult
+from tilewright.launching.storage import storage_of
+from tilewright.lowering import lower_to_tileaa
+from tilewright.numerics.arrays import Array, dtype_of
+
+Grid = int | Sequence[int]
+
+
+class Program:
+    """A loaded module: its globals live as long as it does, its kernels are compiled once.
+
+    The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. ``cpu`` names a
+    target (``host``, ``generic``, ...); ``checked`` compiles checks of every access in; ``threads``
+    is how many threads launches use, unless they say otherwise: by default as many as the
+    environment variable TILEWRIGHT_THREADS says, or one for each core.
+
+    Several threads may launch at once; their launches share globals.
+    """
+
+    def __init__(
+        self,
+        module: Operation,
+        *,
+        cpu: str = HOST,
+        checked: bool = False,
+        threads: int | None = None,
+        level: OptLevel = DEFAULT_LEVEL,
+    ) -> None:
+        self.module = runnable_module(module)
+        self.timings = Timings()
+        self._options = CompileOptions(cpu=cpu, checked=checked)
+        self._level = level
+        self._threads = thread_count(threads)
+        self._lowered: BuiltinModuleOp | None = None
+        self._globals = {
+            held.name: (held, _global_memory(held)) for held in globals_of(self.module)
+        }
+        self._kernels: dict[tuple[KernelOp, bool], NativeKernel] = {}
+        self._entries: dict[str | None, tuple[KernelOp, Packer]] = {}
+        self._mapped: list[Array] = []
+
+    def map_array(self, array: Array) -> int:
+        """The address of an array's first element, valid as long as the program.
+
+        For kernels that get addresses inside other arrays, such as tables of arrays.
+        """
+        self._mapped.append(array)
+        return int(array.ctypes.data)
+
+    def global_array(self, name: str) -> Array:
+        """The contents of a public global: an array over its memory, 4-bit elements packed in bytes."""
+        held, memory = self._globals.get(name, (None, None))
+        if held is None or memory is None or held.is_private:
+            public = [n for n, (g, _) in self._globals.items() if not g.is_private]
+            known = ", ".join(public) or "none"
+            raise KeyError(f"the module has no public global '{name}'; public globals: {known}")
+        raw = memory.view(storage_of(held.element).raw)
+        dtype = dtype_of(held.element)
+        return raw.view(dtype) if raw.itemsize == dtype.itemsize and dtype != np.bool_ else raw
+
+    def prepare(self, entry: str | None = None) -> NativeKernel:
+        """Compile a kernel for launches whose arrays do not overlap; a launch does it by itself."""
+        return self._native(self._entry(entry)[0], distinct=True)
+
+    def launch(
+        self,
+        entry: str | None = None,
+        grid: Grid = (1, 1, 1),
+        args: Sequence[object] = (),
+        *,
+        check_asserts: bool = True,
+        allow_overlap: bool = False,
+        print_to: Callable[[str], object] | None = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
+        patience: float = PATIENCE,
+    ) -> RunResult:
+        """Run a kernel over a grid, to its end.
+
+        ``args``: an array (of NumPy, torch on the CPU, or whatever speaks DLPack) or an address for
+        each pointer, a number for each scalar. ``print_to`` gets each printed text at once, perhaps
+        in another thread; ``progress`` the numbers of finished and of all tile blocks.
+        ``allow_overlap`` lets arrays that the kernel may write share memory with others. ``patience``
+        is for grids whose blocks wait for one another: see ``waiting``.
+
+        A TileIRError before anything runs: bad arguments, grid or kernel name, and operations that
+        have no code; arrays are as they were. While running: a deadlock, and, unless
+        ``check_asserts`` is false, failed assertions, once all blocks have run.
+        """
+        kernel_op, packer = self._entry(entry)
+        packed = packer.pack(grid, args, allow_overlap=allow_overlap)
+        kernel = self._native(kernel_op, distinct=packed.distinct)
+        wanted = self._threads if threads is None else thread_count(threads)
+        slots = packed.slots + bounds_of(packed) if self._options.checked else packed.slots
+        state, keep = _state(kernel, packed, slots)
+        with Reports(kernel.compiled.sites, state, print_to) as reports:
+            arena_bytes = kernel.compiled.arena_bytes
+            if kernel.compiled.may_wait and state.total > 1:
+                run_waiting(state, arena_bytes, keep, progress=progress, patience=patience)
+            else:
+                POOL.run(state, arena_bytes, wanted, kernel.pace, progress)
+        if reports.error is not None:
+            raise reports.error
+        assert not state.stop, "a kernel has stopped without a reason"
+        failures = tuple(reports.failures)
+        if failures and check_asserts:
+            raise assertion_error(failures)
+        outputs = tuple(value for value in packed.keep if isinstance(value, np.ndarray))
+        return RunResult(outputs, "".join(reports.printed), failures)
+
+    def _entry(self, name: str | None) -> tuple[KernelOp, Packer]:
+        found = self._entries.get(name)
+        if found is None:
+            kernel = kernel_of(self.module, name)
+            found = self._entries[name] = kernel, Packer(kernel)
+        return found
+
+    def _native(self, kernel: KernelOp, *, distinct: bool) -> NativeKernel:
+        found = self._kernels.get((kernel, distinct))
+        if found is not None:
+            return found
+        found = prepare_kernel(
+            self.module,
+            kernel,
+            self._tileaa,
+            replace(self._options, distinct_arguments=distinct),
+            self._level,
+            {name: int(memory.ctypes.data) for name, (_, memory) in self._globals.items()},
+            self.timings,
+        )
+        report_crashes()
+        self._kernels[kernel, distinct] = found
+        return found
+
+    def _tileaa(self) -> BuiltinModuleOp:
+        if self._lowered is None:
+            if is_tileaa(self.module):
+                assert isinstance(self.module, BuiltinModuleOp)
+                self._lowered = self.module
+            else:
+                self._lowered = lower_to_tileaa(self.module).module
+        return self._lowered
+
+
+def _global_memory(held: GlobalMemory) -> Array:
+    """Aligned bytes that hold a global's initial value."""
+    alignment = max(held.alignment, ARENA_ALIGNMENT)
+    room = np.empty(len(held.data) + alignment, np.uint8)
+    start = -room.ctypes.data % alignment
+    memory = room[start : start + len(held.data)]
+    memory[:] = np.frombuffer(held.data, np.uint8)
+    return memory
+
+
+def _state(kernel: NativeKernel, packed: Packed, values: list[int]) -> tuple[LaunchState, Any]:
+    """A launch as the native loop sees it, and what must live as long."""
+    slots = (ctypes.c_uint64 * len(values))(*values)
+    grid = (ctypes.c_int32 * 3)(*packed.grid)
+    x, y, z = packed.grid
+    state = LaunchState(
+        kernel.address, ctypes.addressof(slots), ctypes.addressof(grid), 0, 0, x * y * z, 1
+    )
+    return state, (slots, grid, packed.keep, kernel)
+
+
+def run(
+    module: Operation,
+    entry: str | None = None,
+    grid: Grid = (1, 1, 1),
+    args: Sequence[object] = (),
+    *,
+    cpu: str = HOST,
+    checked: bool = False,
+    threads: int | None = None,
+    **options: Any,
+) -> RunResult:
+    """Load a module, run one of its kernels (the only one by default), and unload it.
+
+    See :class:`Program` and :meth:`Program.launch` for the arguments, options and errors.
+    """
+    program = Program(module, cpu=cpu, checked=checked, threads=threads)
+    return program.launch(entry, grid, args, **options)

@@ -1,0 +1,196 @@
+"""Launch arguments as the slots that compiled kernels read.
+
+Nearly all launches pass contiguous arrays and plain numbers of the right types: those are packed in
+a few microseconds. Everything else, right or wrong, goes through the checks that all machines share.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.source_map import place_of
+from tilewright.launching.arguments import ARRAY_DTYPES, check_grid, misaligned
+from tilewright.launching.checks import check_launch, first_writes
+from tilewright.launching.codes import BAD_ARGUMENT
+from tilewright.launching.foreign_arrays import as_array
+from tilewright.launching.modules import KernelOp
+from tilewright.launching.value_types import TileLike, is_pointer, pointee_in, tile_like
+from tilewright.numerics.arrays import Array, to_bytes
+from tilewright.numerics.element_types import FORMATS
+
+#: What needs no other look to see that it is no array of another library.
+_PLAIN = frozenset({np.ndarray, int, float, bool})
+_LAST_ADDRESS = 2**64 - 1
+_STRUCT_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A launch that may begin.
+
+    ``distinct``: no two arrays share memory, and there are no bare addresses. ``keep`` holds what the
+    slots point to.
+    """
+
+    grid: tuple[int, int, int]
+    slots: list[int]
+    distinct: bool
+    keep: list[Any]
+
+
+def bounds_of(packed: Packed) -> list[int]:
+    """Two slots for each argument: where the memory of its array begins and ends."""
+    found: list[int] = []
+    for value in packed.keep:
+        is_array = isinstance(value, np.ndarray) and value.ndim > 0
+        found += np.lib.array_utils.byte_bounds(value) if is_array else (0, _LAST_ADDRESS)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    dtypes: frozenset[np.dtype[Any]]
+    is_written: bool
+
+
+_Number = Callable[[Any], "int | None"]
+
+
+class Packer:
+    """Packs the arguments of one kernel."""
+
+    def __init__(self, kernel: KernelOp) -> None:
+        self._kernel = kernel
+        self._place = place_of(kernel)
+        self._types = [_launchable(kernel, n, p.type) for n, p in enumerate(kernel.block.args)]
+        written = first_writes(kernel)
+        self._specs: list[_Pointer | _Number] = [
+            _Pointer(frozenset(ARRAY_DTYPES[pointee_in(ty)]), number in written or None in written)
+            if is_pointer(ty)
+            else _number_packer(ty)
+            for number, ty in enumerate(self._types)
+        ]
+
+    def pack(self, grid: object, args: Sequence[object], *, allow_overlap: bool) -> Packed:
+        """The slots for these arguments; a TileIRError with everything that is wrong with them."""
+        if isinstance(args, tuple | list):
+            given = [
+                value if type(value) in _PLAIN else as_array(value, f"argument {n}", self._place)
+                for n, value in enumerate(args)
+            ]
+            quick = self._quickly(grid, given)
+            if quick is not None and (allow_overlap or quick.distinct):
+                return quick
+            args = given
+        return self._carefully(grid, args, allow_overlap)
+
+    def _quickly(self, grid: object, args: list[Any]) -> Packed | None:
+        """The usual case; None where anything is out of the ordinary."""
+        if len(args) != len(self._specs):
+            return None
+        slots: list[int] = []
+        spans: list[tuple[int, int]] = []
+        for spec, value in zip(self._specs, args):
+            if isinstance(spec, _Pointer):
+                if type(value) is not np.ndarray or value.dtype not in spec.dtypes:
+                    return None
+                flags = value.flags
+                if not flags.c_contiguous or (spec.is_written and not flags.writeable):
+                    return None
+                address, size = value.__array_interface__["data"][0], value.nbytes
+                if not size or address % value.itemsize:
+                    return None
+                spans.append((address, address + size))
+                slots.append(address)
+            else:
+                slot = spec(value)
+                if slot is None:
+                    return None
+                slots.append(slot)
+        return Packed(check_grid(grid), slots, _are_apart(spans), args)
+
+    def _carefully(self, grid: object, args: Sequence[object], allow_overlap: bool) -> Packed:
+        checked = check_launch(
+            self._kernel, grid, args, seed=0, max_iterations=1, allow_overlap=allow_overlap
+        )
+        given = checked.arguments
+        slots = [_slot_of(value, ty) for value, ty in zip(given.values, self._types, strict=True)]
+        errors: list[TileIRError] = []
+        for number, array in given.arrays.items():
+            slots[number] = array.ctypes.data
+            if (error := misaligned(number, array, slots[number], self._place)) is not None:
+                errors.append(error)
+        if errors:
+            raise TileIRError([d for error in errors for d in error.diagnostics])
+        spans = [np.lib.array_utils.byte_bounds(array) for array in given.arrays.values()]
+        bare = any(is_pointer(ty) and n not in given.arrays for n, ty in enumerate(self._types))
+        return Packed(checked.grid, slots, not bare and _are_apart(spans), list(args))
+
+
+def _are_apart(spans: list[tuple[int, int]]) -> bool:
+    """Whether no two ranges of addresses have a byte in common."""
+    spans.sort()
+    reach = 0
+    for start, end in spans:
+        if start < reach:
+            return False
+        reach = end
+    return True
+
+
+def _launchable(kernel: KernelOp, number: int, ty: Any) -> TileLike:
+    found = tile_like(ty)
+    if found is None or found.rank:
+        raise TileIRError.single(
+            BAD_ARGUMENT,
+            f"argument {number} cannot be passed on this machine: its type is '{ty}'",
+            place_of(kernel),
+            help="pass tiles through memory",
+        )
+    return found
+
+
+def _slot_of(value: Array, ty: TileLike) -> int:
+    """The bits of a rank-0 tile."""
+    if is_pointer(ty):
+        return int(value)
+    return int.from_bytes(to_bytes(value, ty.element), "little")
+
+
+def _number_packer(ty: TileLike) -> _Number:
+    fmt = FORMATS[ty.element]
+    if fmt.is_float:
+        return _float_packer(ty.element)
+    low, high, mask = -(1 << (fmt.bits - 1)), fmt.mask, fmt.mask
+
+    def pack_integer(value: Any) -> int | None:
+        return value & mask if type(value) is int and low <= value <= high else None
+
+    return pack_integer if fmt.bits > 1 else _no_quick_way
+
+
+def _float_packer(element: str) -> _Number:
+    form = _STRUCT_FLOATS.get(element)
+    if form is None:
+        return _no_quick_way
+    pack = struct.Struct(form).pack
+
+    def pack_float(value: Any) -> int | None:
+        if type(value) is not float and type(value) is not int:
+            return None
+        try:
+            return int.from_bytes(pack(value), "little")
+        except (OverflowError, struct.error):
+            return None
+
+    return pack_float
+
+
+def _no_quick_way(value: Any) -> int | None:
+    return None

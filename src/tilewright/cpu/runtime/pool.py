@@ -1,0 +1,227 @@
+"""The threads that run grids.
+
+Threads are started when first needed and wait for the next launch. A grid is taken apart by the
+native loop of ``driver``; here it is decided how many threads take part, and in chunks of how many
+blocks. The calling thread works as well, and comes back into Python a few times a second to look
+for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ctypes import addressof
+from dataclasses import dataclass, field
+
+from tilewright.cpu.runtime.arena import Arena
+from tilewright.cpu.runtime.driver import MORE_TO_DO, LaunchState, driver
+from tilewright.cpu.target import usable_cores
+from tilewright.diagnostics import TileIRError, define_code
+
+BAD_THREADS = define_code(
+    "bad-threads",
+    "The number of threads makes no sense.",
+    "`threads`, `--threads` and the environment variable TILEWRIGHT_THREADS take an integer from 1 "
+    "to 1024. Without one, a launch uses the cores that the process may use.",
+)
+
+THREADS_VARIABLE = "TILEWRIGHT_THREADS"
+_MAX_THREADS = 1024
+
+# Waking a thread and waiting for it takes about 20 us.
+_WORTH_SHARING = 50e-6
+# The longest that Ctrl-C waits, but for a block that takes longer.
+_SLICE = 0.05
+_CHUNK_SECONDS = 0.01
+_CHUNKS_PER_THREAD = 16
+#: The blocks of a chunk while nobody knows how long one takes.
+_FIRST_CHUNK = 8
+_NO_LIMIT = 1 << 62
+
+Progress = Callable[[int, int], object]
+
+
+def thread_count(requested: int | None = None) -> int:
+    """How many threads to use: as asked for, or as the environment says, or one for each core."""
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
+    if requested is None and not text:
+        return usable_cores()
+    wanted: object = text if requested is None else requested
+    source = THREADS_VARIABLE if requested is None else "threads"
+    number = int(text) if requested is None and text.isdecimal() else requested
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _MAX_THREADS:
+        raise TileIRError.single(
+            BAD_THREADS, f"{source} must be an integer from 1 to {_MAX_THREADS}, not {wanted!r}"
+        )
+    return number
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long a kernel takes for one block, by the last launches; 0 before the first."""
+
+    seconds: float = 0.0
+
+    def learn(self, seconds: float) -> None:
+        self.seconds = seconds if not self.seconds else 0.5 * (self.seconds + seconds)
+
+
+class Worker:
+    """A thread that waits for jobs, and its arena."""
+
+    def __init__(self) -> None:
+        self.arena = Arena()
+        self._job: Callable[[Arena], object] | None = None
+        self._go, self._done = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self._done.acquire()
+        threading.Thread(target=self._serve, name="tilewright", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self._go.acquire()
+            assert self._job is not None
+            self._job(self.arena)
+            self._job = None
+            self._done.release()
+
+    def begin(self, job: Callable[[Arena], object]) -> None:
+        """Run a job, which must not raise."""
+        self._job = job
+        self._go.release()
+
+    def wait(self, timeout: float = -1) -> bool:
+        """Whether the job is over, waiting for it at most that long."""
+        return self._done.acquire(timeout=timeout)
+
+
+@dataclass(slots=True)
+class Pool:
+    """Threads of this process. One launch at a time uses them; another one meanwhile goes without."""
+
+    _workers: list[Worker] = field(default_factory=list)
+    _busy: threading.Lock = field(default_factory=threading.Lock)
+    _own: threading.local = field(default_factory=threading.local)
+
+    def run(
+        self,
+        state: LaunchState,
+        arena_bytes: int,
+        threads: int,
+        pace: Pace,
+        progress: Progress | None = None,
+    ) -> None:
+        """Run all blocks of a launch, unless it is stopped on the way."""
+        total = state.total
+        alone = threads == 1 or total == 1 or 0 < pace.seconds * total < _WORTH_SHARING
+        if alone or not self._busy.acquire(blocking=False):
+            state.chunk = _chunk(total, 1, pace)
+            self._share(state, arena_bytes, 1, pace, progress)
+            return
+        try:
+            helpers = min(threads, total) - 1
+            state.chunk = _chunk(total, helpers + 1, pace)
+            self._grow(helpers)
+            self._with_helpers(self._workers[:helpers], state, arena_bytes, pace, progress)
+        finally:
+            self._busy.release()
+
+    @contextmanager
+    def exclusively(self, count: int) -> Iterator[list[Worker]]:
+        """That many workers for the caller alone, once other launches have ended."""
+        with self._busy:
+            self._grow(count)
+            yield self._workers[:count]
+
+    def give_up(self, worker: Worker) -> None:
+        """Forget a worker that does not end its job."""
+        self._workers.remove(worker)
+
+    def _grow(self, count: int) -> None:
+        while len(self._workers) < count:
+            self._workers.append(Worker())
+
+    def _with_helpers(
+        self,
+        helpers: list[Worker],
+        state: LaunchState,
+        arena_bytes: int,
+        pace: Pace,
+        progress: Progress | None,
+    ) -> None:
+        # Memory is found before any thread begins: a job must not raise.
+        for helper in helpers:
+            helper.arena.address(arena_bytes)
+        take, where = driver().take_blocks, addressof(state)
+        begun: list[Worker] = []
+        try:
+            for helper in helpers:
+                helper.begin(lambda arena: take(where, arena.address(arena_bytes), _NO_LIMIT))
+                begun.append(helper)
+            self._share(state, arena_bytes, len(helpers) + 1, pace, progress)
+        except BaseException:
+            state.stop = 1
+            raise
+        finally:
+            _join(begun)
+
+    def _share(
+        self,
+        state: LaunchState,
+        arena_bytes: int,
+        threads: int,
+        pace: Pace,
+        progress: Progress | None,
+    ) -> None:
+        """The calling thread's share of the work."""
+        arena = self._arena().address(arena_bytes)
+        take, where, total = driver().take_blocks, addressof(state), state.total
+        chunk_seconds = pace.seconds * state.chunk
+        allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
+        started = time.perf_counter()
+        while take(where, arena, allowed) == MORE_TO_DO:
+            if progress is not None:
+                progress(state.finished, total)
+        if not state.stop:
+            pace.learn((time.perf_counter() - started) * threads / total)
+
+    def _arena(self) -> Arena:
+        found = getattr(self._own, "arena", None)
+        if found is None:
+            found = self._own.arena = Arena()
+        return found
+
+
+def _chunk(total: int, threads: int, pace: Pace) -> int:
+    """How many blocks a thread takes at once: few enough to share them well, and to stop soon."""
+    in_time = int(_CHUNK_SECONDS / pace.seconds) if pace.seconds else _FIRST_CHUNK
+    return max(1, min(in_time, total // (threads * _CHUNKS_PER_THREAD)))
+
+
+def _join(workers: list[Worker]) -> None:
+    """Wait for threads, Ctrl-C or not: they use memory that the launch owns."""
+    interrupted = False
+    for worker in workers:
+        while True:
+            try:
+                worker.wait()
+                break
+            except KeyboardInterrupt:
+                interrupted = True
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+POOL = Pool()
+
+
+def _after_fork() -> None:
+    """Threads do not live on in a forked process; begin anew."""
+    POOL.__init__()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

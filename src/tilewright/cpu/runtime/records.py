@@ -1,0 +1,96 @@
+"""What is known of kernels that were compiled before: their code is found without generating it anew.
+
+A record is an entry of the disk cache. Its key is a hash of the module as bytecode, the kernel's name,
+all options, and the compiler itself, down to its source files; it names the entry that holds the
+object code. Kernels that report to the host have no record: reports name places in the text that the
+module was read from, which bytecode does not have.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Operation
+
+import tilewright
+from tilewright.cpu.compile import CompiledKernel, CompileOptions
+from tilewright.cpu.runtime.cache import DiskCache, key_of
+from tilewright.cpu.runtime.engine import OptLevel
+from tilewright.cpu.target import cpu_target
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.cuda_tile.ops.control_flow import AssertOp
+from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
+from tilewright.launching.modules import KernelOp
+
+#: The rooms whose code decides on what a module becomes.
+_COMPILER = ("cpu", "dialects", "lowering", "numerics", "passes")
+
+
+@cache
+def _compiler() -> str:
+    """Every source file of the compiler, with its size and the time of its last change."""
+    root = Path(tilewright.__file__).parent
+    facts: list[str] = []
+    for room in _COMPILER:
+        for path in sorted((root / room).rglob("*.py")):
+            about = path.stat()
+            facts.append(f"{path.relative_to(root)} {about.st_size} {about.st_mtime_ns}")
+    return "\n".join(facts)
+
+
+def record_key(
+    module: Operation, kernel: KernelOp, options: CompileOptions, level: OptLevel
+) -> str | None:
+    """The key of a kernel's record; None for a kernel that has none."""
+    if options.checked or isinstance(module, BuiltinModuleOp):
+        return None
+    if any(isinstance(op, AssertOp | PrintTkoOp) for op in kernel.walk()):
+        return None
+    try:
+        code = tilewright.write(module)  # pyright: ignore[reportArgumentType]
+    except TileIRError:  # what bytecode cannot hold
+        return None
+    target = cpu_target(options.cpu)
+    parts = [code.hex(), kernel.symbol, options.key, level.key, target.key, _compiler()]
+    return key_of(["record", *parts])
+
+
+def find_record(
+    cache_: DiskCache, key: str, kernel: KernelOp, options: CompileOptions
+) -> tuple[CompiledKernel, bytes] | None:
+    """The kernel without its LLVM IR, and its object code; None where either is not there."""
+    data = cache_.get(key)
+    if data is None:
+        return None
+    facts = json.loads(data)
+    code = cache_.get(facts["object"])
+    if code is None:
+        return None
+    compiled = CompiledKernel(
+        "",
+        facts["symbol"],
+        facts["arena_bytes"],
+        tuple(parameter.type for parameter in kernel.block.args),
+        (),
+        facts["may_wait"],
+        cpu_target(options.cpu),
+        tuple(facts["globals"]),
+    )
+    return compiled, code
+
+
+def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key: str) -> None:
+    """Write down what was compiled; not for a kernel that reports, whatever the reason."""
+    if compiled.sites:
+        return
+    facts = {
+        "object": object_key,
+        "symbol": compiled.symbol,
+        "arena_bytes": compiled.arena_bytes,
+        "may_wait": compiled.may_wait,
+        "globals": list(compiled.globals),
+    }
+    cache_.put(key, json.dumps(facts).encode())

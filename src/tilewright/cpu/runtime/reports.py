@@ -1,0 +1,125 @@
+"""What running kernels have to say: prints and failed assertions, handed over in any thread."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.cpu.abi import AssertSite, PrintSite, Site
+from tilewright.cpu.runtime.driver import LaunchState
+from tilewright.diagnostics import TileIRError
+from tilewright.launching.assertions import AssertionFailure
+from tilewright.launching.codes import ASSERTION_FAILED
+from tilewright.launching.printing import format_tiles, parse_format
+from tilewright.launching.storage import storage_of
+from tilewright.launching.value_types import INDEX_ELEMENT
+from tilewright.numerics.arrays import PTR, Array
+
+_SIGNATURE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+)
+_ALIGNMENT = 8
+
+
+class Reports:
+    """Gathers what one launch says. A context: kernels may report while it is entered."""
+
+    def __init__(
+        self, sites: Sequence[Site], state: LaunchState, print_to: Callable[[str], object] | None
+    ) -> None:
+        self._sites = sites
+        self._state = state
+        self._print_to = print_to
+        self._lock = threading.Lock()
+        self._number = next(_numbers)
+        self.printed: list[str] = []
+        self.failures: list[AssertionFailure] = []
+        self.error: BaseException | None = None
+        """What ended the launch: a failed check, or what ``print_to`` raised."""
+
+    def __enter__(self) -> Reports:
+        if self._sites:
+            _active[self._number] = self
+            self._state.host_call, self._state.user = _address, self._number
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _active.pop(self._number, None)
+
+    def take(self, site_number: int, block: tuple[int, int, int], payload: int, count: int) -> None:
+        """One report. Whatever goes wrong in it ends the launch."""
+        site = self._sites[site_number]
+        with self._lock:
+            if isinstance(site, PrintSite):
+                self._print(site, ctypes.string_at(payload, count))
+            else:
+                positions = np.frombuffer(ctypes.string_at(payload, count * 8), np.int64)
+                self._fail(site, block, positions)
+
+    def stop(self, error: BaseException) -> None:
+        if self.error is None:
+            self.error = error
+        self._state.stop = 1
+
+    def _print(self, site: PrintSite, data: bytes) -> None:
+        elements = [INDEX_ELEMENT if e == "index" else e for e, _ in site.operands]
+        tiles: list[Array] = []
+        offset = 0
+        for element, (_, dims) in zip(elements, site.operands, strict=True):
+            tile, size = _tile(data, offset, element, dims)
+            tiles.append(tile)
+            offset += -(-size // _ALIGNMENT) * _ALIGNMENT
+        text = format_tiles(parse_format(site.format), tiles, elements)
+        self.printed.append(text)
+        if self._print_to is not None:
+            self._print_to(text)
+
+    def _fail(self, site: AssertSite, block: tuple[int, int, int], positions: Any) -> None:
+        if site.code != ASSERTION_FAILED:
+            self.stop(
+                TileIRError.single(
+                    site.code,
+                    f"{site.message}, in tile block {block}",
+                    site.source.place,
+                    notes=site.source.notes,
+                )
+            )
+            return
+        indices = np.stack(np.unravel_index(positions, site.shape), -1) if site.shape else [()]
+        self.failures.extend(
+            AssertionFailure(site.message, tuple(map(int, index)), block, site.source)
+            for index in indices
+        )
+
+
+def _tile(data: bytes, offset: int, element: str, dims: tuple[int, ...]) -> tuple[Array, int]:
+    """A tile of a payload, and its size in bytes."""
+    if element == PTR:
+        raw = np.frombuffer(data, np.uint64, prod(dims), offset)
+        return raw.reshape(dims), raw.nbytes
+    storage = storage_of(element)
+    raw = np.frombuffer(data, storage.raw, prod(dims), offset)
+    return storage.to_tile(raw.reshape(dims)), raw.nbytes
+
+
+_numbers = itertools.count(1)
+_active: dict[int, Reports] = {}
+
+
+@_SIGNATURE
+def _host_call(user: int, site: int, block: int, payload: int, count: int) -> None:
+    reports = _active[user]
+    try:
+        x, y, z = (ctypes.c_int32 * 3).from_address(block)
+        reports.take(site, (x, y, z), payload, count)
+    except BaseException as error:  # noqa: BLE001 (nothing may pass through native code)
+        reports.stop(error)
+
+
+_address = ctypes.cast(_host_call, ctypes.c_void_p).value

@@ -1,0 +1,153 @@
+"""The processor that code is generated for: what it can do, and how large its caches are.
+
+A target is chosen by name: ``host`` is this machine with all that it can do, ``generic`` the least
+that any machine of its architecture can do, and ``x86-64-v2`` to ``x86-64-v4`` are the levels in
+between. Code for a target that the host does not cover can be looked at, but not run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import llvmlite.binding as llvm
+
+from tilewright.diagnostics import TileIRError, define_code
+
+UNKNOWN_CPU = define_code(
+    "unknown-cpu",
+    "There is no processor of that name for this machine, or its code cannot run here.",
+    "`host` is this machine, `generic` the least that its architecture has. On x86 there are also "
+    "x86-64-v2, x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512).",
+)
+
+HOST, GENERIC = "host", "generic"
+
+_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+#: What the host must have to run code for a level.
+_LEVELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
+)
+#: The vector registers of x86 by the best feature that there is: width in bits, and how many.
+_X86_VECTORS = (("avx512f", 512, 32), ("avx", 256, 16), ("", 128, 16))
+
+_DEFAULT_L1, _DEFAULT_L2, _DEFAULT_L3 = 32 << 10, 512 << 10, 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget:
+    """A processor. Sizes are in bytes; those of the caches are the host's, for one core."""
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    data_layout: str
+    vector_bits: int
+    vector_registers: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    enabled: frozenset[str]
+
+    def has(self, feature: str) -> bool:
+        """Whether it has a feature by LLVM's name for it, such as ``avx512vnni``."""
+        return feature in self.enabled
+
+    @property
+    def is_x86(self) -> bool:
+        return self.triple.startswith(("x86_64", "i386", "i686"))
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a fused multiply-add is one instruction."""
+        return not self.is_x86 or self.has("fma")
+
+    @property
+    def key(self) -> str:
+        """All that decides on the code that comes out, for keys of caches."""
+        return f"{self.triple} {self.cpu} {self.features}"
+
+    def create_machine(self) -> llvm.TargetMachine:
+        """LLVM's description of it, for passes and for emitting code."""
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small", jit=True
+        )
+
+
+@cache
+def _initialized() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+
+
+@cache
+def cpu_target(name: str = HOST) -> CpuTarget:
+    """The target of that name; a TileIRError where there is none for this machine."""
+    _initialized()
+    host = llvm.get_host_cpu_features()
+    triple = llvm.get_process_triple()
+    known = [HOST, GENERIC, *(_LEVELS if triple.startswith("x86_64") else ())]
+    if name not in known:
+        raise TileIRError.single(
+            UNKNOWN_CPU, f"there is no CPU '{name}'", help=f"there are: {', '.join(known)}"
+        )
+    if name == HOST:
+        enabled = frozenset(feature for feature, present in host.items() if present)
+        return _target(name, triple, llvm.get_host_cpu_name(), host.flatten(), enabled)
+    enabled = frozenset(_LEVELS.get(name, ()))
+    return _target(name, triple, {GENERIC: ""}.get(name, name), "", enabled)
+
+
+def missing_features(target: CpuTarget) -> tuple[str, ...]:
+    """What code for the target needs and the host lacks; empty where it can run."""
+    host = llvm.get_host_cpu_features()
+    return tuple(sorted(f for f in _LEVELS.get(target.name, ()) if not host.get(f)))
+
+
+def _target(name: str, triple: str, cpu: str, features: str, enabled: frozenset[str]) -> CpuTarget:
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features)
+    bits, registers = 128, 32
+    if triple.startswith("x86_64"):
+        bits, registers = next((b, r) for f, b, r in _X86_VECTORS if not f or f in enabled)
+    sizes = _cache_sizes()
+    return CpuTarget(
+        name,
+        triple,
+        cpu,
+        features,
+        str(machine.target_data),
+        bits,
+        registers,
+        sizes.get(1, _DEFAULT_L1),
+        sizes.get(2, _DEFAULT_L2),
+        sizes.get(3, _DEFAULT_L3),
+        enabled,
+    )
+
+
+def _cache_sizes() -> dict[int, int]:
+    """The data caches of the first core by level, where the system tells."""
+    units = {"K": 1 << 10, "M": 1 << 20}
+    found: dict[int, int] = {}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            level, kind, size = ((index / n).read_text().strip() for n in ("level", "type", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction" and size[-1:] in units and size[:-1].isdecimal():
+            found[int(level)] = int(size[:-1]) * units[size[-1]]
+    return found
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -1,0 +1,166 @@
+"""Reductions and scans along every axis, with commutative and other bodies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.cpu.codegen.support import Given, on_tiles, tile
+
+SHAPES = ((64,), (4, 64), (64, 4), (2, 8, 32), (1, 256), (256, 1))
+
+
+def _cases() -> list[tuple[tuple[int, ...], int]]:
+    return [(shape, axis) for shape in SHAPES for axis in range(len(shape))]
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _reduce(body: str, element: str, shape: tuple[int, ...], axis: int, identity: str) -> str:
+    rest = tile(element, _without(shape, axis))
+    text = f"""
+      %s = nv_tileaa.reduce %a0 {{axis = {axis} : i32, identities = [{identity} : {element}]}}
+        : {tile(element, shape)} -> {rest} {{
+      ^bb0(%e: {element}, %acc: {element}):
+        %v = {body} : {element}
+        nv_tileaa.yield %v : {element}
+      }}
+    """
+    if _without(shape, axis):
+        return text.replace("%s =", "%r0 =")
+    return text + f"%r0 = nv_tileaa.splat %s : {element} -> {tile(element, (1,))}"
+
+
+def _expect(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return array.reshape(shape or (1,))
+
+
+@pytest.mark.parametrize("shape, axis", _cases(), ids=str)
+def test_integer_sums_and_extrema(shape: tuple[int, ...], axis: int):
+    rng = np.random.default_rng(axis)
+    source = rng.integers(-(2**31), 2**31, shape).astype(np.int32)
+    rest = _without(shape, axis)
+    out = [("i32", rest or (1,))]
+    (total,) = on_tiles(
+        _reduce("arith.addi %e, %acc", "i32", shape, axis, "0"), [Given("i32", source)], out
+    )
+    assert (total == _expect(source.sum(axis, dtype=np.int32), rest)).all()
+    (top,) = on_tiles(
+        _reduce("arith.maxsi %e, %acc", "i32", shape, axis, "-2147483648"),
+        [Given("i32", source)],
+        out,
+    )
+    assert (top == _expect(source.max(axis), rest)).all()
+
+
+@pytest.mark.parametrize("shape, axis", _cases(), ids=str)
+@pytest.mark.parametrize(
+    "element, dtype, unit", [("f32", np.float32, 2.0**-24), ("f16", np.float16, 2.0**-11)]
+)
+def test_float_sums_within_the_bound_of_any_order(
+    shape: tuple[int, ...], axis: int, element: str, dtype: type, unit: float
+):
+    rng = np.random.default_rng(axis)
+    source = rng.standard_normal(shape).astype(dtype)
+    rest = _without(shape, axis)
+    (found,) = on_tiles(
+        _reduce("nv_tileaa.addf %e, %acc", element, shape, axis, "0.0"),
+        [Given(element, source)],
+        [(element, rest or (1,))],
+    )
+    exact = source.astype(np.float64).sum(axis)
+    bound = shape[axis] * unit * np.abs(source.astype(np.float64)).sum(axis)
+    assert (np.abs(found.astype(np.float64) - _expect(exact, rest)) <= _expect(bound, rest)).all()
+
+
+def test_float_extrema_see_nan_and_signed_zeros():
+    source = np.array([[-0.0] * 15 + [0.0] + [-0.0] * 16, [np.nan] * 31 + [-3.0]], np.float32)
+    (loses,) = on_tiles(
+        _reduce("arith.maxnumf %e, %acc", "f32", (2, 32), 1, "0xFF800000"),
+        [Given("f32", source)],
+        [("f32", (2,))],
+    )
+    assert loses.tolist() == [0.0, -3.0] and not np.signbit(loses[0])
+    (wins,) = on_tiles(
+        _reduce("arith.maximumf %e, %acc", "f32", (2, 32), 1, "0xFF800000"),
+        [Given("f32", source)],
+        [("f32", (2,))],
+    )
+    assert wins[0] == 0 and np.isnan(wins[1])
+
+
+@pytest.mark.parametrize("shape, axis", _cases(), ids=str)
+def test_the_first_largest_element(shape: tuple[int, ...], axis: int):
+    """Associative but not commutative: of equal elements the first counts."""
+    rng = np.random.default_rng(9)
+    source = rng.integers(0, 5, shape).astype(np.int32)
+    rest = _without(shape, axis)
+    types = f"{tile('i32', rest)}, {tile('i32', rest)}"
+    whole = tile("i32", shape)
+    body = f"""
+      %line = nv_tileaa.make_range {{start = 0, end = {shape[axis]}}} : tile<{shape[axis]}xi32>
+      %column = nv_tileaa.view %line : tile<{shape[axis]}xi32> -> {tile("i32", tuple(n if a == axis else 1 for a, n in enumerate(shape)))}
+      %numbers = nv_tileaa.broadcast %column : {tile("i32", tuple(n if a == axis else 1 for a, n in enumerate(shape)))} -> {whole}
+      %m, %at = nv_tileaa.reduce %a0, %numbers {{axis = {axis} : i32, identities = [-1 : i32, -1 : i32]}}
+        : {whole}, {whole} -> {types} {{
+      ^bb0(%e: i32, %acc: i32, %i: i32, %j: i32):
+        %larger = arith.cmpi sgt, %e, %acc : i32
+        %x = arith.select %larger, %e, %acc : i32
+        %y = arith.select %larger, %i, %j : i32
+        nv_tileaa.yield %x, %y : i32, i32
+      }}
+    """
+    if rest:
+        body = body.replace("%m, %at", "%r0, %r1")
+    else:
+        body += "%r0 = nv_tileaa.splat %m : i32 -> tile<1xi32>\n%r1 = nv_tileaa.splat %at : i32 -> tile<1xi32>"
+    out = ("i32", rest or (1,))
+    top, where = on_tiles(body, [Given("i32", source)], [out, out])
+    assert (top == _expect(source.max(axis), rest)).all()
+    assert (where == _expect(source.argmax(axis), rest)).all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape, axis", _cases(), ids=str)
+def test_prefix_sums(shape: tuple[int, ...], axis: int, reverse: bool):
+    rng = np.random.default_rng(1)
+    source = rng.integers(-(2**31), 2**31, shape).astype(np.int32)
+    whole = tile("i32", shape)
+    body = f"""
+      %r0 = nv_tileaa.scan %a0 {{axis = {axis} : i32, reverse = {str(reverse).lower()}, identities = [0 : i32]}}
+        : {whole} -> {whole} {{
+      ^bb0(%e: i32, %acc: i32):
+        %v = arith.addi %e, %acc : i32
+        nv_tileaa.yield %v : i32
+      }}
+    """
+    (found,) = on_tiles(body, [Given("i32", source)], [("i32", shape)])
+    ordered = np.flip(source, axis) if reverse else source
+    expected = np.cumsum(ordered, axis, dtype=np.int32)
+    assert (found == (np.flip(expected, axis) if reverse else expected)).all()
+
+
+@pytest.mark.parametrize("shape, axis", [((64,), 0), ((8, 32), 1), ((32, 8), 0)], ids=str)
+def test_scans_keep_the_order_of_elements(shape: tuple[int, ...], axis: int):
+    """The composition of x -> a x + b, which does not commute."""
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-9, 9, shape).astype(np.int32) for _ in "ab")
+    whole = tile("i32", shape)
+    body = f"""
+      %r0, %r1 = nv_tileaa.scan %a0, %a1 {{axis = {axis} : i32, identities = [1 : i32, 0 : i32]}}
+        : {whole}, {whole} -> {whole}, {whole} {{
+      ^bb0(%a: i32, %ta: i32, %b: i32, %tb: i32):
+        %x = arith.muli %a, %ta : i32
+        %y = arith.muli %a, %tb : i32
+        %z = arith.addi %y, %b : i32
+        nv_tileaa.yield %x, %z : i32, i32
+      }}
+    """
+    found = on_tiles(body, [Given("i32", a), Given("i32", b)], [("i32", shape)] * 2)
+    ta, tb = np.ones_like(np.take(a, 0, axis)), np.zeros_like(np.take(a, 0, axis))
+    for index in range(shape[axis]):
+        x, y = np.take(a, index, axis), np.take(b, index, axis)
+        ta, tb = x * ta, x * tb + y
+        assert (np.take(found[0], index, axis) == ta).all()
+        assert (np.take(found[1], index, axis) == tb).all()

@@ -1,0 +1,124 @@
+"""Which tiles are held in buffers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.cpu.codegen.support import Given, memref, on_tiles, tile
+
+from tilewright.cpu.compile import CompileOptions, compile_kernel, plan_text
+from tilewright.diagnostics import TileIRError
+from tilewright.text import parse
+
+_REF = memref("f32", (64, 64))
+_VIEW = f"!nv_tileaa.tiled_view<64x64xf32, source = {_REF}>"
+_TILE = tile("f32", (64, 64))
+
+
+def _kernel(body: str) -> str:
+    return f"""
+    module {{
+      nv_tileaa.func @k(%x: !nv_tileaa.ptr<f32, 1>, %y: !nv_tileaa.ptr<f32, 1>) attributes {{kernel}} {{
+        %z = arith.constant 0 : index
+        %mx = nv_tileaa.make_memref %x : !nv_tileaa.ptr<f32, 1> -> {_REF}
+        %my = nv_tileaa.make_memref %y : !nv_tileaa.ptr<f32, 1> -> {_REF}
+        %vx = nv_tileaa.block_tile %mx {{tileSizes = array<i64: 64, 64>, dimGroups = [[0], [1]]}} : {_REF} -> {_VIEW}
+        %vy = nv_tileaa.block_tile %my {{tileSizes = array<i64: 64, 64>, dimGroups = [[0], [1]]}} : {_REF} -> {_VIEW}
+        %t = nv_tileaa.tiled_load %vx[%z, %z] : {_VIEW}, index, index -> {_TILE}
+        {body}
+        nv_tileaa.return
+      }}
+    }}
+    """
+
+
+def _store(view: str, value: str) -> str:
+    return f"nv_tileaa.tiled_store {view}[%z, %z], {value} : {_VIEW}, {_TILE}, index, index -> ()\n"
+
+
+def _plan(body: str, **options: bool) -> dict[str, str]:
+    """How the result of each operation is held; the last one of a name counts."""
+    text = plan_text(parse(_kernel(body)), None, CompileOptions(**options))  # pyright: ignore[reportArgumentType]
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name = line.split()[1].rstrip(":")
+        found[name] = line.rpartition(": ")[2].partition(";")[0]
+    return found
+
+
+_LAZY = "computed where it is read"
+
+
+def test_chains_are_one_pass():
+    plan = _plan(
+        f"%a = nv_tileaa.addf %t, %t : {_TILE}\n%b = nv_tileaa.mulf %a, %t : {_TILE}\n"
+        + _store("%vy", "%b")
+    )
+    assert set(plan.values()) == {_LAZY}
+
+
+def test_expensive_values_with_two_readers_are_kept():
+    plan = _plan(f"%a = math.exp %t : {_TILE}\n" + _store("%vy", "%a") + _store("%vx", "%a"))
+    assert plan["math.exp"] == "buffer"
+
+
+def test_cheap_values_with_two_readers_are_computed_twice():
+    plan = _plan(f"%a = arith.negf %t : {_TILE}\n" + _store("%vy", "%a") + _store("%vy", "%a"))
+    assert plan["arith.negf"] == _LAZY
+
+
+def test_a_load_is_kept_if_its_memory_may_change_before_it_is_read():
+    body = f"%a = arith.constant dense<0.0> : {_TILE}\n" + _store("%vy", "%a") + _store("%vy", "%t")
+    assert _plan(body)["nv_tileaa.tiled_load"] == _LAZY
+    assert _plan(body, distinct_arguments=False)["nv_tileaa.tiled_load"] == "buffer"
+    same = f"%a = arith.constant dense<0.0> : {_TILE}\n" + _store("%vx", "%a") + _store("%vy", "%t")
+    assert _plan(same)["nv_tileaa.tiled_load"] == "buffer"
+
+
+def test_a_product_is_summed_in_the_tile_of_its_loop():
+    body = f"""
+      %s = arith.constant dense<0.0> : {_TILE}
+      %one = arith.constant 1 : index
+      %n = arith.constant 4 : index
+      %r = scf.for %i = %z to %n step %one iter_args(%c = %s) -> (!nv_tileaa.{_TILE}) {{
+        %d = nv_tileaa.dot %t, %t, %c : {_TILE}, {_TILE}, {_TILE} -> {_TILE}
+        scf.yield %d : !nv_tileaa.{_TILE}
+      }}
+    """
+    plan = _plan(body + _store("%vy", "%r"))
+    assert plan["nv_tileaa.dot"] == "buffer of the loop's tile"
+    # Loads that a loop reads again and again are worth a buffer.
+    assert plan["nv_tileaa.tiled_load"] == "buffer"
+
+
+def test_code_is_the_same_every_time():
+    module = parse(_kernel(_store("%vy", "%t")))
+    texts = {compile_kernel(module).llvm_ir for _ in range(2)}  # pyright: ignore[reportArgumentType]
+    assert len(texts) == 1
+
+
+def test_an_unknown_kernel_is_an_error():
+    with pytest.raises(TileIRError) as caught:
+        compile_kernel(parse(_kernel("")), "other")  # pyright: ignore[reportArgumentType]
+    assert caught.value.diagnostics[0].code == "cpu-unknown-kernel"
+
+
+def test_long_chains_of_shared_values_are_cut():
+    """Each value is read twice by the next one: 2**500 paths lead to the first."""
+    source = np.ones((64, 64), np.float32)
+    lines = ["%v0 = nv_tileaa.addf %a0, %a0 : tile<64x64xf32>"]
+    for number in range(1, 500):
+        name = f"%v{number - 1}"
+        operation = "addf" if number % 2 else "subf"
+        lines.append(f"%v{number} = nv_tileaa.{operation} {name}, {name} : tile<64x64xf32>")
+    lines.append("%r0 = nv_tileaa.addf %v499, %a0 : tile<64x64xf32>")
+    (found,) = on_tiles("\n".join(lines), [Given("f32", source)], [("f32", (64, 64))])
+    assert (found == 1).all()
+
+
+def test_regions_nested_too_deep_are_refused():
+    text = "module {\nnv_tileaa.func @k(%c: i1) attributes {kernel} {\n"
+    text += "scf.if %c {\n" * 220 + "}\n" * 220 + "nv_tileaa.return\n}\n}\n"
+    with pytest.raises(TileIRError) as caught:
+        compile_kernel(parse(text))  # pyright: ignore[reportArgumentType]
+    assert "nested more than" in caught.value.diagnostics[0].message

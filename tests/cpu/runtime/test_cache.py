@@ -1,0 +1,169 @@
+"""Compiled code on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.cpu.runtime.hand_written import COUNT, compiled
+
+from tilewright.cpu.runtime import kernels
+from tilewright.cpu.runtime.cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
+from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
+
+
+def files_of(directory: Path) -> list[Path]:
+    return sorted(directory.glob("??/*.bin"))
+
+
+def test_what_was_put_is_got(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "new" / "deep")
+    assert cache.get("ab" * 32) is None
+    for contents in (b"", b"code", bytes(range(256)) * 1000):
+        cache.put("ab" * 32, contents)
+        assert DiskCache(cache.directory).get("ab" * 32) == contents
+
+
+def test_keys_depend_on_every_part_and_their_borders() -> None:
+    keys = {key_of(parts) for parts in ([], ["a"], ["a", "b"], ["ab"], ["", "ab"], ["b", "a"])}
+    assert len(keys) == 6
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data[:10],
+        lambda data: b"",
+        lambda data: data[:-3] + bytes([data[-3] ^ 1]) + data[-2:],
+        lambda data: b"x" + data[1:],
+        lambda data: data + b"more",
+    ],
+)
+def test_a_damaged_entry_is_none_and_is_replaced(tmp_path: Path, damage) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put("cd" * 32, b"some code")
+    (path,) = files_of(tmp_path)
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.get("cd" * 32) is None
+    cache.put("cd" * 32, b"new code")
+    assert cache.get("cd" * 32) == b"new code"
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    names = [f"{n:02x}" * 32 for n in range(10)]
+    long_ago = time.time() - 10_000
+    for age, name in enumerate(names):
+        cache.put(name, bytes(1000))
+        os.utime(next(p for p in files_of(tmp_path) if p.stem == name), (long_ago + age,) * 2)
+    assert cache.get(names[0]) is not None  # used: now the youngest
+    cache.set_limit(5000)
+    kept = {path.stem for path in files_of(tmp_path)}
+    assert names[0] in kept
+    assert kept - {names[0]} <= set(names[-4:])
+    assert cache.use().size_bytes <= 5000
+    assert DiskCache(tmp_path).limit == 5000
+
+
+def test_the_size_is_bounded(tmp_path: Path) -> None:
+    DiskCache(tmp_path).set_limit(20_000)
+    cache = DiskCache(tmp_path)
+    for number in range(200):
+        cache.put(f"{number:064x}", bytes(1000))
+        assert cache.use().size_bytes <= 20_000 + 2_100
+
+
+def test_clear(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    for number in range(5):
+        cache.put(f"{number:064x}", bytes(10))
+    before = cache.clear()
+    assert before.entries == 5
+    assert cache.use().entries == 0
+
+
+def test_what_dead_processes_left_is_removed(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put("ab" * 32, b"code")
+    old, young = tmp_path / "ab" / "old.tmp", tmp_path / "ab" / "young.tmp"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    cache.set_limit(1000)
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_a_place_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    cache = DiskCache(tmp_path / "file")
+    cache.put("ab" * 32, b"code")
+    assert cache.get("ab" * 32) is None
+    assert cache.limit == DEFAULT_LIMIT
+    assert cache.clear().entries == 0
+
+
+def test_where_it_is(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    assert cache_directory() == tmp_path
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "")
+    assert cache_directory() is None
+    monkeypatch.delenv("TILEWRIGHT_CACHE_DIR")
+    if sys.platform == "linux":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+        assert cache_directory() == tmp_path / "xdg" / "tilewright"
+        monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert cache_directory() == tmp_path / ".cache" / "tilewright"
+
+
+def test_the_second_process_does_not_compile(own_cache: Path) -> None:
+    first, second = Timings(), Timings()
+    made = kernels.object_code(compiled(COUNT), DEFAULT_LEVEL, first)
+    assert "optimise" in first.seconds
+    assert kernels.object_code(compiled(COUNT), DEFAULT_LEVEL, second) == made
+    assert list(second.seconds) == ["look on disk"]
+    assert len(files_of(own_cache)) == 1
+
+
+def test_options_and_code_tell_entries_apart() -> None:
+    keys = {
+        kernels.object_key(compiled(ir), level)
+        for ir in (COUNT, COUNT.replace("add i64 %old, 1", "add i64 %old, 2"))
+        for level in (DEFAULT_LEVEL, OptLevel(2))
+    }
+    assert len(keys) == 4
+
+
+def test_one_library_for_the_same_code_in_a_process() -> None:
+    first, second = (kernels.load_kernel(compiled(COUNT), {}) for _ in range(2))
+    assert first.address == second.address
+    assert first.library is second.library
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from tilewright.cpu.runtime.cache import DiskCache
+cache = DiskCache(Path(sys.argv[1]))
+cache.set_limit(60_000)
+for round in range(150):
+    key = f"{round % 20:064x}"
+    wanted = bytes([round % 20]) * 5000
+    found = cache.get(key)
+    assert found is None or found == wanted, key
+    cache.put(key, wanted)
+    if round % 40 == 0:
+        cache.clear()
+"""
+
+
+def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
+    processes = [subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path)]) for _ in range(3)]
+    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    assert not list(tmp_path.glob("??/*.tmp"))

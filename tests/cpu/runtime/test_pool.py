@@ -1,0 +1,129 @@
+"""Grids on threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from tests.cpu.runtime.hand_written import BUSY, COUNT, Launch, native
+
+from tilewright.cpu.runtime.pool import POOL, Pace, Pool, thread_count
+from tilewright.diagnostics import TileIRError
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 7, 64, 1000, 100_003])
+@pytest.mark.parametrize("threads", [1, 2, 5, 16])
+def test_every_block_runs_once(total: int, threads: int) -> None:
+    counts = np.zeros(total, np.int64)
+    pace = Pace()
+    for _ in range(3):
+        launch = Launch(native(COUNT), total, counts)
+        POOL.run(launch.state, 128, threads, pace)
+        assert launch.state.finished == total
+        assert not launch.state.stop
+    assert (counts == 3).all()
+
+
+def test_the_pace_is_learnt() -> None:
+    pace = Pace()
+    launch = Launch(native(BUSY), 20, number=200_000)
+    POOL.run(launch.state, 0, 1, pace)
+    assert 1e-6 < pace.seconds < 1.0
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    launch = Launch(native(BUSY), 200, number=1_000_000)
+    POOL.run(launch.state, 0, 2, Pace(), lambda done, total: told.append((done, total)))
+    assert told
+    assert told == sorted(told)
+    assert all(total == 200 for _, total in told)
+
+
+def test_launches_from_several_threads() -> None:
+    total, kernel = 500, native(COUNT)
+    counts = [np.zeros(total, np.int64) for _ in range(6)]
+
+    def run(array: np.ndarray) -> None:
+        for _ in range(20):
+            POOL.run(Launch(kernel, total, array).state, 64, 2, Pace())
+
+    threads = [threading.Thread(target=run, args=(array,)) for array in counts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((array == 20).all() for array in counts)
+
+
+def test_a_stop_ends_it() -> None:
+    launch = Launch(native(COUNT), 1000, np.zeros(1000, np.int64))
+    launch.state.stop = 1
+    POOL.run(launch.state, 0, 2, Pace())
+    assert launch.state.finished == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c(threads: int) -> None:
+    launch = Launch(native(BUSY), 1_000_000, number=2_000_000)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        POOL.run(launch.state, 0, threads, Pace())
+    assert time.monotonic() - started < 10
+    assert 0 < launch.state.finished < 1_000_000
+    # The pool is as good as new.
+    counts = np.zeros(100, np.int64)
+    POOL.run(Launch(native(COUNT), 100, counts).state, 0, threads, Pace())
+    assert (counts == 1).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_gets_threads_of_its_own() -> None:
+    total = 1000
+    POOL.run(Launch(native(COUNT), total, np.zeros(total, np.int64)).state, 0, 2, Pace())
+    child = os.fork()
+    if child == 0:
+        counts = np.zeros(total, np.int64)
+        POOL.run(Launch(native(COUNT), total, counts).state, 0, 2, Pace())
+        os._exit(0 if (counts == 1).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_memory_that_cannot_be_had() -> None:
+    launch = Launch(native(COUNT), 1000, np.zeros(1000, np.int64))
+    with pytest.raises(TileIRError) as error:
+        Pool().run(launch.state, sys.maxsize // 2, 2, Pace())
+    assert error.value.diagnostics[0].code == "cpu-out-of-memory"
+    assert launch.state.finished == 0
+
+
+def test_the_number_of_threads(monkeypatch) -> None:
+    monkeypatch.delenv("TILEWRIGHT_THREADS", raising=False)
+    assert thread_count() >= 1
+    assert thread_count(3) == 3
+    monkeypatch.setenv("TILEWRIGHT_THREADS", "5")
+    assert thread_count() == 5
+    assert thread_count(2) == 2
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1025, True, 1.5, "2"])
+def test_bad_numbers_of_threads(threads: object) -> None:
+    with pytest.raises(TileIRError) as error:
+        thread_count(threads)  # pyright: ignore[reportArgumentType]
+    assert error.value.diagnostics[0].code == "bad-threads"
+
+
+@pytest.mark.parametrize("text", ["0", "many", "-3", "1.5", "2000"])
+def test_bad_numbers_in_the_environment(monkeypatch, text: str) -> None:
+    monkeypatch.setenv("TILEWRIGHT_THREADS", text)
+    with pytest.raises(TileIRError) as error:
+        thread_count()
+    assert "TILEWRIGHT_THREADS" in error.value.diagnostics[0].message

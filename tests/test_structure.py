@@ -21,7 +21,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"lowering"}),
     frozenset({"launching"}),
     frozenset({"machine", "cpu", "simulator", "gpu"}),
-    frozenset({"cutile", "pytest", "explain"}),
+    frozenset({"cutile", "explain"}),
+    frozenset({"pytest"}),
     frozenset({"cli", "universe"}),
     frozenset({"__main__"}),
 )

@@ -45,14 +45,14 @@ def check_kernel(text: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_generated_nests(data: st.DataObject) -> None:
     nest = Nest(lambda count: data.draw(st.integers(0, count - 1)), budget=20)
     check_kernel(nest.kernel())
 
 
 @given(st.randoms(use_true_random=False), st.integers(10, 60))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_large_nests(random: Any, budget: int) -> None:
     check_kernel(Nest(lambda count: random.randint(0, count - 1), budget=budget).kernel())
 

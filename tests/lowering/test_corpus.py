@@ -1,4 +1,4 @@
-"""Every cuTile kernel of the corpus is lowered, at its oldest and its newest version."""
+"""Every cuTile kernel of the corpus is lowered."""
 
 from __future__ import annotations
 
@@ -16,6 +16,5 @@ KERNELS = [k for k in cutile_kernels() if not k.refusal] if cutile_available() e
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_kernel_is_lowered(kernel: CorpusKernel) -> None:
-    for version in {kernel.since, VERSIONS[-1]}:
-        module = read(kernel.export(version))
-        check(module, lower_to_tileaa(module))
+    module = read(kernel.export(VERSIONS[-1]))
+    check(module, lower_to_tileaa(module))

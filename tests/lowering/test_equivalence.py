@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from tests.corpus import CUTILE_MISSING, VERSIONS, CorpusKernel, cutile_available, cutile_kernels
 from tests.corpus.launching import arrays_in, flat_arguments
+from tests.machine.kernels import kernel_text
+from tests.machine.test_ops import CASES, Case
 from tests.passes.generator import OUT_WORDS, kernel
 
 from tilewright.analysis.verifier import verify
@@ -141,6 +143,27 @@ def test_examples(text: str) -> None:
     for entry in module.entries:
         types = entry.function_type_value.inputs.data
         check(module, entry.symbol, (2, 1, 1), _zeros(types))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
+def test_operations(case: Case) -> None:
+    """The hand-checked cases of the machine, which hold every operation at its odd places."""
+    start = case.options.get("start", {})
+    inputs = {name: np.asarray(value) for name, value in case.inputs.items()}
+    results = {
+        name: np.asarray(start.get(name, np.zeros_like(value)))
+        for name, value in case.expected.items()
+    }
+
+    def arguments(program: Program) -> tuple[Sequence[object], Sequence[np.ndarray]]:
+        arrays = [array.copy() for array in {**inputs, **results}.values()]
+        return arrays, arrays
+
+    module = parse(kernel_text(case.body, inputs, results, case.globals))
+    assert isinstance(module, ModuleOp)
+    x, y, z = (*case.grid, 1, 1)[:3]
+    (found,) = check(module, module.entries[0].symbol, (x, y, z), arguments)
+    assert found[-2] == case.text
 
 
 #: (x, y, z, b) of a generated kernel.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.lowering.support import check, lower
 
@@ -90,3 +93,16 @@ def test_functions_of_test_builds() -> None:
     assert function.name == "nv_tileaa.func"
     assert "kernel" not in function.properties
     assert [op.name for op in function.regions[0].block.ops] == ["scf.if", "nv_tileaa.return"]
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "lowering.md"
+
+
+def test_document_names_every_operation() -> None:
+    """Each operation that is lowered stands in one row of the table."""
+    table = DOCUMENT.read_text(encoding="utf-8").split("## Operations")[1].split("## Tokens")[0]
+    cells = re.findall(r"^\| (.*?) \|", table, re.M)
+    named = [name for cell in cells for name in re.findall(r"`([\w$]+)`", cell)]
+    expected = {cls.mnemonic() for cls in OPERATIONS.values() if cls not in REFUSED}
+    assert sorted(set(named) - {"cuda_tile"}) == sorted(expected)
+    assert len(named) == len(set(named))

@@ -140,13 +140,14 @@ def _scaled(
     extent: int = 2,
     capability: int = 100,
     operands: str = "%a, %b, %c, %sa, %sb",
+    extent_b: int | None = None,
 ) -> str:
     types = {
         "a": f"tile<16x64x{data}>",
         "b": f"tile<64x8x{data}>",
         "c": f"tile<16x8x{acc}>",
         "sa": f"tile<16x{extent}x{scale}>",
-        "sb": f"tile<{extent}x8x{scale}>",
+        "sb": f"tile<{extent if extent_b is None else extent_b}x8x{scale}>",
     }
     names = [name.strip("% ") for name in operands.split(",")]
     segments = [int(n in names) for n in ("a", "b", "c", "sa", "sb")]
@@ -310,6 +311,13 @@ DOT = [
     ),
     Case(
         "dot",
+        "aa-dot-scales",
+        "expects 'sfa' and 'sfb' to have as many factors along K, but got 4 and 2",
+        _scaled("f4E2M1FN", extent=4, extent_b=2),
+        _scaled("f4E2M1FN", extent=4),
+    ),
+    Case(
+        "dot",
         "aa-dot-types",
         "expects #C element type to be f32, but got f16",
         _scaled(acc="f16"),
@@ -335,9 +343,9 @@ SCALES = [
         _scaled("f4E2M1FN", "f8E4M3FN", extent=4),
     ),
     (
+        _scaled("f4E2M1FN", "f8E8M0FNU", extent=8),
+        "expects 'sfa' to have the shape [16, 2], one factor for 32 or 16 elements along K",
         _scaled("f4E2M1FN", "f8E8M0FNU", extent=4),
-        "expects 'sfa' to have the shape [16, 2]",
-        _scaled("f4E2M1FN", "f8E8M0FNU", extent=2),
     ),
 ]
 

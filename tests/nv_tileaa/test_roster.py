@@ -46,6 +46,9 @@ ROSTER: dict[str, str] = {
     ),
 }
 
+#: Operations beside the roster.
+EXTENSIONS = "ext.alloca ext.fence ext.grid_dependency ext.insert_slice"
+
 EXAMPLES = [
     pytest.param(example, id=f"{name}-{number}")
     for name, op in OPERATIONS.items()
@@ -57,6 +60,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "nv_tileaa.md"
 def test_roster_is_complete() -> None:
     listed = {name: family for family, names in ROSTER.items() for name in names.split()}
     assert len(listed) == 73
+    listed |= dict.fromkeys(EXTENSIONS.split(), "extension")
     assert {name: op.GROUP for name, op in OPERATIONS.items()} == listed
 
 

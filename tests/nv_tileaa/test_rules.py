@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.nv_tileaa import cases_memory, cases_shapes, cases_structure, cases_values
+from tests.nv_tileaa import (
+    cases_extensions,
+    cases_memory,
+    cases_shapes,
+    cases_structure,
+    cases_values,
+)
 from tests.nv_tileaa.support import Case, case_name, parse
 
 from tilewright.analysis.verifier import find_problems
@@ -16,6 +22,7 @@ CASES = [
     *cases_shapes.CASES,
     *cases_memory.CASES,
     *cases_structure.CASES,
+    *cases_extensions.CASES,
 ]
 
 

@@ -220,6 +220,14 @@ CONVERSIONS = [
         "%s = arith.bitcast %x : f32 to i32",
         {"v": "tf32"},
     ),
+    Case(
+        "arith.bitcast",
+        "operand-type",
+        "must be a scalar or tile of numbers other than i4, but got 'i4'",
+        "%s = arith.bitcast %v : i4 to f4E2M1FN",
+        "%s = arith.bitcast %w : f4E2M1FN to f4E2M1FN",
+        {"v": "i4", "w": "f4E2M1FN"},
+    ),
     *(
         Case(
             op,

@@ -11,7 +11,24 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tilewright.dialects.arith.base import OPERATIONS, ArithOp, ElementCall, overflow_attr
+from tilewright.dialects.arith.comparison import (
+    CmpfOp,
+    CmpiOp,
+    SelectOp,
+)
 from tilewright.dialects.arith.constants import ConstantOp, ElementsAttr
+from tilewright.dialects.arith.conversion import (
+    BitcastOp,
+    ExtSIOp,
+    ExtUIOp,
+    FPToSIOp,
+    FPToUIOp,
+    IndexCastOp,
+    IndexCastUIOp,
+    SIToFPOp,
+    TruncIOp,
+    UIToFPOp,
+)
 from tilewright.dialects.arith.floating import (
     AbsFOp,
     Atan2Op,
@@ -39,20 +56,11 @@ from tilewright.dialects.arith.integer import (
     AbsIOp,
     AddiOp,
     AndIOp,
-    BitcastOp,
     CeilDivSIOp,
     CeilDivUIOp,
-    CmpfOp,
-    CmpiOp,
     DivSIOp,
     DivUIOp,
-    ExtSIOp,
-    ExtUIOp,
     FloorDivSIOp,
-    FPToSIOp,
-    FPToUIOp,
-    IndexCastOp,
-    IndexCastUIOp,
     MaxSIOp,
     MaxUIOp,
     MinSIOp,
@@ -61,14 +69,10 @@ from tilewright.dialects.arith.integer import (
     OrIOp,
     RemSIOp,
     RemUIOp,
-    SelectOp,
     ShLIOp,
     ShRSIOp,
     ShRUIOp,
-    SIToFPOp,
     SubiOp,
-    TruncIOp,
-    UIToFPOp,
     XOrIOp,
 )
 
@@ -145,9 +149,9 @@ __all__ = [
 def load() -> tuple[Dialect, Dialect]:
     """The dialects ``arith`` and ``math`` with all operations and attributes."""
     from xdsl.dialects.arith import IntegerOverflowAttr
-    from xdsl.ir import Dialect
+    from xdsl.ir import Dialect, Operation
 
-    def named(name: str) -> list[type[ArithOp]]:
+    def named(name: str) -> list[type[Operation]]:
         return [op for full, op in OPERATIONS.items() if full.startswith(f"{name}.")]
 
     return (

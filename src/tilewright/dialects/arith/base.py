@@ -13,7 +13,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tilewright.dialects.cuda_tile.types import INTEGER_NAMES, i1
+from tilewright.dialects.cuda_tile.types import INTEGER_NAMES, NUMBER_NAMES, i1
 from tilewright.dialects.declare import DeclaredOp, declare_op
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
@@ -44,10 +44,15 @@ _I4 = frozenset({"i4"})
 INTEGER = ElementKind("a scalar or tile of i1, i8, i16, i32 or i64", INTEGER_NAMES)
 WORD = ElementKind("a scalar or tile of i1, i8, i16, i32, i64 or index", INTEGER_NAMES | _INDEX)
 INTEGER_OR_I4 = ElementKind("a scalar or tile of i1, i4, i8, i16, i32 or i64", INTEGER_NAMES | _I4)
+NUMBER = ElementKind("a scalar or tile of numbers other than i4", NUMBER_NAMES)
 EXPONENT = ElementKind("a scalar or tile of i1, i8, i16 or i32", INTEGER_NAMES - {"i64"})
 
 OVERFLOW = PropertyKind("overflow flags, nsw or nuw", (IntegerOverflowAttr,))
 ROUNDING = enum_kind(RoundingModeAttr)
+
+#: The readings of integers, as keywords of the element operations.
+SIGNED = {"signedness": "signed"}
+UNSIGNED = {"signedness": "unsigned"}
 
 #: The names by which the element operations know overflow flags.
 _OVERFLOW_NAMES: Mapping[frozenset[IntegerOverflowFlag], str] = {
@@ -141,7 +146,7 @@ class ArithOp(DeclaredOp):
             if isinstance(value, IntegerOverflowAttr):
                 found["overflow"] = _OVERFLOW_NAMES[frozenset(value.data)]
             elif isinstance(value, RoundingModeAttr):
-                found["rounding"] = value.data.value
+                found["rounding"] = str(value.data)
             elif is_set(self, name):
                 found[name] = True
         return found

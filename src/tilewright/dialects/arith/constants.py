@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, Self
+from typing import ClassVar, NoReturn, Self
 
 from xdsl.dialects.builtin import (
     BytesAttr,
@@ -218,7 +218,7 @@ def _dense(parser: AttrParser, literal: Literal, start: int, end: int) -> Elemen
     return ElementsAttr(ty, literal.data(parser, fmt, ty.dims, format_type(ty), start, end))
 
 
-def _bad_type(parser: AttrParser, ty: Attribute, start: int, help: str) -> None:
+def _bad_type(parser: AttrParser, ty: Attribute, start: int, help: str) -> NoReturn:
     fail(
         parser,
         f"a constant cannot be written so for the type '{format_type(ty)}'",

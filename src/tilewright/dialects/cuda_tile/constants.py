@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BytesAttr,
     FloatAttr,
     IntegerAttr,
@@ -457,3 +458,15 @@ class FloatBitsAttr(ParametrizedAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{self.bits_value:#x} : {format_type(self.type)}>")
+
+
+def exact_float(type: Attribute, bits: int) -> FloatAttr | FloatBitsAttr:
+    """A float scalar of this bit pattern: MLIR's own attribute where that can hold it.
+
+    It cannot hold the payload of a NaN, nor types that MLIR does not have.
+    """
+    fmt = FORMATS[element_name(type)]
+    value = bits_to_float(bits, fmt)
+    if isinstance(type, AnyFloat) and float_to_bits(value, fmt) == bits:
+        return FloatAttr(value, type)
+    return FloatBitsAttr(type, bits)

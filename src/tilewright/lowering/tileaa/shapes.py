@@ -19,7 +19,7 @@ from tilewright.lowering.tileaa.table import lowers
 
 @lowers(core.BroadcastOp)
 def broadcast(low: Lowering, op: core.BroadcastOp) -> Sequence[SSAValue]:
-    """A splat where the source is one element; only such a source has rank 0."""
+    """Nothing to do where no extent changes, as it is for every source of rank 0."""
     source, result = low.value(op.source), low.type_of(op.result)
     if source.type == result:
         return (source,)

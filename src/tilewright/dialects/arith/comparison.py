@@ -1,0 +1,269 @@
+"""Comparisons, and the selection between values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from tilewright.dialects.arith import codes
+from tilewright.dialects.arith.base import (
+    PAIR,
+    PROPERTIES,
+    WORD,
+    ArithOp,
+    arith_op,
+    truth_like,
+)
+from tilewright.dialects.declare import (
+    Report,
+    attr,
+    examples,
+    same_shape,
+    same_type,
+    type_of,
+)
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.constraints import ANY_VALUE, FLOAT, I1, INT64
+from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.dialects.syntax.directives import (
+    BAD_KEYWORD,
+    COLON,
+    COMMA,
+    Operand,
+    TypeOf,
+    parse_type_into,
+)
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.tokens import (
+    consume,
+    fail,
+    previous_end,
+    token_start,
+    token_text,
+)
+
+GROUP = "comparison"
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateWord(Directive):
+    """The predicate of a comparison, by its name."""
+
+    names: tuple[str, ...]
+    known: tuple[str, ...]
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start, text = token_start(parser), token_text(parser).strip('"')
+        if text not in self.known:
+            listed = ", ".join(f"'{name}'" for name in self.known)
+            found = f"'{text}'" if text else "the end of the file"
+            fail(
+                parser, f"expected predicate to be one of: {listed}, got: {found}", code=BAD_KEYWORD
+            )
+        consume(parser)
+        state.properties["predicate"] = IntegerAttr(self.names.index(text), i64)
+        state.mark(("attr", "predicate", 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        assert isinstance(op, Comparison)
+        printer.print_string(f" {op.predicate_name}")
+
+    def grammar(self) -> str:
+        return "(" + " | ".join(f"`{name}`" for name in self.known) + ")"
+
+
+def _truth_of_lhs(state: ParseState) -> Sequence[Attribute]:
+    return [truth_like(state.types["lhs"][0])]
+
+
+class Comparison(ArithOp):
+    """Two operands of one type, compared element by element; the result is i1 in their shape.
+
+    ``NAMES`` are the predicates by number, as upstream counts them; ``READINGS`` say what those
+    mean that exist here.
+    """
+
+    traits = traits_def(Pure())
+    NAMES: ClassVar[tuple[str, ...]] = ()
+    READINGS: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    HIDDEN: ClassVar = frozenset({"predicate"})
+    RELATIONS: ClassVar = (same_type("lhs", "rhs"), same_shape("lhs", "result"))
+    INFER: ClassVar = {"rhs": "lhs", "result": _truth_of_lhs}
+
+    @classmethod
+    def compare(cls, predicate: str, lhs: SSAValue, rhs: SSAValue) -> Self:
+        """The comparison by the name of its predicate."""
+        return cls.of(lhs, rhs, predicate=IntegerAttr(cls.NAMES.index(predicate), i64))
+
+    @classmethod
+    def result_type(cls, operands: Sequence[Attribute]) -> Attribute:
+        return truth_like(operands[0])
+
+    @property
+    def predicate_name(self) -> str:
+        number = self.properties["predicate"].value.data  # pyright: ignore[reportAttributeAccessIssue]
+        return self.NAMES[number] if 0 <= number < len(self.NAMES) else str(number)
+
+    def property_keywords(self) -> dict[str, str | bool]:
+        return {**self.READINGS[self.predicate_name]}
+
+    def check(self, report: Report) -> None:
+        if self.predicate_name not in self.READINGS:
+            report.error(
+                codes.PREDICATE,
+                f"expected predicate to be one of: {', '.join(self.READINGS)}, got: "
+                f"{self.predicate_name}",
+                attr("predicate"),
+            )
+
+
+_RELATIONS_OF = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less_than",
+    "le": "less_than_or_equal",
+    "gt": "greater_than",
+    "ge": "greater_than_or_equal",
+}
+_CMPI_NAMES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_CMPI_READINGS = {
+    name: {
+        "comparison_predicate": _RELATIONS_OF[name[-2:]],
+        "signedness": "signed" if name[0] == "s" else "unsigned",
+    }
+    for name in _CMPI_NAMES
+}
+_CMPF_NAMES = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
+_CMPF_READINGS = {
+    name: {
+        "comparison_predicate": _RELATIONS_OF[name[1:]],
+        "comparison_ordering": "ordered" if name[0] == "o" else "unordered",
+    }
+    for name in _CMPF_NAMES
+    if name[1:] in _RELATIONS_OF
+}
+
+
+def _comparison_syntax(names: tuple[str, ...], known: Sequence[str]) -> tuple[Directive, ...]:
+    word = PredicateWord(names, tuple(known))
+    return (word, COMMA, *PAIR, PROPERTIES, COLON, TypeOf("lhs", shared=True))
+
+
+@arith_op("arith.cmpi", group=GROUP)
+class CmpiOp(Comparison):
+    """Compares integers: s... read signed, u... unsigned, eq and ne either way."""
+
+    predicate = prop_def(INT64)
+    lhs = operand_def(WORD)
+    rhs = operand_def(WORD)
+    result = result_def(I1)
+    MEANING: ClassVar = "cmpi"
+    SOURCE: ClassVar = "cmpi"
+    NAMES: ClassVar = _CMPI_NAMES
+    READINGS: ClassVar = _CMPI_READINGS
+    SYNTAX: ClassVar = _comparison_syntax(_CMPI_NAMES, _CMPI_NAMES)
+    EXAMPLES: ClassVar = examples(
+        "%s = arith.cmpi slt, %k, %k : tile<8xi32>",
+        "%s = arith.cmpi ugt, %i, %j : index",
+    )
+
+
+@arith_op("arith.cmpf", group=GROUP)
+class CmpfOp(Comparison):
+    """Compares floats: o... is false where an operand is NaN, u... true. -0 equals +0.
+
+    Of upstream's predicates false, true, ord and uno do not exist.
+    """
+
+    predicate = prop_def(INT64)
+    lhs = operand_def(FLOAT)
+    rhs = operand_def(FLOAT)
+    result = result_def(I1)
+    MEANING: ClassVar = "cmpf"
+    SOURCE: ClassVar = "cmpf"
+    NAMES: ClassVar = _CMPF_NAMES
+    READINGS: ClassVar = _CMPF_READINGS
+    SYNTAX: ClassVar = _comparison_syntax(_CMPF_NAMES, tuple(_CMPF_READINGS))
+    EXAMPLES: ClassVar = examples(
+        "%s = arith.cmpf olt, %f, %g : tile<8xf32>", "%s = arith.cmpf une, %x, %x : f32"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SelectTypes(Directive):
+    """The type of the values, behind that of a condition that is a tile."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parse_type_into(parser, state, "result")
+        if parser.parse_optional_punctuation(","):
+            state.types["condition"] = state.types.pop("result")
+            state.parts[("type", "condition", 0)] = state.parts.pop(("type", "result", 0))
+            parse_type_into(parser, state, "result")
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        condition, result = op.operands[0].type, op.results[0].type
+        if isinstance(condition, T.TileType):
+            printer.print_string(f" {format_type(condition)},")
+        printer.print_string(f" {format_type(result)}")
+
+    def grammar(self) -> str:
+        return "[type(%condition) `,`] type(%result)"
+
+
+@arith_op("arith.select", group=GROUP)
+class SelectOp(ArithOp):
+    """true_value where the condition holds, else false_value; bits are copied.
+
+    A scalar condition chooses between whole values, of any type.
+    """
+
+    condition = operand_def(I1)
+    true_value = operand_def(ANY_VALUE)
+    false_value = operand_def(ANY_VALUE)
+    result = result_def(ANY_VALUE)
+    traits = traits_def(Pure())
+    MEANING: ClassVar = "select"
+    SOURCE: ClassVar = "select"
+    ELEMENT_OPERAND: ClassVar = 1
+    RELATIONS: ClassVar = (same_type("true_value", "false_value", "result"),)
+    SYNTAX: ClassVar = (
+        Operand("condition"),
+        COMMA,
+        Operand("true_value"),
+        COMMA,
+        Operand("false_value"),
+        PROPERTIES,
+        COLON,
+        SelectTypes(),
+    )
+    INFER: ClassVar = {
+        "true_value": "result",
+        "false_value": "result",
+        "condition": lambda state: [truth_like(IndexType())],
+    }
+    EXAMPLES: ClassVar = examples(
+        "%s = arith.select %mask, %f, %g : tile<8xi1>, tile<8xf32>",
+        "%s = arith.select %c, %f, %g : tile<8xf32>",
+        "%s = arith.select %c, %p32, %p32 : !nv_tileaa.ptr<f32, 1>",
+    )
+
+    def check(self, report: Report) -> None:
+        condition, value = self.condition.type, self.result.type
+        if isinstance(condition, T.TileType) and condition.dims != T.dims_of(value):
+            report.error(
+                codes.CONDITION,
+                f"expected the condition to be 'i1' or to have the shape of "
+                f"'{format_type(value)}', got '{format_type(condition)}'",
+                type_of("condition"),
+            )

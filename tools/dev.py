@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 EXTRAS = {"demo": "", "test": "[test,oracle]", "bench": "[test,oracle]"}
+#: Set to 1, the tests' environment gets torch, and the tests that need it do not skip.
+WITH_TORCH = "TILEWRIGHT_TEST_TORCH"
 
 
 def interpreter() -> Path:
@@ -35,6 +37,8 @@ def run(*command: str | Path) -> None:
 
 def set_up(job: str) -> None:
     extras = EXTRAS[job]
+    if job == "test" and os.environ.get(WITH_TORCH) == "1":
+        extras = "[test,oracle,torch-test]"
     digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
     stamp = ENVIRONMENT / f"installed{extras or '-plain'}"
     if stamp.exists() and stamp.read_text() == digest:

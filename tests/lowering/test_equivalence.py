@@ -15,9 +15,7 @@ from tests.corpus import CUTILE_MISSING, VERSIONS, CorpusKernel, cutile_availabl
 from tests.corpus.launching import arrays_in, flat_arguments
 from tests.machine.kernels import kernel_text
 from tests.machine.test_ops import CASES, Case
-from tests.passes.generator import OUT_WORDS, kernel
 
-from tilewright.analysis.verifier import verify
 from tilewright.bytecode import read
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile import load
@@ -164,45 +162,3 @@ def test_operations(case: Case) -> None:
     x, y, z = (*case.grid, 1, 1)[:3]
     (found,) = check(module, module.entries[0].symbol, (x, y, z), arguments)
     assert found[-2] == case.text
-
-
-#: (x, y, z, b) of a generated kernel.
-INPUTS = (
-    (0, 0, 0, False),
-    (5, -3, 100, True),
-    (3, 6, 2, False),
-    (-(2**31), 2**31 - 1, -1, True),
-)
-
-
-def check_generated(seed: int) -> list[Outcome]:
-    module = parse(kernel(seed), f"random_{seed}.tileir")
-    assert isinstance(module, ModuleOp)
-    verify(module)
-
-    def arguments_for(numbers: tuple[object, ...]) -> Arguments:
-        def arguments(program: Program) -> tuple[Sequence[object], Sequence[np.ndarray]]:
-            out = np.full(OUT_WORDS, -7, np.int32)
-            return (*numbers, out), (out,)
-
-        return arguments
-
-    return check(module, "k", (1, 1, 1), *map(arguments_for, INPUTS))
-
-
-@pytest.mark.parametrize("start", range(0, 400, 20))
-def test_generated(start: int) -> None:
-    for seed in range(start, start + 20):
-        check_generated(seed)
-
-
-def test_generated_kernels_differ() -> None:
-    """What is compared is not all the same."""
-    assert len({str(check_generated(seed)) for seed in range(8)}) > 4
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("start", range(400, 50_400, 1000))
-def test_generated_long(start: int) -> None:
-    for seed in range(start, start + 1000):
-        check_generated(seed)

@@ -126,7 +126,7 @@ FUNCTIONS = [
     Case(
         "return",
         "aa-terminator",
-        "expects parent op 'nv_tileaa.func', found 'scf.execute_region'",
+        "expects parent op 'nv_tileaa.func'",
         '"scf.execute_region"() ({\n  nv_tileaa.return\n}) : () -> ()',
         '"scf.execute_region"() ({\n  scf.yield\n}) : () -> ()',
     ),

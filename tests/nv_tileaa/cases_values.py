@@ -403,7 +403,7 @@ CONTRACTION = [
     Case(
         "conv_dot",
         "aa-convolution",
-        "expects filter size must be in range 1 to 3, but got 0",
+        "expects filter size must be in range 1 to 3",
         _conv(conv_params("[]")),
         _conv(),
     ),

@@ -50,14 +50,13 @@ class Findings:
         part: Part | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
+        label: str = "",
     ) -> None:
         place = best_place(op, part)
         related = [Note(n.message, best_place(n.op, n.part)) for n in notes]
         if not isinstance(place, Span):
             related.append(_context(op))
-        self._found.append(
-            Diagnostic(severity, code, message, place, notes=tuple(related), help=help)
-        )
+        self._found.append(Diagnostic(severity, code, message, place, label, tuple(related), help))
 
     def error(
         self,
@@ -95,8 +94,9 @@ class OpReport:
         at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
+        label: str = "",
     ) -> None:
-        self.findings.add(Severity.ERROR, code, message, at or self.op, part, notes, help)
+        self.findings.add(Severity.ERROR, code, message, at or self.op, part, notes, help, label)
 
     def warning(
         self,
@@ -107,8 +107,9 @@ class OpReport:
         at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
+        label: str = "",
     ) -> None:
-        self.findings.add(Severity.WARNING, code, message, at or self.op, part, notes, help)
+        self.findings.add(Severity.WARNING, code, message, at or self.op, part, notes, help, label)
 
 
 def _position(diagnostic: Diagnostic) -> tuple[int, str, int]:

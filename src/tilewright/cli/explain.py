@@ -1,4 +1,4 @@
-"""``tilewright explain``: tell about an operation, a type or a diagnostic code."""
+"""``tilewright explain``: tell about an operation, a type or a diagnostic code, or show a kernel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import defaultdict
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tilewright.cli import explain_kernel
 from tilewright.cli.exits import Exit
 from tilewright.cli.explain_text import code_facts, facts_text, listing
 from tilewright.cli.session import Session, UsageError
@@ -15,6 +16,7 @@ from tilewright.diagnostics import all_codes, define_code, find_code
 
 if TYPE_CHECKING:
     from tilewright.cli.op_facts import Facts
+    from tilewright.dialects.declare import DeclaredOp
 
 UNKNOWN_NAME = define_code(
     "unknown-name",
@@ -25,19 +27,31 @@ UNKNOWN_NAME = define_code(
 # Modules that define no codes and should not be imported: one runs the command, the other loads
 # all of xDSL.
 _NO_CODES = frozenset({"tilewright.__main__", "tilewright.universe"})
+#: Dialects whose operations are explained by their full names.
+_DIALECTS = frozenset({"nv_tileaa", "arith", "math", "nvgpu"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="OP|TYPE|CODE", help="what to tell about")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="KERNEL|OP|TYPE|CODE",
+        help="what to tell about; of a file (or - for standard input) a page for a browser is made, "
+        "with its kernel on all levels",
+    )
     parser.add_argument(
         "--list", action="store_true", help="list all operations, types and diagnostic codes"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
+    explain_kernel.add_kernel_arguments(parser)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
     if options.list == (options.name is not None):
         raise UsageError.because("give either a name or --list")
+    if not options.list and explain_kernel.is_kernel(options.name):
+        return explain_kernel.explain(options, session)
+    explain_kernel.refuse_kernel_options(options)
     if options.list:
         _list_all(options.format, session)
         return Exit.OK
@@ -64,6 +78,8 @@ def _find(text: str) -> list[Facts]:
     for op in OPERATIONS.values():
         if name == op.mnemonic() or name in op.ALIASES:
             found.append(op_facts(op))
+    if name.partition(".")[0] in _DIALECTS and (declared := _other_operations().get(name)):
+        found.append(op_facts(declared))
     if (facts := type_facts(name)) is not None:
         found.append(facts)
     if not found:
@@ -81,6 +97,16 @@ def _plain(text: str) -> str:
         if text.startswith(f"{severity}[") and text.endswith("]"):
             return text[len(severity) + 1 : -1]
     return text.removeprefix("!").removeprefix("cuda_tile.").partition("<")[0]
+
+
+def _other_operations() -> dict[str, type[DeclaredOp]]:
+    """The operations of the dialects beside cuda_tile, by full name."""
+    found: dict[str, type[DeclaredOp]] = {}
+    for dialect in ("nv_tileaa", "arith", "nvgpu"):
+        import_module(f"tilewright.dialects.{dialect}").load()
+        base = import_module(f"tilewright.dialects.{dialect}.base")
+        found |= {op.name: op for op in base.OPERATIONS.values()}
+    return found
 
 
 def load_all_codes() -> None:
@@ -116,6 +142,11 @@ def _sections() -> list[tuple[str, list[tuple[str, str]]]]:
     for name, op in OPERATIONS.items():
         groups[op.GROUP].append((name, (op.__doc__ or "").strip().partition("\n")[0]))
     sections = [(f"Operations: {group}", rows) for group, rows in groups.items()]
+    further: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name, op in _other_operations().items():
+        summary = (op.__doc__ or "").strip().partition("\n")[0]
+        further[name.partition(".")[0]].append((name, summary))
+    sections += [(f"Operations of {dialect}", rows) for dialect, rows in further.items()]
     types = [(name, (type_facts(name) or {}).get("summary", "")) for name in type_names()]
     codes = [(code.name, code.summary) for code in all_codes()]
     return [*sections, ("Types", types), ("Diagnostic codes", codes)]
@@ -146,8 +177,13 @@ def _unknown(text: str) -> UsageError:
     import difflib
 
     name = _plain(text)
-    near = difflib.get_close_matches(name, all_names(), n=3, cutoff=0.6)
-    near += [known for known in all_names() if known.lower() == name.lower() and known not in near]
+    known_names = all_names()
+    near = difflib.get_close_matches(name, known_names, n=3, cutoff=0.6)
+    near += [
+        known
+        for known in known_names
+        if name.lower() in (known.lower(), known.lower().partition(".")[2]) and known not in near
+    ]
     help_text = (
         f"did you mean {' or '.join(f'`{known}`' for known in near)}?"
         if near

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
-from tilewright.cli.run import add_seed_options, entry_of, grid_of
+from tilewright.cli.run import count_of, entry_of, grid_extents
 from tilewright.cli.session import STDIN_NAME, Session, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from tilewright.explain.levels import Explanation
 
 _SUFFIXES = (".tileir", ".tileirbc", ".mlir")
-_OWN_OPTIONS = ("entry", "output", "grid", "arguments", "passes", "target", "seed", "max_iterations")
+_OWN_OPTIONS = (
+    "entry",
+    "output",
+    "grid",
+    "arguments",
+    "passes",
+    "target",
+    "seed",
+    "max_iterations",
+)
 
 
 def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +42,7 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--target", metavar="sm_NN", help="the target architecture (default sm_100)")
     group.add_argument(
         "--grid",
-        type=grid_of,
+        type=grid_extents,
         metavar="X[,Y[,Z]]",
         help="tile blocks of a launch: the analyses count on them",
     )
@@ -44,7 +53,10 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]SPEC",
         help="an argument, as of `run`: the kernel is run, and the page shows what it touches",
     )
-    add_seed_options(group)
+    group.add_argument("--seed", type=count_of, metavar="N", help="decides on random arguments")
+    group.add_argument(
+        "--max-iterations", type=count_of, metavar="N", help="a loop that takes longer is an error"
+    )
     add_reading_options(parser)
 
 
@@ -85,7 +97,9 @@ def explain(options: argparse.Namespace, session: Session) -> int:
         grid=options.grid,
     )
     footprints = _footprints(options, found)
-    write_text(session, output, render_page(found, footprints, how_to_run=_how_to_run(options, found)))
+    write_text(
+        session, output, render_page(found, footprints, how_to_run=_how_to_run(options, found))
+    )
     if output not in (None, "-"):
         session.say(f"wrote {output}")
     return Exit.OK

@@ -42,10 +42,12 @@ def listing(sections: Iterable[tuple[str, Sequence[tuple[str, str]]]]) -> str:
 
 
 def _operation_text(facts: Facts) -> str:
-    head = _paragraphs(f"cuda_tile.{facts['name']}: {facts['summary']}")
+    head = _paragraphs(f"{facts['full_name']}: {facts['summary']}")
     parts = [head, *_rest_of(facts)]
     opcode = "no opcode" if facts["opcode"] is None else f"opcode 0x{facts['opcode']:02X}"
-    origin = f"Since {facts['since']}, {opcode}, group {facts['group']}."
+    since = "" if facts["since"] is None else f"Since {facts['since']}, {opcode}, "
+    origin = f"{since}group {facts['group']}."
+    origin = origin[0].upper() + origin[1:]
     if facts["aliases"]:
         origin += f" Also spelled {', '.join(facts['aliases'])}."
     parts.append(origin)
@@ -81,7 +83,7 @@ def _paragraphs(text: str) -> str:
     return "\n\n".join(textwrap.fill(part, _WIDTH) for part in text.split("\n\n"))
 
 
-def _field_row(field: Facts, op_since: str) -> str:
+def _field_row(field: Facts, op_since: str | None) -> str:
     text = f"{field['name']}{_count_words(field)}: {field['constraint']}"
     if field.get("default") is not None:
         text += f"; default {field['default']}"

@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compile": ("compile", "compile a kernel to native code, and show how it comes about"),
     "sanitize": ("sanitize", "run a kernel with every check on, under several schedules"),
     "cache": ("cache", "tell what is kept of compiled kernels, or remove it"),
-    "explain": ("explain", "tell about an operation, a type or a diagnostic code"),
+    "explain": ("explain", "tell about an operation, a type or a code; or make a page of a kernel"),
     "completion": ("completion", "print a completion script for a shell"),
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Operation
 from xdsl.irdl import (
     OptOperandDef,
     OptPropertyDef,
@@ -21,9 +22,10 @@ from xdsl.irdl import (
 from tilewright.diagnostics import find_code
 from tilewright.dialects.cuda_tile.base import TYPE_RELATION, TileOp
 from tilewright.dialects.cuda_tile.constraints import FieldKind
+from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.syntax.engine import value_constraint
 from tilewright.dialects.versions import format_version
-from tilewright.passes.canonicalize import RULES
+from tilewright.passes.canonicalize import RULES, Rule
 
 Facts = dict[str, Any]
 """JSON values by key."""
@@ -42,20 +44,27 @@ _SEGMENTS = frozenset({"operandSegmentSizes", "resultSegmentSizes"})
 _MAX_CALL_DEPTH = 4
 
 
-def op_facts(cls: type[TileOp]) -> Facts:
-    """Everything that the class declares, in the order in which ``explain`` shows it."""
+def op_facts(cls: type[DeclaredOp]) -> Facts:
+    """Everything that the class declares, in the order in which ``explain`` shows it.
+
+    Operations of ``cuda_tile`` go by their mnemonic, others by their full name. Only those of
+    ``cuda_tile`` have aliases, a version and an opcode; others have None, and no aliases.
+    """
     definition = cls.get_irdl_definition()
     text = inspect.cleandoc(cls.__doc__ or "")
+    is_tile_op = issubclass(cls, TileOp)
+    name = cls.mnemonic() if is_tile_op else cls.name
     return {
         "kind": "operation",
-        "name": cls.mnemonic(),
+        "name": name,
+        "full_name": cls.name,
         "summary": text.partition("\n")[0],
         "description": text,
         "group": cls.GROUP,
-        "aliases": list(cls.ALIASES),
-        "since": format_version(cls.SINCE),
-        "opcode": cls.OPCODE,
-        "syntax": f"{cls.mnemonic()} {' '.join(part.grammar() for part in cls.SYNTAX)}".rstrip(),
+        "aliases": list(cls.ALIASES) if is_tile_op else [],
+        "since": format_version(cls.SINCE) if is_tile_op else None,
+        "opcode": cls.OPCODE if is_tile_op else None,
+        "syntax": f"{name} {' '.join(part.grammar() for part in cls.SYNTAX)}".rstrip(),
         "operands": [_value_facts(cls, name, group) for name, group in definition.operands],
         "results": [_value_facts(cls, name, group) for name, group in definition.results],
         "attributes": [
@@ -76,22 +85,22 @@ def op_facts(cls: type[TileOp]) -> Facts:
     }
 
 
-def _value_facts(cls: type[TileOp], name: str, group: Any) -> Facts:
+def _value_facts(cls: type[DeclaredOp], name: str, group: Any) -> Facts:
     return {
         "name": name,
         "count": _COUNTS.get(type(group), "one"),
         "constraint": _words(value_constraint(group)),
-        "since": format_version(cls.since_of(name)),
+        "since": _since_of(cls, name),
     }
 
 
-def _property_facts(cls: type[TileOp], name: str, field: Any) -> Facts:
+def _property_facts(cls: type[DeclaredOp], name: str, field: Any) -> Facts:
     default = field.default_value
     facts: Facts = {
         "name": name,
         "count": "optional" if default is not None else _COUNTS.get(type(field), "one"),
         "constraint": _words(field.constr),
-        "since": format_version(cls.since_of(name)),
+        "since": _since_of(cls, name),
         "default": None if default is None else _default_words(default),
     }
     kind = field.constr
@@ -100,6 +109,10 @@ def _property_facts(cls: type[TileOp], name: str, field: Any) -> Facts:
             str(value): format_version(since) for value, since in kind.enum.SINCE.items()
         }
     return facts
+
+
+def _since_of(cls: type[DeclaredOp], name: str) -> str | None:
+    return format_version(cls.since_of(name)) if issubclass(cls, TileOp) else None
 
 
 def _words(constraint: object) -> str:
@@ -114,17 +127,27 @@ def _default_words(default: Any) -> str:
     return str(getattr(data, "value", default))
 
 
-def _rewrites_of(cls: type[TileOp]) -> Iterator[str]:
+def _tileaa_rules() -> Mapping[type[Operation], Sequence[Rule]]:
+    # Most questions are about cuda_tile, and loading these takes longer than to answer them.
+    from tilewright.passes.tileaa.canonicalize import RULES as TILEAA_RULES
+
+    return TILEAA_RULES
+
+
+def _rewrites_of(cls: type[DeclaredOp]) -> Iterator[str]:
     """What ``canonicalize`` makes of the operation: the law that each of its rules states."""
-    for rule in RULES.get(cls, ()):
+    rules = RULES if issubclass(cls, TileOp) else _tileaa_rules()
+    for rule in rules.get(cls, ()):
         law = inspect.cleandoc(rule.__doc__ or "").partition("\n\n")[0]
-        yield " ".join(law.split())
+        if law:
+            yield " ".join(law.split())
 
 
-def _codes_of(cls: type[TileOp]) -> Iterator[str]:
+def _codes_of(cls: type[DeclaredOp]) -> Iterator[str]:
     """The diagnostic codes that the operation's own syntax and rules can report.
 
-    They are the code constants that the methods, and the functions these call, refer to.
+    They are the code constants that the methods, and the functions of the dialect that these call,
+    refer to.
     """
     if cls.RELATIONS:
         yield TYPE_RELATION
@@ -136,11 +159,12 @@ def _codes_of(cls: type[TileOp]) -> Iterator[str]:
 
 
 def _codes_in(
-    function: object, seen: set[CodeType], depth: int, owner: type[TileOp] | None = None
+    function: object, seen: set[CodeType], depth: int, owner: type[DeclaredOp]
 ) -> Iterator[str]:
     if not isinstance(function, FunctionType) or not depth:
         return
-    if not (function.__module__ or "").startswith("tilewright.dialects.cuda_tile"):
+    dialect = ".".join(owner.__module__.split(".")[:3])
+    if not (function.__module__ or "").startswith(dialect):
         return
     for code in _with_nested(function.__code__):
         if code in seen:
@@ -150,8 +174,7 @@ def _codes_in(
             value = function.__globals__.get(name)
             if isinstance(value, str) and find_code(value):
                 yield value
-            method = getattr(owner, name, None) if owner is not None else None
-            for called in (value, method):
+            for called in (value, getattr(owner, name, None)):
                 yield from _codes_in(called, seen, depth - 1, owner)
 
 

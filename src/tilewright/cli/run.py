@@ -43,7 +43,11 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input")
     parser.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
     parser.add_argument(
-        "--grid", type=_grid, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="tile blocks (default 1)"
+        "--grid",
+        type=grid_extents,
+        default=(1, 1, 1),
+        metavar="X[,Y[,Z]]",
+        help="tile blocks (default 1)",
     )
     parser.add_argument(
         "--arg",
@@ -55,14 +59,14 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed",
-        type=_count,
+        type=count_of,
         default=0,
         metavar="N",
         help="decides on random arguments and on the order of tile blocks (default 0)",
     )
     parser.add_argument(
         "--max-iterations",
-        type=_count,
+        type=count_of,
         default=10_000_000,
         metavar="N",
         help="a loop that takes longer is an error (default 10000000)",
@@ -114,7 +118,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_options(parser)
 
 
-def _grid(text: str) -> tuple[int, int, int]:
+def grid_extents(text: str) -> tuple[int, int, int]:
+    """The grid that an option names, with three extents."""
     parts = text.replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(f"expected one to three numbers, found '{text}'")
@@ -122,7 +127,8 @@ def _grid(text: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _count(text: str) -> int:
+def count_of(text: str) -> int:
+    """The number that an option names."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
     return int(text)

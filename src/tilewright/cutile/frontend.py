@@ -20,8 +20,8 @@ SUPPORTED_RELEASE = (1, 7)
 _WANTED = f"{PACKAGE} {SUPPORTED_RELEASE[0]}.{SUPPORTED_RELEASE[1]}"
 _INSTALL = f"pip install '{PACKAGE}=={SUPPORTED_RELEASE[0]}.{SUPPORTED_RELEASE[1]}.*'"
 
-#: The GPU that kernels are compiled for. It decides which element types cuTile accepts and which
-#: hints it writes, and is what programs that ask are told to run on. Results do not depend on it.
+#: The GPU that programs which ask are told to run on. Kernels are compiled for none in particular,
+#: so that cuTile accepts every element type. Results do not depend on it.
 COMPUTE_CAPABILITY = (10, 0)
 
 
@@ -59,14 +59,13 @@ class FrontEnd:
         from cuda.tile._cext import default_tile_context
 
         signature = self.signature.KernelSignature(constraints, self.calling_convention)
-        major, minor = COMPUTE_CAPABILITY
         with warnings.catch_warnings():
             # A hint that this version of the bytecode cannot hold changes no result.
             warnings.filterwarnings("ignore", message=".*is ignored: requires tileiras.*")
             result = self.compile_module.compile_tile(
                 kernel._annotated_function,
                 (signature,),
-                self.compile_module.format_sm_arch(major, minor),
+                None,
                 kernel._compiler_options,
                 default_tile_context,
                 bytecode_version=self.bytecode_version,

@@ -33,7 +33,10 @@ class Related:
 
 
 class Report(Protocol):
-    """Takes the findings about one operation, or with ``at`` about one inside it."""
+    """Takes the findings about one operation, or with ``at`` about one inside it.
+
+    ``label`` is the short text beside the place.
+    """
 
     def error(
         self,
@@ -44,6 +47,7 @@ class Report(Protocol):
         at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
+        label: str = "",
     ) -> None: ...
 
     def warning(
@@ -55,6 +59,7 @@ class Report(Protocol):
         at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
+        label: str = "",
     ) -> None: ...
 
 
@@ -70,6 +75,7 @@ class FirstError:
         at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
+        label: str = "",
     ) -> None:
         raise VerifyException(message)
 
@@ -82,6 +88,7 @@ class FirstError:
         at: Operation | None = None,
         notes: Sequence[Related] = (),
         help: str = "",
+        label: str = "",
     ) -> None:
         return None
 

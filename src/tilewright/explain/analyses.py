@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,9 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.explain.token_graph import to_dot, to_svg
 from tilewright.text import Listing, list_text
+
+#: Ends every line number in a remark: the remarks shift the lines that they stand above.
+UNCOUNTED = " without remarks"
 
 Remarks = Iterator[tuple[Operation, str]]
 """Remarks, each with the operation above which it stands."""
@@ -41,16 +44,23 @@ def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | N
     listing = list_text(module)
     remarks: dict[int, list[str]] = defaultdict(list)
     for function in functions(module):
-        facts = Facts(function, grid)
-        for name in names:
-            for op, remark in ANALYSES[name].remarks(facts, listing):
-                remarks[listing.line_of[op]].append(remark)
+        for _, line, remark in remarks_of(Facts(function, grid), listing, names):
+            remarks[line].append(remark)
     lines = []
     for number, line in enumerate(listing.text.splitlines()):
         indent = line[: len(line) - len(line.lstrip())]
         lines += [f"{indent}// {remark}" for remark in remarks.get(number, ())]
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def remarks_of(
+    facts: Facts, listing: Listing, names: Iterable[str]
+) -> Iterator[tuple[str, int, str]]:
+    """What the named analyses say of a function: the analysis, the line from 0, the remark."""
+    for name in names:
+        for op, remark in ANALYSES[name].remarks(facts, listing):
+            yield name, listing.line_of[op], remark
 
 
 def draw_tokens(module: Operation, form: Literal["dot", "svg"]) -> str:
@@ -151,7 +161,7 @@ def _lifetimes(facts: Facts, listing: Listing) -> Remarks:
 
 def line_name(listing: Listing, op: Operation) -> str:
     """An operation as a reader finds it: its mnemonic and its line in the listing, from 1."""
-    return f"{op.name.removeprefix('nv_tileaa.')} (line {listing.line_of[op] + 1} without remarks)"
+    return f"{op.name.removeprefix('nv_tileaa.')} (line {listing.line_of[op] + 1}{UNCOUNTED})"
 
 
 ANALYSES: Mapping[str, Analysis] = {

@@ -37,10 +37,11 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def to_svg(graph: TokenGraph, listing: Listing) -> str:
+def to_svg(graph: TokenGraph, listing: Listing, *, page: str = "") -> str:
     """A drawing: effects in the order of the text, order as arcs beside them.
 
-    Arcs on the left stand for order within an iteration, dashed ones for order between iterations.
+    Dashed arcs stand for order between iterations of a loop. ``page`` is for a drawing inside a
+    page where the listing stands: the beginning of the ids of its lines, to which effects lead.
     """
     rows = {op: index for index, op in enumerate(graph.effects)}
     edges = list(graph.edges())
@@ -50,20 +51,21 @@ def to_svg(graph: TokenGraph, listing: Listing) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{text_x + 420}" height="{height}" '
         f'font-family="monospace" font-size="{_FONT}">',
-        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
+        f'<defs><marker id="{page}arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>',
     ]
-    parts += [_arc(edge, rows, text_x) for edge in edges]
+    parts += [_arc(edge, rows, text_x, f"{page}arrow") for edge in edges]
     for op, row in rows.items():
-        y = _ROW * (row + 1)
-        parts.append(
-            f'<text x="{text_x + 6}" y="{y + 4}" data-line="{listing.line_of[op]}">'
+        y, line = _ROW * (row + 1), listing.line_of[op]
+        text = (
+            f'<text x="{text_x + 6}" y="{y + 4}" data-line="{line}">'
             f"{escape(label(op, listing))}</text>"
         )
+        parts.append(f'<a href="#{page}{line + 1}">{text}</a>' if page else text)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _arc(edge: Edge, rows: dict[Operation, int], x: int) -> str:
+def _arc(edge: Edge, rows: dict[Operation, int], x: int, arrow: str) -> str:
     start, end = (_ROW * (rows[op] + 1) for op in (edge.before, edge.after))
     bend = x - min(abs(rows[edge.before] - rows[edge.after]) + 1, 12) * _STEP
     if edge.before is edge.after:
@@ -71,5 +73,5 @@ def _arc(edge: Edge, rows: dict[Operation, int], x: int) -> str:
     dashes = f' stroke-dasharray="{_DASHES}"' if edge.around else ""
     return (
         f'<path d="M{x} {start}C{bend} {start} {bend} {end} {x} {end}" fill="none" '
-        f'stroke="currentColor"{dashes} marker-end="url(#arrow)"/>'
+        f'stroke="currentColor"{dashes} marker-end="url(#{arrow})"/>'
     )

@@ -15,7 +15,7 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError, define_code
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-from tilewright.passes.base import Level, TilePass
+from tilewright.passes.base import NV_TILEAA, Level, TilePass
 from tilewright.passes.canonicalize import Canonicalize
 from tilewright.passes.cse import CommonSubexpressionElimination
 from tilewright.passes.dce import DeadCodeElimination
@@ -31,6 +31,7 @@ from tilewright.passes.tileaa.cleanup import (
     TileAALoopInvariantCodeMotion,
 )
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
+from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 
 UNKNOWN_PASS = define_code(
@@ -45,8 +46,9 @@ BAD_PASS_OPTION = define_code(
 )
 PASS_BROKE_MODULE = define_code(
     "pass-broke-module",
-    "A pass has left a module that does not verify: a bug in Tilewright.",
-    "Please report it with the program and the pipeline. The module was valid before the pass.",
+    "A pass has left a module that does not verify, or lost an order of effects: a bug in Tilewright.",
+    "Please report it with the program and the pipeline. The module was valid before the pass. Of "
+    "nv_tileaa it is also checked that tokens still order the memory effects as the program needs.",
 )
 
 
@@ -231,9 +233,10 @@ def run_pipeline(
 
     ``before_pass`` and ``after_pass`` are called with the pass and the module; where
     ``after_pass`` returns True, the pipeline stops there. ``timings`` gets an entry for each pass
-    run. ``verify_each`` verifies the module before the first and after each pass; a pass that
-    breaks it is reported as ``pass-broke-module``, with what is wrong; ``allow_unregistered`` lets
-    operations pass that no dialect knows.
+    run. ``verify_each`` verifies the module before the first and after each pass, and that passes
+    on ``nv_tileaa`` keep the order of memory effects, which takes quadratic time; a pass that
+    breaks something is reported as ``pass-broke-module``, with what is wrong.
+    ``allow_unregistered`` lets operations pass that no dialect knows.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     if verify_each:
@@ -241,12 +244,13 @@ def run_pipeline(
     for each in passes:
         if before_pass is not None:
             before_pass(each, module)
+        guard = _guard(each, module) if verify_each else None
         start = perf_counter()
         module = cast(AnyModule, each.apply_to(module))
         if timings is not None:
             timings.append(PassTiming(each.name, perf_counter() - start))
         if verify_each:
-            _verify_after(each, module, allow_unregistered)
+            _verify_after(each, module, allow_unregistered, guard)
         if after_pass is not None and after_pass(each, module):
             break
     return module
@@ -259,16 +263,33 @@ def _verify(module: AnyModule, allow_unregistered: bool) -> None:
     verify(module, allow_unregistered=allow_unregistered)
 
 
-def _verify_after(done: TilePass, module: AnyModule, allow_unregistered: bool) -> None:
-    try:
-        _verify(module, allow_unregistered)
-    except TileIRError as error:
-        found = [d for d in error.diagnostics if d.is_error]
-        first = Diagnostic(
-            Severity.ERROR,
+def _guard(each: TilePass, module: AnyModule) -> OrderGuard | None:
+    """A guard of the order of effects, around passes that stay on ``nv_tileaa``."""
+    if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
+        return None
+    return OrderGuard.watch(module)
+
+
+def _verify_after(
+    done: TilePass, module: AnyModule, allow_unregistered: bool, guard: OrderGuard | None
+) -> None:
+    what, found = "does not verify", _errors(module, allow_unregistered)
+    if guard is not None:
+        if not found:
+            what, found = "has lost an order of memory effects", guard.problems()
+        guard.release()
+    if found:
+        raise TileIRError.single(
             PASS_BROKE_MODULE,
-            f"after the pass '{done}' the module does not verify; this is a bug in Tilewright",
+            f"after the pass '{done}' the module {what}; this is a bug in Tilewright",
             found[0].place,
             notes=tuple(Note(f"[{d.code}] {d.message}", d.place) for d in found),
         )
-        raise TileIRError([first]) from error
+
+
+def _errors(module: AnyModule, allow_unregistered: bool) -> list[Diagnostic]:
+    try:
+        _verify(module, allow_unregistered)
+    except TileIRError as error:
+        return [d for d in error.diagnostics if d.is_error]
+    return []

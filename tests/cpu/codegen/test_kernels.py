@@ -271,3 +271,29 @@ def test_what_has_no_code_is_refused_at_its_place():
         load_text(text)
     (problem,) = caught.value.diagnostics
     assert problem.code == "cpu-unsupported" and "create_queue" in problem.message
+
+
+def test_single_elements_at_the_indices_of_a_memref():
+    text = """
+    module {
+      nv_tileaa.func @k(%x: !nv_tileaa.ptr<f32, 1>, %m: index, %n: index, %i: index, %j: index) attributes {kernel} {
+        %a = nv_tileaa.make_memref %x, %m, %n, %n {operandSegmentSizes = array<i32: 1, 0, 2, 1>}
+          : (!nv_tileaa.ptr<f32, 1>, index, index, index) -> !nv_tileaa.memref<?x?xf32, strides = [?, 1]>
+        %v = nv_tileaa.load %a[%i, %j] : !nv_tileaa.memref<?x?xf32, strides = [?, 1]>, index, index -> f32
+        %w = nv_tileaa.addf %v, %v : f32
+        %z = arith.constant 0 : index
+        nv_tileaa.store %a[%z, %z], %w : !nv_tileaa.memref<?x?xf32, strides = [?, 1]>, f32, index, index -> ()
+        %t = nv_tileaa.load %a[%z, %j] : !nv_tileaa.memref<?x?xf32, strides = [?, 1]>, index, index -> tile<2x4xf32>
+        %s = nv_tileaa.mulf %t, %t : tile<2x4xf32>
+        nv_tileaa.store %a[%i, %z], %s
+          : !nv_tileaa.memref<?x?xf32, strides = [?, 1]>, tile<2x4xf32>, index, index -> ()
+        nv_tileaa.return
+      }
+    }
+    """
+    x = np.arange(35, dtype=np.float32).reshape(5, 7)
+    expected = x.copy()
+    expected[0, 0] = 2 * expected[3, 2]
+    expected[3:5, 0:4] = expected[0:2, 2:6] ** 2
+    assert load_text(text).run((1,), [x, 5, 7, 3, 2]) == 0
+    assert (x == expected).all()

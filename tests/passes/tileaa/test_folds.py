@@ -7,7 +7,9 @@ from tests.analysis.tileaa.reading import read
 
 from tilewright.analysis.verifier import verify
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.passes.tileaa.canonicalize import TileAACanonicalize
+from tilewright.passes.tileaa.matching import integer_of
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.text import print_text
 
@@ -309,6 +311,167 @@ CASES |= {
         ["create_mem_token"],
     ),
 }
+F = "tile<4x8xf32>"
+DOT = "tile<4x8xi8>, tile<8x4xi8>, tile<4x4xi32> -> tile<4x4xi32>"
+QUEUE = f"!nv_tileaa.queue<i32, {T8}, f16>"
+MAKE_QUEUE = f"%q3 = nv_tileaa.create_queue {{depth = 2}} : {QUEUE}\n"
+PUT = f"nv_tileaa.queue.put %q3, %n, %b, %h : {QUEUE}, i32, {T8}, f16\n"
+GET = f"%r, %s, %t = nv_tileaa.queue.get %q3 : {QUEUE} -> i32, {T8}, f16"
+
+
+def product(c: str) -> str:
+    return (
+        "%u = arith.constant dense<-3> : tile<4x8xi8>\n%v = arith.constant dense<2> : tile<8x4xi8>\n"
+        f"{c}%r = nv_tileaa.dot %u, %v, %w {{signedness_a = signed, signedness_b = signed}} : {DOT}"
+        + used("%r : tile<4x4xi32>")
+    )
+
+
+CASES |= {
+    "part of a sum": (
+        f"%s = nv_tileaa.addf %a, %a : {F}\n"
+        f"%r = nv_tileaa.extract_slice %s {{offsets = array<i64: 0, 4>}} : {F} -> tile<4x4xf32>"
+        + used("%r : tile<4x4xf32>"),
+        ["extract_slice", "addf"],
+    ),
+    "element of a comparison": (
+        f"%s = nv_tileaa.splat %n : i32 -> {T8}\n%e = arith.cmpi slt, %b, %s : {T8}\n"
+        "%r = nv_tileaa.extract %e[%x] : tile<8xi1>, index -> i1" + used("%r : i1"),
+        ["extract", "arith.cmpi"],
+    ),
+    "element of a sum beside a scalar": (
+        "%z = arith.sitofp %n : i32 to f32\n"
+        f"%s = nv_tileaa.mulf %a, %z : {F}, f32 -> {F}\n"
+        f"%r = nv_tileaa.extract %s[%x] : {F}, index -> tile<8xf32>" + used("%r : tile<8xf32>"),
+        ["arith.sitofp", "extract", "mulf"],
+    ),
+    "part of a sum that is needed whole": (
+        f"%s = nv_tileaa.addf %a, %a : {F}\n"
+        f"%r = nv_tileaa.extract_slice %s {{offsets = array<i64: 0, 4>}} : {F} -> tile<4x4xf32>"
+        + used("%r : tile<4x4xf32>", f"%s : {F}"),
+        ["addf", "extract_slice"],
+    ),
+    "part of an approximation": (
+        f"%s = nv_tileaa.exp2 %a : {F}\n"
+        f"%r = nv_tileaa.extract %s[%x, %x] : {F}, index, index -> f32" + used("%r : f32"),
+        ["exp2", "extract"],
+    ),
+    "part of what assembly computes": (
+        '%s = nv_tileaa.elementwise_inline_asm %b {asm_string = "neg", constraints = "=r,r", '
+        f"pure = false}} : {T8} -> {T8}\n"
+        f"%r = nv_tileaa.extract %s[%x] : {T8}, index -> i32" + used("%r : i32"),
+        ["elementwise_inline_asm", "extract"],
+    ),
+    "an element in a loop of a sum outside": (
+        f"%s = arith.addi %b, %b : {T8}\n%i0 = arith.constant 0 : index\n"
+        "%i1 = arith.constant 1 : index\n"
+        "scf.for %i = %i0 to %x step %i1 {\n"
+        f"%r = nv_tileaa.extract %s[%i] : {T8}, index -> i32" + used("%r : i32") + "\n}",
+        ["arith.addi", "scf.for", "extract", "scf.yield"],
+    ),
+    "element of a constant": (
+        f"%s = arith.constant dense<4> : {T8}\n"
+        f"%r = nv_tileaa.extract %s[%x] : {T8}, index -> i32" + used("%r : i32"),
+        [],
+    ),
+    "a product of constants": (
+        product("%w = arith.constant dense<1> : tile<4x4xi32>\n"),
+        [],
+    ),
+    "a product of constants and what is not known": (
+        product("%w = nv_tileaa.splat %n : i32 -> tile<4x4xi32>\n"),
+        ["splat", "dot"],
+    ),
+    "a pragma about more than is used": (
+        f'%u:2 = nv_tileaa.pragma %n, %b {{directives = ["keep"]}} : i32, {T8}'
+        + used(f"%u#1 : {T8}"),
+        ["pragma"],
+    ),
+    "a pragma about nothing that is used": (
+        f'%u:2 = nv_tileaa.pragma %n, %b {{directives = ["keep"]}} : i32, {T8}',
+        [],
+    ),
+    "values that nothing takes from a queue": (
+        "%v = arith.muli %n, %n : i32\n"
+        + MAKE_QUEUE
+        + PUT.replace("%n", "%v")
+        + GET
+        + used(f"%s : {T8}"),
+        ["create_queue", "queue.put", "queue.get"],
+    ),
+    "a value that another consumer takes": (
+        MAKE_QUEUE
+        + PUT
+        + GET
+        + used(f"%s : {T8}")
+        + f"\n%u, %v, %w = nv_tileaa.queue.get %q3 {{consumer_index = 1}} : {QUEUE} -> i32, {T8}, f16"
+        + used("%u : i32"),
+        ["create_queue", "queue.put", "queue.get", "queue.get"],
+    ),
+}
+
+
+def results_of(name: str, body: str) -> list[list[str]]:
+    """The types that each operation of a name gives after the pass."""
+    found = read(body, arguments=ARGUMENTS)
+    TileAACanonicalize().apply_to(found.function.parent_op())  # pyright: ignore[reportArgumentType]
+    verify(found.function.parent_op())  # pyright: ignore[reportArgumentType]
+    return [
+        [format_type(result.type) for result in op.results]
+        for op in found.function.walk()
+        if op.name == f"nv_tileaa.{name}"
+    ]
+
+
+def test_pragmas_and_queues_keep_what_is_used() -> None:
+    assert results_of("pragma", CASES["a pragma about more than is used"][0]) == [[T8]]
+    taken = CASES["values that nothing takes from a queue"][0]
+    assert results_of("queue.get", taken) == [[T8]]
+    shared = CASES["a value that another consumer takes"][0]
+    assert results_of("queue.get", shared) == [["i32", T8]] * 2
+
+
+@pytest.mark.parametrize(
+    ("after", "kept"),
+    [
+        # Nothing of a tuple is used: one value stays, for which the consumer waits.
+        ("", "i32"),
+        # What code elsewhere does with the queue is not known.
+        (f'\n%u = nv_tileaa.plugin %q3 {{code = "drain"}} : {QUEUE} -> i32', None),
+    ],
+)
+def test_queues_that_keep_more(after: str, kept: str | None) -> None:
+    wanted = [kept] if kept else ["i32", T8, "f16"]
+    assert results_of("queue.get", MAKE_QUEUE + PUT + GET + after) == [wanted]
+
+
+def test_queues_of_agents_carry_less() -> None:
+    """A queue is followed into the agents; regions of put and get change with it."""
+    put = f"nv_tileaa.queue.put %e : {QUEUE} {{\nnv_tileaa.queue.yield %m1, %m2, %m3 : i32, {T8}, f16\n}}"
+    get = (
+        f"%g, %gg = nv_tileaa.queue.get %e : {QUEUE} -> i32, f16 {{\n"
+        f"^bb0(%g0: i32, %g1: {T8}, %g2: f16):\nnv_tileaa.queue.yield %g0, %g2 : i32, f16\n}}"
+    )
+    body = (
+        MAKE_QUEUE
+        + f"nv_tileaa.execute %q3, %n, %b, %h : {QUEUE}, i32, {T8}, f16 -> () {{\n"
+        + f"^bb0(%e: {QUEUE}, %m1: i32, %m2: {T8}, %m3: f16):\n{put}\nnv_tileaa.yield\n}}\n"
+        + f"%r = nv_tileaa.execute %q3 : {QUEUE} -> i32 {{\n"
+        + f"^bb0(%e: {QUEUE}):\n{get}\nnv_tileaa.yield %g : i32\n}}"
+        + used("%r : i32")
+    )
+    assert results_of("create_queue", body) == [["!nv_tileaa.queue<i32>"]]
+    assert results_of("queue.get", body) == [["i32"]]
+
+
+def test_constant_products_wrap() -> None:
+    """-3 * 2, eight times, plus the accumulator."""
+    low = "%w = arith.constant dense<-2147483648> : tile<4x4xi32>\n"
+    for c, wanted in (("%w = arith.constant dense<1> : tile<4x4xi32>\n", -47), (low, 2**31 - 48)):
+        found = read(product(c), arguments=ARGUMENTS)
+        TileAACanonicalize().apply_to(found.function.parent_op())  # pyright: ignore[reportArgumentType]
+        barrier = found.op("optimization_barrier")
+        assert integer_of(barrier.operands[0]) == wanted
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from tests.analysis.tileaa.reading import Read, read
+from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.analysis.tileaa import TokenGraph
 from tilewright.analysis.verifier import verify
 from tilewright.diagnostics import TileIRError
-from tilewright.passes import PASSES, TilePass
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.memory import StoreOp
+from tilewright.passes import PASSES, TilePass, run_pipeline
+from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
 from tilewright.passes.tileaa.order_guard import (
     EFFECT_INVENTED,
@@ -151,6 +158,39 @@ def test_the_guard_sees_lost_order_and_invented_effects() -> None:
     set_token(found.op("store"), found.value("t1"))
     del found.op("load").attributes[MARK]
     assert EFFECT_INVENTED in [d.code for d in guard.problems()]
+
+
+class LoosensStores(TileAAPass):
+    """A pass with a bug: stores wait for nothing."""
+
+    name: ClassVar[str] = "loosens-stores"
+
+    def rewrite_function(self, function: FuncOp) -> None:
+        start = next(op for op in function.walk() if isinstance(op, CreateMemTokenOp))
+        for op in function.walk():
+            if isinstance(op, StoreOp):
+                set_token(op, start.result)
+
+
+@pytest.mark.parametrize("verify_each", [False, True])
+def test_verify_each_guards_the_order(verify_each: bool) -> None:
+    found = read(
+        START + f"%a, %t1 = nv_tileaa.load %p, %t0 : {LOAD}\n"
+        f"%t2 = nv_tileaa.store %q, %a, %t1 : {STORE}"
+    )
+    module = found.function.parent_op()
+    assert isinstance(module, ModuleOp)
+    run_pipeline(module, "relax-tokens,tileaa-licm", verify_each=verify_each)
+    if not verify_each:
+        run_pipeline(module, [LoosensStores()])
+        return
+    with pytest.raises(TileIRError) as caught:
+        run_pipeline(module, [LoosensStores()], verify_each=True)
+    (bug,) = caught.value.diagnostics
+    assert bug.code == "pass-broke-module"
+    assert "'loosens-stores' the module has lost an order of memory effects" in bug.message
+    assert [note.message.partition("]")[0] for note in bug.notes] == [f"[{TOKEN_ORDER_LOST}"]
+    assert not any(MARK in op.attributes for op in module.walk())
 
 
 def forwards(body: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -180,10 +181,15 @@ class Aliases:
         return not self._boxes_apart(one, other)
 
     def _boxes_apart(self, one: Access, other: Access) -> bool:
-        """Whether both cut tiles at fixed places out of the same memref that do not meet."""
+        """Whether both cut tiles at fixed places out of the same memref that do not meet.
+
+        A memref that a loop makes may lie elsewhere in each iteration.
+        """
         places = [self._box(access) for access in (one, other)]
         (base_one, box_one), (base_other, box_other) = places
         if base_one is None or base_one is not base_other or box_one is None or box_other is None:
+            return False
+        if _changes(base_one):
             return False
         return any(
             a_high <= b_low or b_high <= a_low
@@ -214,6 +220,14 @@ class Aliases:
             source_of_assumes(cutter.source),
             [span for _, span in sorted(zip(order, spans, strict=True))],
         )
+
+
+def _changes(value: SSAValue) -> bool:
+    """Whether a value may be another one each time: it is made, or carried, by a loop."""
+    at = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    while at is not None and not isinstance(at, scf.ForOp | scf.WhileOp):
+        at = at.parent_op()
+    return at is not None
 
 
 def points_to_memref(base: SSAValue) -> bool:

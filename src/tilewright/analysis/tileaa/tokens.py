@@ -11,10 +11,12 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, FuncOp
 
 #: Operations on tokens that have no effect of their own.
 _PLAIN = frozenset({"nv_tileaa.create_mem_token", "nv_tileaa.join_mem_token", "nv_tileaa.pragma"})
+#: Operations through whose regions tokens are followed.
+_FOLLOWED = (scf.ForOp, scf.WhileOp, scf.IfOp, FuncOp)
 
 
 def is_token(value: SSAValue) -> bool:
@@ -22,8 +24,11 @@ def is_token(value: SSAValue) -> bool:
 
 
 def is_effect(op: Operation) -> bool:
-    """Whether an operation is ordered by tokens: it touches memory, prints or asserts."""
-    if op.name in _PLAIN or op.regions or op.has_trait(IsTerminator, value_if_unregistered=True):
+    """Whether an operation is ordered by tokens: it touches memory, prints, asserts, or runs other
+    code, be it in a region, as ``execute`` does."""
+    if op.name in _PLAIN or isinstance(op, _FOLLOWED):
+        return False
+    if op.has_trait(IsTerminator, value_if_unregistered=True):
         return False
     return any(map(is_token, (*op.operands, *op.results)))
 
@@ -42,7 +47,9 @@ class TokenGraph:
     """Which effects of a function come after which.
 
     Effects are nodes; tokens that only join, split or pass through control flow are followed
-    through. An edge that leads around a loop orders an iteration behind an earlier one.
+    through. An edge that leads around a loop orders an iteration behind an earlier one. What
+    ``execute`` holds comes behind the tokens that it takes; what waits for its tokens waits for the
+    operation as a whole.
     """
 
     function: FuncOp
@@ -109,6 +116,8 @@ class _Flow:
                     for region in op.regions:
                         if region.blocks:
                             self._connect(_ends(region.block), op.results)
+                case ExecuteOp() if op.body.blocks:
+                    self._connect(op.arguments, op.body.block.args)
                 case _ if op.name == "nv_tileaa.join_mem_token" or not is_effect(op):
                     for result in filter(is_token, op.results):
                         self._connect_all(filter(is_token, op.operands), result)

@@ -8,7 +8,16 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.checks import check_indices
-from tilewright.cpu.codegen.elements import I1, I8, I32, PTR, Element, bits_constant, element_of
+from tilewright.cpu.codegen.elements import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    Element,
+    bits_constant,
+    element_of,
+)
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Type, Value
@@ -38,6 +47,9 @@ from tilewright.dialects.nv_tileaa.ops.pointers import MakeMemrefOp
 from tilewright.numerics.floats import padding_bits
 
 _TF32_MASK = -(1 << 13)
+#: How many rows ahead memory is asked for, and from which length on (in bytes) rows are streams.
+_ROWS_AHEAD = 8
+_LONG_ROW = 2048
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +97,28 @@ class ViewLoad(Tile):
             return load_single(nest, where, element, mask, passive)
         dense, distances = lane_strides(nest, self.place, coords, nest.masked)
         assert distances is not None
+        if dense:
+            self._ask_ahead(nest, coords, where)
         return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
+
+    def _ask_ahead(self, nest: Nest, coords: Coords, where: Lane) -> None:
+        """Fetch what lies some rows further: rows are too short for the processor to see a stream,
+        and what follows the last one is often the tile of the next round of a loop."""
+        dims, along = self.place.dims, self.place.contiguous
+        rows = [axis for axis, extent in enumerate(dims) if extent > 1 and axis != along]
+        if not rows or along is None or where.level != nest.depth or not nest.depth:
+            return
+        if dims[along] * self.element.memory_bytes > _LONG_ROW or dims[rows[-1]] < _ROWS_AHEAD:
+            return
+        by = as_value(self.place.strides[rows[-1]])
+        further = nest.emit([], lambda b: b.mul(by, ir.Constant(I64, _ROWS_AHEAD)))
+        unit = self.element.buffer
+
+        def fetch(b: Builder, pointer: Value, offset: Value) -> Value:
+            llvm.prefetch(b, b.gep(pointer, [offset], source_etype=unit))
+            return pointer
+
+        nest.emit([where, further], fetch)
 
 
 def load_single(

@@ -169,7 +169,7 @@ def repack(f: FunctionEmitter, op: Operation) -> None:
             f.define(result, source)
             return
     held = source if isinstance(source, Strided) else f.keep(source, f.plan.last_use(result))
-    f.values[result] = Strided(element, dims, held.pointer, row_major(dims), held.slot)
+    f.define(result, Strided(element, dims, held.pointer, row_major(dims), held.slot))
 
 
 def _as_bytes(f: FunctionEmitter, op: Operation, source: Tile) -> Tile:
@@ -297,7 +297,7 @@ def permute(f: FunctionEmitter, op: S.PermuteOp) -> None:
     if isinstance(source, Strided):
         strides = tuple(source.strides[axis] for axis in order)
         dims = T.dims_of(op.result.type)
-        f.values[op.result] = Strided(source.element, dims, source.pointer, strides, source.slot)
+        f.define(op.result, Strided(source.element, dims, source.pointer, strides, source.slot))
         return
     _mapped(f, op, source, permuted(order))
 

@@ -46,6 +46,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
 #: Rounds of the loop over k that are written out.
 _UNROLL = 4
+_CACHE_LINE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +352,12 @@ def _kernel_body(
             for row in range(shape.rows)
         ]
         start = [b.add(s, terms[i // shape.vectors]) for i, s in enumerate(start)]
+    # What the next block of rows needs is on its way while this one is computed.
+    next_target = _advance(b, places[0], ir.Constant(I64, shape.rows), shape.n * size)
+    for row in range(shape.rows):
+        line = _advance(b, next_target, ir.Constant(I64, row), shape.n * size)
+        for offset in range(0, shape.columns * size, _CACHE_LINE):
+            _fetch(b, line, offset)
     totals = _sum_over_k(nest, scheme, shape, groups, left_at, strip_at, start)
     b = nest.inner
     for place, total in zip(places, totals, strict=True):
@@ -409,6 +416,11 @@ def _row_terms(nest: Nest, scheme: Scheme, shape: Shape, groups: int, left: Valu
     return terms
 
 
+def _fetch(b: Builder, pointer: Value, offset: int) -> None:
+    """Ask for the cache line some bytes behind a pointer."""
+    llvm.prefetch(b, b.gep(pointer, [ir.Constant(I64, offset)], source_etype=ir.IntType(8)))
+
+
 def _value(index: Index) -> Value:
     return ir.Constant(I64, index.base) if isinstance(index.base, int) else index.base.value
 
@@ -436,8 +448,14 @@ def _sum_over_k(
     phis = list(totals)
     b = nest.inner
     unit = scheme.group * scheme.panel.buffer_bytes
+    block = left
     left = _advance(b, left, _value(step), unit)
     right = _advance(b, right, _value(step), shape.columns * unit)
+    if looped:
+        ahead = _advance(b, block, ir.Constant(I64, 1), shape.rows * groups * unit)
+        ahead = _advance(b, ahead, _value(step), shape.rows * unit)
+        for offset in range(0, shape.rows * unroll * unit, _CACHE_LINE):
+            _fetch(b, ahead, offset)
     for k in range(unroll):
         columns = [
             scheme.load_right(b, right, (k * shape.columns + v * shape.lanes), shape.lanes)

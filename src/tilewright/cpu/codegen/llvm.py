@@ -130,6 +130,14 @@ def intrinsic(
     return b.call(function, list(args))
 
 
+def prefetch(b: Builder, pointer: Value) -> None:
+    """Ask for the cache line at a pointer, which need not be valid."""
+    word = ir.IntType(32)
+    function = declare(b.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, word, word, word])
+    read, keep_near, data = (ir.Constant(word, value) for value in (0, 3, 1))
+    b.call(function, [pointer, read, keep_near, data])
+
+
 def any_lane(b: Builder, mask: Value) -> Value:
     """Whether a lane of an i1 vector is set; a scalar stays."""
     if not lanes_of(mask.type):

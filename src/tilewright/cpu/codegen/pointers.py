@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm, traits
 from tilewright.cpu.codegen.access import (
+    ViewLoad,
     gather_from,
     loaded,
     padding_of,
@@ -24,13 +25,14 @@ from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.slopes import lane_deltas
 from tilewright.cpu.codegen.table import lowers, refuse
-from tilewright.cpu.codegen.tiles import Tile, Uniform, store_at, to_buffer
+from tilewright.cpu.codegen.tiles import Mapped, Tile, Uniform, store_at, to_buffer
 from tilewright.cpu.codegen.views import (
     Place,
     address_of,
     element_offset,
     full_mask,
     inside_mask,
+    whole,
 )
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -191,11 +193,12 @@ def pointer_address(pointers: Tile, mask: Tile | None) -> Address:
 
 
 def place_address(place: Place, mask: Tile | None) -> Address:
-    """Addresses in a tile of a view; for single elements."""
+    """Addresses in a tile of a view; for single elements. A scalar is the only element there."""
 
     def address(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
-        offset, _ = element_offset(nest, place, coords)
-        on = inside_mask(nest, place, coords) if nest.masked else None
+        at = coords or whole(place.dims)
+        offset, _ = element_offset(nest, place, at)
+        on = inside_mask(nest, place, at) if nest.masked else None
         if mask is not None:
             chosen = nest.eval(mask, coords)
             on = chosen if on is None else nest.emit([on, chosen], lambda b, x, y: b.and_(x, y))
@@ -247,9 +250,10 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
         return
     ty = op.result.type
     dims, element = T.dims_of(ty), element_of(ty)
-    if isinstance(op.base.type, T.MemrefType):
-        raise refuse(op, "load at the indices of a memref; tiled_load has code")
     mask = optional(f, op.mask)
+    if isinstance(op.base.type, T.MemrefType):
+        _load_at_indices(f, op, mask)
+        return
     other = optional(f, op.other) or Uniform(element, dims, zero_of(element))
     tile = PointerLoad(element, dims, f.tile(op.base), mask, other)
     if dims:
@@ -257,6 +261,27 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     else:
         f.values[op.result] = f.element(tile, ())
     f.give_token(op)
+
+
+def _load_at_indices(f: FunctionEmitter, op: M.LoadOp, mask: Tile | None) -> None:
+    """From the given element of a memref on; a scalar is a tile of one element."""
+    dims, element = T.dims_of(op.result.type), element_of(op.result.type)
+    if element.is_packed:
+        raise refuse(op, "elements share bytes")
+    place = place_of_tile(f, op, dims)
+    other = optional(f, op.other)
+    if dims:
+        f.define(op.result, ViewLoad(element, dims, place, zero_of(element), mask, other))
+    else:
+        spread = [None if t is None else _of_one_element(t, place) for t in (mask, other)]
+        tile = ViewLoad(element, place.dims, place, zero_of(element), *spread)
+        f.values[op.result] = f.element(tile, whole(place.dims))
+    f.give_token(op)
+
+
+def _of_one_element(tile: Tile, place: Place) -> Tile:
+    """A scalar as a tile of one element."""
+    return Mapped(tile.element, place.dims, tile, lambda nest, coords: ())
 
 
 def ordered_load(f: FunctionEmitter, op: M.LoadOp | M.TiledLoadOp) -> None:
@@ -296,7 +321,9 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         ordered_store(f, op)
         return
     if isinstance(op.base.type, T.MemrefType):
-        raise refuse(op, "store at the indices of a memref; tiled_store has code")
+        # One element after the other: what is stored so is small.
+        ordered_store(f, op)
+        return
     pointers, value, mask = f.tile(op.base), f.tile(op.value), optional(f, op.mask)
     tiles = [tile for tile in (value, pointers, mask) if tile is not None]
     element = value.element
@@ -364,7 +391,7 @@ def _run_or_scatter(
 def ordered_store(f: FunctionEmitter, op: M.StoreOp | M.TiledStoreOp) -> None:
     value, mask = f.tile(op.value), optional(f, op.mask)
     address, guard = address_for(f, op, mask)
-    ordering = "monotonic" if traits.is_volatile(op) else ordering_of(op)
+    ordering = "monotonic" if traits.is_weak(op) or traits.is_volatile(op) else ordering_of(op)
     element = value.element
 
     def body(nest: Nest, coords: Coords) -> None:

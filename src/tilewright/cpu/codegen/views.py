@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.elements import I1, I32, I64, Element
-from tilewright.cpu.codegen.indices import Coords, Lane, fixed, lanes_in
+from tilewright.cpu.codegen.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
 from tilewright.cpu.codegen.nests import Nest
 
@@ -189,21 +189,30 @@ def lane_strides(
 
 def inside_mask(nest: Nest, place: Place, coords: Coords) -> Lane | None:
     """Which elements lie in the memref: an i1 vector, an i1 that holds for all, or None."""
-    lanes = lanes_in(coords)
-    total: Lane | None = None
-    for axis, index in enumerate(coords):
-        limit = place.limits[axis]
+    row: Lane | None = None
+    lanes: list[tuple[Index, Value]] = []
+    for index, limit in zip(coords, place.limits, strict=True):
         if limit is None:
             continue
-        found = nest.emit([nest.position(index), Lane(limit)], partial(_below, index.offsets))
-        if total is None:
-            total = found
+        if index.offsets is not None:
+            lanes.append((index, limit))
             continue
-        pair = [total, found]
-        if any(llvm.lanes_of(lane.value.type) for lane in pair):
-            pair = [nest.widened(lane, lanes) for lane in pair]
-        total = nest.emit(pair, lambda b, x, y: b.and_(x, y))
+        found = nest.emit([nest.position(index), Lane(limit)], partial(_below, None))
+        row = found if row is None else nest.emit([row, found], lambda b, x, y: b.and_(x, y))
+    total: Lane | None = row
+    for index, limit in lanes:
+        # Outside of the memref's rows there are no columns either.
+        bound = Lane(limit) if row is None else nest.emit([row, Lane(limit)], _limit_if)
+        found = nest.emit([nest.position(index), bound], partial(_below, index.offsets))
+        if total is None or total is row:
+            total = found
+        else:
+            total = nest.emit([total, found], lambda b, x, y: b.and_(x, y))
     return total
+
+
+def _limit_if(b: Builder, inside: Value, limit: Value) -> Value:
+    return b.select(inside, limit, ir.Constant(I64, 0))
 
 
 def _below(offsets: tuple[int, ...] | None, b: Builder, base: Value, limit: Value) -> Value:

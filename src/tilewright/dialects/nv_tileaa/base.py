@@ -179,8 +179,9 @@ def require_block_scale(op: AliasOp, report: Report, message: str, group: str) -
     found = f"compute capability {target.capability}" if target.capability else "none"
     report.error(
         codes.TARGET,
-        f"{message}; the module's target is: {found}",
+        message,
         type_of(group),
+        label=f"the module's target is: {found}",
         help="give the module `nv_tileaa.compute_capability = 100 : i32` or a later one",
     )
 

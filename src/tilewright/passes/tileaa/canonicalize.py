@@ -15,6 +15,7 @@ from tilewright.passes.tileaa.cleanup import erase_dead
 from tilewright.passes.tileaa.effects import is_dead
 from tilewright.passes.tileaa.rules_folding import FOLDING_RULES, fold_constants
 from tilewright.passes.tileaa.rules_memory import MEMORY_RULES
+from tilewright.passes.tileaa.rules_queues import QUEUE_RULES
 from tilewright.passes.tileaa.rules_shapes import SHAPE_RULES
 
 
@@ -23,7 +24,7 @@ def _all_rules() -> dict[type[Operation], tuple[Rule, ...]]:
     rules: dict[type[Operation], tuple[Rule, ...]] = {
         cls: (fold_constants,) for cls in arith.OPERATIONS.values() if cls is not arith.ConstantOp
     }
-    for table in (FOLDING_RULES, SHAPE_RULES, MEMORY_RULES):
+    for table in (FOLDING_RULES, SHAPE_RULES, MEMORY_RULES, QUEUE_RULES):
         for cls, more in table.items():
             rules[cls] = (*rules.get(cls, ()), *more)
     return rules
@@ -37,8 +38,9 @@ class TileAACanonicalize(TileAAPass):
     """Applies the folds of ``nv_tileaa`` and its arithmetic until none fits.
 
     Computes what constants determine; merges splats, views, permutations, assumptions, casts and
-    pointer offsets that follow each other; drops masks that are constant; makes reads of atomics
-    that write nothing; flattens joins of tokens. Values stay exactly the same. Cost: near-linear;
+    pointer offsets that follow each other; takes elements before arithmetic on them; drops masks
+    that are constant, and values that nothing takes from a queue; makes reads of atomics that write
+    nothing; flattens joins of tokens. Values stay exactly the same. Cost: near-linear;
     each rewrite makes the program smaller or brings it closer to the form.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tilewright.analysis.tileaa.integers import width_of
 from tilewright.dialects import arith
 from tilewright.dialects.arith.base import numeric_element
 from tilewright.dialects.arith.constants import ConstantOp
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import BoundedAttr, DivByAttr
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
@@ -20,6 +22,7 @@ from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.shapes import SplatOp
 from tilewright.numerics.arrays import Array, bits_of, from_bits
 from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.matrix import mmai
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.passes.base import insert_before, replace_op, replace_value
 from tilewright.passes.canonicalize import Rule
@@ -179,6 +182,24 @@ def product_with_zero(op: DotOp, rewriter: PatternRewriter) -> None:
         replace_value(rewriter, op, op.c)
 
 
+def constant_product(op: DotOp, rewriter: PatternRewriter) -> None:
+    """A product of constant integers, added to constants, is a constant; sums wrap in 32 bits."""
+    makers = [value.owner for value in (op.a, op.b, op.c)]
+    shapes = [T.dims_of(value.type) for value in (op.a, op.b, op.c)]
+    if width_of(op.result.type) is None or any(prod(dims) > _MAX_ELEMENTS for dims in shapes):
+        return
+    constants = [maker for maker in makers if isinstance(maker, ConstantOp)]
+    if len(constants) < len(makers):
+        return
+    a, b, c = (
+        np.resize(_array(constant), dims) for constant, dims in zip(constants, shapes, strict=True)
+    )
+    element = numeric_element(op.a.type)
+    signs = enum_property(op, "signedness_a"), enum_property(op, "signedness_b")
+    result = mmai(a, b, c, element, signedness_lhs=signs[0], signedness_rhs=signs[1])
+    replace_op(rewriter, op, _constant(op.result.type, result.ravel()))
+
+
 def splat_of_constant(op: SplatOp, rewriter: PatternRewriter) -> None:
     """A splat of a constant is a constant."""
     source = op.source.owner
@@ -192,6 +213,6 @@ FOLDING_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.IndexCastOp: (cast_to_itself,),
     arith.IndexCastUIOp: (cast_to_itself,),
     AssumeOp: (assume_of_assume, assume_of_splat),
-    DotOp: (product_with_zero,),
+    DotOp: (product_with_zero, constant_product),
     SplatOp: (splat_of_constant,),
 }

@@ -11,7 +11,9 @@ from xdsl.pattern_rewriter import PatternRewriter
 from tilewright.analysis.tileaa.geometry import memref_axes, view_axes
 from tilewright.analysis.tileaa.integers import width_of
 from tilewright.dialects import arith
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.arithmetic import FAST, ElementWise, Exp2Op, RsqrtOp
 from tilewright.dialects.nv_tileaa.ops.pointers import (
     AddPtrOp,
     BitcastOp,
@@ -95,11 +97,7 @@ def permutation(op: PermuteOp, rewriter: PatternRewriter) -> None:
 
 
 def extract_element(op: ExtractOp, rewriter: PatternRewriter) -> None:
-    """An element of a splat is its scalar; of a range from a known start, start plus index."""
-    scalar = splat_source(op.source)
-    if scalar is not None:
-        replace_value(rewriter, op, make_splat(rewriter, op, scalar, op.result.type))
-        return
+    """An element of a range from a known start is start plus index."""
     inner = op.source.owner
     if not isinstance(inner, MakeRangeOp) or inner.start is None or len(op.indices) != 1:
         return
@@ -107,6 +105,59 @@ def extract_element(op: ExtractOp, rewriter: PatternRewriter) -> None:
     first = inner.start.value.data  # pyright: ignore[reportAttributeAccessIssue]
     if index is not None and 0 <= index < T.dims_of(inner.result.type)[0]:
         replace_value(rewriter, op, make_integer(rewriter, op, first + index, op.result.type))
+
+
+#: Operations of which each element depends on nothing but the operands' elements at its place.
+_PER_ELEMENT = (
+    *(op for op in arith.OPERATIONS.values() if op is not arith.ConstantOp),
+    *ElementWise.__subclasses__(),
+    AddPtrOp,
+    BitcastOp,
+    FpToFpOp,
+    IntToPtrOp,
+    PtrToIntOp,
+)
+#: Those of ``math`` that have one right answer.
+_EXACT_MATH = (arith.AbsIOp, arith.AbsFOp, arith.CeilOp, arith.FloorOp)
+
+
+def slice_of_elements(op: ExtractOp | ExtractSliceOp, rewriter: PatternRewriter) -> None:
+    """Part of an element-wise result is the result for these parts of the operands.
+
+    Only where nothing else uses the whole, in the same block, so that nothing is computed twice.
+    Not of approximations, which a machine may compute differently for tiles of another shape.
+    """
+    inner = op.source.owner
+    if not isinstance(inner, _PER_ELEMENT) or inner.parent is not op.parent:
+        return
+    dims, wanted = T.dims_of(op.source.type), T.dims_of(op.result.type)
+    same_shape = all(T.dims_of(value.type) in ((), dims) for value in inner.operands)
+    if len(list(op.source.uses)) != 1 or not same_shape or _is_approximate(inner):
+        return
+    parts: dict[SSAValue, SSAValue] = {}
+    for value in inner.operands:
+        if T.dims_of(value.type) and value not in parts:
+            ty = T.tile_or_scalar(wanted, T.element_of(value.type))
+            part = type(op).create(
+                operands=[value, *op.indices], result_types=[ty], properties=dict(op.properties)
+            )
+            insert_before(rewriter, op, part)
+            parts[value] = part.results[0]
+    made = type(inner).create(
+        operands=[parts.get(value, value) for value in inner.operands],
+        result_types=[op.result.type],
+        properties=dict(inner.properties),
+        attributes=dict(inner.attributes),
+    )
+    replace_op(rewriter, op, made)
+
+
+def _is_approximate(op: Operation) -> bool:
+    if op.name.startswith("math."):
+        return not isinstance(op, _EXACT_MATH)
+    return isinstance(op, RsqrtOp | Exp2Op) or (
+        isinstance(op, ElementWise) and enum_property(op, "rounding_mode") in FAST
+    )
 
 
 def slice_of_cat(op: ExtractSliceOp, rewriter: PatternRewriter) -> None:
@@ -275,8 +326,8 @@ SHAPE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     BroadcastOp: (moves_nothing, of_a_splat),
     ExpandDimsOp: (moves_nothing, expand_a_scalar, of_a_splat),
     PermuteOp: (of_a_splat, permutation),
-    ExtractOp: (extract_element,),
-    ExtractSliceOp: (whole_slice, of_a_splat, slice_of_cat),
+    ExtractOp: (of_a_splat, extract_element, slice_of_elements),
+    ExtractSliceOp: (whole_slice, of_a_splat, slice_of_cat, slice_of_elements),
     CatOp: (cat_of_slices,),
     AddPtrOp: (no_offset, offsets_in_a_row),
     BitcastOp: (cast_in_a_row,),

@@ -102,20 +102,22 @@ class Access(AliasOp):
             listed = f"{', '.join(named[:-1])} or {named[-1]}"
             report.error(
                 codes.MEMORY_ORDER,
-                f"{self.KIND} accept only {listed}, but got {semantic}",
+                f"{self.KIND} accept only {listed}",
                 attr("mem_semantic"),
+                label=f"this is {semantic}",
             )
         elif (semantic or self.SEMANTICS[0]) == "weak":
             if scope:
                 report.error(
                     codes.MEMORY_ORDER,
-                    f"weak memory ordering must not carry a scope, but got {scope}",
+                    "weak memory ordering must not carry a scope",
                     attr("mem_scope"),
+                    help="leave mem_scope out, or give the access a stronger mem_semantic",
                 )
         elif semantic and not scope:
             report.error(
                 codes.MEMORY_ORDER,
-                f"non-weak memory ordering requires explicit scope, but {semantic} has none",
+                "non-weak memory ordering requires explicit scope",
                 attr("mem_semantic"),
                 help="add mem_scope = tl_blk, cluster, gpu or sys",
             )

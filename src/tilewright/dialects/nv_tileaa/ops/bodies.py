@@ -46,10 +46,11 @@ def check_end(
     if last is None or last.name != terminator:
         report.error(
             codes.TERMINATOR,
-            f"expects regions to end with '{terminator}'"
-            + (f", but the last operation is '{last.name}'" if last is not None else ""),
+            f"expects regions to end with '{terminator}'",
             part,
-            notes=(Related("this operation", last),) if last is not None else (),
+            notes=(Related(f"the last operation is '{last.name}'", last),)
+            if last is not None
+            else (),
         )
         return
     given = [v.type for v in last.operands]

@@ -243,7 +243,7 @@ class DotOp(AliasOp):
             group = "c"
         if problem:
             shown = ", ".join(f"[{T.show_dims(dims)}]" for dims in (a, b, c))
-            report.error(codes.DOT_SHAPE, f"{problem}: A, B, C are {shown}", type_of(group))
+            report.error(codes.DOT_SHAPE, problem, type_of(group), label=f"A, B, C are {shown}")
         return not problem
 
     def _check_scales(self, report: Report, sfa: T.TileType, sfb: T.TileType) -> None:
@@ -307,16 +307,18 @@ def check_conv_params(op: AliasOp, report: Report) -> int | None:
     if not 1 <= lengths["filter"] <= 3:
         report.error(
             codes.CONVOLUTION,
-            f"expects filter size must be in range 1 to 3, but got {lengths['filter']}",
+            "expects filter size must be in range 1 to 3",
             attr("conv_params"),
+            label=f"the filter has {lengths['filter']}",
         )
         return None
     if len(set(lengths.values())) != 1:
         shown = ", ".join(f"{name} {n}" for name, n in lengths.items())
         report.error(
             codes.CONVOLUTION,
-            f"expects conv params size matched with each other, but got {shown}",
+            "expects conv params size matched with each other",
             attr("conv_params"),
+            label=f"the sizes are: {shown}",
         )
         return None
     for name, least in (("filter", 1), ("stride", 1), ("dilation", 1)):

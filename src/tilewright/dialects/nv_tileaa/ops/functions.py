@@ -234,10 +234,9 @@ class FuncOp(AliasOp):
         if last is not None and last.name != "nv_tileaa.return":
             report.error(
                 codes.TERMINATOR,
-                f"expects regions to end with 'nv_tileaa.return', but the last operation is "
-                f"'{last.name}'",
+                "expects regions to end with 'nv_tileaa.return'",
                 ("region", "", 0),
-                notes=(Related("this operation", last),),
+                notes=(Related(f"the last operation is '{last.name}'", last),),
             )
 
 
@@ -300,8 +299,8 @@ class ReturnOp(AliasOp):
     def check(self, report: Report) -> None:
         parent = self.parent_op()
         if not isinstance(parent, FuncOp):
-            found = f", found '{parent.name}'" if parent is not None else ""
-            report.error(codes.TERMINATOR, f"expects parent op 'nv_tileaa.func'{found}")
+            found = f"it stands in '{parent.name}'" if parent is not None else ""
+            report.error(codes.TERMINATOR, "expects parent op 'nv_tileaa.func'", label=found)
             return
         given, wanted = [v.type for v in self.values], list(parent.signature.outputs.data)
         if given != wanted:

@@ -83,7 +83,7 @@ class MarkForReuseOp(AliasOp):
             if not isinstance(value.type, T.QueueType):
                 report.error(
                     codes.QUEUE_OPERAND,
-                    f"expect operands with queue types, but got '{format_type(value.type)}'",
+                    "expect operands with queue types",
                     type_of("values", index),
                 )
 
@@ -135,72 +135,80 @@ class AssumeOp(AliasOp):
         if not predicates.data:
             report.error(codes.ASSUMPTION, "expected at least one predicate", attr("predicates"))
         for predicate in predicates.data:
-            problem = (
+            problem, label = (
                 _PROBLEMS[type(predicate)](self, predicate)
                 if isinstance(predicate, PredicateAttr)
-                else f"expected div_by, bounded or same_elements, got {predicate}"
+                else (f"expected div_by, bounded or same_elements, got {predicate}", "")
             )
             if problem:
-                report.error(codes.ASSUMPTION, problem, attr("predicates"))
+                report.error(codes.ASSUMPTION, problem, attr("predicates"), label=label)
                 return
 
 
-def _div_by_problem(op: AssumeOp, fact: DivByAttr) -> str:
+#: What is wrong with a fact, and a remark on it; both empty where nothing is.
+_Problem = tuple[str, str]
+
+
+def _div_by_problem(op: AssumeOp, fact: DivByAttr) -> _Problem:
     ty = op.value.type
     element = T.element_name(T.element_of(ty))
     is_int = element in ("index", "ptr") or (element in FORMATS and FORMATS[element].is_int)
     if not is_int and not isinstance(ty, T.MemrefType):
         return (
-            f"div_by requires an integer-, pointer-, or memref-like value, but got "
-            f"'{format_type(ty)}'"
+            "div_by requires an integer-, pointer-, or memref-like value",
+            f"the value is of '{format_type(ty)}'",
         )
     divisor, (every, along) = fact.divisor.data, fact.group
     if divisor <= 0 or divisor & (divisor - 1):
-        return f"div_by divisor must be a positive power of two, but got {divisor}"
+        return "div_by divisor must be a positive power of two", f"the divisor is {divisor}"
     if (every is None) != (along is None):
-        return "div_by every and along must appear together"
+        return "div_by every and along must appear together", ""
     if every is not None and every <= 0:
-        return f"div_by every must be positive, but got {every}"
+        return "div_by every must be positive", f"this one is {every}"
     rank = len(T.dims_of(ty))
     if along is not None and not 0 <= along < rank:
-        return f"div_by along must reference a valid axis, in [0, {rank}), but got {along}"
-    return ""
+        return "div_by along must reference a valid axis", f"{along} is not in [0, {rank})"
+    return "", ""
 
 
-def _bounded_problem(op: AssumeOp, fact: BoundedAttr) -> str:
+def _bounded_problem(op: AssumeOp, fact: BoundedAttr) -> _Problem:
     element = T.element_name(T.element_of(op.value.type))
     width = 64 if element == "index" else 0
     if element in FORMATS and FORMATS[element].is_int:
         width = FORMATS[element].bits
     if not width:
         return (
-            f"bounded requires an integer-like element type, but got '{format_type(op.value.type)}'"
+            "bounded requires an integer-like element type",
+            f"the value is of '{format_type(op.value.type)}'",
         )
     low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
     for name, bound in zip(("lower", "upper"), fact.bounds):
         if bound is not None and not low <= bound <= high:
             return (
-                f"bounded {name} exceeds the element's representable range, [{low}, {high}], with "
-                f"{bound}"
+                f"bounded {name} exceeds the element's representable range",
+                f"{bound} is not in [{low}, {high}]",
             )
     lower, upper = fact.bounds
     if lower is not None and upper is not None and lower > upper:
-        return f"bounded lower must not exceed upper, but got {lower} and {upper}"
-    return ""
+        return "bounded lower must not exceed upper", f"the bounds are {lower} and {upper}"
+    return "", ""
 
 
-def _same_elements_problem(op: AssumeOp, fact: SameElementsAttr) -> str:
+def _same_elements_problem(op: AssumeOp, fact: SameElementsAttr) -> _Problem:
     ty, sizes = op.value.type, fact.values.data
     dims = T.dims_of(ty)
     if len(sizes) != len(dims):
         return (
-            f"same_elements length must match the constrained value's rank, {len(dims)}, but got "
-            f"{len(sizes)}"
+            "same_elements length must match the constrained value's rank",
+            f"{len(sizes)} for rank {len(dims)}",
         )
     for size, extent in zip(sizes, dims, strict=True):
         if not 1 <= size <= extent:
-            return f"same_elements axis bound is out of range [1, {extent}], with {size}"
-    return ""
+            return (
+                "same_elements axis bound is out of range",
+                f"{size} is not in [1, {extent}]",
+            )
+    return "", ""
 
 
 _PROBLEMS = {

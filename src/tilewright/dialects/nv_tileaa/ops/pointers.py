@@ -20,7 +20,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 
-from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.cuda_tile.types import DYNAMIC, FLOAT_NAMES
 from tilewright.dialects.declare import (
     Report,
     attr,
@@ -41,7 +41,6 @@ from tilewright.dialects.nv_tileaa.base import (
     require_block_scale,
 )
 from tilewright.dialects.nv_tileaa.constraints import (
-    ANY_FLOAT,
     BOOL,
     ELEMENTS,
     FLAG,
@@ -299,9 +298,9 @@ CONVERSION_ROUNDINGS = (*DIRECTED, "nearest_away")
 class FpToFpOp(AliasOp):
     """Floats in another format, rounded; the only operation that changes a float's width."""
 
-    source = operand_def(ANY_FLOAT)
+    source = operand_def(ELEMENTS)
     rounding_mode = opt_prop_def(enum_kind(RoundingModeAttr))
-    result = result_def(ANY_FLOAT)
+    result = result_def(ELEMENTS)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
@@ -314,6 +313,15 @@ class FpToFpOp(AliasOp):
             group: T.element_name(T.element_of(value.type))
             for group, value in (("source", self.source), ("result", self.result))
         }
+        for group, name in names.items():
+            if name not in FLOAT_NAMES:
+                report.error(
+                    codes.CONVERSION,
+                    f"fp_to_fp {group} element type is not supported",
+                    type_of(group),
+                    label=f"'{name}' is no float",
+                )
+                return
         if names["source"] == names["result"]:
             report.error(
                 codes.CONVERSION,
@@ -325,7 +333,7 @@ class FpToFpOp(AliasOp):
                 message = (
                     "fp_to_fp block-scaled format requires a target that supports block-scaled MMA"
                 )
-                require_block_scale(self, report, f"{message}, for {name}", group)
+                require_block_scale(self, report, message, group)
                 break
         mode = enum_property(self, "rounding_mode")
         if mode and mode not in CONVERSION_ROUNDINGS:

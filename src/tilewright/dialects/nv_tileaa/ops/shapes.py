@@ -573,7 +573,7 @@ class BlockTileOp(TilingOp):
         if any(size <= 0 for size in sizes):
             report.error(
                 codes.TILING,
-                f"expects all tile size bigger than zero, but got {list(sizes)}",
+                "expects all tile size bigger than zero",
                 attr("tileSizes"),
             )
             return
@@ -631,8 +631,9 @@ class ConvTileOp(TilingOp):
         if not 1 <= len(taps) <= 3:
             report.error(
                 codes.CONVOLUTION,
-                f"expects filter size must be in range 1 to 3, but got {len(taps)}",
+                "expects filter size must be in range 1 to 3",
                 attr("filterSizes"),
+                label=f"the filter has {len(taps)}",
             )
             return
         spatial = check_conv_params(self, report)
@@ -641,9 +642,9 @@ class ConvTileOp(TilingOp):
         if spatial != len(taps):
             report.error(
                 codes.CONVOLUTION,
-                f"expects conv params size matched with each other, but got {spatial} and "
-                f"{len(taps)} filterSizes",
+                "expects conv params size matched with each other",
                 attr("filterSizes"),
+                label=f"{len(taps)} filterSizes, and conv_params of {spatial}",
             )
             return
         groups = self.check_groups(report)
@@ -668,14 +669,16 @@ class ConvTileOp(TilingOp):
         if home is None:
             report.error(
                 codes.CONVOLUTION,
-                f"expects channel must be a dimGroup, but {channel} is in none of {groups}",
+                "expects channel must be a dimGroup",
                 attr("channel"),
+                label=f"{channel} is in none of {groups}",
             )
         elif len(home) > 1:
             report.error(
                 codes.CONVOLUTION,
-                f"expects channel dimGroup should contain only channel, but got {home}",
+                "expects channel dimGroup should contain only channel",
                 attr("channel"),
+                label=f"its group is {home}",
             )
 
 

@@ -106,7 +106,8 @@ def test_options_that_take_values_are_known() -> None:
     assert not options["-O3"].takes_value
     assert not options["--timing"].takes_value
     assert by_name["check"].takes_files
-    assert not by_name["explain"].takes_files
+    assert by_name["explain"].takes_files
+    assert not by_name["completion"].takes_files
 
 
 def test_unknown_shell(command: Command) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib import import_module
 
 import pytest
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.explain import load_all_codes
+from tilewright.cli.explain_text import facts_text
+from tilewright.cli.op_facts import op_facts
 from tilewright.diagnostics import all_codes
 from tilewright.dialects import cuda_tile
 from tilewright.dialects.cuda_tile.base import OPERATIONS
@@ -67,6 +71,32 @@ def test_operation_in_full(command: Command) -> None:
         "Example\n",
     ):
         assert part in text, part
+
+
+@pytest.mark.parametrize("dialect", ["nv_tileaa", "arith", "nvgpu"])
+def test_operations_of_other_dialects(dialect: str) -> None:
+    import_module(f"tilewright.dialects.{dialect}").load()
+    declared = import_module(f"tilewright.dialects.{dialect}.base").OPERATIONS
+    for op in declared.values():
+        facts = op_facts(op)
+        assert (facts["name"], facts["opcode"], facts["since"]) == (op.name, None, None)
+        assert facts["summary"]
+        text = facts_text(facts)
+        assert text.startswith(f"{op.name}: ")
+        assert f"\nSyntax\n  {op.name}" in text
+        assert not re.search(r"since|opcode", text.partition("Syntax")[2].partition("Example")[0])
+        assert f"\n\nGroup {op.GROUP}.\n" in text
+
+
+def test_full_names(command: Command) -> None:
+    text = command("explain", "arith.addi").text
+    assert text.startswith("arith.addi: lhs + rhs modulo 2**width.")
+    assert "``x + 0``" in text
+    assert "Group integer." in text
+    assert command("explain", "nv_tileaa.tiled_load").text.startswith("nv_tileaa.tiled_load: ")
+    # A name without its dialect is one of cuda_tile, or nearly one of another.
+    assert command("explain", "addi").text.startswith("cuda_tile.addi: ")
+    assert "did you mean `nv_tileaa.tiled_load`" in command("explain", "tiled_load").err
 
 
 def test_rewrites(command: Command) -> None:

@@ -1,4 +1,4 @@
-"""``tilewright compile``: native code of a kernel, and how it came about."""
+"""``tilewright compile``: code of a kernel for a CPU or a GPU, and how it came about."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tilewright.cli import compile_gpu
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
 from tilewright.cli.run import entry_of
 from tilewright.cli.run_machine import CPU, add_cpu_option
-from tilewright.cli.session import Session
+from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
@@ -26,22 +27,37 @@ STAGES = {
     "llvm": "the LLVM IR after LLVM's passes",
     "asm": "the assembly",
 }
-_EMIT = ("llvm", "asm", "obj")
+#: What can be emitted for the CPU, and what it is.
+_EMITS = {
+    "llvm": "the LLVM IR after LLVM's passes",
+    "asm": "the assembly",
+    "obj": "an object file",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input")
     parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
     parser.add_argument(
-        "--target", choices=(CPU,), default=CPU, help="what to generate code for (default cpu)"
+        "--target",
+        choices=(CPU, *compile_gpu.TARGETS),
+        default=CPU,
+        metavar="TARGET",
+        help="what to generate code for: cpu (the default), or for kernels of gpu and nvgpu one of "
+        f"{', '.join(compile_gpu.TARGETS)}",
     )
     add_cpu_option(parser)
     parser.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
     parser.add_argument(
         "--emit",
-        choices=_EMIT,
-        default="asm",
-        help="LLVM IR after its passes, assembly (the default), or an object file",
+        choices=(*_EMITS, *(name for name in compile_gpu.EMITS if name not in _EMITS)),
+        help="for the CPU llvm, asm (the default) or obj; for GPUs llvm, ptx (the default), cubin or "
+        "sass, the last two by NVIDIA's tools",
+    )
+    parser.add_argument(
+        "--approximate-math",
+        action="store_true",
+        help="for GPUs: make functions of math single instructions, not calls of libdevice",
     )
     parser.add_argument(
         "--checked", action="store_true", help="compile in checks of every access to memory"
@@ -59,6 +75,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
+    emits = _EMITS if options.target == CPU else compile_gpu.EMITS
+    if options.emit is not None and options.emit not in emits:
+        raise UsageError.because(
+            f"--emit {options.emit} is not for --target {options.target}",
+            help=f"that emits one of: {', '.join(emits)}",
+        )
+    if options.target != CPU:
+        return compile_gpu.execute(options, session)
+    if options.approximate_math:
+        raise UsageError.because("--approximate-math is for GPUs: it needs --target sm_NN")
+    options.emit = options.emit or "asm"
     if options.emit == "obj":
         refuse_terminal(options.output)
     from tilewright.cpu.runtime.engine import Timings

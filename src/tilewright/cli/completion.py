@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilewright.cli.exits import Exit
 from tilewright.cli.session import Session
 
-_FILE_METAVARS = frozenset({"FILE", "OUT", "DIR"})
+_FILE_METAVARS = frozenset({"FILE", "OUT", "DIR", "FILE|OP|TYPE|CODE"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         nargs="?",
-        metavar="KERNEL|OP|TYPE|CODE",
+        metavar="FILE|OP|TYPE|CODE",
         help="what to tell about; of a file (or - for standard input) a page for a browser is made, "
         "with its kernel on all levels",
     )

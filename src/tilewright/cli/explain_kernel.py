@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.run import count_of, entry_of, grid_extents
-from tilewright.cli.session import STDIN_NAME, Session, UsageError
+from tilewright.cli.session import Session, UsageError
+from tilewright.diagnostics import TileIRError
 
 if TYPE_CHECKING:
     from tilewright.explain.footprints import Footprints
@@ -85,17 +86,17 @@ def explain(options: argparse.Namespace, session: Session) -> int:
     entry = entry_of(module, options.entry)
     output = _output(options)
     from tilewright.cli.outputs import write_text
-    from tilewright.explain.levels import explain_kernel
+    from tilewright.explain.levels import checked_passes, explain_kernel
     from tilewright.explain.page import render_page
     from tilewright.lowering import TileAAOptions
 
-    found = explain_kernel(
-        module,
-        entry.symbol,
-        options=TileAAOptions(options.target) if options.target is not None else None,
-        passes="tileaa" if options.passes is None else options.passes,
-        grid=options.grid,
-    )
+    passes = "tileaa" if options.passes is None else options.passes
+    try:
+        checked_passes(passes)
+        target = TileAAOptions() if options.target is None else TileAAOptions(options.target)
+    except TileIRError as error:
+        raise UsageError(error.diagnostics) from error
+    found = explain_kernel(module, entry.symbol, options=target, passes=passes, grid=options.grid)
     footprints = _footprints(options, found)
     write_text(
         session, output, render_page(found, footprints, how_to_run=_how_to_run(options, found))
@@ -150,7 +151,7 @@ def _how_to_run(options: argparse.Namespace, found: Explanation) -> str:
     """A command that records footprints, with arguments to be filled in."""
     from tilewright.cli.run_specs import parameters_of
 
-    name = "FILE" if options.name in ("-", STDIN_NAME) else shlex.quote(options.name)
+    name = "FILE" if options.name == "-" else shlex.quote(options.name)
     arguments = "".join(
         f" --arg {p.name}=random:{p.element}:EXTENTS" if p.is_pointer else f" --arg {p.name}=NUMBER"
         for p in parameters_of(found.kernel)

@@ -69,7 +69,9 @@ def _add_watching_options(group: argparse._ArgumentGroup) -> None:
         )
     group.add_argument("--stop-after", metavar="PASS", help="run no pass after this one")
     group.add_argument(
-        "--verify-each", action="store_true", help="verify the module after every pass"
+        "--verify-each",
+        action="store_true",
+        help="verify the module after every pass; of nv_tileaa also the order of memory effects",
     )
     group.add_argument("--timing", action="store_true", help="tell how long each pass took")
 

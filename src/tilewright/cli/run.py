@@ -10,6 +10,8 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.progress import working
 from tilewright.cli.run_machine import add_machine_arguments, machine_runner
+from tilewright.cli.run_sim import add_sim_arguments, is_simulator
+from tilewright.cli.run_sim import execute as simulate
 from tilewright.cli.run_trace import add_trace_arguments
 from tilewright.cli.session import Session, UsageError
 
@@ -113,6 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_launch_arguments(parser)
     add_result_arguments(parser)
     add_machine_arguments(parser)
+    add_sim_arguments(parser)
     add_trace_arguments(parser)
     parser.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
     add_reading_options(parser)
@@ -165,6 +168,8 @@ def _positive(text: str) -> float:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
+    if is_simulator(options):
+        return simulate(options, session)
     module = machine_module(load(options.file, options, session), options.file)
     entry = entry_of(module, options.entry)
     from tilewright.cli.run_results import Results

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.cli.run_sim import PREFIX, refuse_options
 from tilewright.cli.run_trace import runner as reference_runner
 from tilewright.cli.session import Session, UsageError
 
@@ -18,15 +19,26 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--machine",
         "--target",
-        choices=(REFERENCE, CPU),
+        type=_machine,
+        metavar=f"{{{REFERENCE},{CPU},{PREFIX}:ARCH}}",
         default=REFERENCE,
-        help="what runs the kernel: the reference machine, or native code for this CPU",
+        help="what runs the kernel: the reference machine, native code for this CPU, or the "
+        "simulator of a GPU (kernels of nvgpu; sim:sm_90a)",
     )
     group.add_argument("--threads", type=int, metavar="N", help="threads of the CPU machine")
     group.add_argument(
         "--checked", action="store_true", help="on the CPU machine: check every access to memory"
     )
     add_cpu_option(group)
+
+
+def _machine(text: str) -> str:
+    name, colon, arch = text.partition(":")
+    if text in (REFERENCE, CPU) or (name == PREFIX and bool(arch) == bool(colon)):
+        return text
+    raise argparse.ArgumentTypeError(
+        f"expected {REFERENCE}, {CPU} or {PREFIX}:ARCH, found '{text}'"
+    )
 
 
 def add_cpu_option(parser: argparse._ActionsContainer) -> None:
@@ -43,6 +55,7 @@ def machine_runner(options: argparse.Namespace, session: Session) -> Callable[..
 
     A ``UsageError`` where the options do not fit the machine.
     """
+    refuse_options(options)
     if options.machine == REFERENCE:
         for name in ("threads", "cpu", "checked"):
             if getattr(options, name):

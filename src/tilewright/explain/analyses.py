@@ -18,6 +18,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.explain.token_graph import to_dot, to_svg
 from tilewright.text import Listing, list_text
+from tilewright.text.nesting import deep_recursion
 
 #: Ends every line number in a remark: the remarks shift the lines that they stand above.
 UNCOUNTED = " without remarks"
@@ -43,9 +44,10 @@ def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | N
     """The text of a module with remarks of the named analyses; it reads back as the same module."""
     listing = list_text(module)
     remarks: dict[int, list[str]] = defaultdict(list)
-    for function in functions(module):
-        for _, line, remark in remarks_of(Facts(function, grid), listing, names):
-            remarks[line].append(remark)
+    with deep_recursion():
+        for function in functions(module):
+            for _, line, remark in remarks_of(Facts(function, grid), listing, names):
+                remarks[line].append(remark)
     lines = []
     for number, line in enumerate(listing.text.splitlines()):
         indent = line[: len(line) - len(line.lstrip())]

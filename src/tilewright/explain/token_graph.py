@@ -10,7 +10,7 @@ from tilewright.analysis.tileaa import Edge, TokenGraph
 from tilewright.text import Listing
 
 _ROW, _LEFT, _STEP, _FONT = 26, 24, 14, 13
-_DASHES = "5 4"
+_DASHES, _ASIDE = "5 4", 18
 
 
 def label(op: Operation, listing: Listing) -> str:
@@ -68,6 +68,9 @@ def to_svg(graph: TokenGraph, listing: Listing, *, page: str = "") -> str:
 def _arc(edge: Edge, rows: dict[Operation, int], x: int, arrow: str) -> str:
     start, end = (_ROW * (rows[op] + 1) for op in (edge.before, edge.after))
     bend = x - min(abs(rows[edge.before] - rows[edge.after]) + 1, 12) * _STEP
+    if edge.around:
+        # Beside the arc within an iteration that may join the same two.
+        bend -= _ASIDE
     if edge.before is edge.after:
         start, end = start - 5, end + 5
     dashes = f' stroke-dasharray="{_DASHES}"' if edge.around else ""

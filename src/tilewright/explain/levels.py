@@ -1,0 +1,370 @@
+"""A kernel on every level of its compilation, with the lines that stand for each other."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import builtin
+
+from tilewright.analysis.tileaa import Facts
+from tilewright.diagnostics import SourceFile, TileIRError, define_code
+from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+from tilewright.dialects.source_map import Source, TextSource, source_of
+from tilewright.explain.analyses import ANALYSES, UNCOUNTED, functions, line_name, remarks_of
+from tilewright.explain.changes import Change, compare
+from tilewright.explain.token_graph import to_svg
+from tilewright.launching.modules import kernel_of, runnable_module
+from tilewright.lowering import TileAAOptions, lower_to_tileaa
+from tilewright.machine.sanitize.listing import read_source
+from tilewright.passes import parse_pipeline, run_pipeline
+from tilewright.passes.base import NV_TILEAA, TilePass, clone_with_places
+from tilewright.text import Listing, list_text
+from tilewright.text.nesting import deep_recursion
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
+
+    from tilewright.launching.modules import KernelOp
+    from tilewright.passes.pipelines import PassTiming
+
+NOT_SHOWN = define_code(
+    "explain-passes",
+    "The page of a kernel shows passes of nv_tileaa only.",
+    "`tilewright opt --list-passes` lists them; those of the pipeline `tileaa` are the usual ones. "
+    "What a pass on cuda_tile does can be seen by `tilewright opt --print-after`.",
+)
+
+# Lines of a source file that are shown around those that the kernel came from.
+_AROUND = 12
+_NUMBERED = re.compile(r"%\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a level. ``links`` are the numbers of the operations that it stands for: lines of
+    any levels that share one stand for each other."""
+
+    text: str
+    links: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One form of the kernel. ``key`` is short and unique; ``first`` is the number of the first
+    line; ``operations`` counts those of the kernel by name, where it is IR."""
+
+    key: str
+    title: str
+    about: str
+    lines: tuple[Line, ...]
+    first: int = 1
+    operations: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the analyses found on a level of ``nv_tileaa``.
+
+    ``remarks`` has for each analysis, and each line from 1, what is said of it. ``peak`` tells the
+    most bytes of tiles alive at once, in words. ``tokens`` is the graph of the kernel as SVG,
+    whose nodes lead to the lines of the level; ``edges`` counts its arrows.
+    """
+
+    remarks: Mapping[str, Mapping[int, tuple[str, ...]]]
+    peak: str
+    tokens: str
+    edges: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All levels of a kernel, from its source to what the passes leave.
+
+    ``module`` holds the kernel and what it needs; ``line_of`` tells for each operation of it the
+    line, from 1, in the level ``shown``.
+    """
+
+    module: Operation
+    kernel: KernelOp
+    options: TileAAOptions
+    levels: tuple[Level, ...]
+    findings: Mapping[str, Findings]
+    changes: tuple[Change, ...]
+    shown: str
+    line_of: Mapping[Operation, int]
+
+
+def explain_kernel(
+    module: Operation,
+    entry: str | None = None,
+    *,
+    options: TileAAOptions | None = None,
+    passes: str = "tileaa",
+    grid: Sequence[int] | None = None,
+) -> Explanation:
+    """Follow a kernel of a verified module, of ``cuda_tile`` or ``nv_tileaa``, through the levels.
+
+    The module stays as it is. ``grid`` is what the analyses may count on. Raises ``TileIRError``
+    where there is no such kernel, where a pass is unknown or of another level
+    (``explain-passes``), and where the lowering refuses the kernel.
+    """
+    chosen, pipeline = options or TileAAOptions(), checked_passes(passes)
+    kernel_name = kernel_of(module, entry).symbol
+    own = _module_of_kernel(runnable_module(module), kernel_name)
+    with deep_recursion():
+        return _Builder(own, kernel_name, chosen, grid).build(pipeline)
+
+
+def checked_passes(text: str) -> list[TilePass]:
+    """The passes of a pipeline; a TileIRError where one is unknown, or no pass on nv_tileaa."""
+    found = parse_pipeline(text)
+    for each in found:
+        if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
+            raise TileIRError.single(
+                NOT_SHOWN,
+                f"'{each.name}' is no pass on nv_tileaa",
+                help="leave it out; the lowering to nv_tileaa comes before the passes by itself",
+            )
+    return found
+
+
+def _module_of_kernel(module: Operation, kernel_name: str) -> Operation:
+    """A copy of a module without the kernels that are not asked for; values have names in it."""
+    copy = clone_with_places(module, {})
+    if isinstance(copy, ModuleOp):
+        for other in [op for op in copy.entries if op.symbol != kernel_name]:
+            other.detach()
+            other.erase()
+    name_for_good(copy)
+    return copy
+
+
+def name_for_good(module: Operation) -> Listing:
+    """Give every value the name that it is printed with, so that it keeps it through passes.
+
+    A value that would be printed as a number gets that behind a letter, as in ``%v12``; a name
+    that the printer had to number becomes one of its own, ``%sum.3`` for ``%sum_3``.
+    """
+    listing = list_text(module)
+    values = _values(module)
+    taken = {value.name_hint for value in values}
+    is_fresh = False
+    for value in values:
+        name = listing.name(value).removeprefix("%").partition("#")[0]
+        if value.name_hint != name:
+            is_fresh, value.name_hint = True, _free_name(name, taken)
+            taken.add(value.name_hint)
+    return list_text(module) if is_fresh else listing
+
+
+def _free_name(name: str, taken: Container[str | None]) -> str:
+    """A name like the printed one that no value has, and that xDSL takes as it is: it drops a
+    number behind ``_``, as one that a printer has put there."""
+    stem, mark, number = name.rpartition("_")
+    if name.isdigit():
+        stem, mark, number = "v", "", name
+    elif not (mark and number.isdigit()):
+        if name not in taken:
+            return name
+        stem, number = name, "0"
+    mark = "" if stem == "v" else "."
+    return next(free for n in count(int(number)) if (free := f"{stem}{mark}{n}") not in taken)
+
+
+def _values(module: Operation) -> list[SSAValue]:
+    found: list[SSAValue] = []
+    for op in module.walk():
+        found += op.results
+        found += [arg for region in op.regions for block in region.blocks for arg in block.args]
+    return found
+
+
+class _Builder:
+    """Collects the levels of one kernel.
+
+    Operations of the first level are numbered. Later ones carry the source of the operation that
+    they stand for, which the lowering and the passes hand on; where they made one without, nothing
+    is claimed.
+    """
+
+    def __init__(
+        self,
+        module: Operation,
+        kernel: str,
+        options: TileAAOptions,
+        grid: Sequence[int] | None,
+    ):
+        self.module, self.kernel, self.options, self.grid = module, kernel, options, grid
+        self.levels: list[Level] = []
+        self.findings: dict[str, Findings] = {}
+        self.numbers: dict[Operation, int] = {op: n for n, op in enumerate(module.walk())}
+        sources = [source_of(op) for op in self.numbers]
+        uses = Counter(map(id, sources))
+        # The places are objects of their own for each operation; one that several share says nothing.
+        self._by_source: dict[int, tuple[Source, int]] = {
+            id(source): (source, number)
+            for source, number in zip(sources, self.numbers.values(), strict=True)
+            if source is not None and uses[id(source)] == 1
+        }
+
+    def build(self, passes: Sequence[TilePass]) -> Explanation:
+        self._add_sources()
+        changes: list[Change] = []
+        changed, shown, line_of = (
+            self._lower(self.module)
+            if isinstance(self.module, ModuleOp)
+            else self._take_nv_tileaa()
+        )
+        if passes:
+            self._run(changed, passes, changes)
+            self._add_nv_tileaa("final", "nv_tileaa, after the passes", changed)
+        return Explanation(
+            self.module,
+            kernel_of(self.module, self.kernel),
+            self.options,
+            tuple(self.levels),
+            self.findings,
+            tuple(changes),
+            shown,
+            line_of,
+        )
+
+    def _lower(self, module: ModuleOp) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
+        """Add the level of ``cuda_tile`` and the one below; gives the module that passes run on,
+        the key of the first level of IR, and the lines of its operations."""
+        line_of = self._add_cuda_tile(module)
+        lowered = lower_to_tileaa(module, self.options)
+        for op, origin in lowered.origins.items():
+            self.numbers[op] = self.numbers[origin]
+        self._add_nv_tileaa("lowered", "nv_tileaa, as lowered", lowered.module)
+        return lowered.module, "tile", line_of
+
+    def _take_nv_tileaa(self) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
+        """Like ``_lower`` for a module that is of ``nv_tileaa`` already."""
+        copy = clone_with_places(self.module, {})
+        assert isinstance(copy, builtin.ModuleOp), "functions stand in a builtin module"
+        twins = list(zip(self.module.walk(), copy.walk(), strict=True))
+        for op, twin in twins:
+            self.numbers[twin] = self.numbers[op]
+        listing = self._add_nv_tileaa("lowered", "nv_tileaa, as given", copy)
+        return copy, "lowered", {op: listing.line_of[twin] + 1 for op, twin in twins}
+
+    def _add_sources(self) -> None:
+        """A level for each source file that debug information names and that can be read."""
+        at: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for op, number in self.numbers.items():
+            if (position := source_position(op.location)) is not None:
+                name, line, _ = position
+                at[name][line].add(number)
+        for name, links in at.items():
+            file = read_source(name)
+            # A last line end is followed by nothing.
+            end = 0 if file is None else file.line_count - file.text.endswith("\n")
+            lines = [line for line in links if 1 <= line <= end]
+            if file is None or not lines:
+                continue
+            first, last = max(1, min(lines) - _AROUND), min(end, max(lines) + _AROUND)
+            shown = tuple(
+                Line(file.line_text(number), tuple(sorted(links.get(number, ()))))
+                for number in range(first, last + 1)
+            )
+            number = len(self.levels) + 1
+            key, title = (f"source{number}", f"source {number}") if number > 1 else ("source",) * 2
+            self.levels.append(Level(key, title, name, shown, first))
+
+    def _add_cuda_tile(self, module: ModuleOp) -> Mapping[Operation, int]:
+        """The first level of IR: as the user wrote it where that was text; gives its lines."""
+        counts = Counter(op.name for op in kernel_of(module, self.kernel).walk())
+        if (file := _own_text(module)) is not None:
+            line_of = _lines_in(module, file)
+            texts, about = file.text.splitlines(), file.name
+        else:
+            listing = list_text(module)
+            line_of = {op: line + 1 for op, line in listing.line_of.items()}
+            texts, about = listing.text.splitlines(), "printed"
+        lines = self._linked(texts, line_of)
+        self.levels.append(Level("tile", "cuda_tile", about, lines, 1, counts))
+        return line_of
+
+    def _add_nv_tileaa(self, key: str, title: str, module: Operation) -> Listing:
+        listing = name_for_good(module)
+        line_of = {op: line + 1 for op, line in listing.line_of.items()}
+        kernel = kernel_of(module, self.kernel)
+        counts = Counter(op.name for op in kernel.walk())
+        lines = self._linked(listing.text.splitlines(), line_of)
+        self.levels.append(Level(key, title, self.options.target, lines, 1, counts))
+        self.findings[key] = self._findings(key, module, listing)
+        return listing
+
+    def _linked(self, texts: Sequence[str], line_of: Mapping[Operation, int]) -> tuple[Line, ...]:
+        links: dict[int, set[int]] = defaultdict(set)
+        for op, line in line_of.items():
+            if (number := self._number(op)) is not None:
+                links[line].add(number)
+        return tuple(Line(text, tuple(sorted(links[n]))) for n, text in enumerate(texts, 1))
+
+    def _number(self, op: Operation) -> int | None:
+        """Which operation of the first level another one stands for; None where it is not known."""
+        if (known := self.numbers.get(op)) is not None:
+            return known
+        _, number = self._by_source.get(id(source_of(op)), (None, None))
+        return number
+
+    def _findings(self, key: str, module: Operation, listing: Listing) -> Findings:
+        found: dict[str, dict[int, list[str]]] = {name: defaultdict(list) for name in ANALYSES}
+        peak, tokens, edges = "", "", 0
+        for function in functions(module):
+            facts = Facts(function, self.grid)
+            for name, line, remark in remarks_of(facts, listing, ANALYSES):
+                found[name][line + 1].append(remark.replace(UNCOUNTED, ""))
+            if function.symbol == self.kernel:
+                most, where = facts.lifetimes.peak()
+                place = line_name(listing, where).replace(UNCOUNTED, "")
+                peak = f"{most} bytes at {place}" if most else "no tiles"
+                tokens = to_svg(facts.tokens, listing, page=f"{key}-")
+                edges = len(list(facts.tokens.edges()))
+        remarks = {
+            name: {line: tuple(several) for line, several in sorted(by_line.items())}
+            for name, by_line in found.items()
+        }
+        return Findings(remarks, peak, tokens, edges)
+
+    def _run(
+        self, module: builtin.ModuleOp, passes: Sequence[TilePass], changes: list[Change]
+    ) -> None:
+        """Run the passes, and keep what each one changed."""
+        before = list_text(module).text.splitlines()
+        timings: list[PassTiming] = []
+
+        def after(done: TilePass, changed: Operation) -> None:
+            nonlocal before
+            lines = name_for_good(changed).text.splitlines()
+            changes.append(compare(str(done), timings[-1].seconds, before, lines))
+            before = lines
+
+        run_pipeline(module, passes, after_pass=after, timings=timings)
+
+
+def _own_text(module: ModuleOp) -> SourceFile | None:
+    """The text that a module was read from; None where it was none, or where values have numbers
+    in it, which are not those that they have in other places."""
+    kernels = [op for op in module.walk() if isinstance(op, EntryOp)]
+    source = source_of(kernels[0]) if kernels else None
+    if not isinstance(source, TextSource):
+        return None
+    return None if _NUMBERED.search(source.file.text) else source.file
+
+
+def _lines_in(module: Operation, file: SourceFile) -> Mapping[Operation, int]:
+    """Where the operations begin in the text; a module that is only implied begins nowhere."""
+    return {
+        op: file.position(source.start)[0]
+        for op in module.walk()
+        if isinstance(source := source_of(op), TextSource) and source.file is file
+    }

@@ -94,6 +94,14 @@ def test_misspelt_operations_get_a_proposal() -> None:
         assert error.help == f"did you mean '{proposal}'?"
     (error,) = errors_of(KERNEL.format('"addi"(%i, %i) : (i32, i32) -> ()'))
     assert error.help == "did you mean 'cuda_tile.addi'?"
+    (error,) = errors_of("nv_tileaa.func @f() {\n  %q = nv_tileaa.crate_queue {depth = 1} : i32\n}")
+    assert error.help == "did you mean 'nv_tileaa.create_queue'?"
+    (error,) = errors_of("nv_tileaa.func @f(%p: !nv_tileaa.prt<f32, 1>) {\n}")
+    assert error.help == "did you mean '!nv_tileaa.ptr'?"
+    load = "nv_tileaa.load %p {cache_modifer = cg} : !nv_tileaa.ptr<f32, 1> -> f32"
+    (error,) = errors_of(f"nv_tileaa.func @f(%p: !nv_tileaa.ptr<f32, 1>) {{\n%v = {load}\n}}")
+    assert error.help == "did you mean 'cache_modifier'?"
+    assert "'cache_modifer', which is no property of 'nv_tileaa.load'" in error.message
 
 
 def test_redefinitions_point_at_the_first() -> None:

@@ -415,7 +415,9 @@ class TileAttrParser(AttrParser):
 
     def _unknown(self, name: str, is_type: bool, start: int, names: list[str]) -> NoReturn:
         sign, what = ("!", "type") if is_type else ("#", "attribute")
-        known = [known for known in names if known.startswith("cuda_tile.")]
+        dialect = name.partition(".")[0]
+        known = [known for known in names if known.startswith(f"{dialect}.")]
+        known = known or [known for known in names if known.startswith("cuda_tile.")]
         fail(
             self,
             f"unknown {what}: {sign}{name}",

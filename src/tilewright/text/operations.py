@@ -216,8 +216,12 @@ def find_operation(
     return context.registered_op(name, dialects) or short_names().get(name)
 
 
-def suggest_operation(name: str, generic: bool) -> str:
+def suggest_operation(context: Context, name: str, generic: bool) -> str:
     """A help text for an unknown name."""
+    dialect, dot, _ = name.partition(".")
+    if dot and not name.startswith(_PREFIX):
+        known = (op.name for op in context.loaded_ops if op.name.startswith(f"{dialect}."))
+        return did_you_mean(name, known)
     if generic and name in short_names():
         return f"did you mean 'cuda_tile.{name}'?"
     prefix = _PREFIX if name.startswith(_PREFIX) else ""

@@ -608,7 +608,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                     self,
                     f"unknown operation '{name}'",
                     code=UNKNOWN_OPERATION,
-                    help=suggest_operation(name, generic),
+                    help=suggest_operation(self._context, name, generic),
                 )
             self._known_ops[key] = known
         return known

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,14 @@ from tests.corpus.launching import flat_arguments
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.analysis.tileaa import Facts
-from tilewright.analysis.tileaa.geometry import view_axes
+from tilewright.analysis.tileaa.geometry import cut_by, dim_groups, view_axes
 from tilewright.analysis.tileaa.integers import width_of
 from tilewright.analysis.tileaa.patterns import AxisPattern, measure
 from tilewright.bytecode import read
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.syntax.engine import values_of
 from tilewright.lowering import lower_to_tileaa
 from tilewright.machine.compile import Translator
 from tilewright.machine.hooks import Hook
@@ -51,6 +53,7 @@ class ClaimChecker:
     _seen: Counter[Any] = field(default_factory=Counter)
     _shared: dict[Any, bytes] = field(default_factory=dict)
     _blocks: dict[Any, None] = field(default_factory=dict)
+    _touched: dict[Any, dict[Operation, list[np.ndarray]]] = field(default_factory=dict)
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
         if when != "before" or op.name.startswith("nv_tileaa.func") or _is_in_a_body(op):
@@ -68,12 +71,57 @@ class ClaimChecker:
                 return
             held = {value: regs[slot] for value, slot in values}
             for value, content in held.items():
+                life = self.facts.lifetimes.of(value)
+                alive = life.start <= self.facts.lifetimes.position(op) <= life.end
+                self._claim("alive", alive, value, f"{life} at {op.name}")
                 if isinstance(content, np.ndarray | np.generic):
                     self._check(value, np.asarray(content), (op, value, hit))
             if isinstance(op, Access):
                 self._check_inside(op, held)
+                touched = self._bytes_of(op, held)
+                if touched is not None:
+                    self._touched.setdefault(block, {}).setdefault(op, []).append(touched)
 
         return hook
+
+    def check_aliases(self) -> None:
+        """Accesses of a tile block that are said to be apart have touched no common byte."""
+        for accesses in self._touched.values():
+            for (one, mine), (other, theirs) in combinations(accesses.items(), 2):
+                if self.facts.aliases.may_alias(one, other):
+                    continue
+                common = np.intersect1d(np.concatenate(mine), np.concatenate(theirs))
+                self._claim("apart", not common.size, f"{one.name}, {other.name}", str(common[:3]))
+
+    def _bytes_of(self, access: Access, held: dict[SSAValue, Any]) -> np.ndarray | None:
+        """The bytes that an access is about to touch; None where elements are packed."""
+        fmt = FORMATS[T.element_name(T.element_of(access.moved.type))]
+        base = held[access.operands[0]]
+        if fmt.bits % 8 and fmt.bits != 1:
+            return None
+        if isinstance(base, np.ndarray | np.generic):
+            mask = values_of(access, "mask")
+            starts = np.asarray(base)
+            starts = starts[held[mask[0]]] if mask else starts
+        else:
+            starts = self._starts(access, base, held)
+        size = fmt.storage_bytes
+        return np.unique(starts.reshape(-1, 1).astype(np.int64) + np.arange(size))
+
+    def _starts(self, access: Access, view: Any, held: dict[SSAValue, Any]) -> np.ndarray:
+        """The addresses of the elements inside the tensor, whatever the mask is."""
+        axes = view_axes(access.operands[0], T.dims_of(access.moved.type))
+        assert axes is not None
+        cutter = cut_by(access.operands[0])
+        dims = range(len(axes)) if cutter is None else [g[0] for g in dim_groups(cutter)]
+        indices = [np.asarray(held[index]) for index in access.indices]  # pyright: ignore[reportAttributeAccessIssue]
+        size = FORMATS[T.element_name(T.element_of(access.moved.type))].storage_bytes
+        starts = np.array([view.base], np.int64)
+        for axis, dim, index in zip(axes, dims, indices, strict=True):
+            numbers = index if index.ndim else int(index) * axis.step + np.arange(axis.tile)
+            numbers = numbers[(numbers >= 0) & (numbers < view.shape[dim])]
+            starts = (starts[:, None] + numbers * (view.strides[dim] * size)).reshape(-1)
+        return starts
 
     def _claim(self, kind: str, holds: bool, value: object, why: str) -> None:
         self.checked[kind] += 1
@@ -132,8 +180,6 @@ class ClaimChecker:
 
     def _extents(self, access: Access, view: Any) -> list[int]:
         """The extents behind each axis of the accessed tile."""
-        from tilewright.analysis.tileaa.geometry import cut_by, dim_groups
-
         cutter = cut_by(access.operands[0])
         if cutter is None:
             return list(view.shape)
@@ -163,6 +209,7 @@ def run_checked(kernel: CorpusKernel, *, optimised: bool) -> ClaimChecker:
     arguments = kernel.launch.arguments()
     values = flat_arguments(kernel, arguments, program.map_array)
     program.launch(None, kernel.launch.grid, values, allow_overlap=True)
+    checker.check_aliases()
     return checker
 
 
@@ -172,6 +219,13 @@ def test_claims_hold(kernel: CorpusKernel, optimised: bool) -> None:
     checker = run_checked(kernel, optimised=optimised)
     assert not checker.wrong, checker.wrong[:5]
     assert checker.checked
+
+
+def test_every_kind_of_claim_is_met() -> None:
+    checked = Counter[str]()
+    for kernel in KERNELS[::8]:
+        checked += run_checked(kernel, optimised=False).checked
+    assert set(checked) == {"lanes", "blocks", "range", "pattern", "bounds", "apart", "alive"}
 
 
 def test_the_checker_sees_a_wrong_claim() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 import pytest
 from tests.analysis.tileaa.reading import Read, read
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa import TokenGraph
 from tilewright.analysis.verifier import verify
@@ -160,6 +162,65 @@ def test_the_guard_sees_lost_order_and_invented_effects() -> None:
     assert EFFECT_INVENTED in [d.code for d in guard.problems()]
 
 
+def test_a_memref_made_in_a_loop_lies_elsewhere_in_each_iteration() -> None:
+    """The load of the first tile must wait for the store to the second, one iteration ago."""
+    memref = "!nv_tileaa.memref<8xf32, strides = [1], 1>"
+    view = f"!nv_tileaa.tiled_view<4xf32, source = {memref}>"
+    make = (
+        f"%m = nv_tileaa.make_memref %{{}} : ({PTR}) -> {memref}\n"
+        f"%b = nv_tileaa.block_tile %m {{{{tileSizes = array<i64: 4>, dimGroups = [[0]]}}}} : {memref} -> {view}\n"
+    )
+    text = (
+        START
+        + """
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    {before}
+    %end = scf.for %i = %c0 to %x step %c1 iter_args(%t = %t0) -> ({token}) {{
+      %here = nv_tileaa.addptr %p, %i : {ptr}, index -> {ptr}
+      {inside}
+      %v, %t1 = nv_tileaa.tiled_load %b[%c0], %t : {view}, index, {token} -> tile<4xf32>, {token}
+      %t2 = nv_tileaa.tiled_store %b[%c1], %v, %t1
+        : {view}, tile<4xf32>, index, {token} -> {token}
+      scf.yield %t2 : {token}
+    }}
+    """
+    )
+    for before, inside, needed in ((make.format("p"), "", False), ("", make.format("here"), True)):
+        found = read(text.format(before=before, inside=inside, token=TOKEN, ptr=PTR, view=view))
+        graph = run(found, RelaxTokens())
+        load, store = found.op("tiled_load"), found.op("tiled_store")
+        assert graph.ordered(store, load, around=True) is needed
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_code_in_execute_may_write(waits: bool) -> None:
+    """What waits for an ``execute`` waits for all that its region does."""
+    token = "%t2" if waits else "%t1"
+    found = read(
+        START
+        + f"""
+    %c = arith.constant 1.0 : f32
+    %t1 = nv_tileaa.store %p, %c, %t0 : {STORE}
+    %t2 = nv_tileaa.execute %p, %t1 : {PTR}, {TOKEN} -> {TOKEN} {{
+    ^bb0(%pp: {PTR}, %tt: {TOKEN}):
+      %d = arith.constant 2.0 : f32
+      %t3 = nv_tileaa.store %pp, %d, %tt : {STORE}
+      nv_tileaa.yield %t3 : {TOKEN}
+    }}
+    %a, %t4 = nv_tileaa.load %p, {token} : {LOAD}
+    %t5 = nv_tileaa.store %q, %a, %t4 : {STORE}
+    """
+    )
+    run(found, ForwardMemory())
+    graph = run(found, RelaxTokens())
+    loads = [op for op in found.function.walk() if op.name == "nv_tileaa.load"]
+    assert len(loads) == (1 if waits else 0)
+    execute, inside = found.op("execute"), found.op("store", 1)
+    assert graph.ordered(found.op("store", 0), inside)
+    assert all(graph.ordered(execute, load) for load in loads)
+
+
 class LoosensStores(TileAAPass):
     """A pass with a bug: stores wait for nothing."""
 
@@ -231,6 +292,49 @@ FORWARD = [
 def test_forwarding(body: str, left: int) -> None:
     constants = "%c = arith.constant 1.0 : f32\n%d = arith.constant 2.0 : f32\n"
     assert forwards(constants + body) == left
+
+
+def test_forwarding_over_loops() -> None:
+    """A loop in between disturbs if it may write, wherever in its body that stands."""
+    loop = """
+    %c = arith.constant 1.0 : f32
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %t1 = nv_tileaa.store %p, %c, %t0 : {store}
+    %t4:2 = scf.for %i = %c0 to %n step %c1 iter_args(%s = %t1, %u = %t1) -> ({token}, {token}) : i32 {{
+      %a, %s1 = nv_tileaa.load %p, %s : {load}
+      {inner}
+      scf.yield %s1, %u1 : {token}, {token}
+    }}
+    %both = nv_tileaa.join_mem_token %t4#0, %t4#1 : {token}, {token} -> {token}
+    %b, %t5 = nv_tileaa.load %p, %both : {load}
+    """
+    for inner, left in (
+        (f"%e, %u1 = nv_tileaa.load %q, %u : {LOAD}", 2),
+        (f"%u1 = nv_tileaa.store %q, %c, %u : {STORE}", 2),
+    ):
+        assert forwards(loop.format(store=STORE, load=LOAD, token=TOKEN, inner=inner)) == left
+
+
+def test_forwarding_looks_at_a_bounded_number_of_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = 0
+
+    def counted(graph: TokenGraph, op: Operation) -> Mapping[Operation, Collection[bool]]:
+        nonlocal steps
+        steps += 1
+        return direct(graph, op)
+
+    direct = TokenGraph.direct
+    monkeypatch.setattr(TokenGraph, "direct", counted)
+    count = 600
+    body = "".join(
+        f"%k{n} = arith.constant {n} : i32\n%p{n} = nv_tileaa.addptr %p, %k{n} : {PTR}, i32 -> {PTR}\n"
+        f"%v{n}, %t{n + 1} = nv_tileaa.load %p{n}, %t{n} : {LOAD}\n"
+        for n in range(count)
+    )
+    found = read(START + body)
+    ForwardMemory().apply_to(found.function)
+    assert count < steps <= count * 129
 
 
 @pytest.mark.parametrize("name", ["relax-tokens", "forward-memory"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
@@ -77,6 +77,11 @@ class TokenGraph:
             for before, kinds in sources.items():
                 for around in sorted(kinds):
                     yield Edge(before, after, around)
+
+    def direct(self, op: Operation) -> Mapping[Operation, Collection[bool]]:
+        """The effects whose tokens an effect takes, each with whether a loop is gone around; both
+        where a loop has both."""
+        return self._before[op]
 
     def before(self, op: Operation, *, around: bool = True) -> frozenset[Operation]:
         """All effects that come before ``op``, through others too.

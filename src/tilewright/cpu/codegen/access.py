@@ -36,6 +36,7 @@ from tilewright.cpu.codegen.views import (
     inside_mask,
     lane_strides,
     locate,
+    safe_address,
 )
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import bool_values, enum_property, int_property
@@ -98,6 +99,7 @@ class ViewLoad(Tile):
         dense, distances = lane_strides(nest, self.place, coords, nest.masked)
         assert distances is not None
         if dense:
+            where = safe_address(nest, self.place, coords, where)
             self._ask_ahead(nest, coords, where)
         return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
 
@@ -106,7 +108,7 @@ class ViewLoad(Tile):
         and what follows the last one is often the tile of the next round of a loop."""
         dims, along = self.place.dims, self.place.contiguous
         rows = [axis for axis, extent in enumerate(dims) if extent > 1 and axis != along]
-        if not rows or along is None or where.level != nest.depth or not nest.depth:
+        if not rows or along is None or where.level != nest.depth or nest.masked:
             return
         if dims[along] * self.element.memory_bytes > _LONG_ROW or dims[rows[-1]] < _ROWS_AHEAD:
             return
@@ -214,7 +216,8 @@ def store_lanes(
         pair = [nest.widened(lane, lanes) for lane in (mask, chosen) if lane is not None]
         mask = pair[0] if len(pair) == 1 else nest.emit(pair, lambda b, x, y: b.and_(x, y))
     offset, _ = element_offset(nest, place, coords)
-    where = address_of(nest, place, offset).value
+    at = address_of(nest, place, offset)
+    where = at.value
     element, b = place.element, nest.inner
     data = to_buffer(b, value, element)
     if not lanes:
@@ -230,6 +233,7 @@ def store_lanes(
     elif mask is None:
         b.store(data, where, align=element.buffer_bytes)
     else:
+        where = safe_address(nest, place, coords, at).value
         size = ir.Constant(I32, element.buffer_bytes)
         args = [data, where, size, on]
         llvm.intrinsic(b, "masked.store", args, ir.VoidType(), [data.type, PTR])

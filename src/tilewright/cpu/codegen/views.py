@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.elements import I1, I32, I64, Element
-from tilewright.cpu.codegen.indices import Coords, Index, Lane, fixed
+from tilewright.cpu.codegen.indices import Coords, Lane, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
 from tilewright.cpu.codegen.nests import Nest
 
@@ -187,20 +187,24 @@ def lane_strides(
     return dense, total
 
 
-def inside_mask(nest: Nest, place: Place, coords: Coords) -> Lane | None:
-    """Which elements lie in the memref: an i1 vector, an i1 that holds for all, or None."""
+def row_inside(nest: Nest, place: Place, coords: Coords) -> Lane | None:
+    """Whether the positions that all lanes share lie in the memref; None where that is sure."""
     row: Lane | None = None
-    lanes: list[tuple[Index, Value]] = []
     for index, limit in zip(coords, place.limits, strict=True):
-        if limit is None:
-            continue
-        if index.offsets is not None:
-            lanes.append((index, limit))
+        if limit is None or index.offsets is not None:
             continue
         found = nest.emit([nest.position(index), Lane(limit)], partial(_below, None))
         row = found if row is None else nest.emit([row, found], lambda b, x, y: b.and_(x, y))
+    return row
+
+
+def inside_mask(nest: Nest, place: Place, coords: Coords) -> Lane | None:
+    """Which elements lie in the memref: an i1 vector, an i1 that holds for all, or None."""
+    row = row_inside(nest, place, coords)
     total: Lane | None = row
-    for index, limit in lanes:
+    for index, limit in zip(coords, place.limits, strict=True):
+        if limit is None or index.offsets is None:
+            continue
         # Outside of the memref's rows there are no columns either.
         bound = Lane(limit) if row is None else nest.emit([row, Lane(limit)], _limit_if)
         found = nest.emit([nest.position(index), bound], partial(_below, index.offsets))
@@ -209,6 +213,18 @@ def inside_mask(nest: Nest, place: Place, coords: Coords) -> Lane | None:
         else:
             total = nest.emit([total, found], lambda b, x, y: b.and_(x, y))
     return total
+
+
+def safe_address(nest: Nest, place: Place, coords: Coords, where: Lane) -> Lane:
+    """An address in the memref for rows outside of it, whose elements are all masked off.
+
+    Masked accesses of unmapped memory do no harm, but take hundreds of cycles each.
+    """
+    row = row_inside(nest, place, coords) if nest.masked else None
+    if row is None:
+        return where
+    base = Lane(place.base)
+    return nest.emit([row, where, base], lambda b, inside, p, q: b.select(inside, p, q))
 
 
 def _limit_if(b: Builder, inside: Value, limit: Value) -> Value:

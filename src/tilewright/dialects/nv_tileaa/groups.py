@@ -174,11 +174,12 @@ def divide(
         _fail(
             cls, parser, state, f"{SEGMENTS} does not divide the {count} operands written, {given},"
         )
-    meant = [sizes for sizes in possible if cls.fits(groups.named(sizes), results)] or possible
+    fitting = [sizes for sizes in possible if cls.fits(groups.named(sizes), results)]
+    meant = fitting or possible
     scores = [groups.accepted(sizes, types) for sizes in meant]
     best = [sizes for sizes, score in zip(meant, scores, strict=True) if score == max(scores)]
     if len(best) != 1:
-        why = "can be divided in several ways" if best else "cannot be divided"
+        why = "can be divided in several ways" if fitting else "cannot be divided"
         _fail(cls, parser, state, f"the {count} operands written {why}")
     return best[0]
 

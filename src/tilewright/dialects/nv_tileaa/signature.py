@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.ir import Attribute, Region
@@ -128,9 +129,26 @@ class Dictionary(Directive):
         value: Attribute = UnitAttr()
         if parser.parse_optional_punctuation("="):
             start = token_start(parser)
-            value = self._value(parser, known.constr if known is not None else None)
+            value = (
+                self._value(parser, known.constr)
+                if known is not None
+                else self._discardable(parser, state, name)
+            )
         (state.properties if known is not None else state.attributes)[name] = value
         state.mark(("attr", name, 0), start, previous_end(parser))
+
+    def _discardable(self, parser: Parser, state: ParseState, name: str) -> Attribute:
+        """The value of what is no property, and so no keyword: maybe one that is misspelt."""
+        value = parser.parse_optional_attribute()
+        if value is None:
+            near = get_close_matches(name, state.op_class.get_irdl_definition().properties, 1)
+            fail(
+                parser,
+                f"expected an attribute for '{name}', which is no property of "
+                f"'{state.op_class.name}', found '{token_text(parser)}'",
+                help=f"did you mean '{near[0]}'?" if near else "",
+            )
+        return value
 
     def _value(self, parser: Parser, kind: object) -> Attribute:
         if not isinstance(kind, PropertyKind):

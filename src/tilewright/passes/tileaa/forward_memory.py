@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -26,6 +27,9 @@ _PAIRS = {
     "nv_tileaa.gather_load": "nv_tileaa.scatter_store",
 }
 
+#: Effects before a load that are looked at.
+_MAX_STEPS = 128
+
 
 @dataclass(frozen=True)
 class ForwardMemory(TileAAPass):
@@ -34,8 +38,8 @@ class ForwardMemory(TileAAPass):
     From a load, where both read the same elements in the same way. From a store, where all
     elements surely lie inside the memory and at different places. In both cases tokens must order
     the load behind the earlier access, and nothing in between may write there or let another
-    tile block do so. The load goes, and its token becomes the one that it waited for. Cost:
-    quadratic in the accesses of a block.
+    tile block do so. The load goes, and its token becomes the one that it waited for. Cost: for
+    each load a bounded number of effects before it.
     """
 
     name: ClassVar[str] = "forward-memory"
@@ -52,36 +56,68 @@ class ForwardMemory(TileAAPass):
 
 
 def _source(load: Load, facts: Facts, gone: set[Operation]) -> SSAValue | None:
-    """The value that a load would give, where an earlier access tells it."""
-    earlier = facts.tokens.before(load, around=False)
-    ordered = sorted(earlier - gone, key=facts.lifetimes.position, reverse=True)
-    for access in ordered:
-        if access.parent is not load.parent or not isinstance(access, Access):
-            continue
-        if not _same_place(load, access) or synchronises(access):
-            continue
-        if isinstance(access, Store) and not _surely_written(access, facts):
-            continue
-        if not _disturbed(load, access, facts):
-            return access.moved
+    """The value that a load would give, where an earlier access tells it.
+
+    Goes back from effect to effect, the last in the text first: so all that is between an access
+    of the block and the load has been seen when the access is.
+    """
+    position = facts.lifetimes.position
+    paths: dict[Operation, _Path] = {}
+    waiting: list[tuple[int, int, Operation]] = []
+
+    def reach(op: Operation, path: _Path) -> None:
+        for before, kinds in facts.tokens.direct(op).items():
+            step = _Path(path.same and False in kinds, path.open)
+            if before not in paths:
+                heappush(waiting, (-position(before), len(paths), before))
+                paths[before] = step
+            else:
+                known = paths[before]
+                paths[before] = _Path(known.same or step.same, known.open and step.open)
+
+    reach(load, _Path(same=True, open=True))
+    for _ in range(_MAX_STEPS):
+        if not waiting:
+            return None
+        _, _, access = heappop(waiting)
+        path = paths[access]
+        is_source = path.same and path.open and access not in gone
+        if is_source and _gives_what(access, load, facts):
+            return access.moved  # pyright: ignore[reportAttributeAccessIssue]
+        reach(access, _Path(path.same, path.open and not _disturbs(access, load, facts)))
     return None
 
 
-def _disturbed(load: Load, access: Access, facts: Facts) -> bool:
-    """Whether what happens between the two can change what the load reads."""
-    for other in facts.tokens.before(load):
-        if other is access or not facts.tokens.ordered(access, other, around=True):
-            continue
-        if synchronises(other) or (writes(other) and facts.aliases.may_alias(other, load)):
-            return True
-    return False
+class _Path(NamedTuple):
+    """How an effect comes before a load: in the same iteration, and with nothing in between that
+    can change what the load reads."""
+
+    same: bool
+    open: bool
+
+
+def _gives_what(access: Operation, load: Load, facts: Facts) -> bool:
+    """Whether memory holds what an access moved at the place that the load reads."""
+    return (
+        isinstance(access, Access)
+        and access.parent is load.parent
+        and _same_place(load, access)
+        and not synchronises(access)
+        and (not isinstance(access, Store) or _surely_written(access, facts))
+    )
+
+
+def _disturbs(other: Operation, load: Load, facts: Facts) -> bool:
+    return synchronises(other) or (writes(other) and facts.aliases.may_alias(other, load))
 
 
 def _same_place(load: Load, access: Access) -> bool:
     """Whether an access moves exactly the elements that the load reads."""
     if access.name not in (load.name, _PAIRS[load.name]) or access.moved.type != load.moved.type:
         return False
-    groups = ("base", "indices", "mask")
+    if access.operands[0] is not load.operands[0]:
+        return False
+    groups = ("indices", "mask")
     if any(values_of(load, group) != values_of(access, group) for group in groups):
         return False
     if isinstance(access, Store):

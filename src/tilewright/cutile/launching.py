@@ -197,6 +197,7 @@ class Dispatcher:
 
     def _compile(self, key: Sequence[object]) -> Compiled:
         from tilewright.bytecode import read
+        from tilewright.cutile.promises import forget_idle_promises
 
         kernel = self._kernel()
         assert kernel is not None
@@ -208,6 +209,7 @@ class Dispatcher:
 
             raise RefusedError(error.diagnostics) from None
         self._verify(module)
+        forget_idle_promises(module)
         return Compiled(module, entry, bytecode, {})
 
     def _verify(self, module: ModuleOp) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.dialects.arith.support import stock_parse, stock_print, the_op
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, f32, i8, i32
@@ -17,6 +17,9 @@ from tilewright.dialects.cuda_tile.types import ELEMENT_TYPES
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.examples import wrap
 from tilewright.text import parse, print_text
+
+#: For each of the element types, of which there are many; each takes four parses and prints.
+_EXAMPLES = 15
 
 ELEMENTS: dict[str, Attribute] = {**ELEMENT_TYPES, "index": IndexType()}
 
@@ -49,6 +52,7 @@ def survives(constant: ConstantOp) -> None:
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
+@settings(max_examples=_EXAMPLES)
 @given(data=st.data())
 def test_scalars_are_exact(element: str, data: st.DataObject) -> None:
     bits = data.draw(patterns(element, 1))
@@ -58,6 +62,7 @@ def test_scalars_are_exact(element: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
+@settings(max_examples=_EXAMPLES)
 @given(data=st.data())
 def test_tiles_are_exact(element: str, data: st.DataObject) -> None:
     bits = data.draw(patterns(element, 8))

@@ -51,6 +51,10 @@ def test_every_operation_is_run_or_refused(cls: type):
     assert any(case.op == cls.name for case in CASES), f"no case runs {cls.name}"
 
 
+def test_all_but_one_operation_are_run():
+    assert [cls for cls in CLASSES if cls in REFUSED] == [OPERATIONS["conv_tile"]]
+
+
 def test_cases_hold_what_they_are_named_after():
     for case in CASES:
         assert case.op in case.body + case.symbols or case.op == "nv_tileaa.func", case.op

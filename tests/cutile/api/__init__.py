@@ -1,0 +1,1 @@
+"""Kernels that use all of cuTile's public interface, one module per theme."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.lowering.support import check, kernel
 from xdsl.dialects import builtin
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from tilewright import cpu, machine
+from tilewright.analysis.tileaa import Facts, Range
 from tilewright.analysis.verifier import verify
 from tilewright.diagnostics import Diagnostic, Span, TileIRError
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.tileaa.options import ARCHITECTURES
-from tilewright.passes import NV_TILEAA, PASSES, run_pipeline
+from tilewright.passes import NV_TILEAA, PASSES, parse_pipeline, run_pipeline
 from tilewright.text import parse, print_text
 
 NAME = "lower-cuda-tile-to-tileaa"
@@ -107,3 +111,34 @@ def test_stock_xdsl_opt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     xDSLOptMain(args=[str(path), "-p", f"{NAME}{{target=sm_90}}"]).run()
     assert "nv_tileaa.print" in out.getvalue()
     assert "cuda_tile" not in out.getvalue()
+
+
+def test_a_promised_grid_is_known_and_kept() -> None:
+    """The promise bounds program ids, and a launch over another grid is refused."""
+    source = """
+    cuda_tile.module @m { entry @k(%p: tile<ptr<i32>>) {
+      %x, %y, %z = get_tile_block_id : tile<i32>
+      %at = offset %p, %x : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+      %t = store_ptr_tko weak %at, %x : tile<ptr<i32>>, tile<i32> -> token
+      return
+    } }
+    """
+    module = run_pipeline(parse(source), "lower-cuda-tile-to-tileaa{grid=4}")
+    text = print_text(module)
+    assert "nv_tileaa.launch_grid = array<i64: 4, 1, 1>" in text
+    again = parse(text)
+    function = next(op for op in again.walk() if isinstance(op, FuncOp))
+    (identity,) = [op for op in function.walk() if op.name == "nv_tileaa.get_program_id"][:1]
+    assert Facts(function).ranges.of(identity.results[0]) == Range(0, 3)
+    out = np.zeros(4, np.int32)
+    for program in (machine.Program(again), cpu.Program(again)):
+        program.launch("k", 4, [out])
+        assert out.tolist() == [0, 1, 2, 3]
+        with pytest.raises(TileIRError, match="was lowered for a grid of"):
+            program.launch("k", 3, [out])
+
+
+@pytest.mark.parametrize("grid", ["0", "1,2,3,4"])
+def test_a_grid_that_is_none(grid: str) -> None:
+    with pytest.raises(TileIRError, match="expected one to three extents"):
+        parse_pipeline(f"lower-cuda-tile-to-tileaa{{grid={grid}}}")

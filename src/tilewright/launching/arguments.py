@@ -51,8 +51,12 @@ ARRAY_DTYPES: Mapping[str, tuple[np.dtype[Any], ...]] = MappingProxyType(
 _TILE_ELEMENTS = frozenset(ARRAY_DTYPES) - {"f4E2M1FN"}
 
 
-def check_grid(grid: object) -> tuple[int, int, int]:
-    """The grid with three extents; missing ones are 1."""
+def check_grid(grid: object, kernel: KernelOp | None = None) -> tuple[int, int, int]:
+    """The grid with three extents; missing ones are 1.
+
+    Raises ``TileIRError`` (``bad-grid``) for anything else, and for a grid that is not the one which
+    the kernel was lowered for.
+    """
     given = (grid,) if isinstance(grid, int | np.integer) else grid
     extents = tuple(given) if isinstance(given, Sequence) else ()
     whole = all(isinstance(e, int | np.integer) and not isinstance(e, bool) for e in extents)
@@ -67,6 +71,13 @@ def check_grid(grid: object) -> tuple[int, int, int]:
                 f"the grid extent {axis} is {extent}; expected 1 to {_MAX_GRID_EXTENT}",
             )
     x, y, z = (*(int(e) for e in extents), 1, 1)[:3]
+    promised = getattr(kernel, "launch_grid", None)
+    if promised is not None and promised != (x, y, z):
+        raise TileIRError.single(
+            BAD_GRID,
+            f"the kernel was lowered for a grid of {list(promised)}, but the grid is {[x, y, z]}",
+            help="lower it without the option `grid`, or for this grid",
+        )
     return x, y, z
 
 

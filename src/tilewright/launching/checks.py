@@ -71,7 +71,7 @@ def check_launch(
     found = Collector()
     check_integer("seed", seed, 0, found)
     check_integer("max_iterations", max_iterations, 1, found)
-    extents = _attempt(found, lambda: check_grid(grid))
+    extents = _attempt(found, lambda: check_grid(grid, entry))
     arguments = _attempt(found, lambda: convert(entry, args))
     if arguments is not None:
         writes = first_writes(entry)

@@ -20,7 +20,8 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 class Facts:
     """What is known of a function, as long as it is not changed.
 
-    ``grid``: the extents of the grid that it will be launched with, where they are known.
+    ``grid``: the extents of the grid that it will be launched with, where they are known; else those
+    that the function itself promises.
     """
 
     function: FuncOp
@@ -28,7 +29,7 @@ class Facts:
 
     @cached_property
     def ranges(self) -> Ranges:
-        return Ranges(self.function, self.grid)
+        return Ranges(self.function, self.grid or self.function.launch_grid)
 
     @cached_property
     def patterns(self) -> Patterns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     FunctionType,
     IntegerAttr,
     StringAttr,
@@ -56,6 +57,9 @@ def lower_function(low: Lowering, op: Function) -> Operation:
         properties |= {"kernel": UnitAttr(), "kernel_spec": kernel_spec(low, op)}
     kept = ("arg_attrs", "res_attrs")
     attributes = {name: found for name in kept if (found := op.properties.get(name)) is not None}
+    if isinstance(op, EntryOp) and low.options.grid:
+        extents = (*low.options.grid, 1, 1)[:3]
+        attributes[F.LAUNCH_GRID] = DenseArrayBase.from_list(i64, extents)
     new = F.FuncOp.create(properties=properties, attributes=attributes, regions=[Region(block)])
     low.place(new, op)
     return new

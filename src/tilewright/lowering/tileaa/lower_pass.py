@@ -26,12 +26,13 @@ class LowerCudaTileToTileAA(TilePass):
 
     target: str = DEFAULT_TARGET
     num_warps: int = DEFAULT_WARPS
+    grid: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self._options()
 
     def _options(self) -> TileAAOptions:
-        return TileAAOptions(self.target, self.num_warps)
+        return TileAAOptions(self.target, self.num_warps, self.grid)
 
     def rewrite(self, root: Operation) -> Operation | None:
         assert isinstance(root, ModuleOp | builtin.ModuleOp), "a lowering takes a whole module"

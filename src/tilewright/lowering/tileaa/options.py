@@ -14,6 +14,9 @@ UNKNOWN_TARGET = define_code(
     "compute capability.",
 )
 
+BAD_LAUNCH_GRID = define_code(
+    "bad-launch-grid", "A grid that is promised has one to three extents, each at least 1."
+)
 BAD_WARPS = define_code("bad-warps", "The number of warps of a block is not positive.")
 
 #: The architectures that can be named as target.
@@ -29,13 +32,17 @@ class TileAAOptions:
 
     ``target``: the architecture, ``sm_80`` to ``sm_121``. It decides which optimization hints
     count and which formats exist; the module that comes out names its compute capability.
-    ``num_warps``: the warps of a block where no hint says how many.
+    ``num_warps``: the warps of a block where no hint says how many. ``grid``: the extents of every
+    grid that the kernels will be launched over, where they are known: analyses and passes count on
+    them, and a launch over another grid is refused.
 
-    Raises ``TileIRError`` (``unknown-target``, ``bad-warps``) for values that make no sense.
+    Raises ``TileIRError`` (``unknown-target``, ``bad-warps``, ``bad-launch-grid``) for values that
+    make no sense.
     """
 
     target: str = DEFAULT_TARGET
     num_warps: int = DEFAULT_WARPS
+    grid: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.target not in ARCHITECTURES:
@@ -47,6 +54,12 @@ class TileAAOptions:
         if self.num_warps <= 0:
             raise TileIRError.single(
                 BAD_WARPS, f"a block has at least one warp, got {self.num_warps}"
+            )
+
+        if len(self.grid) > 3 or any(extent < 1 for extent in self.grid):
+            raise TileIRError.single(
+                BAD_LAUNCH_GRID,
+                f"expected one to three extents of at least 1, got {list(self.grid)}",
             )
 
     @property

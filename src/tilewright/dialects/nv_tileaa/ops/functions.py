@@ -52,6 +52,7 @@ from tilewright.dialects.nv_tileaa.base import (
     ALL_SEGMENTS,
     AliasOp,
     alias_op,
+    int_list,
     is_set,
     show_types,
 )
@@ -160,6 +161,10 @@ def check_in_module(op: AliasOp, report: Report) -> None:
         report.error(codes.PARENT, "a symbol needs a name", attr("sym_name"))
 
 
+#: The attribute of a kernel that promises the grid, three extents.
+LAUNCH_GRID = "nv_tileaa.launch_grid"
+
+
 @alias_op("func", group=GROUP)
 class FuncOp(AliasOp):
     """A function; with ``kernel`` or a ``kernel_spec``, what each block of a grid runs."""
@@ -191,6 +196,12 @@ class FuncOp(AliasOp):
         found = self.properties["sym_name"]
         assert isinstance(found, StringAttr)
         return found.data
+
+    @property
+    def launch_grid(self) -> tuple[int, ...] | None:
+        """The extents of every grid that the kernel is launched over, where it was told."""
+        found = self.attributes.get(LAUNCH_GRID)
+        return None if not isinstance(found, DenseArrayBase) else int_list(found)
 
     @property
     def block(self) -> Block:

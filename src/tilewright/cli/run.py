@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.progress import working
+from tilewright.cli.run_cuda import execute as run_on_gpu
+from tilewright.cli.run_cuda import is_cuda
 from tilewright.cli.run_machine import add_machine_arguments, machine_runner
 from tilewright.cli.run_sim import add_sim_arguments, is_simulator
 from tilewright.cli.run_sim import execute as simulate
@@ -170,6 +172,8 @@ def _positive(text: str) -> float:
 def execute(options: argparse.Namespace, session: Session) -> int:
     if is_simulator(options):
         return simulate(options, session)
+    if is_cuda(options):
+        return run_on_gpu(options, session)
     module = machine_module(load(options.file, options, session), options.file)
     entry = entry_of(module, options.entry)
     from tilewright.cli.run_results import Results

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.cli.run_cuda import CUDA
 from tilewright.cli.run_sim import PREFIX, refuse_options
 from tilewright.cli.run_trace import runner as reference_runner
 from tilewright.cli.session import Session, UsageError
@@ -20,10 +21,10 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
         "--machine",
         "--target",
         type=_machine,
-        metavar=f"{{{REFERENCE},{CPU},{PREFIX}:ARCH}}",
+        metavar=f"{{{REFERENCE},{CPU},{PREFIX}:ARCH,{CUDA}[:ARCH]}}",
         default=REFERENCE,
-        help="what runs the kernel: the reference machine, native code for this CPU, or the "
-        "simulator of a GPU (kernels of nvgpu; sim:sm_90a)",
+        help="what runs the kernel: the reference machine, native code for this CPU, and "
+        "for kernels of nvgpu the simulator of a GPU (sim:sm_90a) or a GPU (cuda)",
     )
     group.add_argument("--threads", type=int, metavar="N", help="threads of the CPU machine")
     group.add_argument(
@@ -34,10 +35,10 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _machine(text: str) -> str:
     name, colon, arch = text.partition(":")
-    if text in (REFERENCE, CPU) or (name == PREFIX and bool(arch) == bool(colon)):
+    if text in (REFERENCE, CPU) or (name in (PREFIX, CUDA) and bool(arch) == bool(colon)):
         return text
     raise argparse.ArgumentTypeError(
-        f"expected {REFERENCE}, {CPU} or {PREFIX}:ARCH, found '{text}'"
+        f"expected {REFERENCE}, {CPU}, {PREFIX}:ARCH or {CUDA}, found '{text}'"
     )
 
 

@@ -123,19 +123,9 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     _draw(found, options.timeline, kernel.symbol, session)
     differing = results.compare() if found.completed else []
     if options.json:
-        launch = {
-            "entry": kernel.symbol,
-            "machine": options.machine,
-            "grid": list(options.grid),
-            "block": list(options.block),
-            "seed": options.seed,
-            "completed": found.completed,
-            "seconds": found.seconds,
-            "counters": found.counters.as_dict(),
-            "occupancy": str(found.occupancy),
-            "printed": printed,
-        }
-        session.write_stdout(results.to_json(launch))
+        launch = _facts(options, found)
+        told = {"entry": kernel.symbol, **launch, "printed": printed}
+        session.write_stdout(results.to_json(told))
     else:
         session.write_stdout(results.shown())
         if options.counters:
@@ -172,6 +162,19 @@ def _draw(found: SimulationResult, path: str | None, title: str, session: Sessio
     timeline = found.timeline
     text = timeline.to_svg() if path.endswith(".svg") else timeline.to_html(title)
     write_files(session, {path: text.encode()})
+
+
+def _facts(options: argparse.Namespace, found: SimulationResult) -> dict[str, object]:
+    return {
+        "machine": options.machine,
+        "grid": list(options.grid),
+        "block": list(options.block),
+        "seed": options.seed,
+        "completed": found.completed,
+        "seconds": found.seconds,
+        "counters": found.counters.as_dict(),
+        "occupancy": str(found.occupancy),
+    }
 
 
 def _counted(found: SimulationResult) -> str:

@@ -94,7 +94,8 @@ def _region(array: PromisedArray, arguments: Converted) -> Array | None:
     reach = sum(abs(extent * step) for extent, step in zip(shape, steps, strict=True))
     if min(shape, default=1) <= 0 or math.prod(shape) > _MAX_REACH or reach > _MAX_REACH:
         return None
-    return as_strided(given, shape, steps)
+    # NumPy does not stride arrays of element types that are not its own.
+    return as_strided(given.view(f"u{given.itemsize}"), shape, steps)
 
 
 def _element_strides(region: Array) -> list[int]:

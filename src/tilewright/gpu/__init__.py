@@ -1,0 +1,35 @@
+"""Kernels of ``nvgpu`` on NVIDIA's GPUs: LLVM IR, PTX, machine code, and launches.
+
+``compile_kernel`` needs no GPU and no CUDA toolkit. ``launch`` needs a GPU, its driver, and the
+package cuda-bindings.
+"""
+
+from __future__ import annotations
+
+from tilewright.gpu.abi import Field, Parameter
+from tilewright.gpu.architectures import ARCHITECTURES, Architecture
+from tilewright.gpu.compile import (
+    CompiledFunction,
+    CompiledKernel,
+    CompileOptions,
+    compile_function,
+    compile_kernel,
+    kernels_of,
+)
+from tilewright.gpu.tools import Assembled, assemble, disassemble
+
+__all__ = [
+    "ARCHITECTURES",
+    "Architecture",
+    "Assembled",
+    "CompileOptions",
+    "CompiledFunction",
+    "CompiledKernel",
+    "Field",
+    "Parameter",
+    "assemble",
+    "compile_function",
+    "compile_kernel",
+    "disassemble",
+    "kernels_of",
+]

@@ -1,0 +1,282 @@
+"""Kernels and the functions that they call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    UnrankedMemRefType,
+)
+from xdsl.ir import Attribute, BlockArgument, Operation, Region
+
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.nvgpu.support import gpu_kernels
+from tilewright.dialects.nvgpu.type_syntax import format_type
+from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.dialects.source_map import place_of
+from tilewright.gpu.abi import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Field, Parameter
+from tilewright.gpu.architectures import CLUSTER
+from tilewright.gpu.codegen import (
+    arith,
+    async_copy,
+    control,
+    gpu_ops,
+    ir,
+    layout,
+    math,
+    matrix,
+    mbarrier,
+    memref,
+    nvvm,
+    tma,
+    vector,
+    warpgroup,
+)
+from tilewright.gpu.codegen.control import result_type
+from tilewright.gpu.codegen.function import Function
+from tilewright.gpu.codegen.ir import Value
+from tilewright.gpu.codegen.unit import Unit
+from tilewright.gpu.codes import RECURSION, UNKNOWN_SYMBOL
+
+#: The modules whose handlers are needed.
+HANDLER_MODULES = (
+    *(arith, async_copy, control, gpu_ops, math, matrix, mbarrier),
+    *(memref, nvvm, tma, vector, warpgroup),
+)
+AnyFunction = gpu_kernels.FuncOp | func.FuncOp
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
+#: Attributes of kernels that are notes for the assembler: three extents, or one number.
+_EXTENTS = {
+    "gpu.known_block_size": "reqntid",
+    "known_block_size": "reqntid",
+    "nvvm.reqntid": "reqntid",
+    "nvvm.maxntid": "maxntid",
+    "gpu.known_cluster_size": "cluster_dim_",
+    "known_cluster_size": "cluster_dim_",
+    "nvvm.cluster_dim": "cluster_dim_",
+}
+_NUMBERS = {"nvvm.minctasm": "minctasm", "nvvm.maxnreg": "maxnreg"}
+_BLOCK_SIZES = ("gpu.known_block_size", "known_block_size", "nvvm.reqntid")
+_CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_dim")
+
+
+def symbol_of(op: AnyFunction) -> str:
+    return op.symbol if isinstance(op, gpu_kernels.FuncOp) else op.sym_name.data
+
+
+def check_name(op: Operation, name: str) -> str:
+    """The name, which PTX must be able to spell."""
+    if not _IDENTIFIER.fullmatch(name):
+        raise layout.unsupported(
+            f"'@{name}' is no name that PTX can spell: letters, digits, _ and $", place_of(op)
+        )
+    return name
+
+
+def _extents(op: Operation, names: Sequence[str]) -> tuple[int, ...] | None:
+    for name in names:
+        found = op.attributes.get(name, op.properties.get(name))
+        if isinstance(found, DenseArrayBase):
+            numbers = [int(n) for n in found.get_values()]
+            return tuple([*numbers, 1, 1][:3])
+    return None
+
+
+def block_size(op: Operation) -> tuple[int, ...] | None:
+    """The extents of the block that a kernel says it has."""
+    return _extents(op, _BLOCK_SIZES)
+
+
+def cluster_size(op: Operation) -> tuple[int, ...] | None:
+    return _extents(op, _CLUSTER_SIZES)
+
+
+# Kernels
+
+
+def emit_kernel(unit: Unit, op: gpu_kernels.FuncOp) -> tuple[Parameter, ...]:
+    """Write a kernel into a module; what it takes."""
+    name = check_name(op, op.symbol)
+    f = Function(unit)
+    f.block_size = block_size(op)
+    if cluster_size(op) is not None:
+        f.require(op, CLUSTER)
+    parameters, spelled, constants = [], [], []
+    for number, argument in enumerate(op.arguments):
+        types, parameter = _parameter(op, argument, number)
+        if isinstance(argument.type, TensorMapDescriptorType):
+            constants.append(len(spelled) + 1)
+        given = [Value(_type_of(ty), f"%p{len(spelled) + i}") for i, ty in enumerate(types)]
+        spelled += [f"{ty} {value.ref}" for ty, value in zip(types, given, strict=True)]
+        _take(f, argument, given)
+        parameters.append(parameter)
+    alignments = _alignments(op)
+    for number, argument in enumerate(op.workgroup):
+        size = memref.static_bytes(f, argument)
+        base = unit.reserve_shared(f"{name}.workgroup.{number}", size, alignments.get(number))
+        f.set_memref(argument, memref.fresh(f.layout(argument), base))
+    for argument in op.private:
+        f.set_memref(argument, memref.private_memory(f, argument, None))
+    f.emit_region(op.body)
+    head = f"define ptx_kernel void @{name}({', '.join(spelled)}) #0"
+    unit.functions[name] = f"{head} {{\n{f.code.text()}\n}}"
+    _annotate(unit, op, name, constants)
+    return tuple(parameters)
+
+
+def _type_of(spelled: str) -> str:
+    """The type of a parameter without its attributes."""
+    return "ptr" if spelled.startswith("ptr byval") else spelled
+
+
+def _parameter(
+    op: gpu_kernels.FuncOp, argument: BlockArgument, number: int
+) -> tuple[list[str], Parameter]:
+    """The parameters of LLVM for an argument, with their attributes."""
+    ty = argument.type
+    name = argument.name_hint or f"arg{number}"
+    if isinstance(ty, TensorMapDescriptorType):
+        spelled = f"ptr byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT}"
+        return [spelled], Parameter(name, ty, (Field("tensor_map", TENSOR_MAP_BYTES),))
+    if isinstance(ty, MemRefType):
+        return _memref_parameter(op, ty, name)
+    if isinstance(ty, UnrankedMemRefType):
+        spelled = list(layout.parts(ty, place_of(op)))
+        return spelled, Parameter(name, ty, (Field("rank", 8), Field("descriptor", 8)))
+    if layout.scalar(ty) is None:
+        raise layout.unsupported(
+            f"a kernel cannot take a value of '{format_type(ty)}': only numbers, memrefs and "
+            "tensor maps",
+            place_of(op),
+        )
+    (spelled,) = layout.parts(ty)
+    return [spelled], Parameter(name, ty, (Field("value", _size(ty)),))
+
+
+def _size(ty: Attribute) -> int:
+    return layout.element_bytes(ty)
+
+
+def _memref_parameter(
+    op: gpu_kernels.FuncOp, ty: MemRefType, name: str
+) -> tuple[list[str], Parameter]:
+    found = layout.memref_layout(ty)
+    if found is None or found.space not in (0, 1):
+        raise layout.unsupported(
+            f"a kernel cannot take a memref of '{format_type(ty)}': only strided ones in global "
+            "memory",
+            place_of(op),
+        )
+    rank = len(found.sizes)
+    spelled = [found.pointer, found.pointer, *[ir.I64] * (1 + 2 * rank)]
+    whats = ["allocated", "aligned", "offset"]
+    whats += [f"size{i}" for i in range(rank)] + [f"stride{i}" for i in range(rank)]
+    return spelled, Parameter(name, ty, tuple(Field(what, 8) for what in whats))
+
+
+def _take(f: Function, argument: BlockArgument, given: Sequence[Value]) -> None:
+    """Make an argument of what the kernel is given."""
+    if not isinstance(argument.type, MemRefType):
+        f.set(argument, *given)
+        return
+    _, base, offset, *numbers = given
+    rank = len(numbers) // 2
+    if base.type == "ptr":
+        # What a kernel is given lies in global memory, which the way back hides from nobody.
+        inside = f.code.op(ir.pointer(ir.GLOBAL), f"addrspacecast {base} to ptr addrspace(1)")
+        base = f.code.op("ptr", f"addrspacecast {inside} to ptr")
+    made = layout.Memref(base, offset, tuple(numbers[:rank]), tuple(numbers[rank:]))
+    f.set_memref(argument, made)
+
+
+def _alignments(op: gpu_kernels.FuncOp) -> dict[int, int]:
+    """The alignments that workgroup attributions say."""
+    found = op.properties.get("workgroup_attrib_attrs")
+    alignments = {}
+    for number, attributes in enumerate(found.data if isinstance(found, ArrayAttr) else ()):
+        align = (
+            attributes.data.get("llvm.align") if isinstance(attributes, DictionaryAttr) else None
+        )
+        if isinstance(align, IntegerAttr):
+            alignments[number] = align.value.data
+    return alignments
+
+
+def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) -> None:
+    """Notes for the assembler: extents of the block and cluster, limits, constant parameters."""
+    notes: list[str] = []
+    for attribute, note in _EXTENTS.items():
+        if (extents := _extents(op, (attribute,))) is not None:
+            notes += [f'!"{note}{axis}", i32 {n}' for axis, n in zip("xyz", extents, strict=True)]
+    for attribute, note in _NUMBERS.items():
+        found = op.attributes.get(attribute)
+        if isinstance(found, IntegerAttr):
+            notes.append(f'!"{note}", i32 {found.value.data}')
+    if unit.trades_registers and not any(name in op.attributes for name in _NUMBERS):
+        # The assembler ignores trades of registers where it does not know how many a warp has.
+        notes.append('!"minctasm", i32 1')
+    unit.annotations += [f"!{{ptr @{name}, {note}}}" for note in notes]
+    if constants:
+        number = len(unit.annotations)
+        listed = ", ".join(f"i32 {place}" for place in constants)
+        unit.annotations += [
+            f'!{{ptr @{name}, !"grid_constant", !{number + 1}}}',
+            f"!{{{listed}}}",
+        ]
+
+
+# Functions
+
+
+def device_function(unit: Unit, name: str, caller: Operation) -> str:
+    """The name of a function in a module, which is written there if it is not yet."""
+    op = unit.symbols.get(name)
+    if not isinstance(op, AnyFunction) or not _has_body(op):
+        raise TileIRError.single(
+            UNKNOWN_SYMBOL,
+            f"there is no function '@{name}' with a body in the module of the kernel",
+            place_of(caller),
+        )
+    check_name(op, name)
+    if unit.functions.get(name) == "":
+        raise TileIRError.single(
+            RECURSION, f"'@{name}' calls itself, which kernels cannot", place_of(caller)
+        )
+    if name not in unit.functions:
+        emit_function(unit, op, "internal ", " alwaysinline")
+    return name
+
+
+def _has_body(op: AnyFunction) -> bool:
+    return bool(op.body.blocks) and op.body.blocks[0].first_op is not None
+
+
+def emit_function(unit: Unit, op: AnyFunction, linkage: str = "", attributes: str = "") -> None:
+    """Write a function that kernels call into a module.
+
+    It takes and gives the parts that values become, several together as a struct.
+    """
+    name = check_name(op, symbol_of(op))
+    signature = op.signature if isinstance(op, gpu_kernels.FuncOp) else op.function_type
+    place = place_of(op)
+    results = [part for ty in signature.outputs.data for part in layout.parts(ty, place)]
+    unit.functions[name] = ""
+    f = Function(unit)
+    body: Region = op.body
+    given: list[Value] = []
+    for argument in body.blocks[0].args:
+        parts = [Value(ty, f"%p{len(given) + i}") for i, ty in enumerate(f.types(argument))]
+        given += parts
+        f.set(argument, *parts)
+    f.emit_region(body)
+    head = f"define {linkage}{result_type(results)} @{name}({', '.join(map(str, given))}) #0"
+    del unit.functions[name]
+    unit.functions[name] = f"{head}{attributes} {{\n{f.code.text()}\n}}"

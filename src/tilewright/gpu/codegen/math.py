@@ -1,0 +1,189 @@
+"""`math`: LLVM's own functions, calls of libdevice, or single approximate instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import Operation
+
+from tilewright.gpu.codegen import ir
+from tilewright.gpu.codegen.arith import (
+    check_arithmetic,
+    element_of,
+    fast_flags,
+    intrinsic,
+    mangled,
+    map_parts,
+)
+from tilewright.gpu.codegen.function import Function, lowers
+from tilewright.gpu.codegen.ir import Value
+
+#: What LLVM has an instruction sequence for, exact or correctly rounded.
+_INTRINSICS = {
+    "math.absf": "fabs",
+    "math.ceil": "ceil",
+    "math.floor": "floor",
+    "math.trunc": "trunc",
+    "math.roundeven": "roundeven",
+    "math.sqrt": "sqrt",
+    "math.fma": "fma",
+    "math.copysign": "copysign",
+}
+_BIT_COUNTS = {"math.ctlz": "ctlz", "math.cttz": "cttz", "math.ctpop": "ctpop"}
+
+#: The names of libdevice without `__nv_`; those of f32 have an `f` behind.
+_LIBRARY = {
+    "math.acos": "acos",
+    "math.acosh": "acosh",
+    "math.asin": "asin",
+    "math.asinh": "asinh",
+    "math.atan": "atan",
+    "math.atanh": "atanh",
+    "math.atan2": "atan2",
+    "math.cbrt": "cbrt",
+    "math.cos": "cos",
+    "math.cosh": "cosh",
+    "math.erf": "erf",
+    "math.exp": "exp",
+    "math.exp2": "exp2",
+    "math.expm1": "expm1",
+    "math.log": "log",
+    "math.log10": "log10",
+    "math.log1p": "log1p",
+    "math.log2": "log2",
+    "math.powf": "pow",
+    "math.round": "round",
+    "math.rsqrt": "rsqrt",
+    "math.sin": "sin",
+    "math.sinh": "sinh",
+    "math.tan": "tan",
+    "math.tanh": "tanh",
+}
+#: The single instruction of f32 that is near to a function.
+_APPROXIMATE = {
+    "math.cos": "cos.approx.f32",
+    "math.exp2": "ex2.approx.f32",
+    "math.log2": "lg2.approx.f32",
+    "math.rsqrt": "rsqrt.approx.f32",
+    "math.sin": "sin.approx.f32",
+    "math.tanh": "tanh.approx.f32",
+}
+_LOG2_E, _LN_2, _LOG10_2 = 1.4426950408889634, 0.6931471805599453, 0.3010299956639812
+
+
+@lowers(*_INTRINSICS)
+def _intrinsic(f: Function, op: Operation) -> None:
+    check_arithmetic(f, op, op.operands[0])
+    stem, flags = _INTRINSICS[op.name], fast_flags(op)
+    map_parts(f, op, lambda *args: intrinsic(f, stem, *args, flags=flags))
+
+
+@lowers("math.absi")
+def _absolute(f: Function, op: Operation) -> None:
+    def make(a: Value) -> Value:
+        return f.code.call(f"llvm.abs.{mangled(a.type)}", a.type, [a, Value("i1", "false")])
+
+    map_parts(f, op, make)
+
+
+@lowers(*_BIT_COUNTS)
+def _count_bits(f: Function, op: Operation) -> None:
+    stem = _BIT_COUNTS[op.name]
+
+    def make(a: Value) -> Value:
+        # Of zero, all bits count; what LLVM may leave open is asked not to be.
+        more = [] if stem == "ctpop" else [Value("i1", "false")]
+        return f.code.call(f"llvm.{stem}.{mangled(a.type)}", a.type, [a, *more])
+
+    map_parts(f, op, make)
+
+
+@lowers(*_LIBRARY)
+def _function(f: Function, op: Operation) -> None:
+    check_arithmetic(f, op, op.operands[0])
+    chosen = _approximate(f, op) if f.unit.approximate_math else None
+    map_parts(f, op, by_element(f, chosen or (lambda *args: _library_call(f, op, args))))
+
+
+@lowers("math.fpowi")
+def _power(f: Function, op: Operation) -> None:
+    check_arithmetic(f, op, op.operands[0])
+    if element_of(f.parts(op.operands[1])[0].type) != ir.I32:
+        raise f.refuse(op, "is compiled with exponents of i32 only")
+    f.unit.uses_libdevice = True
+
+    def one(base: Value, exponent: Value) -> Value:
+        wide, suffix = _wide(f, base)
+        return _narrow(f, f.code.call(f"__nv_powi{suffix}", wide.type, [wide, exponent]), base.type)
+
+    map_parts(f, op, by_element(f, one))
+
+
+def by_element(f: Function, one: Callable[..., Value]) -> Callable[..., Value]:
+    """A function of numbers as one of vectors too."""
+
+    def make(*args: Value) -> Value:
+        ty = args[0].type
+        element = element_of(ty)
+        if ty == element:
+            return one(*args)
+        result = Value(ty, "poison")
+        for place in range(int(ty[1 : ty.index(" ")])):
+            at = ir.integer(ir.I32, place)
+            values = [f.code.element(a, element_of(a.type), at) for a in args]
+            result = f.code.with_element(result, one(*values), at)
+        return result
+
+    return make
+
+
+def _wide(f: Function, value: Value) -> tuple[Value, str]:
+    """A float as one that libdevice takes, and the letter behind the names of its functions."""
+    if value.type == ir.F64:
+        return value, ""
+    return f.code.cast("fpext", value, ir.F32), "f"
+
+
+def _narrow(f: Function, value: Value, ty: str) -> Value:
+    return f.code.cast("fptrunc", value, ty)
+
+
+def _library_call(f: Function, op: Operation, args: tuple[Value, ...]) -> Value:
+    f.unit.uses_libdevice = True
+    pairs = [_wide(f, value) for value in args]
+    wide = [value for value, _ in pairs]
+    name = f"__nv_{_LIBRARY[op.name]}{pairs[0][1]}"
+    return _narrow(f, f.code.call(name, wide[0].type, wide), args[0].type)
+
+
+def _approximate(f: Function, op: Operation) -> Callable[..., Value]:
+    """The function by approximate instructions; a TileIRError where there are none."""
+    name = op.name
+    if name not in _APPROXIMATE and name not in ("math.exp", "math.log", "math.log10", "math.powf"):
+        raise f.refuse(
+            op, "has no approximate instructions", help="compile without approximate math"
+        )
+    if element_of(f.parts(op.operands[0])[0].type) == ir.F64:
+        raise f.refuse(op, "has no approximate instructions for f64")
+
+    def instruction(which: str, a: Value) -> Value:
+        return f.code.asm(f"{_APPROXIMATE[which]} $0, $1;", [ir.F32], [a], pure=True)[0]
+
+    def times(a: Value, factor: float) -> Value:
+        return f.code.binary("fmul", a, ir.floating(ir.F32, factor))
+
+    def one(*args: Value) -> Value:
+        first, *others = (f.code.cast("fpext", a, ir.F32) for a in args)
+        if name == "math.exp":
+            result = instruction("math.exp2", times(first, _LOG2_E))
+        elif name == "math.powf":
+            log = instruction("math.log2", first)
+            result = instruction("math.exp2", f.code.binary("fmul", log, others[0]))
+        elif name in ("math.log", "math.log10"):
+            factor = _LN_2 if name == "math.log" else _LOG10_2
+            result = times(instruction("math.log2", first), factor)
+        else:
+            result = instruction(name, first)
+        return _narrow(f, result, args[0].type)
+
+    return one

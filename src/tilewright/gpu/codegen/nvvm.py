@@ -1,0 +1,86 @@
+"""`nvvm`: fences, groups, named barriers, clusters; one instruction each."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nvgpu.support import nvvm
+from tilewright.gpu.codegen import ir
+from tilewright.gpu.codegen.function import Function, lowers
+
+#: Operations that are an instruction without operands.
+_PLAIN = {
+    "nvvm.fence.mbarrier.init": "fence.mbarrier_init.release.cluster",
+    "nvvm.cp.async.bulk.commit.group": "cp.async.bulk.commit_group",
+    "nvvm.wgmma.fence.aligned": "wgmma.fence.sync.aligned",
+    "nvvm.wgmma.commit.group.sync.aligned": "wgmma.commit_group.sync.aligned",
+    "nvvm.cluster.arrive": "barrier.cluster.arrive",
+    "nvvm.cluster.arrive.relaxed": "barrier.cluster.arrive.relaxed",
+    "nvvm.cluster.wait": "barrier.cluster.wait",
+}
+
+
+@lowers(*_PLAIN)
+def _plain(f: Function, op: Operation) -> None:
+    f.asm(f"{_PLAIN[op.name]};")
+
+
+@lowers("nvvm.cp.async.bulk.wait_group")
+def _bulk_wait(f: Function, op: Operation) -> None:
+    assert isinstance(op, nvvm.CpAsyncBulkWaitGroupOp)
+    read = ".read" if op.properties.get("read") is not None else ""
+    f.asm(f"cp.async.bulk.wait_group{read} {int_property(op, 'group')};")
+
+
+@lowers("nvvm.wgmma.wait.group.sync.aligned")
+def _wgmma_wait(f: Function, op: Operation) -> None:
+    assert isinstance(op, nvvm.WgmmaWaitGroupSyncOp)
+    f.asm(f"wgmma.wait_group.sync.aligned {int_property(op, 'group')};")
+
+
+@lowers("nvvm.barrier")
+def _barrier(f: Function, op: Operation) -> None:
+    assert isinstance(op, nvvm.BarrierOp)
+    number = f.value(op.barrierId) if op.barrierId is not None else ir.integer(ir.I32, 0)
+    if op.numberOfThreads is None:
+        f.asm("bar.sync $0;", number)
+    else:
+        f.asm("bar.sync $0, $1;", number, f.value(op.numberOfThreads))
+
+
+@lowers("nvvm.barrier.arrive")
+def _arrive(f: Function, op: Operation) -> None:
+    assert isinstance(op, nvvm.BarrierArriveOp)
+    number = f.value(op.barrierId) if op.barrierId is not None else ir.integer(ir.I32, 0)
+    f.asm("bar.arrive $0, $1;", number, f.value(op.numberOfThreads))
+
+
+@lowers("nvvm.bar.warp.sync")
+def _warp_barrier(f: Function, op: Operation) -> None:
+    f.asm("bar.warp.sync $0;", f.value(op.operands[0]))
+
+
+@lowers("nvvm.elect.sync")
+def _elect(f: Function, op: Operation) -> None:
+    text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
+    (found,) = f.asm(text, results=[ir.I32])
+    f.set(op.results[0], f.as_bit(found))
+
+
+@lowers("nvvm.fence.proxy")
+def _fence(f: Function, op: Operation) -> None:
+    kind = op.properties["kind"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+    space = op.properties.get("space")
+    behind = f"::{space.data.value}" if space is not None else ""  # pyright: ignore[reportAttributeAccessIssue]
+    f.asm(f"fence.proxy.{kind}{behind};")
+
+
+@lowers("nvvm.setmaxregister")
+def _registers(f: Function, op: Operation) -> None:
+    action = op.properties["action"].data.value[:3]  # pyright: ignore[reportAttributeAccessIssue]
+    count = op.properties["regCount"]
+    assert isinstance(count, IntegerAttr)
+    f.unit.trades_registers = True
+    f.asm(f"setmaxnreg.{action}.sync.aligned.u32 {count.value.data};")

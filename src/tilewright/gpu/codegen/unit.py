@@ -1,0 +1,123 @@
+"""What one module of LLVM holds beside functions: memory, declarations, notes about kernels."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation
+
+from tilewright.gpu.architectures import Architecture
+from tilewright.gpu.codegen.ir import I32, SHARED, Value, pointer
+
+#: How far arrays in shared memory are aligned that do not say: a swizzle repeats after 1024 bytes.
+MAX_SHARED_ALIGNMENT = 1024
+MIN_SHARED_ALIGNMENT = 16
+DYNAMIC_SHARED = "dynamic_shared_memory"
+#: What the assembler lets a kernel reserve; memory beyond that a launch must give.
+MAX_STATIC_SHARED = 48 << 10
+#: Stands in the text for how many bytes of what a launch gives are the kernel's own.
+OWN_BYTES = Value(I32, "<own bytes>")
+_DECLARATION = (
+    f"@{DYNAMIC_SHARED} = external addrspace(3) global [0 x i8], align {MAX_SHARED_ALIGNMENT}"
+)
+
+
+def _place(found: re.Match[str], places: dict[str, int]) -> str:
+    """A name of shared memory as a place in what a launch gives."""
+    if found[1] not in places:
+        return found[0]
+    return f"getelementptr (i8, ptr addrspace(3) @{DYNAMIC_SHARED}, i64 {places[found[1]]})"
+
+
+@dataclass(slots=True)
+class Unit:
+    """A module while it is written.
+
+    ``approximate_math``: functions of `math` become single instructions where there are any, and
+    calls of libdevice otherwise. ``symbols``: the functions and memory that kernels may name.
+    """
+
+    arch: Architecture
+    symbols: dict[str, Operation]
+    approximate_math: bool = False
+    declarations: dict[str, str] = field(default_factory=dict)
+    globals: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    annotations: list[str] = field(default_factory=list)
+    shared: dict[str, int] = field(default_factory=dict)
+    shared_bytes: int = 0
+    isa: int = 0
+    uses_libdevice: bool = False
+    uses_dynamic_shared: bool = False
+    trades_registers: bool = False
+
+    def __post_init__(self) -> None:
+        self.isa = self.arch.isa
+
+    def reserve_shared(self, name: str, size: int, align: int | None = None) -> Value:
+        """Shared memory of the block, of so many bytes.
+
+        Without ``align`` its address is a multiple of the largest power of two that is not more
+        than its size, from 16 to 1024: what copies, loads of matrices and swizzles ask for.
+        """
+        chosen = align or min(
+            max(1 << max(size, 1).bit_length() - 1, MIN_SHARED_ALIGNMENT), MAX_SHARED_ALIGNMENT
+        )
+        if name not in self.globals:
+            self.globals[name] = (
+                f"@{name} = internal addrspace(3) global [{size} x i8] undef, align {chosen}"
+            )
+            self.shared_bytes += -self.shared_bytes % chosen
+            self.shared[name] = self.shared_bytes
+            self.shared_bytes += size
+        return Value(pointer(SHARED), f"@{name}")
+
+    def dynamic_shared(self) -> Value:
+        """The shared memory whose size the launch says."""
+        self.uses_dynamic_shared = True
+        self.globals[DYNAMIC_SHARED] = _DECLARATION
+        return Value(pointer(SHARED), f"@{DYNAMIC_SHARED}")
+
+    def unique(self, stem: str) -> str:
+        """A name that no memory of the module has yet."""
+        count = 0
+        while f"{stem}_{count}" in self.globals:
+            count += 1
+        return f"{stem}_{count}"
+
+    @property
+    def given_shared_bytes(self) -> int:
+        """The bytes of its own that the kernel has of what a launch gives; 0 where it reserves them."""
+        if self.shared_bytes <= MAX_STATIC_SHARED:
+            return 0
+        return self.shared_bytes + -self.shared_bytes % MAX_SHARED_ALIGNMENT
+
+    def text(self) -> str:
+        """The module as text of LLVM IR."""
+        given = self.given_shared_bytes
+        if not given:
+            return self._text().replace(OWN_BYTES.ref, "0")
+        places = {**self.shared, DYNAMIC_SHARED: given}
+        for name in self.shared:
+            del self.globals[name]
+        self.globals.pop(DYNAMIC_SHARED, None)
+        text = re.sub(r"@([\w.]+)", lambda found: _place(found, places), self._text())
+        return f"{text}{_DECLARATION}\n".replace(OWN_BYTES.ref, str(given))
+
+    def _text(self) -> str:
+        notes = [
+            f"!nvvm.annotations = !{{{', '.join(f'!{i}' for i in range(len(self.annotations)))}}}",
+            *(f"!{i} = {note}" for i, note in enumerate(self.annotations)),
+        ]
+        return "\n".join(
+            [
+                'target triple = "nvptx64-nvidia-cuda"',
+                *self.globals.values(),
+                *self.functions.values(),
+                *self.declarations.values(),
+                "attributes #0 = { convergent nounwind }",
+                *(notes if self.annotations else ()),
+                "",
+            ]
+        )

@@ -1,0 +1,435 @@
+"""`vector`: vectors of numbers, whose rows are vectors of LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+)
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects.nvgpu.shapes import has_unit_stride
+from tilewright.gpu.codegen import ir, layout
+from tilewright.gpu.codegen.arith import (
+    LLVM_FLOATS,
+    check_arithmetic,
+    element_of,
+    fast_flags,
+    intrinsic,
+    map_parts,
+)
+from tilewright.gpu.codegen.function import Function, lowers
+from tilewright.gpu.codegen.ir import Value
+from tilewright.gpu.codegen.memref import load_element, memory_type, store_element
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, VectorType)
+    return tuple(value.type.get_shape())
+
+
+def elements(f: Function, value: SSAValue) -> list[Value]:
+    """The numbers of a vector, in order."""
+    found = []
+    for row in f.parts(value):
+        width = int(row.type[1 : row.type.index(" ")])
+        ty = element_of(row.type)
+        found += [f.code.element(row, ty, ir.integer(ir.I32, i)) for i in range(width)]
+    return found
+
+
+def set_elements(f: Function, value: SSAValue, numbers: Sequence[Value]) -> None:
+    """Say which numbers a vector has, in order."""
+    left = iter(numbers)
+    rows = []
+    for ty in f.types(value):
+        row = Value(ty, "poison")
+        for i in range(int(ty[1 : ty.index(" ")])):
+            row = f.code.with_element(row, next(left), ir.integer(ir.I32, i))
+        rows.append(row)
+    f.set(value, *rows)
+
+
+# Parts of vectors
+
+
+def _position(
+    f: Function, static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue], rank: int
+) -> tuple[list[Value], Value]:
+    """The places of the leading dimensions, and the place in a row."""
+    left = iter(dynamic)
+    values = [
+        f.value(next(left)) if n == DYNAMIC_INDEX else ir.index(int(n)) for n in static.get_values()
+    ]
+    return values[: max(rank - 1, 0)], values[rank - 1] if 0 < rank == len(values) else ir.index(0)
+
+
+def _first_row(f: Function, shape: Sequence[int], leading: Sequence[Value]) -> Value:
+    """The number of the first row at a place of the leading dimensions."""
+    first = ir.index(0)
+    for extent, place in zip(shape, leading, strict=False):
+        first = f.code.add(f.code.mul(first, ir.index(extent)), place)
+    return f.code.mul(first, ir.index(prod(shape[len(leading) : -1])))
+
+
+def _starts(shape: Sequence[int], leading: Sequence[Value]) -> range:
+    """The numbers that the first row can have."""
+    return range(0, max(prod(shape[:-1]), 1), prod(shape[len(leading) : -1]))
+
+
+@lowers("vector.extract")
+def _extract(f: Function, op: Operation) -> None:
+    """A row whose place is computed is chosen among all: registers have no addresses."""
+    assert isinstance(op, vector.ExtractOp)
+    shape, parts = _shape(op.vector), f.parts(op.vector)
+    leading, place = _position(f, op.static_position, op.dynamic_position, len(shape))
+    first, count = _first_row(f, shape, leading), prod(shape[len(leading) : -1])
+    starts = _starts(shape, leading)
+    if first.number is not None:
+        chosen = list(parts[first.number : first.number + count])
+    else:
+        chosen = [Value(part.type, "poison") for part in parts[:count]]
+        for start in starts:
+            here = f.code.compare("eq", first, ir.index(start))
+            rows = zip(parts[start : start + count], chosen, strict=True)
+            chosen = [f.code.select(here, row, other) for row, other in rows]
+    if isinstance(op.result.type, VectorType):
+        f.set(op.result, *chosen)
+        return
+    (row,) = chosen
+    f.set(op.result, f.code.element(row, element_of(row.type), place))
+
+
+@lowers("vector.insert")
+def _insert(f: Function, op: Operation) -> None:
+    assert isinstance(op, vector.InsertOp)
+    shape, parts = _shape(op.dest), list(f.parts(op.dest))
+    leading, place = _position(f, op.static_position, op.dynamic_position, len(shape))
+    first, count = _first_row(f, shape, leading), prod(shape[len(leading) : -1])
+    is_vector = isinstance(op.source.type, VectorType)
+    for start in _starts(shape, leading):
+        if first.number not in (None, start):
+            continue
+        old = parts[start : start + count]
+        new = (
+            list(f.parts(op.source))
+            if is_vector
+            else [f.code.with_element(old[0], f.value(op.source), place)]
+        )
+        if first.number is None:
+            here = f.code.compare("eq", first, ir.index(start))
+            new = [f.code.select(here, a, b) for a, b in zip(new, old, strict=True)]
+        parts[start : start + count] = new
+    f.set(op.result, *parts)
+
+
+@lowers("vector.broadcast", "vector.splat")
+def _broadcast(f: Function, op: Operation) -> None:
+    (source,), (result,) = op.operands, op.results
+    if isinstance(source.type, VectorType):
+        _stretch(f, source, result)
+        return
+    number = f.value(source)
+    rows = []
+    for ty in dict.fromkeys(f.types(result)):
+        width = int(ty[1 : ty.index(" ")])
+        first = f.code.with_element(Value(ty, "poison"), number, ir.integer(ir.I32, 0))
+        mask = f"<{width} x i32> zeroinitializer"
+        rows.append(f.code.op(ty, f"shufflevector {first}, {ty} poison, {mask}"))
+    f.set(result, *(rows * len(f.types(result))))
+
+
+def _stretch(f: Function, source: SSAValue, result: SSAValue) -> None:
+    """A vector repeated along dimensions that it lacks or has with extent 1."""
+    wanted, given = _shape(result), _shape(source)
+    padded = (1,) * (len(wanted) - len(given)) + given
+    numbers = elements(f, source)
+    chosen = []
+    for place in product(*map(range, wanted)):
+        at = 0
+        for extent, where in zip(padded, place, strict=True):
+            at = at * extent + (where if extent != 1 else 0)
+        chosen.append(numbers[at])
+    set_elements(f, result, chosen)
+
+
+@lowers("vector.shape_cast")
+def _shape_cast(f: Function, op: Operation) -> None:
+    (source,), (result,) = op.operands, op.results
+    if f.types(source) == f.types(result):
+        f.set(result, *f.parts(source))
+    else:
+        set_elements(f, result, elements(f, source))
+
+
+@lowers("vector.bitcast")
+def _bitcast(f: Function, op: Operation) -> None:
+    (source,), (result,) = op.operands, op.results
+    pairs = zip(f.parts(source), f.types(result), strict=True)
+    f.set(result, *(f.code.cast("bitcast", part, ty) for part, ty in pairs))
+
+
+@lowers("vector.shuffle")
+def _shuffle(f: Function, op: Operation) -> None:
+    assert isinstance(op, vector.ShuffleOp)
+    first, second = _shape(op.v1), _shape(op.v2)
+    if len(first) != 1 or len(second) != 1:
+        raise f.refuse(op, "is compiled for vectors of one dimension only")
+    numbers = [*elements(f, op.v1), *elements(f, op.v2)]
+    places = [int(n) for n in op.mask.get_values()]
+    set_elements(f, op.result, [numbers[place] for place in places])
+
+
+@lowers("vector.fma")
+def _fma(f: Function, op: Operation) -> None:
+    check_arithmetic(f, op, op.operands[0])
+    map_parts(f, op, lambda a, b, c: intrinsic(f, "fma", a, b, c))
+
+
+_REDUCTIONS = {
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "minui": "llvm.umin",
+    "minsi": "llvm.smin",
+    "maxui": "llvm.umax",
+    "maxsi": "llvm.smax",
+    "minnumf": "llvm.minnum",
+    "maxnumf": "llvm.maxnum",
+    "minimumf": "llvm.minimum",
+    "maximumf": "llvm.maximum",
+}
+
+
+def combine(f: Function, kind: str, a: Value, b: Value, flags: str = "") -> Value:
+    """One step of a reduction, by the keyword that `vector` and `gpu` have for it."""
+    if kind in ("add", "mul"):
+        prefix = "f" if a.type in LLVM_FLOATS else ""
+        return f.code.binary(f"{prefix}{kind} {flags if prefix else ''}".rstrip(), a, b)
+    found = _REDUCTIONS[kind]
+    if found.startswith("llvm."):
+        is_float = a.type in LLVM_FLOATS
+        return intrinsic(f, found.removeprefix("llvm."), a, b, flags=flags if is_float else "")
+    return f.code.binary(found, a, b)
+
+
+@lowers("vector.reduction")
+def _reduction(f: Function, op: Operation) -> None:
+    """From the first element on; the accumulator comes first of all."""
+    assert isinstance(op, vector.ReductionOp)
+    check_arithmetic(f, op, op.vector)
+    numbers = elements(f, op.vector)
+    if op.acc is not None:
+        numbers.insert(0, f.value(op.acc))
+    total, *others = numbers
+    for number in others:
+        total = combine(f, op.kind.data.value, total, number, fast_flags(op))
+    f.set(op.dest, total)
+
+
+@lowers("vector.create_mask")
+def _create_mask(f: Function, op: Operation) -> None:
+    (result,) = op.results
+    bits = []
+    for place in product(*map(range, _shape(result))):
+        inside = Value(ir.I1, "true")
+        for where, extent in zip(place, op.operands, strict=True):
+            bit = f.code.compare("sgt", f.value(extent), ir.index(where))
+            inside = bit if inside.ref == "true" else f.code.binary("and", inside, bit)
+        bits.append(inside)
+    set_elements(f, result, bits)
+
+
+# Vectors in memory
+
+
+def _addresses(
+    f: Function, memref: SSAValue, indices: Sequence[SSAValue], shape: Sequence[int]
+) -> Callable[[tuple[int, ...]], Value]:
+    """The address of each element of a vector that lies along the last dimensions of a memref."""
+    made, found = f.memref(memref), f.layout(memref)
+    start = f.linear_index(made, indices)
+    strides = made.strides[len(made.strides) - len(shape) :]
+
+    def address(place: tuple[int, ...]) -> Value:
+        linear = start
+        for where, stride in zip(place, strides, strict=True):
+            linear = f.code.add(linear, f.code.mul(ir.index(where), stride))
+        return f.address(made.pointer, found.element, linear)
+
+    return address
+
+
+def _is_dense(f: Function, memref: SSAValue) -> bool:
+    assert isinstance(memref.type, MemRefType)
+    return has_unit_stride(memref.type) and f.layout(memref).element != ir.I1
+
+
+def _read(
+    f: Function, op: Operation, memref: SSAValue, indices: Sequence[SSAValue], result: SSAValue
+) -> None:
+    """A vector from memory, row by row where its elements lie side by side."""
+    ty, shape = memory_type(f, op, memref), _shape(result)
+    align = layout.element_bytes(f.layout(memref).element)
+    address = _addresses(f, memref, indices, shape)
+    if _is_dense(f, memref) and shape and ty != ir.I1:
+        rows = product(*map(range, shape[:-1]))
+        (row_type,) = set(f.types(result))
+        f.set(result, *(f.code.load(row_type, address((*row, 0)), align) for row in rows))
+        return
+    places = product(*map(range, shape))
+    set_elements(f, result, [load_element(f, ty, address(place), align) for place in places])
+
+
+def _write(
+    f: Function, op: Operation, value: SSAValue, memref: SSAValue, indices: Sequence[SSAValue]
+) -> None:
+    ty, shape = memory_type(f, op, memref), _shape(value)
+    align = layout.element_bytes(f.layout(memref).element)
+    address = _addresses(f, memref, indices, shape)
+    if _is_dense(f, memref) and shape and ty != ir.I1:
+        rows = product(*map(range, shape[:-1]))
+        for row, part in zip(rows, f.parts(value), strict=True):
+            f.code.store(part, address((*row, 0)), align)
+        return
+    for place, number in zip(product(*map(range, shape)), elements(f, value), strict=True):
+        store_element(f, number, address(place), align)
+
+
+def _check_elements(f: Function, op: Operation, memref: SSAValue, value: SSAValue) -> None:
+    assert isinstance(value.type, VectorType)
+    if f.layout(memref).element != value.type.element_type:
+        raise f.refuse(op, "between a vector and a memref of vectors is not compiled")
+
+
+@lowers("vector.load")
+def _load(f: Function, op: Operation) -> None:
+    assert isinstance(op, vector.LoadOp)
+    _check_elements(f, op, op.base, op.result)
+    _read(f, op, op.base, op.indices, op.result)
+
+
+@lowers("vector.store")
+def _store(f: Function, op: Operation) -> None:
+    assert isinstance(op, vector.StoreOp)
+    _check_elements(f, op, op.base, op.vector)
+    _write(f, op, op.vector, op.base, op.indices)
+
+
+def _may_be_outside(f: Function, op: Operation, rank: int) -> bool:
+    """Whether a transfer must look at bounds; a TileIRError for permutations and masks."""
+    assert isinstance(op, vector.TransferReadOp | vector.TransferWriteOp)
+    if op.mask is not None:
+        raise f.refuse(op, "with a mask is not compiled")
+    mapping = op.permutation_map.data
+    if mapping != mapping.minor_identity(mapping.num_dims, rank):
+        raise f.refuse(op, "is compiled along the last dimensions in order only")
+    bounds: ArrayAttr[BoolAttr] = op.in_bounds  # pyright: ignore[reportAssignmentType]
+    return not all(isinstance(b, IntegerAttr) and b.value.data for b in bounds.data)
+
+
+def _inside(
+    f: Function, memref: SSAValue, indices: Sequence[SSAValue], place: tuple[int, ...]
+) -> Value:
+    """Whether an element of a vector lies within a memref."""
+    sizes = f.memref(memref).sizes
+    first = len(sizes) - len(place)
+    inside = Value(ir.I1, "true")
+    for where, start, size in zip(place, indices[first:], sizes[first:], strict=True):
+        at = f.code.add(f.value(start), ir.index(where))
+        inside = f.code.binary("and", inside, f.code.compare("ult", at, size))
+    return inside
+
+
+def _element_if(
+    f: Function, condition: Value, otherwise: Value, ty: str, address: Value, align: int
+) -> Value:
+    """An element from memory where a condition holds, and another value elsewhere."""
+    inside, end = f.code.new_block("inside"), f.code.new_block("loaded")
+    result = f.code.phi(end, ty)
+    f.code.branch_if(condition, inside, end, (), [otherwise])
+    f.code.start(inside)
+    f.code.branch(end, [load_element(f, ty, address, align)])
+    f.code.start(end)
+    return result
+
+
+def _store_if(f: Function, condition: Value, value: Value, address: Value, align: int) -> None:
+    inside, end = f.code.new_block("inside"), f.code.new_block("stored")
+    f.code.branch_if(condition, inside, end)
+    f.code.start(inside)
+    store_element(f, value, address, align)
+    f.code.branch(end)
+    f.code.start(end)
+
+
+@lowers("vector.transfer_read")
+def _transfer_read(f: Function, op: Operation) -> None:
+    assert isinstance(op, vector.TransferReadOp)
+    shape = _shape(op.result)
+    _check_elements(f, op, op.source, op.result)
+    if not _may_be_outside(f, op, len(shape)):
+        _read(f, op, op.source, op.indices, op.result)
+        return
+    ty = memory_type(f, op, op.source)
+    align = layout.element_bytes(f.layout(op.source).element)
+    address = _addresses(f, op.source, op.indices, shape)
+    padding = f.value(op.padding)
+    numbers = []
+    for place in product(*map(range, shape)):
+        inside = _inside(f, op.source, op.indices, place)
+        numbers.append(_element_if(f, inside, padding, ty, address(place), align))
+    set_elements(f, op.result, numbers)
+
+
+@lowers("vector.transfer_write")
+def _transfer_write(f: Function, op: Operation) -> None:
+    assert isinstance(op, vector.TransferWriteOp)
+    shape = _shape(op.vector)
+    _check_elements(f, op, op.source, op.vector)
+    if not _may_be_outside(f, op, len(shape)):
+        _write(f, op, op.vector, op.source, op.indices)
+        return
+    memory_type(f, op, op.source)
+    align = layout.element_bytes(f.layout(op.source).element)
+    address = _addresses(f, op.source, op.indices, shape)
+    for place, number in zip(product(*map(range, shape)), elements(f, op.vector), strict=True):
+        _store_if(f, _inside(f, op.source, op.indices, place), number, address(place), align)
+
+
+@lowers("vector.maskedload")
+def _masked_load(f: Function, op: Operation) -> None:
+    base, *indices, mask, otherwise = op.operands
+    _check_elements(f, op, base, op.results[0])
+    ty = memory_type(f, op, base)
+    align = layout.element_bytes(f.layout(base).element)
+    address = _addresses(f, base, indices, _shape(op.results[0]))
+    pairs = list(zip(elements(f, mask), elements(f, otherwise), strict=True))
+    set_elements(
+        f,
+        op.results[0],
+        [_element_if(f, bit, e, ty, address((i,)), align) for i, (bit, e) in enumerate(pairs)],
+    )
+
+
+@lowers("vector.maskedstore")
+def _masked_store(f: Function, op: Operation) -> None:
+    base, *indices, mask, value = op.operands
+    _check_elements(f, op, base, value)
+    memory_type(f, op, base)
+    align = layout.element_bytes(f.layout(base).element)
+    address = _addresses(f, base, indices, _shape(value))
+    pairs = list(zip(elements(f, mask), elements(f, value), strict=True))
+    for i, (bit, number) in enumerate(pairs):
+        _store_if(f, bit, number, address((i,)), align)

@@ -1,0 +1,214 @@
+"""Products of a warpgroup: descriptors, `wgmma`, and stores of accumulators.
+
+A tile in shared memory is made of slabs whose rows are 128 bytes, with the 128-byte swizzle. Of A, and
+of B without `transposeB`, a row is a row or column of the product and runs along k; with `transposeB` a
+row of B is one k and runs along n.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    FloatTF32Type,
+    IntegerType,
+    MemRefType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.dialects.nvgpu.ops import warpgroup
+from tilewright.dialects.nvgpu.shapes import bit_width
+from tilewright.dialects.nvgpu.types import (
+    WarpgroupAccumulatorType,
+    WarpgroupMatrixDescriptorType,
+)
+from tilewright.gpu.codegen import ir, layout
+from tilewright.gpu.codegen.function import Function, lowers
+from tilewright.gpu.codegen.gpu_ops import thread_number
+from tilewright.gpu.codegen.layout import WGMMA_ROWS
+from tilewright.gpu.codegen.matrix import braces
+
+ROW_BYTES = 128
+#: Rows after which the swizzle repeats.
+_PATTERN_ROWS = 8
+#: The bytes along k that one instruction takes of each operand.
+_STEP_BYTES = 32
+_SWIZZLE_128B = 1
+_STRIDE_FIELD = _PATTERN_ROWS * ROW_BYTES >> 4
+
+_PTX_TYPES: dict[Attribute, str] = {
+    Float16Type(): "f16",
+    BFloat16Type(): "bf16",
+    FloatTF32Type(): "tf32",
+    Float8E4M3FNType(): "e4m3",
+    Float8E5M2Type(): "e5m2",
+    IntegerType(8): "s8",
+    IntegerType(1): "b1",
+}
+_RESULTS: dict[Attribute, str] = {
+    Float16Type(): "f16",
+    Float32Type(): "f32",
+    IntegerType(32): "s32",
+}
+
+
+def descriptor_fields(leading_rows: int) -> int:
+    """The bits of a descriptor beside its address, for slabs of so many rows of 128 bytes."""
+    leading = leading_rows * ROW_BYTES >> 4 & 0x3FFF
+    return leading << 16 | _STRIDE_FIELD << 32 | _SWIZZLE_128B << 62
+
+
+@lowers("nvgpu.warpgroup.generate.descriptor")
+def _descriptor(f: Function, op: Operation) -> None:
+    assert isinstance(op, warpgroup.WarpgroupGenerateDescriptorOp)
+    found, made = f.layout(op.tensor), f.memref(op.tensor)
+    pointer = f.address(made.pointer, found.element, made.offset)
+    address = f.code.op(ir.I64, f"ptrtoint {pointer} to i64")
+    place = f.code.binary("and", address, ir.index(0x3FFFF))
+    start = f.code.binary("lshr", place, ir.index(4))
+    rows = found.sizes[0]
+    assert rows is not None
+    f.set(op.descriptor, f.code.binary("or", start, ir.index(_signed(descriptor_fields(rows)))))
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+@lowers("nvgpu.warpgroup.mma.init.accumulator")
+def _zeros(f: Function, op: Operation) -> None:
+    (result,) = op.results
+    zero = {ir.F32: ir.floating(ir.F32, 0.0), ir.I32: ir.integer(ir.I32, 0)}
+    f.set(result, *(zero[ty] for ty in f.types(result)))
+
+
+def _matrix(value: SSAValue) -> MemRefType:
+    ty = value.type
+    assert isinstance(ty, WarpgroupMatrixDescriptorType)
+    return ty.tensor
+
+
+def k_step_bytes(step: int, *, rows: int, along_rows: bool, bits: int) -> int:
+    """How far behind a tile's begin step ``step`` of k is.
+
+    ``along_rows``: k runs along rows of 128 bytes, in slabs of ``rows`` of them; or else a row is
+    one k of ``bits`` bits.
+    """
+    if not along_rows:
+        return step * (_STEP_BYTES * 8 // bits) * ROW_BYTES
+    slab, place = divmod(step * _STEP_BYTES, ROW_BYTES)
+    return slab * rows * ROW_BYTES + place
+
+
+@lowers("nvgpu.warpgroup.mma")
+def _mma(f: Function, op: Operation) -> None:
+    """All instructions of the product stand in one piece of PTX, so that nothing comes between."""
+    assert isinstance(op, warpgroup.WarpgroupMmaOp)
+    a, b = _matrix(op.descriptorA), _matrix(op.descriptorB)
+    _check_transposes(f, op, a.element_type)
+    accumulator = op.matrixC.type
+    assert isinstance(accumulator, WarpgroupAccumulatorType)
+    register, count, blocks = layout.accumulator_registers(accumulator)
+    total = count * blocks
+    # Behind the results stand the arguments that share their registers, then the descriptors.
+    first, second = f"${2 * total}", f"${2 * total + 1}"
+    lines = [
+        "{ .reg .pred p; .reg .b64 da, db;",
+        "setp.eq.u32 p, 0, 0;",
+        "wgmma.fence.sync.aligned;",
+    ]
+    for block in range(blocks):
+        lines += _block(op, a, b, block, braces(count * block, count), first, second)
+    lines += [
+        "wgmma.commit_group.sync.aligned;",
+        f"wgmma.wait_group.sync.aligned {op.unfinished};",
+        "}",
+    ]
+    given = [*f.parts(op.matrixC), f.value(op.descriptorA), f.value(op.descriptorB)]
+    made = f.code.asm(" ".join(lines), [register] * total, given, tied=total)
+    f.set(op.matrixD, *made)
+
+
+def _check_transposes(f: Function, op: warpgroup.WarpgroupMmaOp, element: Attribute) -> None:
+    for name in ("transposeA", "transposeB"):
+        if op.properties.get(name) is not None and bit_width(element) != 16:
+            raise f.refuse(
+                op, f"has {name} for elements of 16 bits only: others lie along k in shared memory"
+            )
+
+
+def _block(
+    op: warpgroup.WarpgroupMmaOp,
+    a: MemRefType,
+    b: MemRefType,
+    block: int,
+    registers: str,
+    first: str,
+    second: str,
+) -> list[str]:
+    """The instructions for 64 rows of the result."""
+    (m, k), (_, n) = a.get_shape(), b.get_shape()
+    bits = bit_width(a.element_type)
+    trans_a, trans_b = op.transposeA is not None, op.transposeB is not None
+    accumulator = op.matrixC.type
+    assert isinstance(accumulator, WarpgroupAccumulatorType)
+    depth = _STEP_BYTES * 8 // bits
+    kinds = (_RESULTS[accumulator.fragmented.element_type], *map(_ptx_type, (a, b)))
+    name = f"wgmma.mma_async.sync.aligned.m{WGMMA_ROWS}n{n}k{depth}.{'.'.join(kinds)}"
+    tail = _tail(a.element_type, trans_a, trans_b)
+    if a.element_type == IntegerType(1):
+        name += ".and.popc"
+    # The next 64 rows of A are further rows of the slab, or with transposeA another slab.
+    down = block * (k if trans_a else WGMMA_ROWS) * ROW_BYTES
+    lines = []
+    for step in range(k // depth):
+        of_a = down + k_step_bytes(step, rows=m, along_rows=not trans_a, bits=bits)
+        of_b = k_step_bytes(step, rows=n, along_rows=not trans_b, bits=bits)
+        lines += [
+            f"add.s64 da, {first}, {of_a >> 4};",
+            f"add.s64 db, {second}, {of_b >> 4};",
+            f"{name} {registers}, da, db, p{tail};",
+        ]
+    return lines
+
+
+def _ptx_type(matrix: MemRefType) -> str:
+    return _PTX_TYPES[matrix.element_type]
+
+
+def _tail(element: Attribute, trans_a: bool, trans_b: bool) -> str:
+    """The immediates behind the predicate: signs of A and B, and which of them are transposed."""
+    if isinstance(element, IntegerType):
+        return ""
+    return ", 1, 1" + (f", {int(trans_a)}, {int(trans_b)}" if bit_width(element) == 16 else "")
+
+
+@lowers("nvgpu.warpgroup.mma.store")
+def _store(f: Function, op: Operation) -> None:
+    """Each thread stores what it holds: pairs of columns, of rows 8 apart."""
+    assert isinstance(op, warpgroup.WarpgroupMmaStoreOp)
+    code, made = f.code, f.memref(op.dstMemref)
+    found = f.layout(op.dstMemref)
+    thread = code.binary("and", thread_number(f), ir.integer(ir.I32, 127))
+    warp = code.binary("lshr", thread, ir.integer(ir.I32, 5))
+    lane = code.binary("and", thread, ir.integer(ir.I32, 31))
+    row = code.add(
+        code.mul(warp, ir.integer(ir.I32, 16)), code.binary("lshr", lane, ir.integer(ir.I32, 2))
+    )
+    column = code.mul(code.binary("and", lane, ir.integer(ir.I32, 3)), ir.integer(ir.I32, 2))
+    first_row, first_column = code.resize(row, ir.I64), code.resize(column, ir.I64)
+    _, count, _ = layout.accumulator_registers(op.matrixD.type)  # pyright: ignore[reportArgumentType]
+    start = made.offset
+    for place, stride in zip((first_row, first_column), made.strides, strict=True):
+        start = code.add(start, code.mul(place, stride))
+    for number, value in enumerate(f.parts(op.matrixD)):
+        block, register = divmod(number, count)
+        down = WGMMA_ROWS * block + 8 * (register >> 1 & 1)
+        right = 8 * (register >> 2) + (register & 1)
+        linear = start
+        for distance, stride in zip((down, right), made.strides, strict=True):
+            linear = code.add(linear, code.mul(ir.index(distance), stride))
+        code.store(value, f.address(made.pointer, found.element, linear), 4)

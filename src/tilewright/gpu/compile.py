@@ -1,0 +1,188 @@
+"""Kernels of ``nvgpu`` as PTX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.nvgpu.support import gpu_kernels
+from tilewright.dialects.source_map import place_of
+from tilewright.gpu import llvm
+from tilewright.gpu.abi import Parameter
+from tilewright.gpu.architectures import Architecture, architecture
+from tilewright.gpu.codegen import kernel
+from tilewright.gpu.codegen.unit import Unit
+from tilewright.gpu.codes import SHARED_MEMORY, UNKNOWN_KERNEL
+from tilewright.gpu.tools import Assembled, assemble
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How kernels become code.
+
+    ``approximate_math``: functions of `math` become single instructions, which are fast and off by
+    some units in the last place; without it they are calls of libdevice. ``optimize``: LLVM's passes
+    run.
+    """
+
+    approximate_math: bool = False
+    optimize: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """A kernel as PTX, with what a launch must know.
+
+    ``shared_bytes`` is the shared memory that every block has by itself. More than 48 KiB of it must
+    come from the launch: ``dynamic_shared_bytes``, before what the launch gives to
+    `gpu.dynamic_shared_memory`, if ``uses_dynamic_shared`` says that the kernel has that. ``block`` and ``cluster`` are the extents that the kernel is for, where it
+    says them. ``isa`` is the version of PTX times ten.
+    """
+
+    name: str
+    arch: Architecture
+    ptx: str
+    llvm_ir: str
+    parameters: tuple[Parameter, ...]
+    shared_bytes: int
+    dynamic_shared_bytes: int
+    uses_dynamic_shared: bool
+    block: tuple[int, ...] | None
+    cluster: tuple[int, ...] | None
+    isa: int
+
+    def assemble(self) -> Assembled:
+        """The machine code, by ptxas: see ``tools.assemble``."""
+        return assemble(self.ptx, self.arch.name)
+
+
+def kernels_of(module: ModuleOp) -> dict[str, gpu_kernels.FuncOp]:
+    """The kernels of a module, by their names, and as `module::kernel` where two have one name."""
+    found: list[tuple[str, gpu_kernels.FuncOp]] = []
+    for op in module.walk():
+        if isinstance(op, gpu_kernels.FuncOp) and op.is_kernel:
+            parent = op.parent_op()
+            owner = parent.properties["sym_name"].data if parent is not None else ""  # pyright: ignore[reportAttributeAccessIssue]
+            found.append((owner, op))
+    names = [op.symbol for _, op in found]
+    return {
+        op.symbol if names.count(op.symbol) == 1 else f"{owner}::{op.symbol}": op
+        for owner, op in found
+    }
+
+
+def compile_kernel(
+    module: ModuleOp,
+    arch: str,
+    entry: str | None = None,
+    options: CompileOptions = CompileOptions(),
+) -> CompiledKernel:
+    """The PTX of a kernel of a verified module; the only one where no name is given.
+
+    Raises TileIRError for names that are not known, for operations that cannot be compiled, and for
+    those that the architecture lacks.
+    """
+    chosen = architecture(arch)
+    op = _kernel(module, entry)
+    unit = Unit(chosen, _symbols(op), options.approximate_math)
+    parameters = kernel.emit_kernel(unit, op)
+    if max(unit.shared_bytes, unit.given_shared_bytes) > chosen.shared_limit:
+        raise TileIRError.single(
+            SHARED_MEMORY,
+            f"the kernel needs {unit.shared_bytes} bytes of shared memory, and a block of "
+            f"{chosen.name} has at most {chosen.shared_limit}",
+            place_of(op),
+        )
+    ptx, text = _finish(unit, options)
+    return CompiledKernel(
+        op.symbol,
+        chosen,
+        ptx,
+        text,
+        parameters,
+        unit.shared_bytes,
+        unit.given_shared_bytes,
+        unit.uses_dynamic_shared,
+        kernel.block_size(op),
+        kernel.cluster_size(op),
+        unit.isa,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFunction:
+    """A function that is no kernel, as PTX.
+
+    It takes and gives the parts that values become in our code: of a memref the pointer, then what
+    its type leaves open of offset, sizes and strides.
+    """
+
+    name: str
+    ptx: str
+    llvm_ir: str
+
+
+def compile_function(
+    module: ModuleOp, arch: str, name: str, options: CompileOptions = CompileOptions()
+) -> CompiledFunction:
+    """The PTX of a function that is no kernel. Errors are those of ``compile_kernel``."""
+    chosen = architecture(arch)
+    found = next(
+        (
+            op
+            for op in module.walk()
+            if isinstance(op, kernel.AnyFunction) and kernel.symbol_of(op) == name
+        ),
+        None,
+    )
+    if found is None:
+        raise TileIRError.single(UNKNOWN_KERNEL, f"there is no function '{name}'")
+    unit = Unit(chosen, _symbols(found), options.approximate_math)
+    kernel.emit_function(unit, found)
+    ptx, text = _finish(unit, options)
+    return CompiledFunction(name, ptx, text)
+
+
+def _finish(unit: Unit, options: CompileOptions) -> tuple[str, str]:
+    """PTX, and the LLVM IR that it was made of, of a module that is written."""
+    module = llvm.parse_ir(unit.text(), unit.arch, unit.isa, libdevice=unit.uses_libdevice)
+    text = str(module)
+    if options.optimize:
+        llvm.optimize(module, unit.arch, unit.isa)
+        text = str(module)
+    return llvm.emit_ptx(module, unit.arch, unit.isa), text
+
+
+def _kernel(module: ModuleOp, entry: str | None) -> gpu_kernels.FuncOp:
+    kernels = kernels_of(module)
+    if entry is None and len(kernels) == 1:
+        entry = next(iter(kernels))
+    if entry not in kernels:
+        what = "there are several kernels; name one" if len(kernels) > 1 else "there is no kernel"
+        raise TileIRError.single(
+            UNKNOWN_KERNEL,
+            f"there is no kernel '{entry}'" if entry else what,
+            help=f"there are: {', '.join(kernels) or 'none'}",
+        )
+    return kernels[entry]
+
+
+def _symbols(op: Operation) -> dict[str, Operation]:
+    """What a function may name: the symbols of its module, then those of the modules around."""
+    found: dict[str, Operation] = {}
+    around = op.parent_op()
+    while around is not None:
+        for region in around.regions:
+            for block in region.blocks:
+                for member in block.ops:
+                    if isinstance(member, func.FuncOp | gpu_kernels.FuncOp):
+                        found.setdefault(kernel.symbol_of(member), member)
+                    elif member.name == "memref.global":
+                        name = member.properties["sym_name"].data  # pyright: ignore[reportAttributeAccessIssue]
+                        found.setdefault(name, member)
+        around = around.parent_op()
+    return found

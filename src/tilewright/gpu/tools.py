@@ -1,0 +1,132 @@
+"""NVIDIA's tools, where their packages are installed: ptxas, nvdisasm, libdevice.
+
+None is needed for PTX, save libdevice for functions of `math`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.diagnostics import TileIRError
+from tilewright.gpu.codes import ASSEMBLER_FAILED, MISSING_TOOL
+
+#: The packages that have the files, by the end of their path below a folder of the toolkit.
+_PACKAGES = {
+    "bin/ptxas": "nvidia-cuda-nvcc",
+    "bin/nvdisasm": "nvidia-cuda-nvdisasm",
+    "nvvm/libdevice/libdevice.10.bc": "nvidia-nvvm",
+}
+#: Seconds after which a tool counts as stuck.
+_TIMEOUT = 300
+
+
+def _folders() -> list[Path]:
+    """Folders where a toolkit may be: that of the packages first."""
+    folders: list[Path] = []
+    found = importlib.util.find_spec("nvidia")
+    for place in (found.submodule_search_locations or ()) if found else ():
+        folders += sorted(path for path in Path(place).glob("cu*") if path.is_dir())
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    return [*folders, *([Path(home)] if home else []), Path("/usr/local/cuda")]
+
+
+def find(end: str) -> Path | None:
+    """The file of a toolkit whose path ends so, if it is there."""
+    names = (end, f"{end}.exe") if end.startswith("bin/") else (end,)
+    return next((p for folder in _folders() for n in names if (p := folder / n).is_file()), None)
+
+
+def _need(end: str, what: str) -> Path:
+    found = find(end)
+    if found is None:
+        raise TileIRError.single(
+            MISSING_TOOL,
+            f"{what} needs {Path(end).name}, which is not installed",
+            help=f"pip install {_PACKAGES[end]}",
+        )
+    return found
+
+
+def libdevice() -> Path:
+    """NVIDIA's library of functions, as bitcode of LLVM."""
+    end = "nvvm/libdevice/libdevice.10.bc"
+    found = find(end)
+    if found is None:
+        raise TileIRError.single(
+            MISSING_TOOL,
+            "functions of math need libdevice, which is not installed",
+            help=f"pip install {_PACKAGES[end]}, or compile with approximate math",
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """Machine code, and what the assembler says that a kernel uses.
+
+    ``shared_bytes`` is the memory of a block that the kernel has by itself, ``spill_bytes`` the
+    memory of a thread for registers that did not suffice.
+    """
+
+    cubin: bytes
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+    messages: str
+
+
+def assemble(ptx: str, arch: str) -> Assembled:
+    """The machine code of PTX; a TileIRError where ptxas is missing or refuses it."""
+    ptxas = _need("bin/ptxas", "machine code")
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx, encoding="utf-8")
+        kernels = ".entry" in ptx
+        command = [ptxas, f"-arch={arch}", "-v", *(() if kernels else ("-c",))]
+        done = subprocess.run(
+            [*command, str(source), "-o", str(target)],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+        )
+        if done.returncode:
+            raise TileIRError.single(
+                ASSEMBLER_FAILED, f"ptxas refuses the PTX for {arch}: {done.stderr.strip()}"
+            )
+        return Assembled(
+            target.read_bytes(),
+            _number(r"Used (\d+) registers", done.stderr),
+            _number(r"(\d+) bytes smem", done.stderr),
+            _number(r"(\d+) bytes spill stores", done.stderr),
+            done.stderr,
+        )
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else 0
+
+
+def disassemble(cubin: bytes) -> str:
+    """The instructions of machine code as text; a TileIRError where nvdisasm is missing."""
+    nvdisasm = _need("bin/nvdisasm", "the text of machine code")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        done = subprocess.run(
+            [nvdisasm, "-c", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    if done.returncode:
+        raise TileIRError.single(ASSEMBLER_FAILED, f"nvdisasm fails: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,91 @@
+"""Every operation, type and shape assembles for every architecture that has it, and becomes the
+instruction that is meant for it; the others refuse it by name.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.gpu.kernels import Kernel, all_kernels
+from tests.gpu.support import machine_code, ptx_of, requires_nvdisasm
+
+from tilewright.diagnostics import TileIRError
+from tilewright.gpu.architectures import ARCHITECTURES, needs
+
+#: The architectures whose machine code is looked at; the rest differ in what they may say.
+CHECKED = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+KERNELS = all_kernels()
+
+
+def _has(kernel: Kernel, arch: str) -> bool:
+    return needs(kernel.op).is_in(ARCHITECTURES[arch])
+
+
+def _sample() -> list[tuple[Kernel, str]]:
+    """Some kernels of each operation, each for one architecture that has it, which take turns."""
+    found = []
+    seen: dict[str, int] = {}
+    for kernel in KERNELS:
+        if kernel.long:
+            continue
+        turn = seen[kernel.op] = seen.get(kernel.op, -1) + 1
+        having = [arch for arch in CHECKED if _has(kernel, arch)]
+        if kernel.op.startswith("nvgpu.mma") or turn % 5 == 0:
+            found.append((kernel, having[turn // 5 % len(having)]))
+    return found
+
+
+SAMPLE = _sample()
+REST = [
+    (kernel, arch)
+    for kernel in KERNELS
+    for arch in CHECKED
+    if _has(kernel, arch) and (kernel, arch) not in SAMPLE
+]
+
+
+def _name(case: object) -> str:
+    return case.name if isinstance(case, Kernel) else str(case)
+
+
+@requires_nvdisasm
+@pytest.mark.oracle
+@pytest.mark.parametrize(("kernel", "arch"), SAMPLE, ids=_name)
+def test_it_becomes_the_instruction(kernel: Kernel, arch: str) -> None:
+    assert re.search(kernel.shown(arch), machine_code(kernel.text, arch))
+
+
+@requires_nvdisasm
+@pytest.mark.oracle
+@pytest.mark.long
+@pytest.mark.parametrize(("kernel", "arch"), REST, ids=_name)
+def test_it_becomes_the_instruction_everywhere(kernel: Kernel, arch: str) -> None:
+    assert re.search(kernel.shown(arch), machine_code(kernel.text, arch))
+
+
+#: One kernel of each operation.
+ONE_EACH = list({kernel.op: kernel for kernel in KERNELS if not kernel.long}.values())
+
+
+@pytest.mark.parametrize("kernel", ONE_EACH, ids=_name)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_what_an_architecture_lacks_is_refused_by_name(kernel: Kernel, arch: str) -> None:
+    feature = needs(kernel.op)
+    if feature.is_in(ARCHITECTURES[arch]):
+        assert f".target {arch}" in ptx_of(kernel.text, arch)
+        return
+    with pytest.raises(TileIRError) as caught:
+        ptx_of(kernel.text, arch)
+    (found,) = caught.value.diagnostics
+    assert found.code == "gpu-architecture"
+    assert f"'{kernel.op}' needs" in found.message or feature == needs(found.message.split("'")[1])
+    assert f"first architecture that has them is {feature.first}" in found.message
+    assert found.line
+
+
+def test_a_younger_ptx_is_asked_for_where_an_operation_needs_it() -> None:
+    (fence,) = (k for k in KERNELS if k.op == "nvgpu.tma.fence.descriptor")
+    (load, *_) = (k for k in KERNELS if k.op == "nvgpu.tma.async.load")
+    assert ".version 8.3" in ptx_of(fence.text, "sm_90")
+    assert ".version 8.0" in ptx_of(load.text, "sm_90")

@@ -1,0 +1,265 @@
+"""Launches: what is checked before a GPU is asked for, and runs on one where there is one."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    MemRefType,
+)
+
+from tilewright import gpu
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.gpu.device_arrays import DeviceArray, dense_strides, device_array
+from tilewright.gpu.driver import Gpu, open_gpu
+from tilewright.gpu.launch import launch, pack_number
+from tilewright.gpu.tensor_maps import plan_map
+from tilewright.text import parse
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "nvgpu"
+
+
+def _missing_gpu() -> str:
+    """Why there is no GPU to run on; empty where there is one."""
+    try:
+        open_gpu()
+    except TileIRError as error:
+        return error.diagnostics[0].message
+    return ""
+
+
+MISSING = _missing_gpu()
+requires_gpu = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a GPU")
+
+
+def vector_add() -> gpu.CompiledKernel:
+    module = parse((EXAMPLES / "vector_add.mlir").read_bytes())
+    return gpu.compile_kernel(module, "sm_80")
+
+
+def refused(function: Any, *args: Any, **keywords: Any) -> str:
+    with pytest.raises(TileIRError) as caught:
+        function(*args, **keywords)
+    (found,) = caught.value.diagnostics
+    return found.message
+
+
+def test_parameters_are_those_of_upstream() -> None:
+    kernel = vector_add()
+    fields = [each.what for each in kernel.parameters[0].fields]
+    assert fields == ["allocated", "aligned", "offset", "size0", "stride0"]
+    assert kernel.ptx.count(".param .u64") == 3 * len(fields)
+    assert kernel.block == (128, 1, 1)
+
+
+@pytest.mark.skipif(not MISSING, reason="there is a GPU")
+def test_a_missing_gpu_is_one_line() -> None:
+    arrays = [np.zeros(8, np.float32)] * 3
+    message = refused(launch, vector_add(), 1, arrays)
+    assert message == MISSING
+    assert "\n" not in message
+
+
+def test_what_a_launch_lacks_is_said_before_a_gpu_is_asked_for() -> None:
+    kernel = vector_add()
+    assert "takes 3 arguments (a, b, c), got 1" in refused(launch, kernel, 1, [1])
+    assert "is for a block of (128, 1, 1), got (64, 1, 1)" in refused(
+        launch, kernel, 1, [1, 2, 3], block=64
+    )
+    assert "not made of clusters" in refused(launch, kernel, 3, [1, 2, 3], cluster=2)
+    assert "at least 1" in refused(launch, kernel, (0, 1), [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("ty", "number", "data"),
+    [
+        (IntegerType(32), -2, struct.pack("<i", -2)),
+        (IntegerType(32), 2**32 - 1, b"\xff" * 4),
+        (IntegerType(1), 1, b"\x01"),
+        (IndexType(), np.int32(7), struct.pack("<q", 7)),
+        (Float32Type(), 1.5, struct.pack("<f", 1.5)),
+        (Float64Type(), 0.1, struct.pack("<d", 0.1)),
+        (Float16Type(), -2.0, struct.pack("<e", -2.0)),
+        (BFloat16Type(), 1.0, b"\x80\x3f"),
+    ],
+)
+def test_numbers_are_packed_as_their_type(ty: Any, number: Any, data: bytes) -> None:
+    assert pack_number(ty, number, "n") == data
+
+
+def test_numbers_that_do_not_fit_are_refused() -> None:
+    assert "'n' takes an integer of 8 bits, got 300" in refused(
+        pack_number, IntegerType(8), 300, "n"
+    )
+    assert "'n' takes an integer" in refused(pack_number, IntegerType(8), 1.5, "n")
+    assert "'n' takes a number" in refused(pack_number, Float32Type(), "x", "n")
+
+
+# Tensor maps
+
+
+def _map(shape: tuple[int, ...], element: Any, swizzle: str = "none") -> TensorMapDescriptorType:
+    box = MemRefType(element, shape, memory_space=_shared())
+    return TensorMapDescriptorType(box, swizzle)
+
+
+def _shared() -> Any:
+    from xdsl.dialects.builtin import IntegerAttr
+
+    return IntegerAttr(3, 64)
+
+
+def _dense(shape: tuple[int, ...], bits: int, address: int = 4096) -> DeviceArray:
+    return DeviceArray(address, shape, dense_strides(shape), bits, "f", None)
+
+
+def test_a_map_names_the_innermost_dimension_first() -> None:
+    plan = plan_map(_map((8, 64), Float16Type(), "swizzle_128b"), _dense((100, 256), 16), "m")
+    assert plan.extents == (256, 100)
+    assert plan.strides == (512,)
+    assert plan.box == (64, 8)
+    assert (plan.element, plan.swizzle, plan.oob) == (6, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("array", "swizzle", "says"),
+    [
+        (_dense((100, 256), 32), "none", "takes elements of 16 bits"),
+        (_dense((100,), 16), "none", "takes an array of rank 2"),
+        (_dense((100, 256), 16, 4100), "none", "address is a multiple of 16"),
+        (_dense((100, 100), 16), "none", "multiples of 16 bytes apart, got (200,)"),
+        (DeviceArray(0, (9, 8), (8, 2), 16, "f", None), "none", "last dimension is dense"),
+        (_dense((0, 256), 16), "none", "not empty"),
+        (_dense((100, 256), 16), "swizzle_64b", "do not fit 64"),
+    ],
+)
+def test_a_map_of_what_cannot_be_mapped_is_refused(
+    array: DeviceArray, swizzle: str, says: str
+) -> None:
+    assert says in refused(plan_map, _map((8, 64), Float16Type(), swizzle), array, "m")
+
+
+def test_arrays_in_host_memory_are_told_from_those_on_a_gpu() -> None:
+    torch = pytest.importorskip("torch")
+    assert "does not lie on a GPU" in refused(device_array, torch.zeros(4), "a")
+    assert "takes an array, got int" in refused(device_array, 5, "a")
+
+
+# What a GPU can run
+
+
+def _gpu(capability: int, version: int = 13000) -> Gpu:
+    return Gpu(None, None, "Test GPU", capability, version)
+
+
+@pytest.mark.parametrize(
+    ("capability", "arch"),
+    [(80, "sm_80"), (90, "sm_90a"), (100, "sm_100a"), (120, "sm_120a"), (110, "sm_103")],
+)
+def test_a_gpu_gets_the_most_that_it_can_run(capability: int, arch: str) -> None:
+    assert _gpu(capability).best_architecture().name == arch
+
+
+def test_a_gpu_that_is_too_old_says_so() -> None:
+    archs = gpu.ARCHITECTURES
+    _gpu(90).check(archs["sm_80"], 80)
+    assert "of sm_75" in refused(_gpu(75).best_architecture)
+    assert "cannot run code for sm_90a" in refused(_gpu(100).check, archs["sm_90a"], 80)
+    assert "cannot run code for sm_90" in refused(_gpu(86).check, archs["sm_90"], 80)
+    assert "the driver is too old: it knows CUDA 12.0, and the code needs 12.8" in refused(
+        _gpu(120, 12000).check, archs["sm_120a"], 87
+    )
+
+
+@requires_gpu
+def test_it_runs() -> None:
+    a, b = np.arange(2000, dtype=np.float32), np.full(2000, 0.5, np.float32)
+    c = np.zeros(2000, np.float32)
+    found = launch(vector_add(), 4, [a, b, c])
+    np.testing.assert_array_equal(c, a + b)
+    assert found.milliseconds > 0
+
+
+@requires_gpu
+def test_it_runs_on_arrays_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA")
+    a, b = torch.rand(2000, device="cuda"), torch.rand(2000, device="cuda")
+    c = torch.zeros_like(a)
+    launch(vector_add(), 4, [a, b, c])
+    assert torch.equal(c, a + b)
+
+
+# What is told to the driver, by one that only listens
+
+
+class _Driver:
+    """Answers every call with success, and keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("CU"):
+            return _Struct
+
+        def call(*args: Any) -> tuple[Any, ...]:
+            self.calls.append((name, args))
+            return (0, 0) if name.endswith("Destroy") or "Memcpy" in name else (0, 4096)
+
+        return call
+
+
+class _Struct:
+    """Any structure or enumeration of the driver."""
+
+    def __getattr__(self, name: str) -> Any:
+        made = _Struct()
+        setattr(self, name, made)
+        return made
+
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+
+
+def test_a_launch_passes_descriptors_and_extents(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ctypes
+
+    from tilewright.gpu import launch as module
+
+    driver = _Driver()
+    monkeypatch.setattr(module, "open_gpu", lambda _: Gpu(driver, None, "Test GPU", 80, 13000))
+    kernel = vector_add()
+    passed: list[int] = []
+    launched: list[Any] = []
+
+    def listen(config: Any, function: Any, pointers: int, extra: int) -> tuple[int]:
+        count = sum(len(parameter.fields) for parameter in kernel.parameters)
+        table = (ctypes.c_void_p * count).from_address(pointers)
+        passed.extend(ctypes.c_int64.from_address(each).value for each in table)  # pyright: ignore[reportArgumentType]
+        launched.append(config)
+        return (0,)
+
+    driver.cuLaunchKernelEx = listen
+    launch(kernel, (4, 2), [np.zeros(n, np.float32) for n in (8, 9, 10)])
+    assert passed == [n for size in (8, 9, 10) for n in (4096, 4096, 0, size, 1)]
+    (config,) = launched
+    assert (config.gridDimX, config.gridDimY, config.gridDimZ) == (4, 2, 1)
+    assert (config.blockDimX, config.blockDimY, config.blockDimZ) == (128, 1, 1)
+    assert (config.sharedMemBytes, config.numAttrs) == (0, 0)
+    names = [name for name, _ in driver.calls]
+    assert names.count("cuMemAlloc") == names.count("cuMemFree") == 3
+    assert names.count("cuMemcpyDtoH") == 3
+    assert names[-1] == "cuModuleUnload"

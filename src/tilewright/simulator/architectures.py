@@ -1,0 +1,190 @@
+"""Which architecture has which operation, and what a multiprocessor of it holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.simulator import codes
+from tilewright.simulator.findings import Fault
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+_NAME = re.compile(r"sm_(\d{2,3})([af]?)")
+_KNOWN = (75, 80, 86, 87, 89, 90, 100, 103, 120, 121)
+_SHARED_KIB = {75: 64, 80: 164, 86: 100, 87: 164, 89: 100, 90: 228, 100: 228, 103: 228}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """The first architecture with a feature; ``only`` are those that have it where not all later
+    ones do."""
+
+    first: int
+    only: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        if self.only:
+            return f"the first architecture that has it is {self.only[0]}"
+        return f"the first architecture that has it is sm_{self.first}"
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A GPU architecture by its name."""
+
+    name: str
+    compute: int
+    suffix: str
+
+    @classmethod
+    def parse(cls, name: str) -> Architecture:
+        """The architecture of a name like ``sm_90a``; a fault for names of none."""
+        found = _NAME.fullmatch(name)
+        if found is None or int(found[1]) not in _KNOWN:
+            known = ", ".join(f"sm_{n}" for n in _KNOWN)
+            raise Fault(
+                codes.ARGUMENT, f"'{name}' is no architecture that the simulator knows; {known}"
+            )
+        return cls(name, int(found[1]), found[2])
+
+    def has(self, requirement: Requirement) -> bool:
+        if requirement.only:
+            return self.name in requirement.only
+        return self.compute >= requirement.first
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a multiprocessor."""
+        return _SHARED_KIB.get(self.compute, 100) * 1024
+
+    @property
+    def block_shared_bytes(self) -> int:
+        """What one block may have of it."""
+        return self.shared_bytes - (0 if self.compute == 75 else 1024)
+
+    @property
+    def max_warps(self) -> int:
+        return {75: 32, 86: 48, 87: 48, 89: 48, 120: 48, 121: 48}.get(self.compute, 64)
+
+    @property
+    def max_blocks(self) -> int:
+        return {75: 16, 86: 16, 87: 16, 89: 24, 120: 24, 121: 24}.get(self.compute, 32)
+
+
+REGISTERS, MAX_THREAD_REGISTERS, WARP_REGISTERS = 65536, 255, 256
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How many blocks a multiprocessor holds at a time, and what limits them."""
+
+    blocks: int
+    warps: int
+    max_warps: int
+    limits: dict[str, int]
+
+    @property
+    def limited_by(self) -> str:
+        return min(self.limits, key=lambda name: self.limits[name])
+
+    def __str__(self) -> str:
+        return (
+            f"{self.blocks} blocks, {self.warps} of {self.max_warps} warps, limited by "
+            f"{self.limited_by}"
+        )
+
+
+def occupancy(
+    arch: Architecture, threads: int, shared_bytes: int, registers: int | None = None
+) -> Occupancy:
+    """Of blocks of so many threads, bytes of shared memory and registers for each thread."""
+    warps = -(-threads // 32)
+    limits = {"blocks": arch.max_blocks, "warps": arch.max_warps // warps}
+    if shared_bytes:
+        reserved = 0 if arch.compute == 75 else 1024
+        limits["shared memory"] = arch.shared_bytes // (shared_bytes + reserved)
+    if registers is not None:
+        per_warp = -(-registers * 32 // WARP_REGISTERS) * WARP_REGISTERS
+        limits["registers"] = REGISTERS // per_warp // warps
+    blocks = min(limits.values())
+    return Occupancy(blocks, blocks * warps, arch.max_warps, limits)
+
+
+_SM75, _SM80, _SM90 = Requirement(75), Requirement(80), Requirement(90)
+_WGMMA = Requirement(90, ("sm_90a",))
+_SETMAX = Requirement(90, ("sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a"))
+
+_REQUIREMENTS: dict[str, Requirement] = {
+    **dict.fromkeys(
+        (
+            "nvgpu.device_async_copy",
+            "nvgpu.device_async_create_group",
+            "nvgpu.device_async_wait",
+            "nvgpu.mma.sp.sync",
+            "nvgpu.mbarrier.create",
+            "nvgpu.mbarrier.get",
+            "nvgpu.mbarrier.init",
+            "nvgpu.mbarrier.arrive",
+            "nvgpu.mbarrier.arrive.nocomplete",
+            "nvgpu.mbarrier.test.wait",
+        ),
+        _SM80,
+    ),
+    **dict.fromkeys(
+        (
+            "nvgpu.mbarrier.arrive.expect_tx",
+            "nvgpu.mbarrier.try_wait.parity",
+            "nvgpu.tma.async.load",
+            "nvgpu.tma.async.store",
+            "nvgpu.tma.prefetch.descriptor",
+            "nvgpu.tma.fence.descriptor",
+            "nvvm.fence.proxy",
+            "nvvm.fence.mbarrier.init",
+            "nvvm.cp.async.bulk.commit.group",
+            "nvvm.cp.async.bulk.wait_group",
+            "nvvm.elect.sync",
+            "nvvm.cluster.arrive",
+            "nvvm.cluster.arrive.relaxed",
+            "nvvm.cluster.wait",
+            "gpu.cluster_id",
+            "gpu.cluster_dim",
+            "gpu.cluster_block_id",
+            "gpu.cluster_dim_blocks",
+        ),
+        _SM90,
+    ),
+    **dict.fromkeys(
+        (
+            "nvgpu.warpgroup.generate.descriptor",
+            "nvgpu.warpgroup.mma",
+            "nvgpu.warpgroup.mma.init.accumulator",
+            "nvgpu.warpgroup.mma.store",
+            "nvvm.wgmma.fence.aligned",
+            "nvvm.wgmma.commit.group.sync.aligned",
+            "nvvm.wgmma.wait.group.sync.aligned",
+        ),
+        _WGMMA,
+    ),
+    "nvvm.setmaxregister": _SETMAX,
+    "nvgpu.ldmatrix": _SM75,
+}
+#: Products that Turing has already: element type and shape.
+_OLD_PRODUCTS = {("f16", (16, 8, 8)), ("i8", (8, 8, 16)), ("i4", (8, 8, 32))}
+
+
+def requirement_of(op: Operation) -> Requirement | None:
+    """What an operation needs, if that is not every architecture."""
+    if op.name == "nvgpu.mma.sync":
+        from tilewright.simulator.values import element_of
+
+        shape = tuple(op.shape)  # pyright: ignore[reportAttributeAccessIssue]
+        return _SM75 if (element_of(op.operands[0].type).name, shape) in _OLD_PRODUCTS else _SM80
+    return _REQUIREMENTS.get(op.name)

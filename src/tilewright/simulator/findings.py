@@ -1,0 +1,72 @@
+"""Findings of a run: gathered once for each pair of places, and the fault that ends a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.diagnostics import Diagnostic, Note, Severity
+from tilewright.dialects.source_map import place_of
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+
+class Fault(Exception):
+    """Something that a kernel did after which it cannot go on."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        op: Operation | None = None,
+        *,
+        notes: Iterable[Note] = (),
+        help: str = "",
+    ):
+        super().__init__(message)
+        self.code, self.message, self.op = code, message, op
+        self.notes, self.help = tuple(notes), help
+
+    def diagnostic(self) -> Diagnostic:
+        place = None if self.op is None else place_of(self.op)
+        return Diagnostic(
+            Severity.ERROR, self.code, self.message, place, notes=self.notes, help=self.help
+        )
+
+
+def note_at(message: str, op: Operation | None) -> Note:
+    """A note that points at an operation."""
+    return Note(message, None if op is None else place_of(op))
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong with a kernel that went on all the same; at most ``limit`` are kept."""
+
+    limit: int = 50
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[object, ...]] = field(default_factory=set)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        op: Operation | None,
+        *,
+        other: Operation | None = None,
+        notes: Iterable[Note] = (),
+        help: str = "",
+        severity: Severity = Severity.ERROR,
+        key: object = None,
+    ) -> None:
+        """Report once for each code, operation and other operation."""
+        identity = (code, op, other, key)
+        if identity in self._seen or len(self.diagnostics) >= self.limit:
+            return
+        self._seen.add(identity)
+        place = None if op is None else place_of(op)
+        self.diagnostics.append(
+            Diagnostic(severity, code, message, place, notes=tuple(notes), help=help)
+        )

@@ -1,0 +1,364 @@
+"""Launches of kernels on the simulator."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.analysis import verifier
+from tilewright.diagnostics import Diagnostic, TileIRError
+from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+from tilewright.numerics.tensor_cores import MODES, Mode
+from tilewright.simulator import codes, ops
+from tilewright.simulator.architectures import (
+    MAX_THREADS,
+    Architecture,
+    Occupancy,
+    Requirement,
+    occupancy,
+)
+from tilewright.simulator.arguments import bind
+from tilewright.simulator.compile import Suspending, Translator
+from tilewright.simulator.counters import Counters
+from tilewright.simulator.findings import Fault, Findings
+from tilewright.simulator.memory import SHARED, Buffer
+from tilewright.simulator.ops.control import body_of
+from tilewright.simulator.ops.memrefs import local_value, memory_size, shared_value
+from tilewright.simulator.schedule import run_cluster
+from tilewright.simulator.shadow import Shadow
+from tilewright.simulator.shared_layout import SharedLayout
+from tilewright.simulator.state import WARP_SIZE, Block, Cluster, Launch, Warp
+from tilewright.simulator.timeline import Timeline
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tilewright.numerics.arrays import Array
+
+Extents = int | Sequence[int]
+_WORKGROUP_ALIGNMENT = 128
+_MAX_GRID, _MAX_CLUSTER = (2**31 - 1, 65535, 65535), 8
+# Garbage that shows: every float type reads it as NaN.
+_GARBAGE = 0xFF
+
+assert ops.__all__
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationResult:
+    """What a launch did. ``completed`` is false where a fault ended it before all blocks had.
+
+    ``findings`` are errors and warnings, in the order in which they were found.
+    """
+
+    counters: Counters
+    timeline: Timeline
+    findings: tuple[Diagnostic, ...]
+    occupancy: Occupancy
+    shared_bytes: int
+    seconds: float
+    completed: bool
+    seed: int
+    arch: str
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(found for found in self.findings if found.is_error)
+
+
+@dataclass(slots=True)
+class _Kernel:
+    """A translated kernel."""
+
+    translator: Translator
+    body: Suspending
+    parameters: tuple[int, ...]
+    private: list[tuple[int, Callable[[], Any]]] = field(default_factory=list)
+
+
+class Program:
+    """The kernels of a module, ready to be launched.
+
+    ``module`` is verified first: ``TileIRError`` with all its errors.
+    """
+
+    def __init__(self, module: ModuleOp):
+        verifier.verify(module)  # pyright: ignore[reportArgumentType]
+        self.module = module
+        self.kernels = {
+            op.symbol: op for op in module.walk() if isinstance(op, FuncOp) and op.is_kernel
+        }
+        self._translated: dict[tuple[Any, ...], _Kernel] = {}
+
+    @classmethod
+    def parse(cls, text: str, filename: str = "<string>") -> Program:
+        """The program of a text."""
+        from tilewright.text import parse
+
+        return cls(parse(text, filename))  # pyright: ignore[reportArgumentType]
+
+    def kernel(self, name: str | None = None) -> FuncOp:
+        """The kernel of that name, or the only one; ``TileIRError`` where there is none."""
+        known = ", ".join(f"'{n}'" for n in self.kernels) or "none"
+        if name is None and len(self.kernels) == 1:
+            return next(iter(self.kernels.values()))
+        if name is None or name.removeprefix("@") not in self.kernels:
+            what = "name one" if name is None else f"there is no kernel '{name}'"
+            raise TileIRError.single(codes.KERNEL, f"{what}; kernels of the module: {known}")
+        return self.kernels[name.removeprefix("@")]
+
+    def launch(
+        self,
+        kernel: str | None,
+        grid: Extents,
+        block: Extents,
+        args: Sequence[Any],
+        *,
+        arch: str = "sm_90a",
+        cluster: Extents = 1,
+        dynamic_shared_bytes: int = 0,
+        registers: int | None = None,
+        numerics: Mode = "tensor-core",
+        seed: int = 0,
+        max_steps: int = 10_000_000,
+        timeline_blocks: int = 1,
+        strict: bool = True,
+        print_to: Callable[[str], object] | None = None,
+    ) -> SimulationResult:
+        """Run a kernel; arrays among ``args`` are updated in place.
+
+        ``grid``, ``block`` and ``cluster``: up to three extents, x first. ``registers`` for each
+        thread, as ``ptxas -v`` tells them, go into the occupancy. ``numerics``: how tensor cores
+        add, see ``tilewright.numerics.tensor_cores``. ``seed`` decides on the order of warps and on
+        when copies land. ``max_steps``: turns of loops of a warp. ``timeline_blocks``: of how many
+        blocks the timeline is kept.
+
+        With ``strict``, ``TileIRError`` with all findings if there is an error; else they are in
+        the result. What is wrong with the launch itself is always raised.
+        """
+        function = self.kernel(kernel)
+        try:
+            target = Architecture.parse(arch)
+            shape = _Shape.of(grid, block, cluster)
+            shape.check(target, function)
+            values = bind(function.arguments, args)
+            translated = self._translate(function, target, numerics, dynamic_shared_bytes)
+        except Fault as fault:
+            raise TileIRError([fault.diagnostic()]) from None
+        shared_bytes = translated.translator.shared.total_bytes
+        launch = Launch(
+            target,
+            shape.grid,
+            shape.block,
+            shape.cluster,
+            numerics,
+            Counters(),
+            Findings(),
+            random.Random(seed),
+            Timeline(timeline_blocks),
+            max_steps,
+            print_to or (lambda text: print(text, end="")),
+        )
+        started = time.perf_counter()
+        completed = _run(launch, translated, values)
+        result = SimulationResult(
+            launch.counters,
+            launch.timeline,
+            tuple(launch.findings.diagnostics),
+            occupancy(target, shape.threads, shared_bytes, registers),
+            shared_bytes,
+            time.perf_counter() - started,
+            completed,
+            seed,
+            arch,
+        )
+        if strict and result.errors:
+            raise TileIRError(result.findings)
+        return result
+
+    def _translate(
+        self, function: FuncOp, arch: Architecture, numerics: str, dynamic_bytes: int
+    ) -> _Kernel:
+        if numerics not in MODES:
+            raise Fault(codes.ARGUMENT, f"numerics is one of {', '.join(MODES)}: {numerics!r}")
+        key = (function, arch, numerics, dynamic_bytes)
+        if key not in self._translated:
+            self._translated[key] = _translate(self.module, function, arch, numerics, dynamic_bytes)
+        _check_shared(self._translated[key].translator.shared, arch)
+        return self._translated[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, grid: Extents, block: Extents, cluster: Extents) -> _Shape:
+        return cls(_extents(grid, "grid"), _extents(block, "block"), _extents(cluster, "cluster"))
+
+    @property
+    def threads(self) -> int:
+        x, y, z = self.block
+        return x * y * z
+
+    def check(self, arch: Architecture, function: FuncOp) -> None:
+        """Fault where no GPU would launch this."""
+        if self.threads > MAX_THREADS:
+            raise Fault(codes.ARGUMENT, f"a block has up to {MAX_THREADS} threads: {self.block}")
+        if any(g > most for g, most in zip(self.grid, _MAX_GRID)):
+            raise Fault(codes.ARGUMENT, f"the grid is too large: {self.grid}")
+        if self.cluster != (1, 1, 1):
+            if not arch.has(Requirement(90)):
+                raise Fault(
+                    codes.ARCHITECTURE, f"{arch} has no clusters; the first that has is sm_90"
+                )
+            if any(g % c for g, c in zip(self.grid, self.cluster)):
+                raise Fault(
+                    codes.ARGUMENT,
+                    f"the grid {self.grid} is no multiple of the cluster {self.cluster}",
+                )
+            x, y, z = self.cluster
+            if x * y * z > _MAX_CLUSTER:
+                raise Fault(codes.ARGUMENT, f"a cluster has up to {_MAX_CLUSTER} blocks")
+        known = function.attributes.get("gpu.known_block_size")
+        wanted = None if known is None else tuple(known.get_values())  # pyright: ignore[reportAttributeAccessIssue]
+        if wanted not in (None, self.block):
+            raise Fault(
+                codes.ARGUMENT, f"the kernel is for blocks of {wanted} threads, got {self.block}"
+            )
+
+
+def _extents(given: Extents, name: str) -> tuple[int, int, int]:
+    found = (given,) if isinstance(given, int) else tuple(given)
+    if not 1 <= len(found) <= 3 or not all(isinstance(n, int) and n >= 1 for n in found):
+        raise Fault(codes.ARGUMENT, f"expected one to three extents of the {name}, got {given!r}")
+    x, y, z = (*found, 1, 1)[:3]
+    return x, y, z
+
+
+def _check_shared(layout: SharedLayout, arch: Architecture) -> None:
+    if layout.total_bytes > arch.block_shared_bytes:
+        raise Fault(
+            codes.ARGUMENT,
+            f"a block needs {layout.total_bytes} bytes of shared memory; one of {arch} has "
+            f"{arch.block_shared_bytes}",
+        )
+
+
+def _translate(
+    module: ModuleOp, function: FuncOp, arch: Architecture, numerics: str, dynamic_bytes: int
+) -> _Kernel:
+    t = Translator(module, arch, SharedLayout(dynamic_bytes), numerics)
+    parameters = t.slots(function.arguments)
+    private: list[tuple[int, Callable[[], Any]]] = []
+    for argument in function.workgroup:
+        ty: Any = argument.type
+        name = argument.name_hint or "workgroup"
+        offset = t.shared.named(f"%{name}", memory_size(ty), _WORKGROUP_ALIGNMENT)
+        t.each_block(argument, shared_value(offset, ty))
+    for argument in function.private:
+        name = argument.name_hint or "private"
+        private.append((t.slot(argument), local_value(argument.type, f"%{name}")))  # pyright: ignore[reportArgumentType]
+    body = body_of(function.body, t, is_kernel=True)
+    return _Kernel(t, body, parameters, private)
+
+
+def _run(launch: Launch, kernel: _Kernel, values: list[Any]) -> bool:
+    """Run all clusters; whether they came to their end."""
+    starts = [range(0, g, c) for g, c in zip(launch.grid, launch.cluster)]
+    try:
+        for z, y, x in product(*reversed(starts)):
+            run_cluster(_cluster(launch, kernel, values, (x, y, z)), kernel.body.start)
+    except Fault as fault:
+        launch.findings.diagnostics.append(fault.diagnostic())
+        return False
+    return True
+
+
+def _cluster(
+    launch: Launch, kernel: _Kernel, values: list[Any], corner: tuple[int, int, int]
+) -> Cluster:
+    x, y, z = (i // c for i, c in zip(corner, launch.cluster))
+    cluster = Cluster(launch, (x, y, z))
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    warps = -(-threads // WARP_SIZE)
+    barriers = sum(count for _, count in kernel.translator.barrier_groups)
+    members = list(product(*(range(c) for c in reversed(launch.cluster))))
+    agents = len(members) * (warps + barriers)
+    for rank, (dz, dy, dx) in enumerate(members):
+        index = corner[0] + dx, corner[1] + dy, corner[2] + dz
+        first = rank * (warps + barriers)
+        block = _block(launch, kernel, cluster, index, rank, warps, first, agents)
+        cluster.blocks.append(block)
+        _start(launch, kernel, values, block, threads, warps)
+    return cluster
+
+
+def _block(
+    launch: Launch,
+    kernel: _Kernel,
+    cluster: Cluster,
+    index: tuple[int, int, int],
+    rank: int,
+    warps: int,
+    first: int,
+    agents: int,
+) -> Block:
+    size = kernel.translator.shared.buffer_bytes
+    shared = Buffer(np.full(size, _GARBAGE, np.uint8), SHARED, "shared memory")
+    shadow = Shadow(size, warps, first, launch.findings)
+    return Block(
+        cluster, index, rank, shared, shadow, agents, first, agents_before_barriers=first + warps
+    )
+
+
+def _start(
+    launch: Launch, kernel: _Kernel, values: list[Any], block: Block, threads: int, warps: int
+) -> None:
+    """Make the warps of a block, with their registers."""
+    block.warps = []
+    registers = list(kernel.translator.registers)
+    for slot, value in zip(kernel.parameters, values):
+        registers[slot] = value
+    for number in range(warps):
+        linear = np.arange(number * WARP_SIZE, (number + 1) * WARP_SIZE)
+        exists = linear < threads
+        agent = block.first_agent + number
+        clock = block.new_clock()
+        clock[agent] = 1
+        warp = Warp(
+            launch,
+            block,
+            number,
+            agent,
+            [],
+            exists,
+            exists,
+            int(exists.sum()),
+            clock,
+            block.new_clock(),
+            thread=_thread(linear, launch.block),
+        )
+        block.warps.append(warp)
+    for slot, make in kernel.translator.block_values:
+        registers[slot] = make(block)
+    for warp in block.warps:
+        warp.regs = list(registers)
+        for slot, make in kernel.private:
+            warp.regs[slot] = make()
+
+
+def _thread(linear: Array, block: tuple[int, int, int]) -> tuple[Any, Any, Any]:
+    """The places of the threads of a warp, as one number where all have the same."""
+    x, rest = linear % block[0], linear // block[0]
+    y, z = rest % block[1], rest // block[1]
+    found = [int(n[0]) if (n == n[0]).all() else n for n in (x, y, z)]
+    return found[0], found[1], found[2]

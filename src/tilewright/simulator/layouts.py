@@ -1,0 +1,111 @@
+"""Which element of a matrix which register of which lane holds, and how shared tiles are swizzled."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from tilewright.numerics.arrays import Array
+from tilewright.simulator.state import WARP_SIZE
+
+_LANE = np.arange(WARP_SIZE)
+_ROW, _PLACE = _LANE >> 2, _LANE & 3
+
+#: How many address bits above the 128-byte lines a swizzle mixes into the 16-byte chunks.
+SWIZZLE_MASKS = {"none": 0, "swizzle_32b": 1, "swizzle_64b": 3, "swizzle_128b": 7}
+#: Where the pattern of a swizzle begins again.
+PATTERN_BYTES = {"none": 16, "swizzle_32b": 256, "swizzle_64b": 512, "swizzle_128b": 1024}
+
+
+def swizzled(address: Array, swizzle: str) -> Array:
+    """Where the byte of a linear address lies."""
+    return address ^ (((address >> 7) & SWIZZLE_MASKS[swizzle]) << 4)
+
+
+def _grid(registers: int, per_register: int) -> tuple[Array, Array]:
+    """Register and element numbers that broadcast with lanes: (1, r, 1) and (1, 1, e)."""
+    return np.arange(registers)[None, :, None], np.arange(per_register)[None, None, :]
+
+
+def a_positions(rows: int, depth: int, per_register: int) -> tuple[Array, Array]:
+    """Row and k of each element of a fragment of A, as lanes x registers x elements.
+
+    ``per_register`` is 1 for f64, whose only shape is 8 x 4.
+    """
+    registers = rows * depth // (WARP_SIZE * per_register)
+    r, e = _grid(registers, per_register)
+    g, t = _ROW[:, None, None], _PLACE[:, None, None]
+    if rows == 8:
+        return np.broadcast_arrays(g + 0 * r, per_register * t + e + 0 * r)  # pyright: ignore[reportReturnType]
+    row, k = g + 8 * (r & 1), 4 * per_register * (r >> 1) + per_register * t + e
+    return np.broadcast_arrays(row, k)  # pyright: ignore[reportReturnType]
+
+
+def b_positions(depth: int, per_register: int) -> tuple[Array, Array]:
+    """k and column of each element of a fragment of B."""
+    registers = depth * 8 // (WARP_SIZE * per_register)
+    r, e = _grid(registers, per_register)
+    g, t = _ROW[:, None, None], _PLACE[:, None, None]
+    k = 4 * per_register * r + per_register * t + e
+    return np.broadcast_arrays(k, g)  # pyright: ignore[reportReturnType]
+
+
+def c_positions(rows: int) -> tuple[Array, Array]:
+    """Row and column of each element of a fragment of C or the result, rows x 8."""
+    r, e = _grid(rows // 8, 2)
+    g, t = _ROW[:, None, None], _PLACE[:, None, None]
+    return np.broadcast_arrays(g + 8 * r, 2 * t + e)  # pyright: ignore[reportReturnType]
+
+
+def _sources(positions: tuple[Array, Array], shape: tuple[int, int]) -> Array:
+    """For each element of a matrix, where the flattened fragments of the warp have it."""
+    row, column = positions
+    found = np.empty(shape, np.int64)
+    found[row.reshape(-1), column.reshape(-1)] = np.arange(row.size)
+    return found
+
+
+@cache
+def a_sources(rows: int, depth: int, per_register: int) -> Array:
+    return _sources(a_positions(rows, depth, per_register), (rows, depth))
+
+
+@cache
+def b_sources(depth: int, per_register: int) -> Array:
+    return _sources(b_positions(depth, per_register), (depth, 8))
+
+
+@cache
+def c_sources(rows: int) -> Array:
+    return _sources(c_positions(rows), (rows, 8))
+
+
+@cache
+def c_targets(rows: int) -> Array:
+    """For each element of the fragments, its place in the flattened matrix."""
+    row, column = c_positions(rows)
+    return row * 8 + column
+
+
+@cache
+def tile_offsets(extent: int, depth: int, size: int, is_k_major: bool, slab_bytes: int) -> Array:
+    """Byte offsets of the elements of an operand of ``wgmma``, extent x depth, in its tile.
+
+    The tile has the 128-byte swizzle and begins where its pattern does. K-major: rows of 128 bytes
+    along k. Otherwise slabs of 128 bytes of the extent, ``slab_bytes`` apart, with a line for
+    each k.
+    """
+    outer, k = np.arange(extent)[:, None], np.arange(depth)[None, :]
+    if is_k_major:
+        linear = 128 * (outer % 8) + 1024 * (outer // 8) + k * size
+    else:
+        along = outer * size
+        linear = along % 128 + slab_bytes * (along // 128) + 128 * (k % 8) + 1024 * (k // 8)
+    return swizzled(np.asarray(linear), "swizzle_128b")
+
+
+@cache
+def box_chunks(chunks: int, swizzle: str) -> Array:
+    """Where each 16-byte chunk of a box lies in a tile that begins where the pattern does."""
+    return swizzled(np.arange(chunks) * 16, swizzle) // 16

@@ -1,0 +1,192 @@
+"""``cp.async``: copies to shared memory that end when their group is waited for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.simulator import codes
+from tilewright.simulator.compile import Step, Translator, implements
+from tilewright.simulator.findings import Fault
+from tilewright.simulator.memory import MemRef, bytes_at, locate
+from tilewright.simulator.shadow import Proxy
+from tilewright.simulator.state import NEVER, WARP_SIZE, Warp
+from tilewright.simulator.timeline import COPY_BYTES, LATENCY
+from tilewright.simulator.values import element_of, lanes
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.numerics.arrays import Array
+
+
+@dataclass(slots=True)
+class Copy:
+    """What lanes of a warp copy: elements to places in shared memory.
+
+    ``groups`` numbers the group of each lane, 0 while it is in none; -1 has landed.
+    """
+
+    op: Operation
+    target: MemRef
+    lanes: Array
+    places: Array
+    values: Array
+    groups: Array
+    start: float
+    end: float
+
+
+@implements("nvgpu.device_async_copy")
+def _copy(op: Any, t: Translator) -> Step:
+    source, source_indices = t.slot(op.src), t.slots(op.srcIndices)
+    target, target_indices = t.slot(op.dst), t.slots(op.dstIndices)
+    some = None if op.srcElements is None else t.slot(op.srcElements)
+    count = op.properties["dstElements"].value.data
+    element = element_of(op.dst.type)
+    total = count * element.size
+    offsets = np.arange(count)
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        to, out_of = r[target], r[source]
+        place = locate(warp, to, [r[i] for i in target_indices], op, (count,))
+        places = np.broadcast_to(place, WARP_SIZE)[warp.mask]
+        _check_aligned(warp, places, total, element.size, op, "shared memory")
+        found = np.full(WARP_SIZE, count) if some is None else lanes(r[some], np.dtype(np.int64))
+        if (found[warp.mask] > count).any() or (found[warp.mask] < 0).any():
+            raise Fault(
+                codes.OUT_OF_BOUNDS,
+                f"{op.name} of {warp.name()} reads {int(found[warp.mask].max())} elements, but "
+                f"copies {count}",
+                op,
+            )
+        values = _read(warp, out_of, [r[i] for i in source_indices], found, count, op)
+        where = bytes_at(places[:, None] + offsets, element.size)
+        shadow = warp.block.shadow
+        shadow.check_write(where, warp, op, "writes")
+        shadow.stamp(
+            where, warp.agent, NEVER, op, warp.name(), "cp.async starts to write", Proxy.GENERIC
+        )
+        numbers = np.flatnonzero(warp.mask)
+        end = warp.time + LATENCY + warp.active * total / COPY_BYTES
+        warp.copies.open.append(
+            Copy(
+                op,
+                to,
+                numbers,
+                places[:, None] + offsets,
+                values,
+                np.zeros(numbers.size, np.int64),
+                warp.time,
+                end,
+            )
+        )
+        warp.launch.counters.async_copy_bytes += warp.active * total
+        warp.launch.counters.global_bytes_read += int(found[warp.mask].sum()) * element.size
+
+    return step
+
+
+def _read(
+    warp: Warp, source: MemRef, indices: list[Any], found: Array, count: int, op: Any
+) -> Array:
+    """The ``count`` elements that each active lane copies; zeros behind the first ``found``."""
+    element = element_of(op.src.type)
+    reading, offsets = warp.mask & (found > 0), np.arange(count)
+    values = np.zeros((WARP_SIZE, count), element.dtype)
+    if not reading.any():
+        return values[warp.mask]
+    whole = warp.mask
+    warp.set_mask(reading)
+    # Only what is read must lie inside.
+    last = [*indices[:-1], lanes(indices[-1], np.dtype(np.int64)) + (found - 1)]
+    locate(warp, source, last, op)
+    place = np.broadcast_to(locate(warp, source, indices, op), WARP_SIZE)
+    warp.set_mask(whole)
+    total = count * element.size
+    _check_aligned(warp, place[reading], total, element.size, op, source.buffer.name)
+    rows, columns = np.nonzero(reading[:, None] & (offsets < found[:, None]))
+    values[rows, columns] = source.buffer.view(element.dtype)[place[rows] + columns]
+    return values[warp.mask]
+
+
+def _check_aligned(
+    warp: Warp, places: Array, total: int, size: int, op: Operation, where: str
+) -> None:
+    bad = places * size % total != 0
+    if bad.any():
+        raise Fault(
+            codes.MISALIGNED,
+            f"{op.name} of {warp.name()} copies {total} bytes at byte "
+            f"{int(places[bad.argmax()]) * size} of {where}, which is no multiple of {total}",
+            op,
+        )
+
+
+@implements("nvgpu.device_async_create_group")
+def _create_group(op: Operation, t: Translator) -> Step:
+    def step(warp: Warp) -> None:
+        commit(warp)
+
+    return step
+
+
+def commit(warp: Warp) -> None:
+    """Close the group of copies of active lanes."""
+    groups = warp.copies
+    groups.committed[warp.mask] += 1
+    still_open: list[Copy] = []
+    for copy in groups.open:
+        joining = warp.mask[copy.lanes] & (copy.groups == 0)
+        copy.groups[joining] = groups.committed[copy.lanes[joining]]
+        if (copy.groups == 0).any():
+            still_open.append(copy)
+        else:
+            groups.closed.append(copy)
+    groups.open = still_open
+
+
+@implements("nvgpu.device_async_wait")
+def _wait(op: Any, t: Translator) -> Step:
+    unfinished = op.groups
+
+    def step(warp: Warp) -> None:
+        groups = warp.copies
+        done = np.where(warp.mask, groups.committed - unfinished, 0)
+        np.maximum(groups.done, done, out=groups.done)
+        start, end = warp.time, warp.time
+        rest: list[Copy] = []
+        for copy in groups.closed:
+            landing = (copy.groups > 0) & (copy.groups <= groups.done[copy.lanes])
+            if landing.any():
+                end = max(end, copy.end)
+                _land(warp, copy, landing)
+            if (copy.groups > 0).any():
+                rest.append(copy)
+        groups.closed = rest
+        warp.time = end
+        warp.launch.timeline.add(warp, "wait", op, start, end)
+
+    return step
+
+
+def _land(warp: Warp, copy: Copy, landing: Array) -> None:
+    places, values = copy.places[landing], copy.values[landing]
+    copy.target.buffer.view(values.dtype)[places] = values
+    copy.groups[landing] = -1
+    clock = int(warp.clock[warp.agent])
+    warp.block.shadow.stamp(
+        bytes_at(places, values.dtype.itemsize),
+        warp.agent,
+        clock,
+        copy.op,
+        warp.name(),
+        "cp.async writes",
+        Proxy.GENERIC,
+    )
+    warp.launch.timeline.add(warp, "copy", copy.op, copy.start, copy.end)
+    warp.launch.counters.shared_bytes_written += values.nbytes
+    warp.block.cluster.progress += 1

@@ -1,0 +1,410 @@
+"""``arith`` and ``math``: tables of what each operation is in ``numerics``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects import builtin as b
+
+from tilewright.numerics.arrays import Array
+from tilewright.numerics.semantics import ELEMENTWISE
+from tilewright.simulator import codes
+from tilewright.simulator.compile import Step, Translator, implements
+from tilewright.simulator.findings import Fault
+from tilewright.simulator.state import WARP_SIZE, Warp
+from tilewright.simulator.values import Element, element_of, lanes, shape_of
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Operation
+
+_SIGNED, _UNSIGNED = {"signedness": "signed"}, {"signedness": "unsigned"}
+_NAN = {"propagate_nan": True}
+
+#: Operations whose operands and result have one type: the function, and its keywords.
+_SAME_TYPE: dict[str, tuple[str, dict[str, Any]]] = {
+    "arith.addi": ("addi", {}),
+    "arith.subi": ("subi", {}),
+    "arith.muli": ("muli", {}),
+    "arith.divsi": ("divi", _SIGNED),
+    "arith.divui": ("divi", _UNSIGNED),
+    "arith.floordivsi": ("divi", {**_SIGNED, "rounding": "negative_inf"}),
+    "arith.ceildivsi": ("divi", {**_SIGNED, "rounding": "positive_inf"}),
+    "arith.ceildivui": ("divi", {**_UNSIGNED, "rounding": "positive_inf"}),
+    "arith.remsi": ("remi", _SIGNED),
+    "arith.remui": ("remi", _UNSIGNED),
+    "arith.minsi": ("mini", _SIGNED),
+    "arith.minui": ("mini", _UNSIGNED),
+    "arith.maxsi": ("maxi", _SIGNED),
+    "arith.maxui": ("maxi", _UNSIGNED),
+    "arith.andi": ("andi", {}),
+    "arith.ori": ("ori", {}),
+    "arith.xori": ("xori", {}),
+    "arith.shli": ("shli", {}),
+    "arith.shrsi": ("shri", _SIGNED),
+    "arith.shrui": ("shri", _UNSIGNED),
+    "arith.addf": ("addf", {}),
+    "arith.subf": ("subf", {}),
+    "arith.mulf": ("mulf", {}),
+    "arith.divf": ("divf", {}),
+    "arith.negf": ("negf", {}),
+    "arith.maximumf": ("maxf", _NAN),
+    "arith.minimumf": ("minf", _NAN),
+    "arith.maxnumf": ("maxf", {}),
+    "arith.minnumf": ("minf", {}),
+    "math.absf": ("absf", {}),
+    "math.absi": ("absi", {}),
+    "math.atan2": ("atan2", {}),
+    "math.ceil": ("ceil", {}),
+    "math.cos": ("cos", {}),
+    "math.cosh": ("cosh", {}),
+    "math.exp": ("exp", {}),
+    "math.exp2": ("exp2", {}),
+    "math.floor": ("floor", {}),
+    "math.fma": ("fma", {}),
+    "math.log": ("log", {}),
+    "math.log2": ("log2", {}),
+    "math.powf": ("pow", {}),
+    "math.rsqrt": ("rsqrt", {}),
+    "math.sin": ("sin", {}),
+    "math.sinh": ("sinh", {}),
+    "math.sqrt": ("sqrt", {}),
+    "math.tan": ("tan", {}),
+    "math.tanh": ("tanh", {}),
+    "vector.fma": ("fma", {}),
+}
+#: Conversions: the function, and its keywords besides the result's element.
+_CASTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "arith.extsi": ("exti", _SIGNED),
+    "arith.extui": ("exti", _UNSIGNED),
+    "arith.trunci": ("trunci", {}),
+    "arith.extf": ("ftof", {}),
+    "arith.truncf": ("ftof", {}),
+    "arith.sitofp": ("itof", _SIGNED),
+    "arith.uitofp": ("itof", _UNSIGNED),
+    "arith.fptosi": ("ftoi", _SIGNED),
+    "arith.fptoui": ("ftoi", _UNSIGNED),
+    "arith.bitcast": ("bitcast", {}),
+}
+_INT_PREDICATES = (
+    ("equal", "signed"),
+    ("not_equal", "signed"),
+    ("less_than", "signed"),
+    ("less_than_or_equal", "signed"),
+    ("greater_than", "signed"),
+    ("greater_than_or_equal", "signed"),
+    ("less_than", "unsigned"),
+    ("less_than_or_equal", "unsigned"),
+    ("greater_than", "unsigned"),
+    ("greater_than_or_equal", "unsigned"),
+)
+_FLOAT_PREDICATES = (
+    "equal",
+    "greater_than",
+    "greater_than_or_equal",
+    "less_than",
+    "less_than_or_equal",
+    "not_equal",
+)
+_DIVISIONS = frozenset({"divi", "remi"})
+
+#: Integer operations on numbers that all lanes share. What is not here goes through arrays.
+_ON_NUMBERS: dict[str, Callable[[int, int], int]] = {
+    "arith.addi": lambda x, y: x + y,
+    "arith.subi": lambda x, y: x - y,
+    "arith.muli": lambda x, y: x * y,
+    "arith.andi": lambda x, y: x & y,
+    "arith.ori": lambda x, y: x | y,
+    "arith.xori": lambda x, y: x ^ y,
+    "arith.minsi": min,
+    "arith.maxsi": max,
+}
+_COMPARE_NUMBERS: tuple[Callable[[int, int], bool], ...] = (
+    lambda x, y: x == y,
+    lambda x, y: x != y,
+    lambda x, y: x < y,
+    lambda x, y: x <= y,
+    lambda x, y: x > y,
+    lambda x, y: x >= y,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """An element-wise function with what is known of its operands and result."""
+
+    function: Callable[..., Array]
+    operands: tuple[Element, ...]
+    result: Element
+    keywords: dict[str, Any]
+
+    def __call__(self, *values: Any) -> Any:
+        arrays = _broadcast([lanes(v, e.dtype) for v, e in zip(values, self.operands)])
+        return self.function(*arrays, self.operands[0].name, **self.keywords)
+
+
+def _broadcast(arrays: list[Array]) -> list[Array]:
+    rank = max(array.ndim for array in arrays)
+    if all(array.ndim == rank for array in arrays):
+        return arrays
+    # A scalar beside vectors: the condition of a select.
+    return [
+        array if array.ndim == rank else array.reshape(WARP_SIZE, *(1,) * (rank - 1))
+        for array in arrays
+    ]
+
+
+def is_integer_scalar(ty: Attribute) -> bool:
+    return isinstance(ty, b.IntegerType | b.IndexType)
+
+
+def collapse(value: Any, element: Element) -> Any:
+    """An array whose lanes are all equal as a number, for integers."""
+    first = value[0]
+    return bool(first) if element.bits == 1 else int(first)
+
+
+def _evaluate(call: _Call, collapses: bool, values: tuple[Any, ...]) -> Any:
+    if collapses and all(type(v) is int or type(v) is bool for v in values):
+        return collapse(call(*values), call.result)
+    return call(*values)
+
+
+def _step(op: Operation, t: Translator, call: _Call) -> Step:
+    sources, result = t.slots(op.operands), t.slot(op.results[0])
+    collapses = is_integer_scalar(op.results[0].type)
+    if len(sources) == 1:
+        (source,) = sources
+
+        def unary(warp: Warp) -> None:
+            r = warp.regs
+            r[result] = _evaluate(call, collapses, (r[source],))
+
+        return unary
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        r[result] = _evaluate(call, collapses, tuple(r[s] for s in sources))
+
+    return step
+
+
+def _on_numbers(
+    op: Operation, t: Translator, call: _Call, exact: Callable[[int, int], int]
+) -> Step:
+    left, right = t.slots(op.operands)
+    result = t.slot(op.results[0])
+    half, mask = 1 << (call.result.bits - 1), (1 << call.result.bits) - 1
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        x, y = r[left], r[right]
+        if type(x) is int and type(y) is int:
+            r[result] = ((exact(x, y) + half) & mask) - half
+        else:
+            r[result] = _evaluate(call, True, (x, y))
+
+    return step
+
+
+@implements(*_SAME_TYPE)
+def _same_type(op: Operation, t: Translator) -> Step:
+    name, keywords = _SAME_TYPE[op.name]
+    element = element_of(op.results[0].type)
+    call = _Call(ELEMENTWISE[name], (element,) * len(op.operands), element, keywords)
+    if name in _DIVISIONS:
+        return _division(op, t, call)
+    exact = _ON_NUMBERS.get(op.name)
+    if exact is not None and is_integer_scalar(op.results[0].type) and element.bits > 1:
+        return _on_numbers(op, t, call, exact)
+    return _step(op, t, call)
+
+
+def _division(op: Operation, t: Translator, call: _Call) -> Step:
+    left, right = t.slots(op.operands)
+    result, element = t.slot(op.results[0]), call.result
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        x, y = r[left], r[right]
+        divisor = lanes(y, element.dtype)
+        if not divisor.all():
+            zero = (divisor == 0).reshape(WARP_SIZE, -1).any(axis=1)
+            if (zero & warp.mask).any():
+                raise Fault(codes.UNDEFINED, f"{op.name} of {warp.name()} divides by zero", op)
+            y = np.where(divisor == 0, element.dtype.type(1), divisor)
+        r[result] = _evaluate(call, is_integer_scalar(op.results[0].type), (x, y))
+
+    return step
+
+
+@implements(*_CASTS)
+def _cast(op: Operation, t: Translator) -> Step:
+    name, keywords = _CASTS[op.name]
+    source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
+    call = _Call(ELEMENTWISE[name], (source,), result, {**keywords, "to": result.name})
+    return _step(op, t, call)
+
+
+@implements("arith.index_cast", "arith.index_castui")
+def _index_cast(op: Operation, t: Translator) -> Step:
+    source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
+    if result.bits < source.bits:
+        call = _Call(ELEMENTWISE["trunci"], (source,), result, {"to": result.name})
+    elif result.bits == source.bits:
+        call = _Call(ELEMENTWISE["bitcast"], (source,), result, {"to": result.name})
+    else:
+        signedness = "unsigned" if op.name.endswith("ui") else "signed"
+        keywords = {"to": result.name, "signedness": signedness}
+        call = _Call(ELEMENTWISE["exti"], (source,), result, keywords)
+    return _step(op, t, call)
+
+
+@implements("arith.cmpi")
+def _cmpi(op: Any, t: Translator) -> Step:
+    number = op.predicate.value.data
+    predicate, signedness = _INT_PREDICATES[number]
+    source = element_of(op.operands[0].type)
+    call = _Call(
+        ELEMENTWISE["cmpi"],
+        (source, source),
+        element_of(op.results[0].type),
+        {"comparison_predicate": predicate, "signedness": signedness},
+    )
+    if not is_integer_scalar(op.operands[0].type) or source.bits == 1:
+        return _step(op, t, call)
+    left, right = t.slots(op.operands)
+    result = t.slot(op.results[0])
+    compare = _COMPARE_NUMBERS[number if number < 6 else number - 4]
+    mask = (1 << source.bits) - 1 if signedness == "unsigned" else -1
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        x, y = r[left], r[right]
+        if type(x) is int and type(y) is int:
+            r[result] = compare(x & mask, y & mask)
+        else:
+            r[result] = call(x, y)
+
+    return step
+
+
+@implements("arith.cmpf")
+def _cmpf(op: Any, t: Translator) -> Step | None:
+    number = op.predicate.value.data
+    source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
+    kind = (number - 1) % 7
+    if number in (0, 15):
+        function: Callable[..., Array] = lambda x, y, element: np.full(x.shape, number == 15)  # noqa: E731
+        keywords: dict[str, Any] = {}
+    elif kind == 6:
+        function, keywords = _unordered if number == 14 else _ordered, {}
+    else:
+        function = ELEMENTWISE["cmpf"]
+        keywords = {
+            "comparison_predicate": _FLOAT_PREDICATES[kind],
+            "comparison_ordering": "ordered" if number < 8 else "unordered",
+        }
+    return _step(op, t, _Call(function, (source, source), result, keywords))
+
+
+def _unordered(x: Array, y: Array, element: str) -> Array:
+    return np.asarray((x != x) | (y != y))
+
+
+def _ordered(x: Array, y: Array, element: str) -> Array:
+    return ~_unordered(x, y, element)
+
+
+@implements("arith.select")
+def _select(op: Operation, t: Translator) -> Step:
+    condition, first, second = t.slots(op.operands)
+    result = t.slot(op.results[0])
+    ty = op.results[0].type
+    is_number = isinstance(ty, b.VectorType | b.IntegerType | b.IndexType | b.AnyFloat)
+    element = element_of(ty) if is_number else None
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        chosen = r[condition]
+        if type(chosen) is bool:
+            r[result] = r[first] if chosen else r[second]
+        elif element is None:
+            from tilewright.simulator.values import merge
+
+            r[result] = merge(chosen, r[first], r[second])
+        else:
+            arrays = _broadcast([chosen, *(lanes(r[s], element.dtype) for s in (first, second))])
+            r[result] = np.where(*arrays)
+
+    return step
+
+
+@implements("arith.constant", "ub.poison")
+def _constant(op: Operation, t: Translator) -> None:
+    """Presets the register; poison is zero."""
+    ty = op.results[0].type
+    element = element_of(ty)
+    value = op.properties.get("value")
+    t.preset(op.results[0], constant_value(value, element, shape_of(ty), is_integer_scalar(ty)))
+
+
+def constant_value(
+    value: Attribute | None, element: Element, shape: tuple[int, ...], is_number: bool
+) -> Any:
+    """The value of a constant's attribute."""
+    if isinstance(value, b.DenseIntOrFPElementsAttr):
+        numbers = np.array(value.get_values())
+        array = to_elements(numbers, element)
+        array = np.broadcast_to(
+            array.reshape(shape if array.size > 1 else (1,) * len(shape)), shape
+        )
+        return np.ascontiguousarray(np.broadcast_to(array, (WARP_SIZE, *shape)))
+    data = 0 if value is None else value.value.data  # pyright: ignore[reportAttributeAccessIssue]
+    if is_number:
+        if element.bits == 1:
+            return bool(data)
+        half = 1 << (element.bits - 1)
+        return ((int(data) + half) & ((1 << element.bits) - 1)) - half
+    return np.full((WARP_SIZE, *shape), to_elements(np.array([data]), element)[0])
+
+
+def to_elements(numbers: Array, element: Element) -> Array:
+    """Numbers as they are written in elements of a type."""
+    if element.is_float:
+        wide = numbers.astype(np.float64)
+        return ELEMENTWISE["ftof"](wide, "f64", to=element.name)
+    if element.bits == 1:
+        return numbers != 0
+    return numbers.astype(np.int64).astype(element.dtype)
+
+
+@implements("math.copysign")
+def _copysign(op: Operation, t: Translator) -> Step:
+    element = element_of(op.results[0].type)
+    function = lambda x, y, name: np.copysign(x, y)  # noqa: E731
+    return _step(op, t, _Call(function, (element, element), element, {}))
+
+
+@implements("math.ctpop")
+def _ctpop(op: Operation, t: Translator) -> Step:
+    element = element_of(op.results[0].type)
+    return _step(op, t, _Call(_count_bits, (element,), element, {}))
+
+
+def _count_bits(source: Array, element: str) -> Array:
+    octets = np.ascontiguousarray(source).view(np.uint8).reshape(*source.shape, -1)
+    return np.unpackbits(octets, axis=-1).sum(axis=-1).astype(source.dtype)
+
+
+@implements("nvgpu.rcp")
+def _rcp(op: Operation, t: Translator) -> Step:
+    """The nearest quotient, which lies within the one unit that the instruction may be off."""
+    element = element_of(op.results[0].type)
+
+    def reciprocal(x: Array, name: str) -> Array:
+        return ELEMENTWISE["divf"](np.ones_like(x), x, name, flush_to_zero=True)
+
+    return _step(op, t, _Call(reciprocal, (element,), element, {}))

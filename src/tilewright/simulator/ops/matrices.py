@@ -1,0 +1,211 @@
+"""``ldmatrix``, ``mma.sync`` and ``mma.sp.sync``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.numerics.arrays import Array
+from tilewright.numerics.tensor_cores import (
+    Unit,
+    multiply_add,
+    multiply_add_f64,
+    multiply_add_integers,
+    unit_of,
+)
+from tilewright.simulator import codes
+from tilewright.simulator.compile import Step, Translator, implements
+from tilewright.simulator.findings import Fault
+from tilewright.simulator.layouts import a_sources, b_sources, c_sources, c_targets
+from tilewright.simulator.memory import bytes_at, locate
+from tilewright.simulator.ops.threads import collective
+from tilewright.simulator.ops.vectors import unpack_bits
+from tilewright.simulator.state import WARP_SIZE, Warp
+from tilewright.simulator.timeline import PRODUCT_RATE
+from tilewright.simulator.values import Element, element_of, shape_of
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+_ROW_BYTES = 16
+Product = Callable[[Array, Array, Array], Array]
+
+
+@implements("nvgpu.ldmatrix")
+def _ldmatrix(op: Any, t: Translator) -> Step:
+    source, indices = t.slot(op.srcMemref), t.slots(op.indices)
+    result, shape = t.slot(op.results[0]), shape_of(op.results[0].type)
+    element, tiles = element_of(op.srcMemref.type), op.properties["numTiles"].value.data
+    transposes = bool(op.properties["transpose"].value.data)
+    if element.bits < 8:
+        raise Fault(codes.UNSUPPORTED, "the simulator has no memory of 4-bit elements", op)
+    per_row = _ROW_BYTES // element.size
+    lanes_used = 8 * tiles
+
+    def step(warp: Warp) -> None:
+        collective(warp, op)
+        r = warp.regs
+        memref = r[source]
+        # Only the lanes that give addresses matter.
+        whole = warp.mask
+        warp.set_mask(np.arange(WARP_SIZE) < lanes_used)
+        place = locate(warp, memref, [r[i] for i in indices], op, (per_row,))
+        warp.set_mask(whole)
+        rows = np.broadcast_to(place, WARP_SIZE)[:lanes_used] * element.size
+        if (rows % _ROW_BYTES).any():
+            bad = int(rows[(rows % _ROW_BYTES != 0).argmax()])
+            raise Fault(
+                codes.MISALIGNED,
+                f"{op.name} of {warp.name()} reads a row at shared byte {bad}, which is no "
+                f"multiple of {_ROW_BYTES}",
+                op,
+            )
+        _count(warp, rows, op)
+        words = memref.buffer.data.reshape(-1, _ROW_BYTES)[rows // _ROW_BYTES]
+        r[result] = _distributed(words, tiles, transposes, element).reshape(WARP_SIZE, *shape)
+
+    return step
+
+
+def _count(warp: Warp, rows: Array, op: Operation) -> None:
+    warp.block.shadow.read(bytes_at(rows // _ROW_BYTES, _ROW_BYTES), warp, op, "reads")
+    counters = warp.launch.counters
+    counters.shared_bytes_read += rows.size * _ROW_BYTES
+    for first in range(0, rows.size, 8):
+        counters.shared_access(rows[first : first + 8], _ROW_BYTES)
+
+
+def _distributed(rows: Array, tiles: int, transposes: bool, element: Element) -> Array:
+    """What the lanes get of rows of 16 bytes: 4 bytes of each matrix."""
+    if transposes:
+        halves = rows.view(np.uint16).reshape(tiles, 8, 8).transpose(0, 2, 1)
+        rows = np.ascontiguousarray(halves)
+    words = np.ascontiguousarray(rows).view(np.uint32).reshape(tiles, WARP_SIZE)
+    octets = np.ascontiguousarray(words.T).view(np.uint8)
+    return unpack_bits(octets, element.name, element.bits)
+
+
+def product_of(name: str, unit: Unit, numerics: Any) -> Product:
+    """The function for ``a @ b + c`` of elements of a type."""
+    if name == "f64":
+        return multiply_add_f64
+    if name[0] == "i":
+        return lambda a, b, c: multiply_add_integers(a, b, c, saturating=True)
+    return lambda a, b, c: multiply_add(a, b, c, name, unit, numerics)
+
+
+def _operand_name(element: Element) -> str:
+    return "tf32" if element.name == "f32" else element.name
+
+
+@implements("nvgpu.mma.sync")
+def _mma(op: Any, t: Translator) -> Step:
+    slots, result = t.slots(op.operands), t.slot(op.results[0])
+    rows, columns, depth = op.shape
+    element = element_of(op.operands[0].type)
+    name = _operand_name(element)
+    if name == "tf32" and "tf32Enabled" not in op.properties:
+        raise Fault(
+            codes.UNSUPPORTED, "there is no product of f32 elements without tf32Enabled", op
+        )
+    per_register = shape_of(op.operands[0].type)[1]
+    unit = unit_of("mma", name, t.arch.compute)
+    product = product_of(name, unit, t.numerics)
+    of_a, of_b = a_sources(rows, depth, per_register), b_sources(depth, per_register)
+    of_c, to_c = c_sources(rows), c_targets(rows)
+
+    def step(warp: Warp) -> None:
+        collective(warp, op)
+        a, b, c = (warp.regs[slot].reshape(-1) for slot in slots)
+        found = product(a[of_a], b[of_b], c[of_c])
+        warp.regs[result] = found.reshape(-1)[to_c]
+        _note_product(warp, op, rows * columns * depth)
+
+    return step
+
+
+def _note_product(warp: Warp, op: Operation, multiplications: int) -> None:
+    counters, block = warp.launch.counters, warp.block
+    counters.mma_instructions += 1
+    counters.tensor_operations += 2 * multiplications
+    start = max(warp.time, block.tensor_time)
+    warp.time = block.tensor_time = start + multiplications / PRODUCT_RATE
+    warp.launch.timeline.add(warp, "product", op, start, warp.time)
+
+
+# For each element and depth: the lane and the first bit of a chunk's metadata.
+_MetadataPlace = Callable[[Array, Array, int], tuple[Array, Array]]
+_METADATA: dict[tuple[int, int], _MetadataPlace] = {
+    (16, 16): lambda row, c, s: (4 * (row % 8) + s, 16 * (row // 8) + 4 * c),
+    (16, 32): lambda row, c, s: (4 * (row % 8) + 2 * s + c // 4, 16 * (row // 8) + 4 * (c % 4)),
+    (32, 8): lambda row, c, s: (4 * (row % 8) + s, 16 * (row // 8) + 4 * c),
+    (32, 16): lambda row, c, s: (4 * (row % 8) + 2 * s + c // 4, 16 * (row // 8) + 4 * (c % 4)),
+    (8, 32): lambda row, c, s: (4 * (row % 8) + 2 * s + row // 8, 4 * c),
+    (8, 64): lambda row, c, s: (4 * (row % 8) + row // 8 + 2 * (c // 8), 4 * (c % 8)),
+    (4, 64): lambda row, c, s: (4 * (row % 8) + 2 * s + row // 8, 4 * c),
+    (4, 128): lambda row, c, s: (4 * (row % 8) + row // 8 + 2 * (c // 8), 4 * (c % 8)),
+}
+#: Elements in a chunk: all, and those kept for each of the two positions in the metadata.
+_CHUNKS = {16: (4, 1), 8: (4, 1), 4: (8, 2)}
+
+
+def decompressed(stored: Array, words: Array, bits: int, depth: int, selector: int) -> Array | None:
+    """A with zeros where nothing is stored; None where the metadata are wrong."""
+    rows = stored.shape[0]
+    chunk = 2 if bits == 32 else _CHUNKS[bits][0]
+    row, number = np.arange(rows)[:, None], np.arange(depth // chunk)[None, :]
+    lane, bit = np.broadcast_arrays(*_METADATA[bits, depth](row, number, selector))
+    codes_ = (words[lane] >> bit.astype(np.uint32)) & 0xF
+    first, second = codes_ & 3, codes_ >> 2
+    if (first >= second).any():
+        return None
+    full = np.zeros((rows, depth), stored.dtype)
+    base = chunk * number
+    if bits == 32:
+        if not np.isin(codes_, (0b0100, 0b1110)).all():
+            return None
+        full[row, base + (first >> 1)] = stored
+        return full
+    each = _CHUNKS[bits][1]
+    parts = stored.reshape(rows, depth // chunk, 2, each)
+    for which, position in enumerate((first, second)):
+        for e in range(each):
+            full[row, base + each * position + e] = parts[:, :, which, e]
+    return full
+
+
+@implements("nvgpu.mma.sp.sync")
+def _sparse_mma(op: Any, t: Translator) -> Step:
+    slots, result = t.slots(op.operands), t.slot(op.results[0])
+    rows, columns, depth = op.shape
+    element = element_of(op.operands[0].type)
+    name, selector = _operand_name(element), op.properties["sparsitySelector"].value.data
+    per_register = shape_of(op.operands[0].type)[1]
+    dense = unit_of("mma", name, t.arch.compute)
+    # Chunks count the elements that are stored, which is half of them.
+    unit = Unit(dense.fraction_bits, 2 * dense.chunk, dense.precision)
+    product = product_of(name, unit, t.numerics)
+    of_a, of_b = a_sources(rows, depth // 2, per_register), b_sources(depth, per_register)
+    of_c, to_c = c_sources(rows), c_targets(rows)
+    if (element.bits, depth) in ((8, 64), (4, 128)) and selector:
+        raise Fault(codes.SPARSITY, "this shape has the sparsity selector 0 only", op)
+
+    def step(warp: Warp) -> None:
+        collective(warp, op)
+        a, b, c, metadata = (warp.regs[slot].reshape(-1) for slot in slots)
+        words = np.ascontiguousarray(metadata, np.int16).view(np.uint32)
+        full = decompressed(a[of_a], words, element.bits, depth, selector)
+        if full is None:
+            raise Fault(
+                codes.SPARSITY,
+                f"the metadata of {op.name} of {warp.name()} do not name two elements of a chunk "
+                "in ascending order",
+                op,
+            )
+        found = product(full, b[of_b], c[of_c])
+        warp.regs[result] = found.reshape(-1)[to_c]
+        _note_product(warp, op, rows * columns * depth // 2)
+
+    return step

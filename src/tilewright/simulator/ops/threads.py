@@ -1,0 +1,234 @@
+"""``gpu``: where a thread is, what the lanes of a warp exchange, and printing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.simulator import codes
+from tilewright.simulator.compile import Step, Translator, implements
+from tilewright.simulator.findings import Fault
+from tilewright.simulator.memory import MemRef
+from tilewright.simulator.ops.elementwise import is_integer_scalar
+from tilewright.simulator.ops.vectors import combine
+from tilewright.simulator.state import WARP_SIZE, Block, Warp
+from tilewright.simulator.values import element_of, lanes, uniform
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.numerics.arrays import Array
+
+_LANES = np.arange(WARP_SIZE)
+MAX_PRINTED = 100_000
+
+
+def collective(warp: Warp, op: Operation) -> None:
+    """Fault unless all lanes of the warp are here."""
+    if warp.active != WARP_SIZE:
+        absent = np.flatnonzero(~warp.mask)
+        shown = ", ".join(map(str, absent[:8])) + (", ..." if absent.size > 8 else "")
+        raise Fault(
+            codes.DIVERGENT,
+            f"'{op.name}' is for whole warps, but lanes {shown} of {warp.name()} do not execute it",
+            op,
+            help="move it out of the branch or loop that only some lanes take",
+        )
+
+
+_OF_BLOCK: dict[str, Callable[[Block], tuple[int, int, int]]] = {
+    "gpu.block_id": lambda block: block.index,
+    "gpu.block_dim": lambda block: block.cluster.launch.block,
+    "gpu.grid_dim": lambda block: block.cluster.launch.grid,
+    "gpu.cluster_id": lambda block: block.cluster.index,
+    "gpu.cluster_dim": lambda block: _clusters(block),
+    "gpu.cluster_block_id": lambda block: _in_cluster(block),
+    "gpu.cluster_dim_blocks": lambda block: block.cluster.launch.cluster,
+}
+
+
+def _clusters(block: Block) -> tuple[int, int, int]:
+    launch = block.cluster.launch
+    x, y, z = (g // c for g, c in zip(launch.grid, launch.cluster))
+    return x, y, z
+
+
+def _in_cluster(block: Block) -> tuple[int, int, int]:
+    x, y, z = (i % c for i, c in zip(block.index, block.cluster.launch.cluster))
+    return x, y, z
+
+
+@implements(*_OF_BLOCK)
+def _of_block(op: Any, t: Translator) -> None:
+    function, axis = _OF_BLOCK[op.name], op.axis
+    t.each_block(op.results[0], lambda block: function(block)[axis])
+
+
+@implements("gpu.thread_id")
+def _thread_id(op: Any, t: Translator) -> Step:
+    result, axis = t.slot(op.results[0]), op.axis
+
+    def step(warp: Warp) -> None:
+        warp.regs[result] = warp.thread[axis]
+
+    return step
+
+
+@implements("gpu.global_id")
+def _global_id(op: Any, t: Translator) -> Step:
+    result, axis = t.slot(op.results[0]), op.axis
+
+    def step(warp: Warp) -> None:
+        base = warp.block.index[axis] * warp.launch.block[axis]
+        warp.regs[result] = warp.thread[axis] + base
+
+    return step
+
+
+@implements("gpu.lane_id")
+def _lane_id(op: Any, t: Translator) -> None:
+    t.preset(op.results[0], _LANES)
+
+
+@implements("gpu.subgroup_size")
+def _subgroup_size(op: Any, t: Translator) -> None:
+    t.preset(op.results[0], WARP_SIZE)
+
+
+@implements("gpu.subgroup_id")
+def _subgroup_id(op: Any, t: Translator) -> Step:
+    result = t.slot(op.results[0])
+
+    def step(warp: Warp) -> None:
+        warp.regs[result] = warp.index
+
+    return step
+
+
+@implements("gpu.num_subgroups")
+def _num_subgroups(op: Any, t: Translator) -> None:
+    t.each_block(op.results[0], lambda block: len(block.warps))
+
+
+@implements("gpu.dynamic_shared_memory")
+def _dynamic(op: Any, t: Translator) -> None:
+    size = element_of(op.results[0].type).size
+
+    def make(block: Block) -> MemRef:
+        start = t.shared.dynamic_offset // size
+        return MemRef(block.shared, start, (t.shared.dynamic_bytes // size,), (1,), start)
+
+    t.each_block(op.results[0], make)
+
+
+@implements("nvvm.elect.sync")
+def _elect(op: Any, t: Translator) -> Step:
+    """The active lane with the least number."""
+    result = t.slot(op.results[0])
+
+    def step(warp: Warp) -> None:
+        warp.regs[result] = warp.mask.argmax() == _LANES
+
+    return step
+
+
+@implements("nvvm.bar.warp.sync", "nvvm.setmaxregister", "nvgpu.tma.prefetch.descriptor")
+def _nothing(op: Operation, t: Translator) -> None:
+    """Lanes of a warp go together here; registers and caches are not modelled."""
+
+
+@implements("nvgpu.tma.fence.descriptor")
+def _fence_descriptor(op: Operation, t: Translator) -> None:
+    """Tensor maps do not change in a run."""
+
+
+_SHUFFLES: dict[str, Callable[[Array, Array, int], tuple[Array, Array]]] = {
+    "xor": lambda o, first, width: (_LANES ^ o, (_LANES ^ o) < first + width),
+    "up": lambda o, first, width: (_LANES - o, _LANES - o >= first),
+    "down": lambda o, first, width: (_LANES + o, _LANES + o < first + width),
+    "idx": lambda o, first, width: (first + (o & (width - 1)), np.ones(WARP_SIZE, np.bool_)),
+}
+
+
+@implements("gpu.shuffle")
+def _shuffle(op: Any, t: Translator) -> Step:
+    value, offset, width = t.slots(op.operands)
+    result, valid = t.slots(op.results)
+    mode = _SHUFFLES[op.properties["mode"].keyword]
+    element = element_of(op.results[0].type)
+
+    def step(warp: Warp) -> None:
+        collective(warp, op)
+        r = warp.regs
+        group = uniform(r[width], warp.mask)
+        if group is None or not 0 < group <= WARP_SIZE or group & (group - 1):
+            raise Fault(codes.UNDEFINED, f"gpu.shuffle among {group} lanes", op)
+        first = _LANES - _LANES % group
+        source, exists = mode(lanes(r[offset], np.dtype(np.int32)).astype(np.int64), first, group)
+        source = np.where(exists, source, _LANES)
+        r[result] = lanes(r[value], element.dtype)[source]
+        r[valid] = exists
+
+    return step
+
+
+@implements("gpu.subgroup_reduce")
+def _reduce(op: Any, t: Translator) -> Step:
+    """By halves: lane i with lane i + 16, then 8, 4, 2, 1."""
+    value, result = t.slot(op.operands[0]), t.slot(op.results[0])
+    kind, element = op.properties["op"].keyword, element_of(op.results[0].type)
+    whole = is_integer_scalar(op.results[0].type)
+
+    def step(warp: Warp) -> None:
+        collective(warp, op)
+        array = lanes(warp.regs[value], element.dtype)
+        while array.shape[0] > 1:
+            half = array.shape[0] // 2
+            array = combine(kind, array[:half], array[half:], element.name)
+        found = array[0]
+        warp.regs[result] = (
+            (bool(found) if element.bits == 1 else int(found))
+            if whole
+            else np.broadcast_to(array, (WARP_SIZE, *array.shape[1:]))
+        )
+
+    return step
+
+
+_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z)?([diuxXcfFeEgGs%])")
+
+
+@implements("gpu.printf")
+def _printf(op: Any, t: Translator) -> Step:
+    text = op.properties["format"].data
+    sources = t.slots(op.operands)
+    elements = [element_of(value.type) for value in op.operands]
+
+    def step(warp: Warp) -> None:
+        columns = [lanes(warp.regs[s], e.dtype) for s, e in zip(sources, elements)]
+        launch = warp.launch
+        for lane in np.flatnonzero(warp.mask):
+            if launch.printed < MAX_PRINTED:
+                launch.printed += 1
+                launch.print_to(_formatted(text, [column[lane].item() for column in columns]))
+
+    return step
+
+
+def _formatted(text: str, values: list[Any]) -> str:
+    rest = list(values)
+
+    def one(match: re.Match[str]) -> str:
+        if match[1] == "%":
+            return "%"
+        if not rest:
+            return match[0]
+        value = rest.pop(0)
+        form = re.sub(r"hh|ll|[hlz]", "", match[0])
+        number = float(value) if match[1] in "fFeEgG" else int(value)
+        return form % number
+
+    return _DIRECTIVE.sub(one, text)

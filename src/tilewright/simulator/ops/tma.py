@@ -1,0 +1,284 @@
+"""TMA: boxes between tensors and shared memory, completed at mbarriers or in bulk groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.simulator import codes
+from tilewright.simulator.compile import Step, Suspending, Translator, implements
+from tilewright.simulator.findings import Fault
+from tilewright.simulator.layouts import PATTERN_BYTES, box_chunks
+from tilewright.simulator.memory import MemRef
+from tilewright.simulator.ops.barriers import (
+    acting_lanes,
+    barriers_of,
+    check_published,
+    check_transactions,
+    check_usable,
+)
+from tilewright.simulator.shadow import Proxy
+from tilewright.simulator.state import NEVER, AsyncCopy, Block, Coroutine, MBarrier, Warp
+from tilewright.simulator.timeline import COPY_BYTES, LATENCY
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.numerics.arrays import Array
+    from tilewright.simulator.tensor_maps import TensorMap
+
+_CHUNK = 16
+_TILE_ALIGNMENT = 128
+
+
+def _tile_start(warp: Warp, memref: MemRef, tensor_map: TensorMap, op: Operation) -> int:
+    """The first byte of the tile in shared memory; a fault where the copy cannot go there."""
+    offset = memref.offset
+    if type(offset) is not int:
+        found = np.unique(offset[warp.mask])
+        if found.size > 1:
+            raise Fault(codes.UNSUPPORTED, f"lanes of {warp.name()} copy different tiles", op)
+        offset = int(found[0])
+    start = offset * tensor_map.tensor.itemsize
+    needed = max(_TILE_ALIGNMENT, PATTERN_BYTES[tensor_map.swizzle])
+    if start % needed:
+        raise Fault(
+            codes.MISALIGNED,
+            f"{op.name} of {warp.name()} has its tile at shared byte {start}, which is no multiple "
+            f"of {needed}, as '{tensor_map.swizzle}' needs it",
+            op,
+            help=f"give the memory an alignment of {needed}",
+        )
+    if start + tensor_map.box_bytes > warp.block.shared.data.size:
+        raise Fault(codes.OUT_OF_BOUNDS, f"{op.name} of {warp.name()} leaves shared memory", op)
+    return start
+
+
+def _corners(warp: Warp, slots: tuple[int, ...], acting: Array) -> list[tuple[int, list[int]]]:
+    """For each acting lane, its corner of the tensor, outermost coordinate first."""
+    values = [warp.regs[slot] for slot in reversed(slots)]
+    return [
+        (int(lane), [v if type(v) is int else int(v[lane]) for v in values])
+        for lane in np.flatnonzero(acting)
+    ]
+
+
+@implements("nvgpu.tma.async.load")
+def _load(op: Any, t: Translator) -> Step:
+    target, group, index = t.slot(op.dst), t.slot(op.barriers), t.slot(op.mbarId)
+    descriptor, coordinates = t.slot(op.tensorMapDescriptor), t.slots(op.coordinates)
+    predicate = None if op.predicate is None else t.slot(op.predicate)
+    multicast = None if op.multicastMask is None else t.slot(op.multicastMask)
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        acting = acting_lanes(warp, predicate)
+        if not acting.any():
+            return
+        tensor_map = r[descriptor]
+        start = _tile_start(warp, r[target], tensor_map, op)
+        for barrier, lanes in barriers_of(warp, r[group], r[index], acting, op):
+            check_usable(warp, barrier, op)
+            check_published(warp, barrier, op)
+            for lane, corner in _corners(warp, coordinates, lanes):
+                mask = None if multicast is None else _at(r[multicast], lane)
+                for block in _destinations(warp, mask, op):
+                    twin = _same_barrier(block, barrier)
+                    _start_load(warp, op, tensor_map, corner, block, start, twin)
+
+    return step
+
+
+def _at(value: Any, lane: int) -> int:
+    return value if type(value) is int else int(value[lane])
+
+
+def _destinations(warp: Warp, mask: int | None, op: Operation) -> list[Block]:
+    blocks = warp.block.cluster.blocks
+    if mask is None:
+        return [warp.block]
+    mask &= 0xFFFF
+    if mask >> len(blocks):
+        raise Fault(
+            codes.OUT_OF_BOUNDS,
+            f"{op.name} of {warp.name()} goes to blocks {mask:#b} of a cluster of {len(blocks)}",
+            op,
+        )
+    return [block for rank, block in enumerate(blocks) if mask >> rank & 1]
+
+
+def _same_barrier(block: Block, barrier: MBarrier) -> MBarrier:
+    """The barrier at the same place in another block of the cluster."""
+    if block is barrier.block:
+        return barrier
+    for op, group in barrier.block.mbarriers.items():
+        if barrier in group:
+            return block.mbarriers[op][group.index(barrier)]
+    raise AssertionError("a barrier that its block does not have")
+
+
+def _start_load(
+    warp: Warp,
+    op: Operation,
+    tensor_map: TensorMap,
+    corner: list[int],
+    block: Block,
+    start: int,
+    barrier: MBarrier,
+) -> None:
+    size = tensor_map.box_bytes
+    where = slice(start, start + size)
+    shadow, launch = block.shadow, warp.launch
+    shadow.check_write(where, warp, op, "overwrites", Proxy.ASYNC)
+    what = f"TMA load for phase {barrier.phase} of {barrier.name}"
+    shadow.stamp(where, barrier.agent, NEVER, op, warp.name(), what, Proxy.ASYNC)
+    launch.counters.tma_bytes_loaded += size
+    launch.counters.global_bytes_read += size
+    begin = warp.time
+    end = begin + LATENCY + size / COPY_BYTES
+
+    def land() -> None:
+        write_box(block, start, tensor_map.load(corner), tensor_map.swizzle)
+        phase = barrier.phase
+        barrier.last_load = phase, op
+        what = f"TMA load for phase {phase} of {barrier.name}"
+        shadow.stamp(where, barrier.agent, phase + 1, op, warp.name(), what, Proxy.ASYNC)
+        launch.counters.shared_bytes_written += size
+        barrier.time = max(barrier.time, end)
+        barrier.tx -= size
+        check_transactions(warp, barrier, op)
+        barrier.settle()
+        block.cluster.progress += 1
+        launch.timeline.add(warp, "copy", op, begin, end)
+
+    block.cluster.copies.append(AsyncCopy(op, warp, land, end))
+
+
+def write_box(block: Block, start: int, box: Array, swizzle: str) -> None:
+    """A dense box into the swizzled tile that begins at a byte."""
+    chunks = np.ascontiguousarray(box).reshape(-1).view(np.uint8).reshape(-1, _CHUNK)
+    tile = block.shared.data.reshape(-1, _CHUNK)
+    tile[start // _CHUNK + box_chunks(len(chunks), swizzle)] = chunks
+
+
+def read_box(block: Block, start: int, tensor_map: TensorMap) -> Array:
+    """The box in a tile; the inverse of ``write_box``."""
+    count = tensor_map.box_bytes // _CHUNK
+    tile = block.shared.data.reshape(-1, _CHUNK)
+    chunks = tile[start // _CHUNK + box_chunks(count, tensor_map.swizzle)]
+    return chunks.reshape(-1).view(tensor_map.tensor.dtype).reshape(tensor_map.box)
+
+
+@dataclass(slots=True, eq=False)
+class Store:
+    """A TMA store of a lane. ``group`` is 0 while it is in none."""
+
+    op: Operation
+    lane: int
+    number: int
+    where: slice
+    group: int = 0
+    landed: bool = False
+    is_read: bool = False
+    end: float = 0.0
+
+
+@implements("nvgpu.tma.async.store")
+def _store(op: Any, t: Translator) -> Step:
+    source, descriptor = t.slot(op.src), t.slot(op.tensorMapDescriptor)
+    coordinates = t.slots(op.coordinates)
+    predicate = None if op.predicate is None else t.slot(op.predicate)
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        acting = acting_lanes(warp, predicate)
+        if not acting.any():
+            return
+        tensor_map = r[descriptor]
+        start = _tile_start(warp, r[source], tensor_map, op)
+        for lane, corner in _corners(warp, coordinates, acting):
+            _start_store(warp, op, tensor_map, corner, lane, start)
+
+    return step
+
+
+def _start_store(
+    warp: Warp, op: Operation, tensor_map: TensorMap, corner: list[int], lane: int, start: int
+) -> None:
+    size, block, launch = tensor_map.box_bytes, warp.block, warp.launch
+    where = slice(start, start + size)
+    block.shadow.check_read(where, warp, op, "reads", Proxy.ASYNC)
+    warp.product_count += 1
+    number = warp.product_count
+    block.shadow.reading(where, warp, number, op, "TMA store reads")
+    launch.counters.tma_bytes_stored += size
+    launch.counters.shared_bytes_read += size
+    launch.counters.global_bytes_written += size
+    begin = warp.time
+    store = Store(op, lane, number, where, end=begin + LATENCY + size / COPY_BYTES)
+    warp.stores.open.append(store)
+
+    def land() -> None:
+        tensor_map.store(corner, read_box(block, start, tensor_map))
+        store.landed = True
+        block.cluster.progress += 1
+        launch.timeline.add(warp, "store", op, begin, store.end)
+
+    block.cluster.copies.append(AsyncCopy(op, warp, land, store.end))
+
+
+@implements("nvvm.cp.async.bulk.commit.group")
+def _commit(op: Any, t: Translator) -> Step:
+    def step(warp: Warp) -> None:
+        groups = warp.stores
+        groups.committed[warp.mask] += 1
+        for store in groups.open:
+            if warp.mask[store.lane]:
+                store.group = int(groups.committed[store.lane])
+        groups.closed += [store for store in groups.open if store.group]
+        groups.open = [store for store in groups.open if not store.group]
+
+    return step
+
+
+@dataclass(slots=True)
+class StoreWait:
+    """Lanes that wait for their bulk groups."""
+
+    op: Operation
+    stores: list[Store]
+
+    def ready(self) -> bool:
+        return all(store.landed for store in self.stores)
+
+    def finish(self, warp: Warp) -> None:
+        start = warp.time
+        for store in self.stores:
+            store.is_read = True
+            warp.time = max(warp.time, store.end)
+            warp.block.shadow.read_done(store.where, warp, store.number)
+        warp.launch.timeline.add(warp, "wait", self.op, start, warp.time)
+
+    def describe(self) -> str:
+        return f"waits for {sum(not store.landed for store in self.stores)} TMA stores"
+
+
+@implements("nvvm.cp.async.bulk.wait_group")
+def _wait(op: Any, t: Translator) -> Suspending:
+    unfinished = op.properties["group"].value.data
+
+    def start(warp: Warp) -> Coroutine:
+        groups = warp.stores
+        limit = groups.committed - unfinished
+        due = [
+            store
+            for store in groups.closed
+            if warp.mask[store.lane] and store.group <= limit[store.lane] and not store.is_read
+        ]
+        if due:
+            yield StoreWait(op, due)
+            groups.closed = [store for store in groups.closed if not store.is_read]
+
+    return Suspending(start)

@@ -1,0 +1,188 @@
+"""Which warp goes on when, when copies land, and what is said where nothing can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from tilewright.diagnostics import Note
+from tilewright.simulator import codes
+from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.ops.barriers import ParityWait
+from tilewright.simulator.state import Block, Cluster, Coroutine, MBarrier, Wait, Warp
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+#: How often a copy lands although warps could go on.
+_LANDING = 0.3
+#: Turns of each warp that only asks whether a phase has ended, until that counts as a deadlock.
+_IDLE_TURNS = 200
+_SHOWN = 12
+
+
+def run_cluster(cluster: Cluster, body: Callable[[Warp], Coroutine]) -> None:
+    """Run all warps of a cluster to their end; a fault where they wait for each other."""
+    rng = cluster.launch.rng
+    coroutines = {warp: body(warp) for warp in cluster.warps}
+    runnable = list(cluster.warps)
+    blocked: list[Warp] = []
+    seen, idle = -1, 0
+    while runnable or blocked:
+        if cluster.progress != seen:
+            seen, idle = cluster.progress, 0
+            _wake(runnable, blocked)
+        if cluster.copies and (not runnable or rng.random() < _LANDING):
+            cluster.copies.pop(rng.randrange(len(cluster.copies))).land()
+            cluster.progress += 1
+            continue
+        if not runnable or idle > _IDLE_TURNS * len(runnable):
+            if cluster.copies:
+                idle = 0
+                continue
+            raise _deadlock(blocked, runnable)
+        warp = runnable[rng.randrange(len(runnable))]
+        asked = warp.spins
+        try:
+            wait = next(coroutines[warp])
+        except StopIteration:
+            warp.ended = True
+            runnable.remove(warp)
+            cluster.progress += 1
+            continue
+        idle += warp.spins != asked
+        if wait is not None and not _passes(wait, warp):
+            warp.waiting = wait
+            runnable.remove(warp)
+            blocked.append(warp)
+    while cluster.copies:
+        cluster.copies.pop().land()
+    for block in cluster.blocks:
+        check_end(block)
+
+
+def _passes(wait: Wait, warp: Warp) -> bool:
+    if not wait.ready():
+        return False
+    wait.finish(warp)
+    return True
+
+
+def _wake(runnable: list[Warp], blocked: list[Warp]) -> None:
+    for warp in list(blocked):
+        wait = warp.waiting
+        assert wait is not None
+        if _passes(wait, warp):
+            warp.waiting = None
+            blocked.remove(warp)
+            runnable.append(warp)
+
+
+def _deadlock(blocked: list[Warp], spinning: list[Warp]) -> Fault:
+    """What every warp waits for, and where what is missing should come from."""
+    notes: list[Note] = []
+    barriers: dict[MBarrier, None] = {}
+    groups: dict[tuple[Operation, str], list[Warp]] = {}
+    for warp in blocked:
+        assert warp.waiting is not None
+        groups.setdefault((warp.waiting.op, warp.waiting.describe()), []).append(warp)
+        if isinstance(warp.waiting, ParityWait):
+            barriers[warp.waiting.barrier] = None
+    for (op, what), warps in list(groups.items())[:_SHOWN]:
+        notes.append(note_at(f"{_named(warps)} {what}", op))
+    if spinning:
+        notes.append(Note(f"{_named(spinning)} ask again and again whether a phase has ended"))
+    for barrier in list(barriers)[:3]:
+        for op in list(_arrivals_at(barrier))[:4]:
+            notes.append(note_at(f"arrivals at {barrier.name} come from here", op))
+        if barrier.tx and not barrier.pending:
+            _report_transactions(barrier)
+    first = blocked[0].waiting.op if blocked and blocked[0].waiting is not None else None
+    count = len(blocked) + len(spinning)
+    return Fault(
+        codes.DEADLOCK,
+        f"{count} warps wait and nothing can end a wait any more",
+        first,
+        notes=notes,
+        help="compare counts of init with arrivals, bytes of expect_tx with boxes, and parities",
+    )
+
+
+def _named(warps: list[Warp]) -> str:
+    names = [warp.name() for warp in warps[:4]]
+    rest = len(warps) - len(names)
+    if len(warps) == 1:
+        return names[0]
+    return ", ".join(names) + (f" and {rest} more" if rest else "") + " each"
+
+
+def _arrivals_at(barrier: MBarrier) -> Iterable[Operation]:
+    for op, group in barrier.block.mbarriers.items():
+        if barrier in group:
+            for use in op.results[0].uses:
+                if ".arrive" in use.operation.name:
+                    yield use.operation
+
+
+def _report_transactions(barrier: MBarrier) -> None:
+    findings = barrier.block.cluster.launch.findings
+    expecting = next(
+        (op for op in _arrivals_at(barrier) if op.name.endswith("expect_tx")), barrier.init_op
+    )
+    what = (
+        f"{barrier.tx} bytes more than copies bring"
+        if barrier.tx > 0
+        else f"{-barrier.tx} bytes less than copies bring"
+    )
+    findings.add(
+        codes.TRANSACTIONS,
+        f"phase {barrier.phase} of {barrier.name} expects {what}",
+        expecting,
+        other=barrier.init_op,
+        help="expect the bytes of all boxes of the phase, once",
+    )
+
+
+def _check_waited(block: Block, barrier: MBarrier, phase: int, op: Operation) -> None:
+    """Report a load that no warp has waited for: the block's memory may be gone when it lands."""
+    if all(warp.clock[barrier.agent] <= phase for warp in block.warps):
+        block.cluster.launch.findings.add(
+            codes.UNWAITED_COPY,
+            f"the block ends, and no warp has waited for the TMA load for phase {phase} of "
+            f"{barrier.name}",
+            op,
+            help="wait for the phase before the block ends",
+        )
+
+
+def check_end(block: Block) -> None:
+    """Report what a block leaves behind when it ends."""
+    findings = block.cluster.launch.findings
+    for group in block.mbarriers.values():
+        for barrier in group:
+            if barrier.valid and barrier.tx:
+                _report_transactions(barrier)
+            elif barrier.last_load is not None:
+                _check_waited(block, barrier, *barrier.last_load)
+    for warp in block.warps:
+        for store in (*warp.stores.open, *warp.stores.closed):
+            findings.add(
+                codes.UNWAITED_COPY,
+                f"{warp.name()} ends while a TMA store still reads its shared memory",
+                store.op,
+                help="execute nvvm.cp.async.bulk.commit.group and "
+                "nvvm.cp.async.bulk.wait_group 0 {read} before the end",
+            )
+    for group_number, sequence in block.products.items():
+        counts = {
+            warp.index: warp.products_begun
+            for warp in block.warps
+            if warp.index // 4 == group_number
+        }
+        if len(set(counts.values())) > 1:
+            findings.add(
+                codes.DIVERGENT,
+                f"the warps of warpgroup {group_number} execute different numbers of products: "
+                + ", ".join(f"warp {w}: {n}" for w, n in counts.items()),
+                sequence[-1],
+            )

@@ -1,0 +1,308 @@
+"""What a run consists of: clusters of blocks of warps, their barriers, and what they wait for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tilewright.simulator.counters import Counters
+from tilewright.simulator.findings import Findings
+from tilewright.simulator.timeline import Timeline
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.numerics.arrays import Array
+    from tilewright.simulator.memory import Buffer
+    from tilewright.simulator.shadow import Shadow
+
+WARP_SIZE = 32
+#: A clock that no warp has seen: what carries it is not finished.
+NEVER = 1 << 40
+
+Clock = np.ndarray[Any, np.dtype[np.int64]]
+"""For each warp and barrier of the cluster, how much of it has been seen."""
+
+
+class Wait(Protocol):
+    """What a warp may wait for; ``time`` is when it happened, in the units of the timeline."""
+
+    op: Operation
+
+    def ready(self) -> bool: ...
+
+    def finish(self, warp: Warp) -> None: ...
+
+    def describe(self) -> str: ...
+
+
+Coroutine = Generator["Wait | None", None, None]
+"""Yields what the warp waits for, or None where another warp may take over."""
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """What all blocks of a launch share."""
+
+    arch: Any
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    numerics: Any
+    counters: Counters
+    findings: Findings
+    rng: random.Random
+    timeline: Timeline
+    max_steps: int
+    print_to: Callable[[str], object]
+    printed: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class AsyncCopy:
+    """A TMA copy under way. ``land`` does it."""
+
+    op: Operation
+    warp: Warp
+    land: Callable[[], None]
+    end: float
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """Blocks that run together: one, unless the launch has clusters."""
+
+    launch: Launch
+    index: tuple[int, int, int]
+    blocks: list[Block] = field(default_factory=list)
+    copies: list[AsyncCopy] = field(default_factory=list)
+    progress: int = 0
+    """Grows with everything that may end a wait."""
+    barrier: ClusterBarrier | None = None
+
+    @property
+    def warps(self) -> list[Warp]:
+        return [warp for block in self.blocks for warp in block.warps]
+
+
+@dataclass(slots=True, eq=False)
+class ClusterBarrier:
+    """The barrier of a cluster: generation, who has arrived, what has been seen."""
+
+    generation: int = 0
+    arrived: set[int] = field(default_factory=set)
+    clock: Clock | None = None
+    done_clock: Clock | None = None
+    time: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class MBarrier:
+    """An mbarrier: the logical fields of its 64 bits, and what has been seen by arrivals."""
+
+    agent: int
+    name: str
+    block: Block
+    valid: bool = False
+    published: bool = False
+    """Whether a fence has made its initialization known to the async proxy."""
+    init_agent: int = 0
+    init_clock: int = 0
+    phase: int = 0
+    expected: int = 0
+    pending: int = 0
+    tx: int = 0
+    clock: Clock | None = None
+    fenced: Clock | None = None
+    done_clock: Clock | None = None
+    done_fenced: Clock | None = None
+    init_op: Operation | None = None
+    time: float = 0.0
+    done_time: float = 0.0
+    last_load: tuple[int, Operation] | None = None
+    """The youngest phase that a TMA load belongs to, and the load."""
+    arrivals: dict[int, int] = field(default_factory=dict)
+    """How many arrivals of each warp in the current phase."""
+
+    def settle(self) -> None:
+        """End the phase if nothing is missing."""
+        if self.pending or self.tx or not self.valid:
+            return
+        clock = self.clock if self.clock is not None else self.block.new_clock()
+        clock[self.agent] = self.phase + 1
+        fenced = self.fenced if self.fenced is not None else self.block.new_clock()
+        self.done_clock, self.done_fenced = clock, fenced
+        # What one phase has seen, the next has seen, too.
+        self.clock, self.fenced = clock.copy(), fenced.copy()
+        self.done_time = self.time
+        self.phase += 1
+        self.pending = self.expected
+        self.arrivals = {}
+        self.block.cluster.progress += 1
+
+    def release(self, warp: Warp) -> None:
+        """Take in what a warp has seen, which then goes on with a new clock."""
+        if self.clock is None:
+            self.clock, self.fenced = self.block.new_clock(), self.block.new_clock()
+        assert self.fenced is not None
+        np.maximum(self.clock, warp.clock, out=self.clock)
+        np.maximum(self.fenced, warp.fenced, out=self.fenced)
+        self.time = max(self.time, warp.time)
+        warp.tick()
+        self.block.cluster.progress += 1
+
+    def missing(self) -> str:
+        """What the current phase lacks."""
+        parts = []
+        if self.pending:
+            parts.append(f"{self.pending} of {self.expected} arrivals are missing")
+        if self.tx > 0:
+            parts.append(f"{self.tx} bytes of copies are missing")
+        if self.tx < 0:
+            parts.append(f"copies brought {-self.tx} bytes more than expected")
+        return " and ".join(parts) or "nothing is missing"
+
+
+@dataclass(slots=True, eq=False)
+class NamedBarrier:
+    """One of the 16 barriers of a block."""
+
+    number: int
+    generation: int = 0
+    arrived: int = 0
+    wanted: int | None = None
+    warps: list[int] = field(default_factory=list)
+    clock: Clock | None = None
+    fenced: Clock | None = None
+    done_clock: Clock | None = None
+    done_fenced: Clock | None = None
+    time: float = 0.0
+    done_time: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """A block of threads with its shared memory."""
+
+    cluster: Cluster
+    index: tuple[int, int, int]
+    rank: int
+    shared: Buffer
+    shadow: Shadow
+    agents: int
+    first_agent: int
+    warps: list[Warp] = field(default_factory=list)
+    mbarriers: dict[Any, list[MBarrier]] = field(default_factory=dict)
+    named: dict[int, NamedBarrier] = field(default_factory=dict)
+    products: dict[int, list[Operation]] = field(default_factory=dict)
+    """The products that the warps of each warpgroup have executed, in order."""
+    tensor_time: float = 0.0
+    """Until when the tensor cores are busy."""
+    agents_before_barriers: int = 0
+    barriers_made: int = 0
+
+    def new_clock(self) -> Clock:
+        return np.zeros(self.agents, np.int64)
+
+    def barrier(self, number: int) -> NamedBarrier:
+        found = self.named.get(number)
+        if found is None:
+            found = self.named[number] = NamedBarrier(number)
+        return found
+
+    @property
+    def live_warps(self) -> int:
+        return sum(not warp.ended for warp in self.warps)
+
+
+@dataclass(slots=True, eq=False)
+class AsyncGroups:
+    """Asynchronous operations of one kind of a warp, by lane: the group of each, 0 while open."""
+
+    committed: Array
+    done: Array
+    open: list[Any] = field(default_factory=list)
+    closed: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def new(cls) -> AsyncGroups:
+        return cls(np.zeros(WARP_SIZE, np.int64), np.zeros(WARP_SIZE, np.int64))
+
+
+@dataclass(slots=True, eq=False)
+class Warp:
+    """32 lanes that go together. ``mask`` are those that execute the current operation."""
+
+    launch: Launch
+    block: Block
+    index: int
+    agent: int
+    regs: list[Any]
+    exists: Array
+    mask: Array
+    active: int
+    clock: Clock
+    fenced: Clock
+    thread: tuple[Any, Any, Any] = (0, 0, 0)
+    time: float = 0.0
+    steps: int = 0
+    ended: bool = False
+    spins: int = 0
+    waiting: Wait | None = None
+    copies: AsyncGroups = field(default_factory=AsyncGroups.new)
+    stores: AsyncGroups = field(default_factory=AsyncGroups.new)
+    products: list[Any] = field(default_factory=list)
+    product_groups: int = 0
+    products_done: int = 0
+    products_begun: int = 0
+    product_count: int = 0
+    """Numbers the asynchronous operations that read shared memory."""
+    cluster_generation: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.active == WARP_SIZE
+
+    @property
+    def converged(self) -> bool:
+        """Whether all lanes that there are take part."""
+        return self.active == int(self.exists.sum())
+
+    def tick(self) -> None:
+        """Begin a new interval, which nobody has seen."""
+        self.clock[self.agent] += 1
+
+    def acquire(self, clock: Clock | None, fenced: Clock | None) -> None:
+        """See what others have released."""
+        if clock is not None:
+            np.maximum(self.clock, clock, out=self.clock)
+        if fenced is not None:
+            np.maximum(self.fenced, fenced, out=self.fenced)
+
+    def set_mask(self, mask: Array) -> None:
+        self.mask = mask
+        self.active = int(np.count_nonzero(mask))
+
+    def name(self) -> str:
+        block = self.block
+        where = ""
+        if block.cluster.launch.grid != (1, 1, 1):
+            where = f" of block {block.index}"
+        return f"warp {self.index}{where}"
+
+    def count_step(self, op: Operation) -> None:
+        """A turn of a loop; a fault where there are too many."""
+        self.steps += 1
+        if self.steps > self.launch.max_steps:
+            from tilewright.simulator import codes
+            from tilewright.simulator.findings import Fault
+
+            raise Fault(
+                codes.STEP_LIMIT,
+                f"{self.name()} took {self.launch.max_steps} turns of loops without ending",
+                op,
+            )

@@ -1,0 +1,112 @@
+"""How values of a warp are held.
+
+Integers and indices are a Python int where all lanes have the same (``bool`` for i1), else an array
+with a lane axis of 32. Floats always have the lane axis, and vectors have it in front of their own
+axes. Everything else, memrefs and tokens and accumulators, is one object for the warp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import builtin as b
+from xdsl.ir import Attribute
+
+from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.simulator import codes
+from tilewright.simulator.findings import Fault
+from tilewright.simulator.state import WARP_SIZE
+
+_FLOATS: dict[type[Attribute], str] = {
+    b.Float16Type: "f16",
+    b.BFloat16Type: "bf16",
+    b.Float32Type: "f32",
+    b.FloatTF32Type: "tf32",
+    b.Float64Type: "f64",
+    b.Float8E4M3FNType: "f8E4M3FN",
+    b.Float8E5M2Type: "f8E5M2",
+}
+_WIDTHS = (1, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element type: its name in ``numerics``, how it is held, and its bytes in memory."""
+
+    name: str
+    dtype: np.dtype[Any]
+    bits: int
+
+    @property
+    def size(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self.name[0] in "fbt"
+
+
+def element_of(ty: Attribute) -> Element:
+    """The element of a number, vector or memref type; a fault for types that are none."""
+    if isinstance(ty, b.VectorType | b.MemRefType):
+        ty = ty.element_type
+    if isinstance(ty, b.IndexType):
+        return Element("i64", np.dtype(np.int64), 64)
+    if isinstance(ty, b.IntegerType) and ty.width.data in _WIDTHS:
+        name = f"i{ty.width.data}"
+        return Element(name, dtype_of(name), ty.width.data)
+    name = _FLOATS.get(type(ty))
+    if name is None:
+        raise Fault(codes.UNSUPPORTED, f"the simulator has no values of type '{ty}'")
+    return Element(name, dtype_of(name), 32 if name == "tf32" else dtype_of(name).itemsize * 8)
+
+
+def shape_of(ty: Attribute) -> tuple[int, ...]:
+    return ty.get_shape() if isinstance(ty, b.VectorType) else ()
+
+
+def lanes(value: Any, dtype: np.dtype[Any]) -> Array:
+    """A number as an array with the lane axis."""
+    if isinstance(value, np.ndarray):
+        return value if value.dtype == dtype else value.astype(dtype)
+    return np.full(WARP_SIZE, value, dtype)
+
+
+def uniform(value: Any, mask: Array) -> int | None:
+    """The number that all active lanes have, or None where they differ."""
+    if isinstance(value, int):
+        return value
+    found = value[mask]
+    first = found[0]
+    return int(first) if (found == first).all() else None
+
+
+def merge(mask: Array, new: Any, old: Any) -> Any:
+    """``new`` for the lanes of the mask, ``old`` for the others."""
+    if old is None or new is old:
+        return new
+    if isinstance(new, int) and isinstance(old, int):
+        if new == old:
+            return new
+        dtype = np.bool_ if isinstance(new, bool) else np.int64
+        return np.where(mask, np.asarray(new, dtype), np.asarray(old, dtype))
+    if isinstance(new, np.ndarray) or isinstance(old, np.ndarray):
+        like = new if isinstance(new, np.ndarray) else old
+        # A number that was the same everywhere takes the type of the array.
+        new = new if isinstance(new, np.ndarray) else np.full(WARP_SIZE, new, like.dtype)
+        old = old if isinstance(old, np.ndarray) else np.full(WARP_SIZE, old, like.dtype)
+        shape = (WARP_SIZE,) + (1,) * (like.ndim - 1)
+        return np.where(mask.reshape(shape), new, old)
+    from tilewright.simulator.memory import MemRef
+
+    if isinstance(new, MemRef) and isinstance(old, MemRef):
+        kinds = [(m.buffer, m.sizes, m.strides, m.base) for m in (new, old)]
+        if kinds[0] == kinds[1]:
+            offset = merge(mask, new.offset, old.offset)
+            return MemRef(new.buffer, offset, new.sizes, new.strides, new.base)
+    raise Fault(
+        codes.UNSUPPORTED,
+        "lanes of a warp have different memrefs, accumulators or descriptors in one value",
+    )

@@ -7,6 +7,7 @@ already, where they can. Every result is checked before it is measured.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import cpu_kernels as kernels
+from benchmarks import cpu_memory
 from benchmarks.report import Table
-from benchmarks.timing import Sample, interleaved
+from benchmarks.timing import Sample, interleaved, interleaved_reports, timed
 from tilewright.cpu import Program
 from tilewright.cpu.runtime.pool import thread_count
 from tilewright.diagnostics import TileIRError
@@ -27,6 +29,9 @@ _OURS = "Tilewright"
 _VECTOR_LENGTH = 1 << 24
 _ROWS = 4096
 _TOKENS, _HEADS = 2048, 4
+_PAUSE = 0.1
+_GPU_TILE = (128, 128, 64)
+"""A matrix product that a GPU's compiler is made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +53,9 @@ class Case:
     peers: dict[str, Job] = field(default_factory=dict)
     clear: Callable[[], None] = lambda: None
 
-    def job(self, threads: int) -> Job:
+    def job(self, threads: int, *, checked: bool = False) -> Job:
         """A launch of the compiled kernel; a TileIRError where it cannot be compiled."""
-        program = Program(self.module, threads=threads)
+        program = Program(self.module, threads=threads, checked=checked)
         program.prepare()
 
         def launch() -> None:
@@ -98,7 +103,7 @@ def _matmul(m: int, n: int, k: int) -> Case:
         f"matmul_f32_{m}x{n}x{k}",
         f"matrix product {m}x{n}x{k}, f32",
         kernels.matmul("f32", "f32"),
-        _matrix_grid(m, n),
+        _matrix_grid("f32", m, n),
         (a, b, c, m, n, k),
         _near(c, lambda: a.astype(np.float64) @ b.astype(np.float64), k * 2.0**-24),
         2e-9 * m * n * k,
@@ -107,8 +112,8 @@ def _matmul(m: int, n: int, k: int) -> Case:
     )
 
 
-def _matrix_grid(m: int, n: int) -> tuple[int, int]:
-    tile_m, tile_n, _ = kernels.MATRIX_TILE
+def _matrix_grid(element: str, m: int, n: int) -> tuple[int, int]:
+    tile_m, tile_n, _ = kernels.MATRIX_TILES[element]
     return -(-m // tile_m), -(-n // tile_n)
 
 
@@ -128,7 +133,7 @@ def _narrow_matmul(element: str, size: int) -> Case:
         f"matmul_{element}_{size}",
         f"matrix product {size}x{size}x{size}, {element}, f32 sums",
         kernels.matmul(element, "f32"),
-        _matrix_grid(size, size),
+        _matrix_grid(element, size, size),
         (a, b, c, size, size, size),
         _near(c, lambda: a.astype(np.float64) @ b.astype(np.float64), size * 2.0**-24),
         2e-9 * size**3,
@@ -149,7 +154,7 @@ def _integer_matmul(size: int) -> Case:
         f"matmul_i8_{size}",
         f"matrix product {size}x{size}x{size}, i8, i32 sums",
         kernels.matmul("i8", "i32"),
-        _matrix_grid(size, size),
+        _matrix_grid("i8", size, size),
         (a, b, c, size, size, size),
         _near(c, lambda: a.astype(np.float64) @ b.astype(np.float64), 0.0),
         2e-9 * size**3,
@@ -412,13 +417,19 @@ CASES: list[Callable[[], Case]] = [
 ]
 
 
+def _in_turn(jobs: dict[str, Job], runs: int) -> dict[str, Sample]:
+    """As ``interleaved``, with time for the threads of the job before to stop spinning: those of
+    OpenMP and OpenBLAS wait for the next call on a core that the next job is to have."""
+    return interleaved_reports({n: timed(job) for n, job in jobs.items()}, runs, pause=_PAUSE)
+
+
 def _table(case: Case, runs: int) -> Table:
     head = ("job", "median", "min..max", f"time / {_OURS}", case.unit)
     try:
         jobs: dict[str, Job] = {_OURS: case.job(thread_count())}
     except TileIRError as error:
         return Table(case.name, case.title, head, [(_OURS, f"refused: {error}", "", "", "")])
-    samples = interleaved({**jobs, **case.peers}, runs)
+    samples = _in_turn({**jobs, **case.peers}, runs)
     base = samples[_OURS].median
     rows = [_row(name, sample, base, case.work) for name, sample in samples.items()]
     return Table(case.name, case.title, head, rows)
@@ -451,6 +462,21 @@ def _scaling(runs: int) -> Table:
     return Table("scaling", "threads", head, rows)
 
 
+def _checked(runs: int) -> Table:
+    """The same launch with checks of all accesses and without, on one thread."""
+    rows: list[tuple[str, ...]] = []
+    add, softmax, prefix_sum = _elementwise_cases()[0], _row_cases()[1], _row_cases()[-1]
+    for make in (CASES[0], add, softmax, prefix_sum, CASES[-5], _transpose, _histogram):
+        case = make()
+        jobs = {kind: case.job(1, checked=kind == "checked") for kind in ("plain", "checked")}
+        samples = interleaved(jobs, runs)
+        plain, checked = samples["plain"].median, samples["checked"].median
+        times = f"{plain * 1e3:.2f} ms", f"{checked * 1e3:.2f} ms", f"{checked / plain:.2f}"
+        rows.append((case.title, *times))
+    head = ("work", "plain", "checked", "checked / plain")
+    return Table("checked", "checks of all accesses, one thread", head, rows)
+
+
 def _overhead(runs: int) -> Table:
     """What a warm launch costs beside the kernel: an empty grid's worth of work."""
     module = kernels.elementwise(2, lambda k, x, y: k.addf(x, y))
@@ -476,13 +502,25 @@ def _compiling(runs: int) -> Table:
     """From a module to code that can be called, with nothing cached, beside NVIDIA's compiler."""
     from benchmarks.cpu_compiling import tables_of
 
-    return tables_of({case.title: case.module for case in _compiled_cases()}, runs)
+    return tables_of(
+        {
+            "matrix product, f32": kernels.matmul("f32", "f32", _GPU_TILE),
+            "softmax": kernels.softmax(_ROWS),
+            "attention": kernels.attention(_TOKENS, 64, causal=False),
+        },
+        runs,
+    )
 
 
-def _compiled_cases() -> list[Case]:
-    return [CASES[0](), _row_cases()[1](), _attention(64, causal=False)]
+def _conditions(before: float) -> Table:
+    """What else the machine had to do: processes that wanted to run, on average over a minute."""
+    rows = [("at the beginning", f"{before:.1f}"), ("at the end", f"{os.getloadavg()[0]:.1f}")]
+    title = f"load of the machine, of {os.cpu_count()} cores; timings are sound below that"
+    return Table("conditions", title, ("when", "load"), rows)
 
 
 def tables(runs: int) -> list[Table]:
+    before = os.getloadavg()[0]
     found = [_table(make(), runs) for make in CASES]
-    return [*found, _scaling(runs), _overhead(runs), _compiling(runs)]
+    found += [_scaling(runs), _checked(runs), _overhead(runs), _compiling(runs), cpu_memory.table()]
+    return [*found, _conditions(before)]

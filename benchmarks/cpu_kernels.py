@@ -13,7 +13,13 @@ from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
 EPSILON = 1e-5
 VECTOR = 4096
 """Elements of a tile of the elementwise kernels."""
-MATRIX_TILE = (128, 128, 64)
+MATRIX_TILES = {
+    "f32": (256, 256, 128),
+    "f16": (256, 256, 128),
+    "bf16": (256, 256, 256),
+    "i8": (256, 256, 256),
+}
+"""Tiles of the matrix product, M x N x K, that suit the caches of CPUs."""
 ATTENTION_ROWS, ATTENTION_KEYS = 64, 64
 TRANSPOSE_TILE = 64
 HISTOGRAM_TILE, BINS = 4096, 256
@@ -34,12 +40,12 @@ def _matrix(k: Builder, base: Value, rows: Any, columns: Any, dims: tuple[int, i
     return k.partition(view, tile=dims, padding="zero")
 
 
-def matmul(element: str, result: str):
+def matmul(element: str, result: str, dims: tuple[int, int, int] | None = None):
     """``c = a @ b``, accumulated in ``result``."""
     module = ModuleBuilder()
     parameters = {"a": ptr(element), "b": ptr(element), "c": ptr(result)}
     sizes = dict.fromkeys(("m", "n", "k"), "i32")
-    tile_m, tile_n, tile_k = MATRIX_TILE
+    tile_m, tile_n, tile_k = dims or MATRIX_TILES[element]
     with module.entry("matmul", parameters | sizes) as k:
         row, column, _ = k.get_tile_block_id()
         a = _matrix(k, k.args.a, k.args.m, k.args.k, (tile_m, tile_k))

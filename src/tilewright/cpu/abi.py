@@ -6,9 +6,10 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
     i32 @kernel(ptr %args, ptr %grid, ptr %rt, i64 %begin, i64 %end)
 
 * ``%args``: a slot of 8 bytes for each parameter. A pointer is its address; a scalar lies in the
-  low bytes, little-endian, an i1 as one byte 0 or 1. For checked code two more slots for each
-  parameter follow behind all of these: the address of the first byte of its array, and that behind
-  the last one; 0 and 2**64 - 1 where there is no array.
+  low bytes, little-endian, an i1 as one byte 0 or 1. For checked code one more slot
+  follows: the address of a table of the memory that the launch may access, ``{i64 count, [count x
+  {i64 first, i64 behind}]}``, the address of the first byte and that behind the last one of each
+  array and global.
 * ``%grid``: the extents, ``[3 x i32]``.
 * ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop}``. ``arena`` is memory of the calling
   thread, aligned to ``ARENA_ALIGNMENT``, as large as the compiled kernel asks for, with undefined

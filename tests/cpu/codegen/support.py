@@ -55,7 +55,9 @@ class Loaded:
     def run(self, grid: Sequence[int], args: Sequence[Any]) -> int:
         """Run all blocks, one after the other; arrays are changed in place."""
         extents = (*grid, 1, 1)[:3]
-        slots = (ctypes.c_uint64 * max(len(args), 1))()
+        slots = (ctypes.c_uint64 * (len(args) + 1))()
+        memory = known_memory(args)
+        slots[len(args)] = ctypes.addressof(memory)
         for number, (ty, value) in enumerate(zip(self.compiled.parameters, args, strict=True)):
             slots[number] = slot_of(ty, value)
         size = self.compiled.arena_bytes + ARENA_ALIGNMENT
@@ -80,6 +82,13 @@ class Loaded:
         self.calls.append(
             HostCall(site, (place[0], place[1], place[2]), ctypes.string_at(payload, count * unit))
         )
+
+
+def known_memory(args: Sequence[Any]) -> ctypes.Array[ctypes.c_uint64]:
+    """The table that checked code looks at."""
+    spans = [np.lib.array_utils.byte_bounds(a) for a in args if isinstance(a, np.ndarray)]
+    flat = [len(spans), *(int(address) for span in spans for address in span)]
+    return (ctypes.c_uint64 * len(flat))(*flat)
 
 
 def slot_of(ty: Attribute, value: Any) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.checks import check_indices
+from tilewright.cpu.codegen.checks import check_indices, check_place
 from tilewright.cpu.codegen.elements import (
     I1,
     I8,
@@ -51,6 +51,11 @@ _TF32_MASK = -(1 << 13)
 #: How many rows ahead memory is asked for, and from which length on (in bytes) rows are streams.
 _ROWS_AHEAD = 8
 _LONG_ROW = 2048
+#: Stores past the caches: how they must be aligned, how long rows must be, and which memory they are
+#: for, in bytes.
+STREAM_ALIGNMENT = 16
+_SHORTEST_STREAM = 256
+_LARGER_THAN_CACHES = 1 << 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,9 +212,17 @@ def loaded(b: Builder, value: Value, element: Element) -> Value:
 
 
 def store_lanes(
-    nest: Nest, place: Place, coords: Coords, value: Value, chosen: Lane | None
+    nest: Nest,
+    place: Place,
+    coords: Coords,
+    value: Value,
+    chosen: Lane | None,
+    streams: Value | None = None,
 ) -> None:
-    """Write elements of a tile to memory, those inside and chosen by the mask."""
+    """Write elements of a tile to memory, those inside and chosen by the mask.
+
+    ``streams``: whether whole vectors go past the caches.
+    """
     lanes = lanes_in(coords)
     mask = inside_mask(nest, place, coords) if nest.masked else None
     if chosen is not None:
@@ -231,12 +244,48 @@ def store_lanes(
         pointers.type = ir.VectorType(PTR, lanes)
         scatter_to(b, pointers, data, element, on)
     elif mask is None:
-        b.store(data, where, align=element.buffer_bytes)
+        _store_vector(b, data, where, element, lanes, None if nest.masked else streams)
     else:
         where = safe_address(nest, place, coords, at).value
         size = ir.Constant(I32, element.buffer_bytes)
         args = [data, where, size, on]
         llvm.intrinsic(b, "masked.store", args, ir.VoidType(), [data.type, PTR])
+
+
+def _store_vector(
+    b: Builder, data: Value, where: Value, element: Element, lanes: int, streams: Value | None
+) -> None:
+    align = element.buffer_bytes
+    if streams is None or lanes * align % STREAM_ALIGNMENT:
+        b.store(data, where, align=align)
+        return
+    with b.if_else(streams) as (past, through):
+        with past:
+            llvm.store_past_caches(b, data, where, STREAM_ALIGNMENT)
+        with through:
+            b.store(data, where, align=align)
+
+
+def streaming(f: FunctionEmitter, op: M.TiledStoreOp, place: Place) -> Value | None:
+    """Whether a store goes past the caches: to memory that is larger than they are and that the
+    kernel does not read. None where it never does."""
+    along, size = place.contiguous, place.element.buffer_bytes
+    if not f.unit.target.is_x86 or op not in f.plan.streams or along is None:
+        return None
+    if place.dims[along] * size < _SHORTEST_STREAM:
+        return None
+    b = f.builder
+    low_bits = b.ptrtoint(place.pointer, I64)
+    total = ir.Constant(I64, size)
+    for extent in view_of(f, op, place.dims).memref.sizes:
+        total = b.mul(total, as_value(extent))
+    for axis, stride in enumerate(place.strides):
+        if axis != along and place.dims[axis] > 1:
+            low_bits = b.or_(low_bits, b.mul(as_value(stride), ir.Constant(I64, size)))
+    rest = b.and_(low_bits, ir.Constant(I64, STREAM_ALIGNMENT - 1))
+    aligned = b.icmp_unsigned("==", rest, ir.Constant(I64, 0))
+    f.unit.streams = True
+    return b.and_(aligned, b.icmp_unsigned(">=", total, ir.Constant(I64, _LARGER_THAN_CACHES)))
 
 
 def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: Value) -> None:
@@ -328,7 +377,11 @@ def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Pl
     view = view_of(f, op, dims)
     if f.unit.checked:
         check_indices(f, op, view, indices, bounds)
-    return locate(f.builder, view, indices, bounds)
+    place = locate(f.builder, view, indices, bounds)
+    if f.unit.checked:
+        mask = op.mask  # pyright: ignore[reportAttributeAccessIssue]
+        check_place(f, op, place, None if mask is None else f.tile(mask))
+    return place
 
 
 def padding_of(op: M.Access, view: View, element: Element) -> Constant:

@@ -104,6 +104,18 @@ class Memory:
         return isinstance(first, SSAValue) and isinstance(second, SSAValue) and not self._distinct
 
 
+def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Operation]:
+    """Stores of tiles to memory from which the function reads nothing, if it orders nothing either."""
+    if not distinct_arguments or any(may_synchronise(op) or op.name in _BARRIERS for op in ops):
+        return set()
+    read = {root_of(op.operands[0]) for op in ops if op.name in _LOADS}
+    stores = [op for op in ops if op.name == "nv_tileaa.tiled_store"]
+    written = {op: root_of(op.operands[0]) for op in stores}
+    if None in read:
+        return set()
+    return {op for op, root in written.items() if root is not None and root not in read}
+
+
 def _orders(op: Operation) -> bool:
     semantic = op.properties.get("mem_semantic")
     return semantic is not None and semantic.data.value != "relaxed"  # pyright: ignore[reportAttributeAccessIssue]

@@ -51,6 +51,12 @@ class Unit:
     sites: list[Site] = field(default_factory=list)
     globals_: Mapping[str, Operation] = field(default_factory=dict)
     global_pointers: dict[str, Value] = field(default_factory=dict)
+    streams: bool = False
+    """Whether there are stores past the caches."""
+    known_memory: Value | None = None
+    """The table of memory that checked code may access (``abi``)."""
+    scratch_memory: list[tuple[int, int]] = field(default_factory=list)
+    """Offset and size of what the kernel itself allocates in the arena."""
 
     def prepare(self, function: ir.Function) -> None:
         """Give a function the attributes that all code has."""

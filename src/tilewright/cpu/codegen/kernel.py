@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
 from tilewright.cpu.codegen import effects, families, llvm  # noqa: F401
-from tilewright.cpu.codegen.elements import I1, I8, I32, I64, PTR, Element, element_of
+from tilewright.cpu.codegen.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.function import BLOCK_TYPE, Frame, FunctionEmitter, Unit
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.plan import make_plan
@@ -50,6 +50,9 @@ def emit(
     f = FunctionEmitter(unit, plan, b, _frame(b, function))
     for number, argument in enumerate(body.args):
         f.values[argument] = _parameter(b, function.args[0], number, element_of(argument.type))
+    if checked:
+        table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
+        unit.known_memory = b.inttoptr(table, PTR)
     _blocks(f, function, body)
     may_wait = any(effects.waits(op) for op in func.walk())
     return Made(module, f.arena.size, unit.sites, may_wait, tuple(unit.global_pointers))
@@ -99,6 +102,8 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
     linear.add_incoming(following, leave)
     b.cbranch(b.icmp_signed("<", following, end), head, finished)
     b.position_at_end(finished)
+    if f.unit.streams:
+        llvm.fence_stores(b)
     b.ret(ir.Constant(I32, DONE))
     b.position_at_end(stopped)
     b.ret(ir.Constant(I32, STOPPED))

@@ -177,6 +177,17 @@ def store_atomic(b: Builder, value: Value, pointer: Value, ordering: str, align:
     b._insert(ir.instructions.StoreAtomicInstr(b.block, value, pointer, ordering, align))
 
 
+def store_past_caches(b: Builder, value: Value, pointer: Value, align: int) -> None:
+    """A store that does not bring its cache line in; ``fence_stores`` orders it before others."""
+    store = b.store(value, pointer, align=align)
+    store.set_metadata("nontemporal", b.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+
+
+def fence_stores(b: Builder) -> None:
+    """Wait for the stores past the caches, on x86."""
+    b.call(declare(b.module, "llvm.x86.sse.sfence", ir.VoidType(), []), [])
+
+
 def stack(b: Builder, ty: Type) -> Value:
     """Memory of the function for one value, as an opaque pointer."""
     found = b.alloca(ty)

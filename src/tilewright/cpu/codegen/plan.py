@@ -42,6 +42,8 @@ class Plan:
     kept: set[SSAValue] = field(default_factory=set)
     in_place: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Values that are computed in the buffer of a loop-carried tile: value to block argument."""
+    streams: set[Operation] = field(default_factory=set)
+    """Stores of which nothing is read again, so that they need no place in caches."""
 
     def last_use(self, value: SSAValue) -> int:
         """The position until which the buffer of a value that is made here must stay."""
@@ -97,6 +99,7 @@ def make_plan(body: Block, *, distinct_arguments: bool) -> Plan:
     ops = _number(body, plan)
     plan.end = len(ops)
     costs, deep = _costs(ops), _deep_values(ops)
+    plan.streams = effects.stores_never_read(ops, distinct_arguments)
     memory = effects.Memory(ops, plan.position, distinct_arguments)
     for op in reversed(ops):
         for result in op.results:

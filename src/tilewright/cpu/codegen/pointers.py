@@ -18,6 +18,7 @@ from tilewright.cpu.codegen.access import (
     scatter_to,
     view_of,
 )
+from tilewright.cpu.codegen.checks import check_pointers
 from tilewright.cpu.codegen.elements import I1, I32, I64, PTR, Element, bits_constant, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in
@@ -215,7 +216,15 @@ def address_for(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> tuple[Ad
         if place.element.is_packed:
             raise refuse(op, "elements share bytes")
         return place_address(place, mask), [] if place.inside is None else [place.inside]
-    return pointer_address(f.tile(base), mask), []
+    return pointer_address(pointers_of(f, op, mask), mask), []
+
+
+def pointers_of(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> Tile:
+    """The tile of pointers of an access; checked, where the code is to be."""
+    pointers = f.tile(op.operands[0])
+    if f.unit.checked:
+        check_pointers(f, op, pointers, mask)
+    return pointers
 
 
 def each_element(
@@ -255,7 +264,7 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
         _load_at_indices(f, op, mask)
         return
     other = optional(f, op.other) or Uniform(element, dims, zero_of(element))
-    tile = PointerLoad(element, dims, f.tile(op.base), mask, other)
+    tile = PointerLoad(element, dims, pointers_of(f, op, mask), mask, other)
     if dims:
         f.define(op.result, tile)
     else:
@@ -324,7 +333,8 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         # One element after the other: what is stored so is small.
         ordered_store(f, op)
         return
-    pointers, value, mask = f.tile(op.base), f.tile(op.value), optional(f, op.mask)
+    value, mask = f.tile(op.value), optional(f, op.mask)
+    pointers = pointers_of(f, op, mask)
     tiles = [tile for tile in (value, pointers, mask) if tile is not None]
     element = value.element
 

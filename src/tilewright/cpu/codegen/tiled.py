@@ -15,12 +15,14 @@ from tilewright.cpu.codegen.access import (
     place_of_tile,
     scatter_to,
     store_lanes,
+    streaming,
     view_of,
 )
+from tilewright.cpu.codegen.checks import check_addresses
 from tilewright.cpu.codegen.elements import I64, PTR, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.irtypes import Constant, Type, Value
+from tilewright.cpu.codegen.irtypes import Builder, Constant, Type, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.packing import store_packed
 from tilewright.cpu.codegen.pointers import optional, ordered_load, ordered_store, where_on
@@ -63,10 +65,12 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
         f.give_token(op)
         return
 
+    streams = streaming(f, op, place)
+
     def body(nest: Nest, coords: Coords) -> None:
         found = nest.vector(value, coords)
         chosen = None if mask is None else nest.eval(mask, coords)
-        store_lanes(nest, place, coords, found, chosen)
+        store_lanes(nest, place, coords, found, chosen, streams)
 
     axis = vector_axis(place.dims) if place.contiguous is None else place.contiguous
     guard = [] if place.inside is None else [place.inside]
@@ -199,7 +203,36 @@ def gathered(f: FunctionEmitter, op: M.GatherLoadOp | M.ScatterStoreOp) -> Gathe
         index = f.as_index(value)
         step = 1 if view is None else view.steps[axis]
         indices.append(index if step == 1 else f.builder.mul(index, ir.Constant(I64, step)))
-    return Gathered(memref, tuple(indices), bool_values(op.properties.get("in_bounds")), view)
+    promised = bool_values(op.properties.get("in_bounds"))
+    found = Gathered(memref, tuple(indices), promised, view)
+    if f.unit.checked:
+        _check_gathered(f, op, found)
+    return found
+
+
+def _check_gathered(
+    f: FunctionEmitter, op: M.GatherLoadOp | M.ScatterStoreOp, at: Gathered
+) -> None:
+    """Every element that is selected lies in memory of the launch."""
+    mask = optional(f, op.mask)
+    size = at.memref.element.memory_bytes
+    tiles = [tile for tile in (mask, *at.indices) if isinstance(tile, Tile)]
+
+    def addresses(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
+        where, spread, on = at.locate(nest, coords)
+        if mask is not None:
+            on = _both(nest, on, nest.eval(mask, coords), lanes_in(coords))
+        if not lanes_in(coords):
+            return nest.emit([where], lambda b, p: b.ptrtoint(p, I64)), on
+
+        def spread_out(b: Builder, p: Value, s: Value) -> Value:
+            lanes = llvm.lanes_of(s.type)
+            first = llvm.splat(b, b.ptrtoint(p, I64), lanes)
+            return b.add(first, b.mul(s, llvm.number(s.type, size)))
+
+        return nest.emit([where, spread], spread_out), on
+
+    check_addresses(f, op, T.dims_of(op.moved.type), tiles, size, addresses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

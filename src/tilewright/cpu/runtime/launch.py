@@ -17,7 +17,7 @@ from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
-from tilewright.cpu.runtime.packing import Packed, Packer, bounds_of
+from tilewright.cpu.runtime.packing import Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, Progress, thread_count
 from tilewright.cpu.runtime.reports import Reports
 from tilewright.cpu.runtime.waiting import PATIENCE, run_waiting
@@ -124,8 +124,7 @@ class Program:
         packed = packer.pack(grid, args, allow_overlap=allow_overlap)
         kernel = self._native(kernel_op, distinct=packed.distinct)
         wanted = self._threads if threads is None else thread_count(threads)
-        slots = packed.slots + bounds_of(packed) if self._options.checked else packed.slots
-        state, keep = _state(kernel, packed, slots)
+        state, keep = _state(kernel, packed, self._known_memory(packer, packed))
         with Reports(kernel.compiled.sites, state, print_to) as reports:
             arena_bytes = kernel.compiled.arena_bytes
             if kernel.compiled.may_wait and state.total > 1:
@@ -147,6 +146,14 @@ class Program:
             kernel = kernel_of(self.module, name)
             found = self._entries[name] = kernel, Packer(kernel)
         return found
+
+    def _known_memory(self, packer: Packer, packed: Packed) -> list[int]:
+        """The table of memory for checked code (``abi``); empty for other code."""
+        if not self._options.checked:
+            return []
+        arrays = [*self._mapped, *(memory for _, memory in self._globals.values())]
+        spans = [*packer.spans(packed), *map(span_of, arrays)]
+        return [len(spans), *(address for span in spans for address in span)]
 
     def _native(self, kernel: KernelOp, *, distinct: bool) -> NativeKernel:
         found = self._kernels.get((kernel, distinct))
@@ -185,15 +192,19 @@ def _global_memory(held: GlobalMemory) -> Array:
     return memory
 
 
-def _state(kernel: NativeKernel, packed: Packed, values: list[int]) -> tuple[LaunchState, Any]:
+def _state(
+    kernel: NativeKernel, packed: Packed, known_memory: Sequence[int]
+) -> tuple[LaunchState, Any]:
     """A launch as the native loop sees it, and what must live as long."""
+    table = (ctypes.c_uint64 * len(known_memory))(*known_memory)
+    values = [*packed.slots, ctypes.addressof(table)] if known_memory else packed.slots
     slots = (ctypes.c_uint64 * len(values))(*values)
     grid = (ctypes.c_int32 * 3)(*packed.grid)
     x, y, z = packed.grid
     state = LaunchState(
         kernel.address, ctypes.addressof(slots), ctypes.addressof(grid), 0, 0, x * y * z, 1
     )
-    return state, (slots, grid, packed.keep, kernel)
+    return state, (slots, table, grid, packed.keep, kernel)
 
 
 def run(

@@ -44,15 +44,6 @@ class Packed:
     keep: list[Any]
 
 
-def bounds_of(packed: Packed) -> list[int]:
-    """Two slots for each argument: where the memory of its array begins and ends."""
-    found: list[int] = []
-    for value in packed.keep:
-        is_array = isinstance(value, np.ndarray) and value.ndim > 0
-        found += np.lib.array_utils.byte_bounds(value) if is_array else (0, _LAST_ADDRESS)
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class _Pointer:
     dtypes: frozenset[np.dtype[Any]]
@@ -76,6 +67,19 @@ class Packer:
             else _number_packer(ty)
             for number, ty in enumerate(self._types)
         ]
+
+    def spans(self, packed: Packed) -> list[tuple[int, int]]:
+        """Where the memory that each pointer argument stands for begins and ends.
+
+        A bare address may stand for all memory there is.
+        """
+        found: list[tuple[int, int]] = []
+        for spec, value in zip(self._specs, packed.keep, strict=True):
+            if not isinstance(spec, _Pointer):
+                continue
+            is_array = isinstance(value, np.ndarray) and value.ndim > 0
+            found.append(span_of(value) if is_array else (0, _LAST_ADDRESS))
+        return found
 
     def pack(self, grid: object, args: Sequence[object], *, allow_overlap: bool) -> Packed:
         """The slots for these arguments; a TileIRError with everything that is wrong with them."""
@@ -113,7 +117,7 @@ class Packer:
                 if slot is None:
                     return None
                 slots.append(slot)
-        return Packed(check_grid(grid), slots, _are_apart(spans), args)
+        return Packed(check_grid(grid, self._kernel), slots, _are_apart(spans), args)
 
     def _carefully(self, grid: object, args: Sequence[object], allow_overlap: bool) -> Packed:
         checked = check_launch(
@@ -131,6 +135,12 @@ class Packer:
         spans = [np.lib.array_utils.byte_bounds(array) for array in given.arrays.values()]
         bare = any(is_pointer(ty) and n not in given.arrays for n, ty in enumerate(self._types))
         return Packed(checked.grid, slots, not bare and _are_apart(spans), list(args))
+
+
+def span_of(array: Array) -> tuple[int, int]:
+    """The addresses of an array's first byte, and of that behind its last one."""
+    first, behind = np.lib.array_utils.byte_bounds(array)
+    return int(first), int(behind)
 
 
 def _are_apart(spans: list[tuple[int, int]]) -> bool:

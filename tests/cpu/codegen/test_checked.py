@@ -1,0 +1,187 @@
+"""Checked code: accesses outside of all memory of a launch stop it, others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.corpus import CUTILE_MISSING, VERSIONS, CorpusKernel, cutile_available, cutile_kernels
+from tests.corpus.launching import check_outputs, flat_arguments
+
+from tilewright.bytecode import read
+from tilewright.cpu import Program
+from tilewright.cpu.codegen.checks import OUTSIDE
+from tilewright.diagnostics import TileIRError
+from tilewright.text import parse
+
+TILE = 128
+
+
+def _kernel(parameters: str, body: str, rest: str = "") -> Any:
+    return parse(
+        f"""
+        cuda_tile.module @m {{
+          {rest}
+          entry @k({parameters}) {{
+            %b, %b1, %b2 = get_tile_block_id : tile<i32>
+            {body}
+            return
+          }}
+        }}
+        """
+    )
+
+
+_POSITIONS = f"""
+    %lane = iota : tile<{TILE}xi32>
+    %width = constant <i32: {TILE}> : tile<i32>
+    %start = muli %b, %width : tile<i32>
+    %start1 = reshape %start : tile<i32> -> tile<1xi32>
+    %starts = broadcast %start1 : tile<1xi32> -> tile<{TILE}xi32>
+    %at = addi %starts, %lane : tile<{TILE}xi32>
+    %n1 = reshape %n : tile<i32> -> tile<1xi32>
+    %ns = broadcast %n1 : tile<1xi32> -> tile<{TILE}xi32>
+    %on = cmpi less_than %at, %ns, signed : tile<{TILE}xi32> -> tile<{TILE}xi1>
+    """
+
+
+def _pointers(name: str) -> str:
+    return f"""
+    %{name}1 = reshape %{name} : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %{name}b = broadcast %{name}1 : tile<1xptr<f32>> -> tile<{TILE}xptr<f32>>
+    %{name}p = offset %{name}b, %at : tile<{TILE}xptr<f32>>, tile<{TILE}xi32> -> tile<{TILE}xptr<f32>>
+    """
+
+
+def _copy_by_pointers() -> Any:
+    vector = f"tile<{TILE}xptr<f32>>"
+    return _kernel(
+        "%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>",
+        f"""{_POSITIONS} {_pointers("x")} {_pointers("y")}
+        %v, %t = load_ptr_tko weak %xp, %on : {vector}, tile<{TILE}xi1> -> tile<{TILE}xf32>, token
+        %u = store_ptr_tko weak %yp, %v, %on : {vector}, tile<{TILE}xf32>, tile<{TILE}xi1> -> token
+        """,
+    )
+
+
+def _copy_by_views() -> Any:
+    view = "tensor_view<?xf32, strides=[1]>"
+    tiles = f"partition_view<tile=({TILE}), {view}>"
+    return _kernel(
+        "%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>",
+        f"""
+        %xv = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> {view}
+        %yv = make_tensor_view %y, shape = [%n], strides = [1] : tile<i32> -> {view}
+        %xt = make_partition_view %xv : {tiles}
+        %yt = make_partition_view %yv : {tiles}
+        %v, %t = load_view_tko weak %xt[%b] : {tiles}, tile<i32> -> tile<{TILE}xf32>, token
+        %u = store_view_tko weak %v, %yt[%b] : tile<{TILE}xf32>, {tiles}, tile<i32> -> token
+        """,
+    )
+
+
+def _add_by_atomics() -> Any:
+    vector = f"tile<{TILE}xptr<f32>>"
+    return _kernel(
+        "%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>",
+        f"""{_POSITIONS} {_pointers("x")} {_pointers("y")}
+        %v, %t = load_ptr_tko weak %xp, %on : {vector}, tile<{TILE}xi1> -> tile<{TILE}xf32>, token
+        %o, %u = atomic_rmw_tko relaxed device %yp, addf, %v, %on
+          : {vector}, tile<{TILE}xf32>, tile<{TILE}xi1> -> tile<{TILE}xf32>, token
+        """,
+    )
+
+
+WAYS: dict[str, Callable[[], Any]] = {
+    "pointers": _copy_by_pointers,
+    "views": _copy_by_views,
+    "atomics": _add_by_atomics,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("cpu", ["host", "generic"])
+def test_accesses_inside_are_let_through(way: str, cpu: str):
+    program = Program(WAYS[way](), checked=True, cpu=cpu)
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    program.launch("k", 1, (x, y, 100))
+    assert (x == y).all()
+    x, y = np.arange(300, dtype=np.float32), np.zeros(300, np.float32)
+    program.launch("k", 3, (x, y, 300), threads=2)
+    assert (x == y).all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("short", ["x", "y", "both"])
+def test_arrays_shorter_than_the_kernel_is_told(way: str, short: str):
+    program = Program(WAYS[way](), checked=True)
+    # The room around the arrays keeps others from lying just behind them.
+    room_x, room_y = np.ones(3000, np.float32), np.zeros(3000, np.float32)
+    x = room_x[1000 : 1100 if short != "y" else 2000]
+    y = room_y[1000 : 1100 if short != "x" else 2000]
+    with pytest.raises(TileIRError) as caught:
+        program.launch("k", 8, (x, y, 1000), threads=1)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == OUTSIDE
+    assert "in tile block (0, 0, 0)" in diagnostic.message
+    assert diagnostic.place is not None
+    assert not room_y[:1000].any() and not room_y[1000 + len(y) :].any()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_element_too_many(way: str):
+    program = Program(WAYS[way](), checked=True)
+    x, y = (np.zeros(3000, np.float32)[1000:1200] for _ in range(2))
+    program.launch("k", 2, (x, y, 200))
+    with pytest.raises(TileIRError, match=r"tile block \(1, 0, 0\)"):
+        program.launch("k", 2, (x, y, 201))
+
+
+def test_bare_addresses_and_mapped_arrays_are_not_suspected():
+    program = Program(_copy_by_pointers(), checked=True)
+    x, y = np.arange(3000, dtype=np.float32), np.zeros(3000, np.float32)
+    program.launch("k", 1, (x.ctypes.data, y.ctypes.data, 100))
+    assert (y[:100] == x[:100]).all()
+    program.map_array(x)
+    program.map_array(y)
+    program.launch("k", 8, (x[:100], y[:100], 1000))
+    assert (y[:1000] == x[:1000]).all()
+
+
+def test_scratch_and_globals_are_memory_of_the_launch():
+    program = Program(
+        _kernel(
+            "%x: tile<ptr<f32>>",
+            """
+            %p = alloca num_elem = 8, alignment = 16 : tile<ptr<f32>>
+            %g = get_global @held : tile<ptr<f32>>
+            %a, %t = load_ptr_tko weak %g : tile<ptr<f32>> -> tile<f32>, token
+            %u = store_ptr_tko weak %p, %a token=%t : tile<ptr<f32>>, tile<f32> -> token
+            %c, %w = load_ptr_tko weak %p token=%u : tile<ptr<f32>> -> tile<f32>, token
+            %z = store_ptr_tko weak %x, %c : tile<ptr<f32>>, tile<f32> -> token
+            """,
+            "global @held <f32: [1.5, 2.5]> : tile<2xf32>",
+        ),
+        checked=True,
+    )
+    x = np.zeros(1, np.float32)
+    program.launch("k", 1, (x,))
+    assert x[0] == 1.5
+
+
+RUNNABLE = [k for k in cutile_kernels() if k.launch] if cutile_available() else []
+
+
+@pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
+@pytest.mark.parametrize("kernel", RUNNABLE[::4], ids=lambda kernel: kernel.name)
+def test_sound_kernels_pass_all_checks(kernel: CorpusKernel):
+    launch = kernel.launch
+    assert launch is not None
+    version = max(kernel.since, "13.4", key=VERSIONS.index)
+    arguments = launch.arguments()
+    program = Program(read(kernel.export(version)), checked=True)
+    flat = flat_arguments(kernel, arguments, program.map_array)
+    program.launch(None, launch.grid, flat, allow_overlap=True)
+    assert check_outputs(launch, launch.arguments(), arguments) == []

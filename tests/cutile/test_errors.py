@@ -192,8 +192,8 @@ def test_machines_that_there_are_not(name: str) -> None:
         on(name)
 
 
-def test_a_machine_that_is_not_built_is_refused_before_anything_runs() -> None:
+def test_a_machine_without_cutile_kernels_is_refused_before_anything_runs() -> None:
     x = _integers(8)
-    with pytest.raises(RefusedError, match="is not part of this Tilewright"):
+    with pytest.raises(RefusedError, match="runs no cuTile kernels"):
         launch(0, (1,), outside, (x,), machine="sim:sm_90a")
     assert (x == _integers(8)).all()

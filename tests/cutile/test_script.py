@@ -108,7 +108,7 @@ def test_a_trace(script: Path, tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--machine", "nothing"], "there is no machine 'nothing'"),
-        (["--machine", "sim:sm_90a"], "is not part of this Tilewright"),
+        (["--machine", "sim:sm_90a"], "runs no cuTile kernels"),
         (["--seeds", "3"], "--seeds needs --sanitize"),
         (["--sanitize", "--trace", "t"], "do not go together"),
         (["--seed", "-1"], "expected a number of at least 0"),

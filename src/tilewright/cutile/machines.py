@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from tilewright.cutile.errors import RefusedError
@@ -43,29 +41,29 @@ def _load_reference(module: ModuleOp, entry: str, settings: Settings) -> LoadedK
 
 
 def _load_cpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
+    from tilewright.cpu import Program
     from tilewright.cutile.compiled import CompiledKernel
 
-    return CompiledKernel(import_module("tilewright.cpu").Program(module), entry)
+    return CompiledKernel(Program(module), entry)
 
 
 _LOADERS: dict[str, Loader] = {"reference": _load_reference, "cpu": _load_cpu}
-#: The room of each machine that may not have been built yet.
-_ROOMS = {"cpu": "tilewright.cpu", "sim": "tilewright.simulator", "cuda": "tilewright.gpu"}
+#: Machines of Tilewright that run no cuTile kernels, with the reason.
+_REFUSED = {
+    "sim": "the simulator runs kernels of nvgpu, and there is no lowering of Tile IR to that level yet",
+    "cuda": "on a GPU, cuTile launches its kernels itself: run the program without Tilewright",
+}
 _KNOWN = "reference, cpu, sim:ARCH and cuda"
 
 
 def check_machine(name: str) -> None:
     """A :class:`RefusedError` that says why, unless kernels can be launched on that machine."""
     kind, _, arch = name.partition(":")
-    is_named = kind in _LOADERS or kind in _ROOMS
+    is_named = kind in _LOADERS or kind in _REFUSED
     if not is_named or bool(arch) != (kind == "sim"):
         raise RefusedError(f"there is no machine '{name}'; the machines are {_KNOWN}")
-    room = _ROOMS.get(kind)
-    if kind not in _LOADERS or (room is not None and not _is_built(room)):
-        raise RefusedError(
-            f"the machine '{name}' is not part of this Tilewright: {room} does not run kernels "
-            f"yet; use '{DEFAULT_MACHINE}'"
-        )
+    if kind in _REFUSED:
+        raise RefusedError(f"the machine '{name}' runs no cuTile kernels: {_REFUSED[kind]}")
 
 
 def check_settings(settings: Settings) -> None:
@@ -74,10 +72,6 @@ def check_settings(settings: Settings) -> None:
     if (settings.sanitize or settings.trace is not None) and settings.machine != "reference":
         what = "the sanitizer" if settings.sanitize else "a trace"
         raise RefusedError(f"{what} needs the reference machine, not '{settings.machine}'")
-
-
-def _is_built(room: str) -> bool:
-    return find_spec(room) is not None and hasattr(import_module(room), "Program")
 
 
 def load(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:

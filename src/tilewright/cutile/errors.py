@@ -23,7 +23,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
     source_position,
     subprogram_of,
 )
-from tilewright.machine.faults import UNSUPPORTED
+from tilewright.launching.codes import UNSUPPORTED
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation

@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from tilewright.launching.codes import UNSUPPORTED
 from tilewright.launching.value_types import pointee_of as pointee_of
 from tilewright.launching.value_types import tile_like
 from tilewright.launching.value_types import tile_type as tile_type
-from tilewright.machine.faults import UNSUPPORTED, Fault
+from tilewright.machine.faults import Fault
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic

@@ -9,10 +9,11 @@ import numpy as np
 
 from tilewright.diagnostics import Note
 from tilewright.dialects.source_map import place_of
+from tilewright.launching.codes import DEADLOCK
 from tilewright.launching.storage import Storage
 from tilewright.machine.accesses import access_site
 from tilewright.machine.compile import Translator
-from tilewright.machine.faults import DEADLOCK, Fault
+from tilewright.machine.faults import Fault
 from tilewright.machine.tensors import ArrayNames
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.diagnostics import Note, TileIRError, define_code
 from tilewright.dialects.source_map import place_of
-from tilewright.launching.codes import (  # noqa: F401  (those of this machine are here as well)
-    ASSERTION_FAILED,
-    BAD_ARGUMENT,
-    BAD_GRID,
-    DEADLOCK,
-    READ_ONLY_MEMORY,
-    UNKNOWN_ENTRY,
-    UNSUPPORTED,
-    source_note,
-)
+from tilewright.launching.codes import source_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

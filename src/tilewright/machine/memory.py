@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.launching.codes import READ_ONLY_MEMORY
 from tilewright.launching.storage import Storage
 from tilewright.machine.faults import (
     FOREIGN_MEMORY,
     FREED_MEMORY,
     INVALID_ADDRESS,
     MISALIGNED_ACCESS,
-    READ_ONLY_MEMORY,
     Fault,
 )
 from tilewright.numerics.arrays import Array

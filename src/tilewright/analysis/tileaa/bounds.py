@@ -19,7 +19,7 @@ from tilewright.analysis.tileaa.geometry import (
     view_axes,
 )
 from tilewright.analysis.tileaa.patterns import Patterns
-from tilewright.analysis.tileaa.ranges import Range, Ranges
+from tilewright.analysis.tileaa.ranges import Ranges
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import DivByAttr
@@ -262,8 +262,3 @@ def _element_bytes(memref: SSAValue) -> int:
     ty = memref.type
     assert isinstance(ty, T.MemrefType)
     return FORMATS[T.element_name(ty.element_type)].storage_bytes
-
-
-def index_range(ranges: Ranges, access: Access, number: int) -> Range:
-    """The range of one index of an access."""
-    return ranges.of(tuple(access.indices)[number])  # pyright: ignore[reportAttributeAccessIssue]

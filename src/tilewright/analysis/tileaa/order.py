@@ -8,7 +8,7 @@ from tilewright.analysis.tileaa.provenance import Aliases
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
-from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
+from tilewright.dialects.nv_tileaa.ops.memory import Load
 
 
 def synchronises(op: Operation) -> bool:
@@ -19,17 +19,9 @@ def synchronises(op: Operation) -> bool:
     return semantic != "weak" or is_set(op, "volatile")
 
 
-def conflict(one: Operation, other: Operation) -> bool:
-    """Whether at least one of two accesses writes."""
-    return not (isinstance(one, Load) and isinstance(other, Load))
-
-
 def writes(op: Operation) -> bool:
+    """Whether an effect may change memory; of accesses, all but loads."""
     return not isinstance(op, Load)
-
-
-def reads(op: Operation) -> bool:
-    return not isinstance(op, Store)
 
 
 def must_stay(first: Operation, second: Operation, aliases: Aliases) -> bool:
@@ -40,4 +32,4 @@ def must_stay(first: Operation, second: Operation, aliases: Aliases) -> bool:
     """
     if synchronises(first) or synchronises(second):
         return True
-    return conflict(first, second) and aliases.may_alias(first, second)
+    return (writes(first) or writes(second)) and aliases.may_alias(first, second)

@@ -6,6 +6,7 @@ element-wise operations, broadcasts, reshapes and loads so become one pass over 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tile:
+class Tile(ABC):
     """A tile value: its element type and extents. ``sources`` are the tiles it is computed from."""
 
     element: Element
@@ -50,9 +51,9 @@ class Tile:
         """The axis along which the elements lie side by side in memory; None where none is known."""
         return None
 
+    @abstractmethod
     def at(self, nest: Nest, coords: Coords) -> Lane:
         """The elements at these positions; a scalar where one holds for all."""
-        raise NotImplementedError
 
 
 def walk(*tiles: Tile) -> Iterator[Tile]:

@@ -20,8 +20,8 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.arguments import Converted
 from tilewright.launching.checks import convention_of, first_writes, share_bytes
+from tilewright.launching.codes import source_note
 from tilewright.launching.entry_names import PromisedArray
-from tilewright.machine.faults import source_note
 from tilewright.machine.tensors import names_of_parameters
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.int_ops import as_numbers

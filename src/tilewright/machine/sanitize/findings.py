@@ -11,8 +11,8 @@ import numpy as np
 from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.source_map import place_of
+from tilewright.launching.codes import source_note
 from tilewright.machine.accesses import AccessSite, kind_of
-from tilewright.machine.faults import source_note
 from tilewright.machine.state import Machine
 from tilewright.machine.tensors import ArrayNames, Box, Elements, outside_of
 from tilewright.machine.values import Registers, TensorView

@@ -1,0 +1,106 @@
+"""Atomic updates: each element by the thread that owns it, the old values told to all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith as A
+from xdsl.dialects import builtin as b
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp
+from tilewright.dialects.nvgpu.support import llvm_atomics as L
+from tilewright.dialects.nvgpu.support.llvm_syntax import BIN_OPS, ORDERINGS
+from tilewright.lowering.nvgpu.memory import each_element, ordering, pointers
+from tilewright.lowering.nvgpu.places import place_of_access
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.table import lowers
+from tilewright.lowering.nvgpu.types import I1, I64, element_bytes, scalar_of
+
+_KEYWORDS = {
+    "add": "add",
+    "and": "_and",
+    "or": "_or",
+    "xor": "_xor",
+    "xchg": "xchg",
+    "min": "min",
+    "max": "max",
+    "umin": "umin",
+    "umax": "umax",
+    "addf": "fadd",
+}
+
+
+@lowers("atomic_rmw", "tiled_atomic_rmw")
+def atomic_rmw(low: Threads, op: Atomic) -> None:
+    value = low.value(op.moved)
+    element = scalar_of(value.type)
+    keyword = _KEYWORDS[enum_property(op, "rmw_mode")]
+    properties: dict[str, Attribute] = {
+        "bin_op": b.IntegerAttr(BIN_OPS.index(keyword), I64),
+        **ordering(op, "relaxed"),
+    }
+
+    def one(address: SSAValue, values: Sequence[SSAValue]) -> SSAValue:
+        where = pointers(low, address)
+        return low.one(L.AtomicRMWOp, (where, values[0]), element, properties)
+
+    _each(low, op, (value,), element, one)
+
+
+@lowers("atomic_cas")
+def atomic_cas(low: Threads, op: AtomicCasOp) -> None:
+    """Bits are compared, so floats go as integers."""
+    given = low.values((op.compare, op.replacement))
+    element = scalar_of(given[0].type)
+    bits = b.IntegerType(8 * element_bytes(element))
+    order = ordering(op, "relaxed")
+    success = order.pop("ordering")
+    assert isinstance(success, b.IntegerAttr)
+    failure = {
+        ORDERINGS["acq_rel"]: ORDERINGS["acquire"],
+        ORDERINGS["release"]: ORDERINGS["monotonic"],
+    }
+    number = success.value.data
+    properties: dict[str, Attribute] = {
+        "success_ordering": success,
+        "failure_ordering": b.IntegerAttr(failure.get(number, number), I64),
+        **order,
+    }
+    is_float = isinstance(element, b.AnyFloat)
+
+    def one(address: SSAValue, values: Sequence[SSAValue]) -> SSAValue:
+        operands = list(values)
+        if is_float:
+            operands = [low.one(A.BitcastOp, (value,), bits) for value in operands]
+        where = pointers(low, address)
+        found = low.one(
+            L.AtomicCmpXchgOp, (where, *operands), L.exchange_type(operands[0].type), properties
+        )
+        position = {"position": b.DenseArrayBase.from_list(I64, [0])}
+        old = low.one(L.ExtractValueOp, (found,), operands[0].type, position)
+        return low.one(A.BitcastOp, (old,), element) if is_float else old
+
+    _each(low, op, given, element, one)
+
+
+def _each(
+    low: Threads, op: Atomic, values: Sequence[SSAValue], element: Attribute, one: object
+) -> None:
+    """Barriers on both sides: what threads did before comes before, and what follows comes after."""
+    if element == I1:
+        raise low.refuse("there are no atomic updates of i1")
+    result, *tokens = op.results
+    low.sync.expect_all()
+    low.before_write()
+    place = place_of_access(low, op)
+    wanted = element if result.first_use is not None else None
+    found = each_element(low, op, op.moved, place, values, wanted, one)  # pyright: ignore[reportArgumentType]
+    low.sync.expect_all()
+    low.barrier()
+    for token in tokens:
+        low.bind(token, None)
+    if wanted is not None:
+        low.bind(result, found if T.dims_of(result.type) else low.first(found))

@@ -1,0 +1,132 @@
+"""``scf``: all threads go the same way, because conditions and bounds are those of the block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.table import lowers
+from tilewright.lowering.nvgpu.types import I64, scalar_of
+
+
+def carried(low: Threads, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """Those of the values that threads hold: all but tokens."""
+    found: list[SSAValue] = []
+    for value in values:
+        if isinstance(value.type, T.MemTokenType):
+            continue
+        if not T.is_scalar_or_tile(value.type):
+            raise low.refuse(f"it carries a value of type '{value.type}'")
+        found.append(value)
+    return found
+
+
+def _types(low: Threads, values: Sequence[SSAValue]) -> list[Attribute]:
+    return [low.type_of(value.type) for value in carried(low, values)]
+
+
+def bind_all(low: Threads, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
+    """Bind what control brings along; tokens are held by nothing."""
+    given = iter(new)
+    for value in old:
+        low.bind(value, None if isinstance(value.type, T.MemTokenType) else next(given))
+
+
+def block_of(low: Threads, old: Block, arguments: Sequence[SSAValue]) -> Block:
+    """A new block with what ``old`` does, whose arguments stand for ``arguments``."""
+    new = Block(arg_types=_types(low, arguments))
+    bind_all(low, arguments, new.args)
+    with low.filling(new):
+        # What threads did before the region, or in its turn before this one, may be unfinished.
+        low.sync.expect_all()
+        low.block_body(old)
+    return new
+
+
+def _yielded(low: Threads, op: Operation | None) -> list[SSAValue]:
+    return [] if op is None else low.values(carried(low, op.operands))
+
+
+@lowers("scf.if")
+def lower_if(low: Threads, op: scf.IfOp) -> None:
+    regions: list[Region] = []
+    for region in op.regions:
+        blocks = list(region.blocks)
+        if not blocks:
+            regions.append(Region())
+            continue
+        regions.append(Region(block_of(low, blocks[0], ())))
+    low.sync.expect_all()
+    condition = low.value(op.operands[0])
+    results = low.emit(scf.IfOp, (condition,), _types(low, op.results), regions=regions)
+    bind_all(low, op.results, results)
+
+
+@lowers("scf.yield")
+def lower_yield(low: Threads, op: scf.YieldOp) -> None:
+    low.emit(scf.YieldOp, _yielded(low, op))
+
+
+@lowers("scf.condition")
+def lower_condition(low: Threads, op: scf.ConditionOp) -> None:
+    low.emit(
+        scf.ConditionOp, (low.value(op.operands[0]), *low.values(carried(low, op.operands[1:])))
+    )
+
+
+@lowers("scf.for")
+def lower_for(low: Threads, op: scf.ForOp) -> None:
+    """Bounds that are compared unsigned are counted in 64 bits."""
+    bounds = [low.value(value) for value in op.operands[:3]]
+    body = op.regions[0].blocks[0]
+    counter = body.args[0]
+    ty = low.type_of(counter.type)
+    widens = "unsignedCmp" in op.attributes
+    if widens:
+        if scalar_of(ty) == I64:
+            raise low.refuse("its bounds of 64 bits are compared unsigned")
+        bounds = [low.one(V.ExtUIOp, (value,), I64) for value in bounds]
+    initial = low.values(carried(low, op.operands[3:]))
+    new = Block(arg_types=[I64 if widens else ty, *_types(low, body.args[1:])])
+    new.args[0].name_hint = counter.name_hint
+    with low.filling(new):
+        number: SSAValue = new.args[0]
+        if widens:
+            number = low.one(V.TruncIOp, (number,), ty)
+        low.bind(counter, number)
+        bind_all(low, body.args[1:], new.args[1:])
+        low.sync.expect_all()
+        low.block_body(body)
+    low.sync.expect_all()
+    results = low.emit(
+        scf.ForOp, (*bounds, *initial), _types(low, op.results), regions=[Region(new)]
+    )
+    bind_all(low, op.results, results)
+
+
+@lowers("scf.while")
+def lower_while(low: Threads, op: scf.WhileOp) -> None:
+    initial = low.values(carried(low, op.operands))
+    regions: list[Region] = []
+    for region in op.regions:
+        body = region.blocks[0]
+        regions.append(Region(block_of(low, body, body.args)))
+    low.sync.expect_all()
+    results = low.emit(scf.WhileOp, initial, _types(low, op.results), regions=regions)
+    bind_all(low, op.results, results)
+
+
+@lowers("ub.poison")
+def lower_poison(low: Threads, op: Any) -> None:
+    """Nobody looks at it."""
+    result = op.results[0]
+    if isinstance(result.type, T.MemTokenType):
+        low.bind(result, None)
+        return
+    low.bind(result, low.constant(0, low.type_of(result.type)))

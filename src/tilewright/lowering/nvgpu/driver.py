@@ -1,0 +1,208 @@
+"""Lowering whole modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tilewright.diagnostics import Collector, TileIRError
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
+from tilewright.dialects.nvgpu.support import gpu_kernels, llvm
+from tilewright.dialects.source_map import set_source, source_of
+from tilewright.lowering.nvgpu import (
+    atomics,
+    contraction,
+    control,
+    effects,
+    elementwise,
+    folds,
+    memory,
+    places,
+    shapes,
+)
+from tilewright.lowering.nvgpu.options import NvgpuOptions, check_warps
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.table import REFUSED, RULES
+from tilewright.lowering.nvgpu.types import I8, I32, I64, SHARED_SPACE
+
+#: The files that fill the table.
+FAMILIES = (
+    atomics,
+    contraction,
+    control,
+    effects,
+    elementwise,
+    folds,
+    memory,
+    places,
+    shapes,
+)
+_POINTER = LLVMPointerType(b.IntAttr(1))
+_SHARED_ALIGNMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredThreads:
+    """What a module of ``nv_tileaa`` has become: a module with a ``gpu.module`` of its kernels.
+
+    ``origins`` gives for each operation in ``module`` the one of ``nv_tileaa`` that it stands for;
+    ``threads`` how many threads a block of each kernel has.
+    """
+
+    module: b.ModuleOp
+    origins: Mapping[Operation, Operation]
+    threads: Mapping[str, int]
+
+
+def lower_to_nvgpu(
+    module: b.ModuleOp, options: NvgpuOptions | None = None, entry: str | None = None
+) -> LoweredThreads:
+    """The kernels of a verified module of ``nv_tileaa`` as code of threads; all, or that named.
+
+    The elements of a tile are dealt to the threads of a block (``layouts``). A pointer parameter
+    becomes ``!llvm.ptr<1>``, a number stays one. The module stays as it is; the result verifies.
+
+    Raises ``TileIRError`` with what is refused, one error for each kernel (``not-lowered-to-threads``).
+    """
+    options = options or NvgpuOptions()
+    problems = Collector()
+    body = Block()
+    origins: dict[Operation, Operation] = {}
+    threads: dict[str, int] = {}
+    functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
+    globals_ = {
+        op.properties["sym_name"].data: op  # pyright: ignore[reportAttributeAccessIssue]
+        for op in module.ops
+        if isinstance(op, GlobalOp)
+    }
+    for name, func in functions.items():
+        is_kernel = is_set(func, "kernel") or "kernel_spec" in func.properties
+        if not is_kernel or entry not in (None, name):
+            continue
+        try:
+            low = _Kernel(func, options, functions, globals_)
+            new = low.lowered()
+        except TileIRError as error:
+            problems.diagnostics += error.diagnostics
+            continue
+        for table in low.constant_tables:
+            body.add_op(table)
+        body.add_op(new)
+        origins |= low.origins
+        threads[name] = low.threads
+    problems.raise_if_errors()
+    inner = gpu_kernels.ModuleOp.create(
+        properties={"sym_name": b.StringAttr("kernels")}, regions=[Region(body)]
+    )
+    return LoweredThreads(
+        b.ModuleOp([inner], {"gpu.container_module": b.UnitAttr()}), origins, threads
+    )
+
+
+def warps_of(func: FuncOp, options: NvgpuOptions) -> int:
+    """The warps of a block of a kernel."""
+    spec = func.properties.get("kernel_spec")
+    warps = spec.integer("numWarps") if isinstance(spec, KernelSpecAttr) else options.num_warps
+    check_warps(warps)
+    return warps
+
+
+class _Kernel(Threads):
+    """One kernel while it is lowered."""
+
+    def __init__(
+        self,
+        func: FuncOp,
+        options: NvgpuOptions,
+        functions: Mapping[str, FuncOp],
+        globals_: Mapping[str, GlobalOp],
+    ):
+        super().__init__(options, 32 * warps_of(func, options))
+        self.func, self.functions, self.globals = func, functions, globals_
+        self.op = func
+
+    def lower(self, op: Operation) -> None:
+        """Lower an operation, at the end of the block."""
+        outer, self.op = self.op, op
+        rule = RULES.get(op.name)
+        if rule is None:
+            raise self.refuse(REFUSED.get(op.name, "it has no rule"))
+        rule(self, op)
+        self.op = outer
+
+    def lowered(self) -> gpu_kernels.FuncOp:
+        func = self.func
+        source = func.body.blocks[0]
+        types = [self._parameter_type(argument) for argument in source.args]
+        entry = Block(arg_types=types)
+        for argument, new in zip(source.args, entry.args, strict=True):
+            self._bind_parameter(argument, new)
+        for op in source.ops:
+            if op.name == "nv_tileaa.return":
+                break
+            self.lower(op)
+        self.emit(gpu_kernels.ReturnOp)
+        self._assemble(entry)
+        return self._function(entry, types)
+
+    def _parameter_type(self, argument: SSAValue) -> Attribute:
+        if isinstance(argument.type, T.PtrType):
+            return _POINTER
+        return self.type_of(argument.type)
+
+    def _bind_parameter(self, old: SSAValue, new: SSAValue) -> None:
+        new.name_hint = old.name_hint
+        if isinstance(old.type, T.PtrType):
+            with self.filling(self.prologue):
+                address = self.one(llvm.PtrToIntOp, (new,), I64)
+            self.held[old] = address
+        else:
+            self.held[old] = new
+
+    def _assemble(self, entry: Block) -> None:
+        """The prologue, then what was lowered; the exchange buffer gets its size."""
+        for part in (self.prologue, self.block):
+            for op in list(part.ops):
+                op.detach()
+                entry.add_op(op)
+        if self._scratch is None:
+            return
+        size = max(self.scratch_bytes, _SHARED_ALIGNMENT)
+        ty = b.MemRefType(I8, [size], memory_space=SHARED_SPACE)
+        memory = entry.insert_arg(ty, len(entry.args))
+        memory.name_hint = "exchange"
+        placeholder = self._scratch.owner
+        assert isinstance(placeholder, Operation)
+        self._scratch.replace_all_uses_with(memory)
+        placeholder.detach()
+        placeholder.erase()
+        self.origins.pop(placeholder, None)
+
+    def _function(self, entry: Block, types: list[Attribute]) -> gpu_kernels.FuncOp:
+        func = self.func
+        attributes: dict[str, Attribute] = {
+            "sym_name": b.StringAttr(func.symbol),
+            gpu_kernels.KERNEL: b.UnitAttr(),
+            "gpu.known_block_size": b.DenseArrayBase.from_list(I32, [self.threads, 1, 1]),
+        }
+        properties: dict[str, Attribute] = {"function_type": b.FunctionType.from_lists(types, [])}
+        extra = len(entry.args) - len(types)
+        if extra:
+            attributes[gpu_kernels.WORKGROUP_COUNT] = b.IntegerAttr(extra, I64)
+            alignment = b.DictionaryAttr({"llvm.align": b.IntegerAttr(_SHARED_ALIGNMENT, I64)})
+            properties["workgroup_attrib_attrs"] = b.ArrayAttr([alignment])
+        new = gpu_kernels.FuncOp.create(
+            properties=properties, attributes=attributes, regions=[Region(entry)]
+        )
+        new.location = func.location
+        if (place := source_of(func)) is not None:
+            set_source(new, place)
+        self.origins[new] = func
+        return new

@@ -1,0 +1,52 @@
+"""What programs ask of their grid, and what they tell their user."""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import cf
+from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
+from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag, ReductionOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support import gpu_ops
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.table import lowers
+from tilewright.lowering.nvgpu.types import I1, INDEX
+
+_AXES = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
+
+
+@lowers("get_program_id")
+def program_id(low: Threads, op: AliasOp) -> None:
+    if op.operands:
+        raise low.refuse("it asks for work that was taken over")
+    low.bind(op.results[0], _along(low, gpu_ops.BlockIdOp, op))
+
+
+@lowers("get_num_programs")
+def num_programs(low: Threads, op: AliasOp) -> None:
+    low.bind(op.results[0], _along(low, gpu_ops.GridDimOp, op))
+
+
+def _along(low: Threads, kind: type[Operation], op: AliasOp) -> SSAValue:
+    axis = DimensionAttr(_AXES[int_property(op, "axis")])
+    index = low.one(kind, (), INDEX, {"dimension": axis})
+    return low.one(V.IndexCastOp, (index,), low.type_of(op.results[0].type))
+
+
+@lowers("assert")
+def assertion(low: Threads, op: AliasOp) -> None:
+    condition = low.value(op.operands[0])
+    if isinstance(condition.type, b.VectorType):
+        condition = _all(low, condition)
+    low.emit(cf.AssertOp, (condition,), (), {"msg": op.properties["message"]})
+    for result in op.results:
+        low.bind(result, None)
+
+
+def _all(low: Threads, condition: SSAValue) -> SSAValue:
+    kind = {"kind": CombiningKindAttr(CombiningKindFlag.AND)}
+    return low.one(ReductionOp, (condition,), I1, kind)

@@ -1,0 +1,303 @@
+"""Arithmetic, comparisons, conversions: on a thread, a tile is the vector of its elements."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith as A
+from xdsl.dialects import builtin as b
+from xdsl.dialects import math as M
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.dialects.arith.base import ArithOp
+from tilewright.dialects.arith.constants import ConstantOp, bits_of_value
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import AliasOp, is_set
+from tilewright.dialects.nvgpu.support import arith as S
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.table import lowers
+from tilewright.lowering.nvgpu.types import I64, element_bytes, scalar_of, vector_like
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import bits_to_float
+
+#: Operations of ``arith`` and ``math`` that the level of threads has under the same name.
+_SAME: dict[str, type[Operation]] = {
+    op.name: op for op in (*S.load().operations, *M.Math.operations)
+}
+
+_PLAIN = (
+    *("addi", "subi", "muli", "divsi", "divui", "ceildivsi", "ceildivui", "floordivsi"),
+    *("remsi", "remui", "maxsi", "maxui", "minsi", "minui", "andi", "ori", "xori"),
+    *("extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "negf"),
+)
+_PLAIN_MATH = (
+    *("absi", "absf", "ceil", "floor", "cos", "sin", "tan", "cosh", "sinh", "exp", "log"),
+    *("log2", "atan2", "powf", "tanh"),
+)
+
+
+def _result_type(low: Threads, op: Operation) -> Attribute:
+    return low.type_of(op.results[0].type)
+
+
+def apply(
+    low: Threads,
+    kind: type[Operation],
+    op: Operation,
+    properties: dict[str, Attribute] | None = None,
+) -> SSAValue:
+    """The operation of that kind on the operands of ``op``."""
+    ty = _result_type(low, op)
+    operands = [low.operand(value, ty) for value in op.operands]
+    return low.one(kind, operands, ty, properties)
+
+
+def _rounds(op: Operation) -> str:
+    """How an operation departs from rounding to nearest without flushing; empty where it does not."""
+    mode = enum_property(op, "rounding_mode")  # pyright: ignore[reportArgumentType]
+    found = [] if mode in ("", "nearest_even", "full") else [mode]
+    if is_set(op, "flush_to_zero"):
+        found.append("flush_to_zero")
+    return " and ".join(found)
+
+
+@lowers(*(f"arith.{name}" for name in _PLAIN), *(f"math.{name}" for name in _PLAIN_MATH))
+def plain(low: Threads, op: ArithOp) -> None:
+    if departs := _rounds(op):
+        raise low.refuse(f"'{departs}' has no operation here")
+    low.bind(op.results[0], apply(low, _SAME[op.name], op))
+
+
+@lowers("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
+def extremes(low: Threads, op: ArithOp) -> None:
+    """PTX orders -0 before +0 in all four, as Tile IR does."""
+    if departs := _rounds(op):
+        raise low.refuse(f"'{departs}' has no operation here")
+    low.bind(op.results[0], apply(low, _SAME[op.name], op))
+
+
+@lowers("arith.constant")
+def constant(low: Threads, op: ConstantOp) -> None:
+    ty = op.results[0].type
+    target = low.type_of(ty)
+    bits = bits_of_value(op.properties["value"])
+    name = (
+        T.element_name(T.element_of(ty)) if not isinstance(T.element_of(ty), b.IndexType) else "i64"
+    )
+    if len(set(bits)) > 1:
+        from tilewright.lowering.nvgpu.tables import from_table
+
+        low.bind(op.results[0], from_table(low, op, bits, name))
+        return
+    low.bind(op.results[0], bits_constant(low, bits[0], name, target))
+
+
+def bits_constant(low: Threads, bits: int, name: str, ty: Attribute) -> SSAValue:
+    """The constant of a number or vector type with these bits in every element."""
+    fmt = FORMATS[name]
+    if name[0] == "i":
+        number = bits - (1 << fmt.bits) if bits >> (fmt.bits - 1) and fmt.bits > 1 else bits
+        return low.constant(number, ty)
+    value = bits_to_float(bits, fmt)
+    if value == value:
+        return low.constant(value, ty)
+    # A NaN keeps its bits.
+    integer = b.IntegerType(8 * element_bytes(scalar_of(ty)))
+    number = bits - (1 << integer.width.data) if bits >> (integer.width.data - 1) else bits
+    made = low.constant(number, vector_like(ty, integer))
+    return low.one(A.BitcastOp, (made,), ty)
+
+
+@lowers("arith.cmpi")
+def compare_integers(low: Threads, op: Operation) -> None:
+    _compare(low, op, V.CmpiOp)
+
+
+@lowers("arith.cmpf")
+def compare_floats(low: Threads, op: Operation) -> None:
+    _compare(low, op, V.CmpfOp)
+
+
+def _compare(low: Threads, op: Operation, kind: type[Operation]) -> None:
+    ty = _result_type(low, op)
+    operands = [low.operand(value, ty) for value in op.operands]
+    # Both dialects number comparisons alike, as upstream does.
+    low.bind(op.results[0], low.one(kind, operands, ty, {"predicate": op.properties["predicate"]}))
+
+
+@lowers("arith.select")
+def select(low: Threads, op: Operation) -> None:
+    condition, yes, no = op.operands
+    ty = _result_type(low, op)
+    low.bind(
+        op.results[0],
+        low.select(low.value(condition), low.operand(yes, ty), low.operand(no, ty)),
+    )
+
+
+@lowers("arith.shli", "arith.shrui", "arith.shrsi")
+def shift(low: Threads, op: ArithOp) -> None:
+    """A shift by the width or more gives zeros, or copies of the sign; here it would be undefined."""
+    ty = _result_type(low, op)
+    value, amount = (low.operand(v, ty) for v in op.operands)
+    width = _width(ty)
+    kind = _SAME[op.name]
+    if op.name == "arith.shrsi":
+        most = low.constant(width - 1, ty)
+        amount = low.one(A.MinUIOp, (amount, most), ty)
+        low.bind(op.results[0], low.one(kind, (value, amount), ty))
+        return
+    fits = low.compare("ult", amount, low.constant(width, ty)) if width > 1 else None
+    if fits is None:
+        fits = low.compare("eq", amount, low.constant(0, ty))
+    safe = low.select(fits, amount, low.constant(0, ty))
+    shifted = low.one(kind, (value, safe), ty)
+    low.bind(op.results[0], low.select(fits, shifted, low.constant(0, ty)))
+
+
+def _width(ty: Attribute) -> int:
+    element = scalar_of(ty)
+    assert isinstance(element, b.IntegerType)
+    return element.width.data
+
+
+@lowers("arith.index_cast", "arith.index_castui")
+def index_cast(low: Threads, op: ArithOp) -> None:
+    """Indices are numbers of 64 bits here."""
+    ty = _result_type(low, op)
+    value = low.operand(op.operands[0], ty)
+    widths = _width(value.type), _width(ty)
+    if widths[0] == widths[1]:
+        low.bind(op.results[0], value)
+    elif widths[0] > widths[1]:
+        low.bind(op.results[0], low.one(V.TruncIOp, (value,), ty))
+    else:
+        kind = V.ExtUIOp if op.name == "arith.index_castui" else V.ExtSIOp
+        low.bind(op.results[0], low.one(kind, (value,), ty))
+
+
+@lowers("arith.bitcast")
+def bitcast(low: Threads, op: ArithOp) -> None:
+    low.bind(op.results[0], cast_bits(low, low.value(op.operands[0]), _result_type(low, op)))
+
+
+def cast_bits(low: Threads, value: SSAValue, ty: Attribute) -> SSAValue:
+    """The same bits as another type of the same width."""
+    return value if value.type == ty else low.one(A.BitcastOp, (value,), ty)
+
+
+# Operations of nv_tileaa.
+
+_FLOATS: dict[str, type[Operation]] = {
+    "addf": A.AddfOp,
+    "subf": A.SubfOp,
+    "mulf": A.MulfOp,
+    "divf": A.DivfOp,
+    "sqrt": M.SqrtOp,
+    "rsqrt": M.RsqrtOp,
+    "exp2": M.Exp2Op,
+    "fma": M.FmaOp,
+}
+
+
+@lowers(*_FLOATS)
+def float_operation(low: Threads, op: AliasOp) -> None:
+    from tilewright.lowering.nvgpu.rounding import departing
+
+    if departs := _rounds(op):
+        low.bind(op.results[0], departing(low, op, departs))
+        return
+    low.bind(op.results[0], apply(low, _FLOATS[op.mnemonic()], op))
+
+
+@lowers("clampf")
+def clamp(low: Threads, op: AliasOp) -> None:
+    ty = _result_type(low, op)
+    source, lower, upper = (low.operand(value, ty) for value in op.operands)
+    kinds = (
+        (A.MaximumfOp, A.MinimumfOp) if is_set(op, "propagate_nan") else (A.MaxnumfOp, A.MinnumfOp)
+    )
+    raised = low.one(kinds[0], (source, lower), ty)
+    low.bind(op.results[0], low.one(kinds[1], (raised, upper), ty))
+
+
+@lowers("mulhiui")
+def high_half(low: Threads, op: AliasOp) -> None:
+    """The upper half of the product, by one of twice the width; for 64 bits by four of 32."""
+    ty = _result_type(low, op)
+    left, right = (low.operand(value, ty) for value in op.operands)
+    width = _width(ty)
+    if width < 64:
+        wide = vector_like(ty, b.IntegerType(2 * width))
+        product = low.binary(
+            A.MuliOp, *(low.one(V.ExtUIOp, (value,), wide) for value in (left, right))
+        )
+        high = low.binary(A.ShRUIOp, product, width)
+        low.bind(op.results[0], low.one(V.TruncIOp, (high,), ty))
+        return
+    mask = (1 << 32) - 1
+    low_bits = [low.binary(A.AndIOp, value, mask) for value in (left, right)]
+    high_bits = [low.binary(A.ShRUIOp, value, 32) for value in (left, right)]
+    lows = low.times(low_bits[0], low_bits[1])
+    cross = low.plus(low.times(high_bits[0], low_bits[1]), low.binary(A.ShRUIOp, lows, 32))
+    middle = low.plus(low.binary(A.AndIOp, cross, mask), low.times(low_bits[0], high_bits[1]))
+    top = low.plus(low.times(high_bits[0], high_bits[1]), low.binary(A.ShRUIOp, cross, 32))
+    low.bind(op.results[0], low.plus(top, low.binary(A.ShRUIOp, middle, 32)))
+
+
+@lowers("fp_to_fp")
+def convert_float(low: Threads, op: AliasOp) -> None:
+    source, ty = low.value(op.operands[0]), _result_type(low, op)
+    names = [T.element_name(T.element_of(v.type)) for v in (op.operands[0], op.results[0])]
+    if departs := _rounds(op):
+        from tilewright.lowering.nvgpu.rounding import converted
+
+        low.bind(op.results[0], converted(low, op, source, ty, names, departs))
+        return
+    low.bind(op.results[0], float_cast(low, source, ty, names[0], names[1]))
+
+
+def float_cast(low: Threads, source: SSAValue, ty: Attribute, given: str, wanted: str) -> SSAValue:
+    """Floats of the format ``given`` as those of ``wanted``, whose type is ``ty``."""
+    if given == wanted:
+        return source
+    if wanted == "tf32":
+        from tilewright.lowering.nvgpu.rounding import to_tf32
+
+        return to_tf32(low, float_cast(low, source, ty, given, "f32"))
+    if given == "tf32":
+        return float_cast(low, source, ty, "f32", wanted)
+    widths = FORMATS[given].bits, FORMATS[wanted].bits
+    if widths[0] < widths[1]:
+        return low.one(A.ExtFOp, (source,), ty)
+    if widths[0] > widths[1]:
+        return low.one(A.TruncFOp, (source,), ty)
+    # Neither of f16 and bf16, nor of two formats of 8 bits, holds the other; f32 holds both.
+    f32 = vector_like(ty, b.Float32Type())
+    return low.one(A.TruncFOp, (low.one(A.ExtFOp, (source,), f32),), ty)
+
+
+@lowers("addptr")
+def add_pointer(low: Threads, op: AliasOp) -> None:
+    """Addresses are numbers of 64 bits; offsets count elements and are read signed."""
+    ty = _result_type(low, op)
+    base, offset = (low.operand(value, ty) for value in op.operands)
+    pointee = T.element_of(op.operands[0].type)
+    assert isinstance(pointee, T.PtrType)
+    size = pointee_bytes(low, pointee)
+    if scalar_of(offset.type) != I64:
+        offset = low.one(V.ExtSIOp, (offset,), vector_like(offset.type, I64))
+    low.bind(op.results[0], low.plus(base, low.times(offset, size)))
+
+
+def pointee_bytes(low: Threads, pointer: T.PtrType) -> int:
+    """The bytes of an element behind a pointer; refuses those that share bytes."""
+    fmt = FORMATS.get(T.element_name(pointer.pointee))
+    if fmt is None or (fmt.bits < 8 and fmt.name != "i1"):
+        raise low.refuse(f"elements of '{pointer.pointee}' share their bytes")
+    return max(fmt.storage_bits // 8, 1)
+
+
+@lowers("int_to_ptr", "ptr_to_int")
+def pointer_number(low: Threads, op: AliasOp) -> None:
+    low.bind(op.results[0], low.value(op.operands[0]))

@@ -1,0 +1,152 @@
+"""Elements of tiles handed from thread to thread, through shared memory.
+
+A block has one exchange buffer, as large as its largest exchange. An exchange begins where all
+threads have read what the one before left there; it writes, meets, and reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import memref
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects.nvgpu.support import arith_vectors
+from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp, ScatterOp
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.types import I1, I8, INDEX, SHARED_SPACE, element_bytes, scalar_of
+
+_ALIGNMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A part of the exchange buffer with ``count`` elements; i1 is kept as i8."""
+
+    memory: SSAValue
+    element: Attribute
+    count: int
+
+
+class Exchange:
+    """One exchange. Buffers first, then what is written, then ``meet``, then what is read."""
+
+    def __init__(self, low: Threads):
+        self._low = low
+        self._offset = 0
+        if low.sync.shared:
+            low.barrier()
+
+    def buffer(self, element: Attribute, count: int) -> Buffer:
+        """Room for so many elements; refused where the block has not so much memory."""
+        low = self._low
+        held = I8 if element == I1 else element
+        start = self._offset
+        self._offset += -(-count * element_bytes(held) // _ALIGNMENT) * _ALIGNMENT
+        low.scratch_bytes = max(low.scratch_bytes, self._offset)
+        if self._offset > low.options.shared_bytes:
+            raise low.refuse(
+                f"it needs {self._offset} bytes of shared memory to rearrange its elements, and a "
+                f"block has {low.options.shared_bytes}",
+                help="use smaller tiles",
+            )
+        with low.filling(low.prologue):
+            ty = b.MemRefType(held, [count], memory_space=SHARED_SPACE)
+            offset = low.constant(start, INDEX)
+            memory = low.one(memref.ViewOp, (low.scratch(), offset), ty)
+        return Buffer(memory, element, count)
+
+    def put(
+        self,
+        buffer: Buffer,
+        values: SSAValue,
+        places: SSAValue | None = None,
+        mask: SSAValue | None = None,
+    ) -> None:
+        """Write the thread's elements of a tile: to their own numbers, or to ``places``.
+
+        Elements that several threads hold are written by the first of them, whatever ``places``.
+        """
+        low = self._low
+        count = _length(values)
+        if places is None:
+            places = low.ids(buffer.count)
+            mask = low.both(low.owned(buffer.count), mask)
+        if buffer.element == I1:
+            values = low.one(arith_vectors.ExtUIOp, (values,), b.VectorType(I8, [count]))
+        low.emit(
+            ScatterOp,
+            (buffer.memory, low.constant(0, INDEX), places, _mask(low, mask, count), values),
+        )
+
+    def reading(self, buffer: Buffer, element: Attribute, count: int) -> Buffer:
+        """The bytes of a buffer as elements of another type."""
+        low = self._low
+        view = buffer.memory.owner
+        assert isinstance(view, memref.ViewOp)
+        with low.filling(low.prologue):
+            ty = b.MemRefType(element, [count], memory_space=SHARED_SPACE)
+            memory = low.one(memref.ViewOp, (view.source, view.byte_shift), ty)
+        return Buffer(memory, element, count)
+
+    def meet(self) -> None:
+        """From here on, what the threads have written can be read."""
+        self._low.barrier()
+
+    def take(self, buffer: Buffer, places: SSAValue, mask: SSAValue | None = None) -> SSAValue:
+        """Elements with these numbers; zeros where the mask does not hold."""
+        low = self._low
+        low.sync.shared = True
+        count = _length(places)
+        held = I8 if buffer.element == I1 else buffer.element
+        ty = b.VectorType(held, [count])
+        found = low.one(
+            GatherOp,
+            (
+                buffer.memory,
+                low.constant(0, INDEX),
+                places,
+                _mask(low, mask, count),
+                low.constant(0, ty),
+            ),
+            ty,
+        )
+        if buffer.element == I1:
+            found = low.one(arith_vectors.TruncIOp, (found,), b.VectorType(I1, [count]))
+        return found
+
+
+def _length(values: SSAValue) -> int:
+    assert isinstance(values.type, b.VectorType)
+    return values.type.get_shape()[0]
+
+
+def _mask(low: Threads, mask: SSAValue | None, count: int) -> SSAValue:
+    if mask is None:
+        return low.constant(1, b.VectorType(I1, [count]))
+    return mask if isinstance(mask.type, b.VectorType) else low.splat(mask, count)
+
+
+def rearranged(
+    low: Threads,
+    source: SSAValue,
+    source_dims: tuple[int, ...],
+    dims: tuple[int, ...],
+    place: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
+) -> SSAValue:
+    """A tile whose element at coordinates is that of ``source`` at ``place`` of them.
+
+    Coordinates are vectors of i32, one for each axis.
+    """
+    element = scalar_of(source.type)
+    if prod(source_dims) == 1:
+        count = low.layout(dims).registers
+        return source if count == 1 else low.splat(low.first(source), count)
+    exchange = Exchange(low)
+    buffer = exchange.buffer(element, prod(source_dims))
+    exchange.put(buffer, source)
+    exchange.meet()
+    return exchange.take(buffer, low.linear(place(low.coordinates(dims)), source_dims))

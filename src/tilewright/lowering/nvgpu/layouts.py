@@ -1,0 +1,49 @@
+"""Which thread of a block holds which elements of a tile.
+
+There is one layout for each number of elements, so that tiles of one size, of any shape and element
+type, lie alike: element-wise operations and reshapes move nothing. Elements are numbered in
+row-major order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Neighbours that one thread holds side by side: 16 bytes of f32.
+_CHUNK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How ``size`` elements, a power of two, are dealt to ``threads``, another one.
+
+    Thread t holds the chunks t, t + threads, t + 2 threads, ... in this order. Where there are
+    fewer elements than threads, thread t holds element t modulo ``size``: several hold the same,
+    and the first of them owns it.
+    """
+
+    size: int
+    threads: int
+
+    @property
+    def registers(self) -> int:
+        """How many elements each thread holds."""
+        return max(self.size // self.threads, 1)
+
+    @property
+    def chunk(self) -> int:
+        return min(self.registers, _CHUNK)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether several threads hold the same element."""
+        return self.size < self.threads
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The number of each element of a thread, counted from its first one."""
+        return tuple(
+            row * self.threads * self.chunk + column
+            for row in range(self.registers // self.chunk)
+            for column in range(self.chunk)
+        )

@@ -1,0 +1,312 @@
+"""Loads and stores of global memory, and fences.
+
+What one thread wrote another may read only behind a barrier: there is one wherever an access might
+touch what other threads have accessed since the last. Tokens that order more are honoured by that,
+because a thread goes through the program in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith as A
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support import llvm as L
+from tilewright.dialects.nvgpu.support import llvm_atomics
+from tilewright.dialects.nvgpu.support.llvm_syntax import ORDERINGS
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.lowering.nvgpu.elementwise import bits_constant
+from tilewright.lowering.nvgpu.exchange import Exchange
+from tilewright.lowering.nvgpu.places import Place, padding_name, place_of_access
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.table import lowers
+from tilewright.lowering.nvgpu.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    element_bytes,
+    element_type,
+    scalar_of,
+    vector_like,
+)
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import padding_bits
+
+_POINTER = LLVMPointerType(b.IntAttr(1))
+_SCOPES = {"tl_blk": "block", "cluster": "cluster", "gpu": "device", "sys": ""}
+_TF32_MASK = -(1 << 13)
+
+
+def pointers(low: Threads, addresses: SSAValue) -> SSAValue:
+    """Addresses as pointers to global memory."""
+    return low.one(L.IntToPtrOp, (addresses,), vector_like(addresses.type, _POINTER))
+
+
+def in_memory(element: Attribute) -> Attribute:
+    """The type that elements have in memory: i1 takes a byte."""
+    return I8 if element == I1 else element
+
+
+def from_memory(low: Threads, value: SSAValue, name: str) -> SSAValue:
+    """What was read from memory as an element, or elements, of the type of that name."""
+    if name == "i1":
+        return low.compare("ne", value, low.constant(0, value.type))
+    if name == "tf32":
+        bits = low.one(A.BitcastOp, (value,), vector_like(value.type, I32))
+        kept = low.binary(A.AndIOp, bits, _TF32_MASK)
+        return low.one(A.BitcastOp, (kept,), value.type)
+    return value
+
+
+def to_memory(low: Threads, value: SSAValue) -> SSAValue:
+    """The reverse."""
+    if scalar_of(value.type) == I1:
+        return low.one(V.ExtUIOp, (value,), vector_like(value.type, I8))
+    return value
+
+
+def alignment(element: Attribute, width: b.IntegerType) -> dict[str, Attribute]:
+    return {"alignment": b.IntegerAttr(element_bytes(element), width)}
+
+
+def ordering(op: Operation, default: str = "weak") -> dict[str, Attribute]:
+    """The properties of an atomic access; none for a weak one."""
+    semantic = enum_property(op, "mem_semantic") or default  # pyright: ignore[reportArgumentType]
+    if semantic == "weak":
+        return {}
+    word = {"relaxed": "monotonic"}.get(semantic, semantic)
+    scope = _SCOPES[enum_property(op, "mem_scope") or "gpu"]  # pyright: ignore[reportArgumentType]
+    found: dict[str, Attribute] = {"ordering": b.IntegerAttr(ORDERINGS[word], I64)}
+    if scope:
+        found["syncscope"] = b.StringAttr(scope)
+    return found
+
+
+def when(
+    low: Threads,
+    condition: SSAValue | None,
+    make: Callable[[], Sequence[SSAValue]],
+    otherwise: Sequence[SSAValue],
+) -> Sequence[SSAValue]:
+    """What ``make`` gives, in threads where the condition holds; ``otherwise`` in the others."""
+    if condition is None:
+        return make()
+    blocks = [Block(), Block()]
+    for block, work in zip(blocks, (make, lambda: otherwise), strict=True):
+        with low.filling(block):
+            low.emit(scf.YieldOp, work())
+    types = [value.type for value in otherwise]
+    return low.emit(scf.IfOp, (condition,), types, regions=[Region(block) for block in blocks])
+
+
+def spread(low: Threads, value: SSAValue, size: int) -> SSAValue:
+    """A tile of which only owners have the elements, with all its copies."""
+    if size >= low.threads:
+        return value
+    exchange = Exchange(low)
+    buffer = exchange.buffer(scalar_of(value.type), size)
+    exchange.put(buffer, value)
+    exchange.meet()
+    return exchange.take(buffer, low.ids(size))
+
+
+def tile_of(low: Threads, old: SSAValue, value: SSAValue) -> SSAValue:
+    """A scalar as a tile of one element, which is what a vector of one place holds."""
+    return value if isinstance(value.type, b.VectorType) else low.splat(value, 1)
+
+
+def element_name(value: SSAValue) -> str:
+    element = T.element_of(value.type)
+    return "i64" if isinstance(element, b.IndexType) else T.element_name(element)
+
+
+@lowers("load", "tiled_load", "gather_load")
+def load(low: Threads, op: Load) -> None:
+    result = op.moved
+    low.before_read()
+    place = place_of_access(low, op)
+    for token in op.results[1:]:
+        low.bind(token, None)
+    if is_set(op, "volatile") or ordering(op):
+        low.bind(result, _load_each(low, op, place))
+        return
+    element = element_type(T.element_of(result.type))
+    assert element is not None
+    held = in_memory(element)
+    dims = T.dims_of(result.type)
+    addresses = tile_of(low, result, place.addresses)
+    ty = vector_like(addresses.type, held)
+    count = low.layout(dims).registers
+    mask = place.mask
+    if mask is None:
+        mask = low.constant(1, b.VectorType(I1, [count]))
+    found = low.one(
+        L.MaskedGatherOp,
+        (pointers(low, addresses), tile_of(low, result, mask), low.constant(0, ty)),
+        ty,
+        alignment(held, I32),
+    )
+    loaded = from_memory(low, found, element_name(result))
+    loaded = _with_background(low, op, place, loaded)
+    low.bind(result, loaded if dims else low.first(loaded))
+
+
+def _with_background(low: Threads, op: Load, place: Place, loaded: SSAValue) -> SSAValue:
+    """Loaded elements, and what stands where nothing was loaded."""
+    result = op.moved
+    (base,) = values_of(op, "base")
+    name = element_name(result)
+    others = values_of(op, "other")
+    masks = values_of(op, "mask")
+    if masks and others:
+        other = low.operand(others[0], loaded.type)
+        mask = tile_of(low, result, low.value(masks[0]))
+        loaded = low.select(mask, loaded, other)
+    if place.inside is None or (name[0] == "i" and padding_name(op, base, low) == "zero"):
+        return loaded
+    bits = padding_bits(padding_name(op, base, low), FORMATS[name])
+    if bits == 0 and name != "f8E8M0FNU":
+        return loaded
+    padding = bits_constant(low, bits, name, loaded.type)
+    if masks:
+        mask = tile_of(low, result, low.value(masks[0]))
+        return low.select(mask, low.select(place.inside, loaded, padding), loaded)
+    return low.select(place.inside, loaded, padding)
+
+
+def _load_each(low: Threads, op: Load, place: Place) -> SSAValue:
+    """Element by element, each by its owner, and then told to all: others may write meanwhile."""
+    result = op.moved
+    element = element_type(T.element_of(result.type))
+    assert element is not None
+    held = in_memory(element)
+    properties = {**ordering(op), **alignment(held, I64)}
+    if is_set(op, "volatile"):
+        properties["volatile_"] = b.UnitAttr()
+
+    def one(address: SSAValue, values: Sequence[SSAValue]) -> SSAValue:
+        return low.one(L.LoadOp, (pointers(low, address),), held, properties)
+
+    raw = each_element(low, op, result, place, (), held, one)
+    low.barrier()
+    loaded = from_memory(low, raw, element_name(result))
+    loaded = _with_background(low, op, place, loaded)
+    return loaded if T.dims_of(result.type) else low.first(loaded)
+
+
+def each_element(
+    low: Threads,
+    op: Operation,
+    moved: SSAValue,
+    place: Place,
+    values: Sequence[SSAValue],
+    result: Attribute | None,
+    make: Callable[[SSAValue, Sequence[SSAValue]], SSAValue | None],
+) -> SSAValue:
+    """What ``make`` gives for the address and values of each element, by the thread that owns it.
+
+    With a ``result`` all threads that hold an element get it; zeros where it is masked off.
+    """
+    from xdsl.dialects import vector
+
+    dims = T.dims_of(moved.type)
+    layout = low.layout(dims)
+    addresses = tile_of(low, moved, place.addresses)
+    tiles = [tile_of(low, moved, value) for value in values]
+    mask = None if place.mask is None else tile_of(low, moved, place.mask)
+    owner = low.owned(layout.size)
+    ty = None if result is None else b.VectorType(result, [layout.registers])
+    total = None if ty is None else low.constant(0, ty)
+
+    def element(of: SSAValue, at: int) -> SSAValue:
+        taken = vector.ExtractOp(of, [at], scalar_of(of.type))  # pyright: ignore[reportArgumentType]
+        return low.add(taken).results[0]
+
+    for at in range(layout.registers):
+
+        def work(at: int = at) -> Sequence[SSAValue]:
+            made = make(element(addresses, at), [element(tile, at) for tile in tiles])
+            return [] if made is None else [made]
+
+        condition = low.both(None if mask is None else element(mask, at), owner)
+        otherwise = [] if result is None else [low.constant(0, result)]
+        made = when(low, condition, work, otherwise)
+        if total is not None:
+            insert = vector.InsertOp(made[0], total, [at])  # pyright: ignore[reportArgumentType]
+            total = low.add(insert).results[0]
+    if total is None:
+        return addresses
+    return spread(low, total, layout.size)
+
+
+@lowers("store", "tiled_store", "scatter_store")
+def store(low: Threads, op: Store) -> None:
+    low.before_write()
+    place = place_of_access(low, op)
+    for token in op.results:
+        low.bind(token, None)
+    value = low.value(op.moved)
+    value = to_memory(low, value)
+    held = scalar_of(value.type)
+    dims = T.dims_of(op.moved.type)
+    size = low.layout(dims).size
+    if is_set(op, "volatile") or ordering(op):
+        properties = {**ordering(op), **alignment(held, I64)}
+        if is_set(op, "volatile"):
+            properties["volatile_"] = b.UnitAttr()
+
+        def one(address: SSAValue, values: Sequence[SSAValue]) -> None:
+            low.emit(L.StoreOp, (values[0], pointers(low, address)), (), properties)
+
+        if "release" in (enum_property(op, "mem_semantic"),):
+            low.barrier()
+        each_element(low, op, op.moved, place, (value,), None, one)
+        low.sync.writes = True
+        return
+    addresses = tile_of(low, op.moved, place.addresses)
+    tile = tile_of(low, op.moved, value)
+    count = low.layout(dims).registers
+    mask = low.both(
+        None if place.mask is None else tile_of(low, op.moved, place.mask), low.owned(size)
+    )
+    if mask is None:
+        mask = low.constant(1, b.VectorType(I1, [count]))
+    low.emit(
+        L.MaskedScatterOp,
+        (tile, pointers(low, addresses), tile_of(low, op.moved, mask)),
+        (),
+        alignment(held, I32),
+    )
+
+
+@lowers("ext.fence")
+def fence(low: Threads, op: Operation) -> None:
+    """Orders memory for the whole device, and the threads among themselves."""
+    low.barrier()
+    low.emit(
+        llvm_atomics.FenceOp,
+        (),
+        (),
+        {
+            "ordering": b.IntegerAttr(ORDERINGS["acq_rel"], I64),
+            "syncscope": b.StringAttr("device"),
+        },
+    )
+    low.bind(op.results[0], None)
+
+
+@lowers("ext.grid_dependency")
+def grid_dependency(low: Threads, op: Operation) -> None:
+    """Launches run one after the other, so that there is nothing to wait for."""
+    for result in op.results:
+        low.bind(result, None)

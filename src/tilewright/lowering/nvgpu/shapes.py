@@ -1,0 +1,239 @@
+"""Shapes: reshapes move nothing, what else changes places goes through shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.arith import SubiOp
+from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.lowering.nvgpu.elementwise import cast_bits
+from tilewright.lowering.nvgpu.exchange import Exchange, rearranged
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.table import lowers
+from tilewright.lowering.nvgpu.types import I32, scalar_of
+
+
+@lowers("splat")
+def splat(low: Threads, op: AliasOp) -> None:
+    source, dims = low.value(op.operands[0]), T.dims_of(op.results[0].type)
+    low.bind(op.results[0], low.splat(source, low.layout(dims).registers))
+
+
+@lowers("expand_dims", "view")
+def reshape(low: Threads, op: AliasOp) -> None:
+    source, result = op.operands[0], op.results[0]
+    if not T.is_scalar_or_tile(source.type):
+        raise low.refuse("it gives a memref another shape")
+    given, wanted = T.dims_of(source.type), T.dims_of(result.type)
+    value = low.value(source)
+    if not given and wanted:
+        value = low.splat(value, low.layout(wanted).registers)
+    elif given and not wanted:
+        value = low.first(value)
+    low.bind(result, value)
+
+
+@lowers("broadcast")
+def broadcast(low: Threads, op: AliasOp) -> None:
+    source, result = op.operands[0], op.results[0]
+    given, wanted = T.dims_of(source.type), T.dims_of(result.type)
+
+    def place(coordinates: Sequence[SSAValue]) -> list[SSAValue]:
+        return [
+            low.constant(0, at.type) if extent == 1 else at
+            for at, extent in zip(coordinates, given, strict=True)
+        ]
+
+    value = low.value(source)
+    if prod(given) == prod(wanted):
+        low.bind(result, value)
+        return
+    low.bind(result, rearranged(low, value, given, wanted, place))
+
+
+@lowers("permute")
+def permute(low: Threads, op: AliasOp) -> None:
+    source, result = op.operands[0], op.results[0]
+    given, wanted = T.dims_of(source.type), T.dims_of(result.type)
+    order = int_list(op.properties["permutation"])
+
+    def place(coordinates: Sequence[SSAValue]) -> list[SSAValue]:
+        found = list(coordinates)
+        for axis, origin in enumerate(order):
+            found[origin] = coordinates[axis]
+        return found
+
+    value = low.value(source)
+    moving = [axis for axis in order if given[axis] > 1]
+    if moving == sorted(moving):
+        low.bind(result, value)
+        return
+    low.bind(result, rearranged(low, value, given, wanted, place))
+
+
+@lowers("extract")
+def extract(low: Threads, op: AliasOp) -> None:
+    """Leading indices; what they leave of the source is the result."""
+    source, result = op.operands[0], op.results[0]
+    given, wanted = T.dims_of(source.type), T.dims_of(result.type)
+    indices = [_number(low, value) for value in op.operands[1:]]
+    if not wanted and prod(given) == 1:
+        low.bind(result, low.first(low.value(source)))
+        return
+    shape = wanted or (1,)
+    count = low.layout(shape).registers
+
+    def place(coordinates: Sequence[SSAValue]) -> list[SSAValue]:
+        inner = list(coordinates) if wanted else []
+        return [*(low.splat(index, count) for index in indices), *inner]
+
+    found = rearranged(low, low.value(source), given, shape, place)
+    low.bind(result, found if wanted else low.first(found))
+
+
+def _number(low: Threads, value: SSAValue) -> SSAValue:
+    """An index into a tile, of 32 bits."""
+    found = low.value(value)
+    if scalar_of(found.type) == I32:
+        return found
+    assert isinstance(found.type, IntegerType)
+    kind = V.TruncIOp if found.type.width.data > 32 else V.ExtUIOp
+    return low.one(kind, (found,), I32)
+
+
+def _starts(low: Threads, op: AliasOp, indices: Sequence[SSAValue], count: int) -> list[SSAValue]:
+    """Where a slice starts along each axis: vectors of i32."""
+    if "offsets" in op.properties:
+        ty = VectorType(I32, [count])
+        return [low.constant(number, ty) for number in int_list(op.properties["offsets"])]
+    return [low.splat(_number(low, value), count) for value in indices]
+
+
+@lowers("extract_slice")
+def extract_slice(low: Threads, op: AliasOp) -> None:
+    source, result = op.operands[0], op.results[0]
+    given, wanted = T.dims_of(source.type), T.dims_of(result.type)
+    starts = _starts(low, op, op.operands[1:], low.layout(wanted).registers)
+
+    def place(coordinates: Sequence[SSAValue]) -> list[SSAValue]:
+        return [low.plus(at, start) for at, start in zip(coordinates, starts, strict=True)]
+
+    low.bind(result, rearranged(low, low.value(source), given, wanted, place))
+
+
+@lowers("ext.insert_slice")
+def insert_slice(low: Threads, op: AliasOp) -> None:
+    destination, source, *indices = op.operands
+    result = op.results[0]
+    given, wanted = T.dims_of(source.type), T.dims_of(result.type)
+    starts = _starts(low, op, indices, low.layout(wanted).registers)
+    inside: SSAValue | None = None
+    places: list[SSAValue] = []
+    for at, start, extent in zip(low.coordinates(wanted), starts, given, strict=True):
+        moved = low.binary(SubiOp, at, start)
+        fits = low.compare("ult", moved, extent)
+        inside = low.both(inside, fits)
+        places.append(low.select(fits, moved, low.constant(0, moved.type)))
+    assert inside is not None
+    value = low.value(source)
+    exchange = Exchange(low)
+    buffer = exchange.buffer(scalar_of(value.type), prod(given))
+    exchange.put(buffer, value)
+    exchange.meet()
+    found = exchange.take(buffer, low.linear(places, given), inside)
+    low.bind(result, low.select(inside, found, low.value(destination)))
+
+
+@lowers("cat")
+def cat(low: Threads, op: AliasOp) -> None:
+    """Both tiles lie in one buffer, one behind the other."""
+    lhs, rhs = (T.dims_of(value.type) for value in op.operands)
+    result, axis = op.results[0], int_property(op, "axis")
+    values = low.values(op.operands)
+    sizes = [prod(dims) for dims in (lhs, rhs)]
+    exchange = Exchange(low)
+    element = scalar_of(values[0].type)
+    buffer = exchange.buffer(element, sum(sizes))
+    exchange.put(buffer, values[0], low.ids(sizes[0]), low.owned(sizes[0]))
+    behind = low.plus(low.ids(sizes[1]), sizes[0])
+    exchange.put(buffer, values[1], behind, low.owned(sizes[1]))
+    exchange.meet()
+    coordinates = list(low.coordinates(T.dims_of(result.type)))
+    along = coordinates[axis]
+    is_first = low.compare("ult", along, lhs[axis])
+    in_second = [*coordinates]
+    in_second[axis] = low.binary(SubiOp, along, lhs[axis])
+    first = low.linear(coordinates, lhs)
+    second = low.plus(low.linear(in_second, rhs), sizes[0])
+    low.bind(result, exchange.take(buffer, low.select(is_first, first, second)))
+
+
+@lowers("make_range")
+def make_range(low: Threads, op: AliasOp) -> None:
+    result = op.results[0]
+    ty = low.type_of(result.type)
+    ids = low.ids(prod(T.dims_of(result.type)))
+    element = scalar_of(ty)
+    assert isinstance(element, IntegerType)
+    width = element.width.data
+    if width != 32:
+        ids = low.one(V.TruncIOp if width < 32 else V.ExtUIOp, (ids,), ty)
+    if op.operands:
+        start = low.operand(op.operands[0], ty)
+        if start.type != ty:
+            start = low.one(V.ExtSIOp if _bits(start) < width else V.TruncIOp, (start,), ty)
+        low.bind(result, low.plus(ids, start))
+        return
+    low.bind(result, low.plus(ids, int_property(op, "start")))
+
+
+def _bits(value: SSAValue) -> int:
+    element = scalar_of(value.type)
+    assert isinstance(element, IntegerType)
+    return element.width.data
+
+
+@lowers("bitcast")
+def bitcast(low: Threads, op: AliasOp) -> None:
+    """Pointers are addresses whatever they point at. Where widths differ, rows of bytes are cut anew:
+    the elements of the narrower type lie side by side, the low bits first."""
+    source, result = op.operands[0], op.results[0]
+    value, ty = low.value(source), low.type_of(result.type)
+    given, wanted = scalar_of(value.type), scalar_of(ty)
+    if _width(given) == _width(wanted):
+        low.bind(result, cast_bits(low, value, ty))
+        return
+    dims, new = T.dims_of(source.type), T.dims_of(result.type)
+    exchange = Exchange(low)
+    size = max(_width(given), 8) // 8 * prod(dims)
+    buffer = exchange.buffer(given, prod(dims))
+    exchange.put(buffer, value)
+    exchange.meet()
+    seen = exchange.reading(buffer, wanted, size // (max(_width(wanted), 8) // 8))
+    low.bind(result, exchange.take(seen, low.ids(prod(new))))
+
+
+def _width(ty: object) -> int:
+    if isinstance(ty, IntegerType):
+        return ty.width.data
+    return ty.bitwidth  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@lowers("assume", "optimization_barrier", "pragma")
+def same(low: Threads, op: Operation) -> None:
+    """What is known of values, and how they should be computed, changes none of them."""
+    for value, result in zip(op.operands, op.results, strict=True):
+        low.bind(result, low.held[value])
+
+
+@lowers("mark_for_reuse", "message", "create_mem_token", "join_mem_token")
+def nothing(low: Threads, op: Operation) -> None:
+    for result in op.results:
+        low.bind(result, None)

@@ -1,0 +1,67 @@
+"""What the types of ``nv_tileaa`` become on the level of threads."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects import builtin as b
+from xdsl.ir import Attribute
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.lowering.nvgpu.layouts import Layout
+
+I1, I8, I32, I64 = (b.IntegerType(width) for width in (1, 8, 32, 64))
+INDEX = b.IndexType()
+SHARED_SPACE = b.IntegerAttr(3, b.IntegerType(64))
+#: Numbers of tf32 are those of f32 that it has.
+_FLOATS: dict[str, Attribute] = {
+    "f16": b.Float16Type(),
+    "bf16": b.BFloat16Type(),
+    "f32": b.Float32Type(),
+    "tf32": b.Float32Type(),
+    "f64": b.Float64Type(),
+    "f8E4M3FN": b.Float8E4M3FNType(),
+    "f8E5M2": b.Float8E5M2Type(),
+    "f8E8M0FNU": b.Float8E8M0FNUType(),
+    "f4E2M1FN": b.Float4E2M1FNType(),
+}
+
+
+def element_type(ty: Attribute) -> Attribute | None:
+    """The type of a number of a thread: pointers and indices become addresses and numbers of 64
+    bits. None where there is none."""
+    if isinstance(ty, b.IndexType | T.PtrType):
+        return I64
+    if isinstance(ty, b.IntegerType):
+        return b.IntegerType(ty.width.data)
+    return _FLOATS.get(T.element_name(ty))
+
+
+def element_bytes(ty: Attribute) -> int:
+    """The bytes that an element takes in memory."""
+    if isinstance(ty, b.IntegerType):
+        return max(ty.width.data // 8, 1)
+    assert isinstance(ty, b.AnyFloat)
+    return max(ty.bitwidth // 8, 1)
+
+
+def thread_type(ty: Attribute, threads: int) -> Attribute | None:
+    """What a thread holds of a scalar or tile; None for types that it holds nothing of."""
+    element = element_type(T.element_of(ty))
+    if element is None or not isinstance(ty, T.TileType):
+        return element
+    return b.VectorType(element, [Layout(prod(ty.dims), threads).registers])
+
+
+def is_vector(ty: Attribute) -> bool:
+    return isinstance(ty, b.VectorType)
+
+
+def scalar_of(ty: Attribute) -> Attribute:
+    """The element of a vector type; another type is its own."""
+    return ty.element_type if isinstance(ty, b.VectorType) else ty
+
+
+def vector_like(ty: Attribute, element: Attribute) -> Attribute:
+    """The type with other elements."""
+    return b.VectorType(element, ty.get_shape()) if isinstance(ty, b.VectorType) else element

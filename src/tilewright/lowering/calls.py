@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from tilewright.cpu.codegen.basics import symbol_name
-from tilewright.cpu.codegen.table import refuse
+from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa.ops.functions import CallOp, FuncOp
+from tilewright.dialects.nv_tileaa.ops.symbols import reference
 from tilewright.dialects.source_map import set_source, source_of
 
+Refuse = Callable[[Operation, str], TileIRError]
+"""The error that an operation is refused, and why."""
 
-def without_calls(func: FuncOp, functions: Mapping[str, FuncOp]) -> FuncOp:
+
+def without_calls(func: FuncOp, functions: Mapping[str, FuncOp], refuse: Refuse) -> FuncOp:
     """The function with the bodies of all that it calls in place of the calls.
 
-    The function itself, which stays as it is, where it calls nothing. Refuses recursion.
+    The function itself, which stays as it is, where it calls nothing. Recursion raises what
+    ``refuse`` makes of it.
     """
     if not any(isinstance(op, CallOp) for op in func.walk()):
         return func
     copy = _copy(func)
-    _expand(copy, functions, (func.symbol,))
+    _expand(copy, functions, (func.symbol,), refuse)
     return copy
 
 
@@ -33,14 +37,16 @@ def _copy(func: FuncOp) -> FuncOp:
     return copy
 
 
-def _expand(func: FuncOp, functions: Mapping[str, FuncOp], active: tuple[str, ...]) -> None:
+def _expand(
+    func: FuncOp, functions: Mapping[str, FuncOp], active: tuple[str, ...], refuse: Refuse
+) -> None:
     for call in [op for op in func.walk() if isinstance(op, CallOp)]:
-        name = symbol_name(call.properties["callee"])
+        name = reference(call, "callee")
         if name in active:
             raise refuse(call, f"'{name}' calls itself")
-        callee = _copy(functions[name])
-        _expand(callee, functions, (*active, name))
-        _replace(call, callee)
+        body = _copy(functions[name])
+        _expand(body, functions, (*active, name), refuse)
+        _replace(call, body)
 
 
 def _replace(call: CallOp, callee: FuncOp) -> None:

@@ -47,6 +47,8 @@ CUDA_TILE = Level(
     "cuda_tile", NO_TILE_IR, "wrap the kernels in `cuda_tile.module @kernels { ... }`"
 )
 NV_TILEAA = Level("nv_tileaa", NO_TILEAA, "put lower-cuda-tile-to-tileaa before the pass")
+#: The code of threads: kernels in a ``gpu.module``.
+NVGPU = Level("gpu", NO_TILEAA, "there are no passes on this level")
 LEVELS = (CUDA_TILE, NV_TILEAA)
 
 

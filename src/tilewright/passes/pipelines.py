@@ -93,7 +93,10 @@ PASSES = PassTable(
         ForwardMemory,
         RelaxTokens,
     ),
-    {"lower-cuda-tile-to-tileaa": "tilewright.lowering.tileaa.lower_pass:LowerCudaTileToTileAA"},
+    {
+        "lower-cuda-tile-to-tileaa": "tilewright.lowering.tileaa.lower_pass:LowerCudaTileToTileAA",
+        "lower-tileaa-to-nvgpu": "tilewright.lowering.nvgpu.lower_pass:LowerTileAAToNvgpu",
+    },
 )
 
 

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from tilewright.launching.checks import check_launch
-from tilewright.launching.modules import is_tileaa, kernel_of, runnable_module
-from tilewright.lowering import TileAAOptions, lower_to_tileaa
-from tilewright.lowering.nvgpu import NvgpuOptions, lower_to_nvgpu
+from tilewright.launching.threads import Grid, LoweredProgram
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import Mode
-from tilewright.simulator.architectures import Architecture
+from tilewright.simulator.architectures import check_architecture
 from tilewright.simulator.launch import Program, SimulationResult
-
-Grid = int | Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    program: Program
-    threads: int
 
 
 class TileProgram:
@@ -35,20 +23,29 @@ class TileProgram:
     """
 
     def __init__(self, module: Operation, arch: str = "sm_90a"):
-        self.module = runnable_module(module)
-        self.arch = Architecture.parse(arch)
-        self._tileaa: BuiltinModuleOp | None = None
-        self._loaded: dict[str, _Loaded] = {}
+        found = check_architecture(arch)
+        self.arch = arch
+        self._lowered = LoweredProgram(module, found.compute, found.block_shared_bytes)
+        self._programs: dict[str, Program] = {}
         self._mapped: list[Array] = []
+
+    @property
+    def module(self) -> Operation:
+        """What was given."""
+        return self._lowered.module
 
     def map_array(self, array: Array) -> int:
         """The address of an array's first element, which kernels may go through from now on."""
         self._mapped.append(array)
         return int(array.ctypes.data)
 
-    def threads(self, entry: str | None = None) -> BuiltinModuleOp:
+    def threads(self, entry: str | None = None) -> ModuleOp:
         """The module that a kernel, the only one by default, is lowered to."""
-        return self._load(kernel_of(self.module, entry).symbol).program.module
+        return self._lowered.kernel(entry).module
+
+    def block(self, entry: str | None = None) -> int:
+        """The threads of a block of a kernel."""
+        return self._lowered.kernel(entry).spec.threads
 
     def launch(
         self,
@@ -69,44 +66,21 @@ class TileProgram:
         ``args``: an array or an address for each pointer, a number for each scalar; ``memory`` holds
         arrays that the kernel reaches by address only. See :meth:`Program.launch` for the rest.
         """
-        kernel = kernel_of(self.module, entry)
-        checked = check_launch(
-            kernel, grid, args, seed=seed, max_iterations=1, allow_overlap=allow_overlap
-        )
-        loaded = self._load(kernel.symbol)
-        arrays = checked.arguments.arrays
-        given = [
-            arrays[number] if number in arrays else value.item()
-            for number, value in enumerate(checked.arguments.values)
-        ]
-        return loaded.program.launch(
-            kernel.symbol,
-            checked.grid,
-            loaded.threads,
+        extents, given = self._lowered.arguments(entry, grid, args, allow_overlap=allow_overlap)
+        kernel = self._lowered.kernel(entry)
+        program = self._programs.get(kernel.name)
+        if program is None:
+            program = self._programs[kernel.name] = Program(kernel.module)
+        return program.launch(
+            kernel.name,
+            extents,
+            kernel.spec.threads,
             given,
-            arch=str(self.arch),
-            memory=[*self._mapped, *memory],
+            arch=self.arch,
+            memory=[*self._mapped, *self._lowered.memory, *memory],
             seed=seed,
             numerics=numerics,
             strict=strict,
             print_to=print_to,
             **options,
         )
-
-    def _load(self, name: str) -> _Loaded:
-        found = self._loaded.get(name)
-        if found is None:
-            if self._tileaa is None:
-                self._tileaa = self._lowered()
-            options = NvgpuOptions(shared_bytes=self.arch.block_shared_bytes)
-            made = lower_to_nvgpu(self._tileaa, options, name)
-            found = self._loaded[name] = _Loaded(Program(made.module), made.threads[name])
-        return found
-
-    def _lowered(self) -> BuiltinModuleOp:
-        if is_tileaa(self.module):
-            assert isinstance(self.module, BuiltinModuleOp)
-            return self.module
-        target = f"sm_{self.arch.compute}"
-        return lower_to_tileaa(self.module, TileAAOptions(target=target)).module
-

@@ -1,7 +1,7 @@
 """From ``nv_tileaa`` to the code of the threads of a block: ``gpu``, ``scf``, ``arith``, ``vector``,
 ``llvm`` for global memory, ``memref`` for shared memory, and ``nvgpu``."""
 
-from tilewright.lowering.nvgpu.driver import LoweredThreads, lower_to_nvgpu
+from tilewright.lowering.nvgpu.driver import LoweredThreads, ThreadKernel, lower_to_nvgpu
 from tilewright.lowering.nvgpu.options import NvgpuOptions
 
-__all__ = ["LoweredThreads", "NvgpuOptions", "lower_to_nvgpu"]
+__all__ = ["LoweredThreads", "NvgpuOptions", "ThreadKernel", "lower_to_nvgpu"]

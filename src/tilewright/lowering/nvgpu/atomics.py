@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
@@ -83,11 +83,17 @@ def atomic_cas(low: Threads, op: AtomicCasOp) -> None:
         old = low.one(L.ExtractValueOp, (found,), operands[0].type, position)
         return low.one(A.BitcastOp, (old,), element) if is_float else old
 
-    _each(low, op, given, element, one)
+    # Where it is masked off, what is compared comes back.
+    _each(low, op, given, element, one, given[0])
 
 
 def _each(
-    low: Threads, op: Atomic, values: Sequence[SSAValue], element: Attribute, one: object
+    low: Threads,
+    op: Atomic,
+    values: Sequence[SSAValue],
+    element: Attribute,
+    one: Callable[[SSAValue, Sequence[SSAValue]], SSAValue],
+    unchanged: SSAValue | None = None,
 ) -> None:
     """Barriers on both sides: what threads did before comes before, and what follows comes after."""
     if element == I1:
@@ -97,10 +103,10 @@ def _each(
     low.before_write()
     place = place_of_access(low, op)
     wanted = element if result.first_use is not None else None
-    found = each_element(low, op, op.moved, place, values, wanted, one)  # pyright: ignore[reportArgumentType]
+    found = each_element(low, op.moved, place, values, wanted, one, unchanged)
     low.sync.expect_all()
     low.barrier()
     for token in tokens:
         low.bind(token, None)
-    if wanted is not None:
+    if found is not None:
         low.bind(result, found if T.dims_of(result.type) else low.first(found))

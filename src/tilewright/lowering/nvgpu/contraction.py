@@ -1,12 +1,16 @@
-"""``dot``: operands through shared memory, each thread computes the elements that it holds."""
+"""``dot``: by the tensor cores where they have the types (``mma``); else operands go through shared
+memory and each thread computes the elements that it holds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import math as M
 from xdsl.dialects import scf
+from xdsl.dialects.arith import MulfOp, ShRUIOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.dialects.declare import enum_property
@@ -14,8 +18,9 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.elementwise import float_cast
-from tilewright.lowering.nvgpu.exchange import Exchange
+from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
 from tilewright.lowering.nvgpu.memory import element_name
+from tilewright.lowering.nvgpu.mma import plan_for, product
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I32, scalar_of, vector_like
@@ -23,8 +28,10 @@ from tilewright.lowering.nvgpu.types import I32, scalar_of, vector_like
 
 @lowers("dot")
 def dot(low: Threads, op: DotOp) -> None:
-    if op.sfa is not None:
-        raise low.refuse("products with scale factors need the tensor cores of sm_100")
+    plan = plan_for(low, op) if op.sfa is None else None
+    if plan is not None:
+        low.bind(op.result, product(low, op, plan))
+        return
     a_dims, b_dims, dims = (T.dims_of(value.type) for value in (op.a, op.b, op.c))
     a, other, c = low.values((op.a, op.b, op.c))
     exchange = Exchange(low)
@@ -32,6 +39,7 @@ def dot(low: Threads, op: DotOp) -> None:
     b_buffer = exchange.buffer(scalar_of(other.type), prod(b_dims))
     exchange.put(a_buffer, a)
     exchange.put(b_buffer, other)
+    scales = _scales(low, op, exchange)
     exchange.meet()
     *batch, row, column = low.coordinates(dims)
     count, depth = low.layout(dims).registers, a_dims[-1]
@@ -52,10 +60,60 @@ def dot(low: Threads, op: DotOp) -> None:
             _factor(low, value, element_name(origin), enum_property(op, f"signedness_{name}"), sums)
             for value, origin, name in ((left, op.a, "a"), (right, op.b, "b"))
         ]
+        if scales is not None:
+            factors = scales.applied(low, op, factors, (row, column), k)
         total = _add_product(low, factors[0], factors[1], body.args[1])
         low.emit(scf.YieldOp, (total,))
     (found,) = low.emit(scf.ForOp, (zero, end, one, start), (sums,), regions=[Region(body)])
     low.bind(op.result, _from_sum(low, found, element_name(op.c), c.type))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scales:
+    """The scale factors of both operands in shared memory, one for each ``block`` of the depth."""
+
+    buffers: tuple[Buffer, Buffer]
+    exchange: Exchange
+    block: int
+
+    def applied(
+        self,
+        low: Threads,
+        op: DotOp,
+        factors: Sequence[SSAValue],
+        place: tuple[SSAValue, SSAValue],
+        k: SSAValue,
+    ) -> list[SSAValue]:
+        """The factors times their scales, at a row and column of the result and a place of the depth."""
+        assert op.sfa is not None and op.sfb is not None
+        row, column = place
+        number = low.binary(ShRUIOp, k, self.block.bit_length() - 1)
+        dims = [T.dims_of(value.type) for value in (op.sfa, op.sfb)]
+        places = (
+            low.plus(low.times(row, dims[0][-1]), number),
+            low.plus(low.times(number, dims[1][-1]), column),
+        )
+        found: list[SSAValue] = []
+        for factor, buffer, at, origin in zip(
+            factors, self.buffers, places, (op.sfa, op.sfb), strict=True
+        ):
+            taken = self.exchange.take(buffer, at)
+            scale = float_cast(low, taken, factor.type, element_name(origin), "f32")
+            found.append(low.binary(MulfOp, factor, scale))
+        return found
+
+
+def _scales(low: Threads, op: DotOp, exchange: Exchange) -> _Scales | None:
+    if op.sfa is None or op.sfb is None:
+        return None
+    made: list[Buffer] = []
+    for origin in (op.sfa, op.sfb):
+        value = low.value(origin)
+        buffer = exchange.buffer(scalar_of(value.type), prod(T.dims_of(origin.type)))
+        exchange.put(buffer, value)
+        made.append(buffer)
+    depth, count = T.dims_of(op.a.type)[-1], T.dims_of(op.sfa.type)[-1]
+    return _Scales((made[0], made[1]), exchange, depth // count)
 
 
 def _sum_type(low: Threads, op: DotOp, ty: Attribute) -> Attribute:

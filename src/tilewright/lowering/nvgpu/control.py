@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
@@ -10,6 +10,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.lowering.nvgpu.accumulators import to_fragments, to_tile
+from tilewright.lowering.nvgpu.fragments import FragmentLayout, Fragments
+from tilewright.lowering.nvgpu.mma import carried_layouts
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I64, scalar_of
@@ -50,11 +53,20 @@ def block_of(low: Threads, old: Block, arguments: Sequence[SSAValue]) -> Block:
 
 
 def _yielded(low: Threads, op: Operation | None) -> list[SSAValue]:
-    return [] if op is None else low.values(carried(low, op.operands))
+    if op is None:
+        return []
+    found: list[SSAValue] = []
+    for value in carried(low, op.operands):
+        held = low.held[value]
+        found += held.parts if isinstance(held, Fragments) else [low.value(value)]
+    return found
 
 
 @lowers("scf.if")
 def lower_if(low: Threads, op: scf.IfOp) -> None:
+    if low.lanes is not None:
+        _choose(low, op)
+        return
     regions: list[Region] = []
     for region in op.regions:
         blocks = list(region.blocks)
@@ -66,6 +78,25 @@ def lower_if(low: Threads, op: scf.IfOp) -> None:
     condition = low.value(op.operands[0])
     results = low.emit(scf.IfOp, (condition,), _types(low, op.results), regions=regions)
     bind_all(low, op.results, results)
+
+
+def _choose(low: Threads, op: scf.IfOp) -> None:
+    """In a body that computes elements, of which each goes its own way: both are computed, which have
+    no effects, and one is taken."""
+    condition = low.value(op.operands[0])
+    found: list[list[SSAValue]] = []
+    for region in op.regions:
+        *operations, end = region.blocks[0].ops
+        for inner in operations:
+            low.lower(inner)
+        found.append(low.values(carried(low, end.operands)))
+    chosen = [low.select(condition, yes, no) for yes, no in zip(*found, strict=True)]
+    bind_all(low, op.results, chosen)
+
+
+def _refuse_in_body(low: Threads) -> None:
+    if low.lanes is not None:
+        raise low.refuse("it is in a body of elements, which may not agree how often it runs")
 
 
 @lowers("scf.yield")
@@ -83,6 +114,7 @@ def lower_condition(low: Threads, op: scf.ConditionOp) -> None:
 @lowers("scf.for")
 def lower_for(low: Threads, op: scf.ForOp) -> None:
     """Bounds that are compared unsigned are counted in 64 bits."""
+    _refuse_in_body(low)
     bounds = [low.value(value) for value in op.operands[:3]]
     body = op.regions[0].blocks[0]
     counter = body.args[0]
@@ -92,26 +124,62 @@ def lower_for(low: Threads, op: scf.ForOp) -> None:
         if scalar_of(ty) == I64:
             raise low.refuse("its bounds of 64 bits are compared unsigned")
         bounds = [low.one(V.ExtUIOp, (value,), I64) for value in bounds]
-    initial = low.values(carried(low, op.operands[3:]))
-    new = Block(arg_types=[I64 if widens else ty, *_types(low, body.args[1:])])
+    layouts = carried_layouts(low, op)
+    initial = _entering(low, op.operands[3:], layouts)
+    types = [value.type for value in initial]
+    new = Block(arg_types=[I64 if widens else ty, *types])
     new.args[0].name_hint = counter.name_hint
     with low.filling(new):
         number: SSAValue = new.args[0]
         if widens:
             number = low.one(V.TruncIOp, (number,), ty)
         low.bind(counter, number)
-        bind_all(low, body.args[1:], new.args[1:])
+        _bind_carried(low, body.args[1:], new.args[1:], layouts)
         low.sync.expect_all()
         low.block_body(body)
     low.sync.expect_all()
-    results = low.emit(
-        scf.ForOp, (*bounds, *initial), _types(low, op.results), regions=[Region(new)]
-    )
-    bind_all(low, op.results, results)
+    results = low.emit(scf.ForOp, (*bounds, *initial), types, regions=[Region(new)])
+    _bind_carried(low, op.results, results, layouts)
+    for number in layouts:
+        held = low.held[op.results[number]]
+        assert isinstance(held, Fragments)
+        low.bind(op.results[number], to_tile(low, held))
+
+
+def _entering(
+    low: Threads, values: Sequence[SSAValue], layouts: Mapping[int, FragmentLayout]
+) -> list[SSAValue]:
+    """What a loop starts with; sums of products enter as fragments."""
+    carried(low, values)
+    found: list[SSAValue] = []
+    for number, value in enumerate(values):
+        if number in layouts:
+            found += to_fragments(low, low.value(value), layouts[number]).parts
+        elif not isinstance(value.type, T.MemTokenType):
+            found.append(low.value(value))
+    return found
+
+
+def _bind_carried(
+    low: Threads,
+    old: Sequence[SSAValue],
+    new: Sequence[SSAValue],
+    layouts: Mapping[int, FragmentLayout],
+) -> None:
+    """Bind what a loop brings along."""
+    given = iter(new)
+    for number, value in enumerate(old):
+        layout = layouts.get(number)
+        if layout is not None:
+            parts = tuple(next(given) for _ in layout.places())
+            low.bind(value, Fragments(layout, parts))
+        else:
+            low.bind(value, None if isinstance(value.type, T.MemTokenType) else next(given))
 
 
 @lowers("scf.while")
 def lower_while(low: Threads, op: scf.WhileOp) -> None:
+    _refuse_in_body(low)
     initial = low.values(carried(low, op.operands))
     regions: list[Region] = []
     for region in op.regions:

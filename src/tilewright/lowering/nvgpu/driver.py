@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import builtin as b
@@ -15,7 +15,8 @@ from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nvgpu.support import gpu_kernels, llvm
-from tilewright.dialects.source_map import set_source, source_of
+from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu import (
     atomics,
     contraction,
@@ -25,11 +26,14 @@ from tilewright.lowering.nvgpu import (
     folds,
     memory,
     places,
+    printing,
     shapes,
+    tables,
 )
-from tilewright.lowering.nvgpu.options import NvgpuOptions, check_warps
+from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions, check_warps
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import REFUSED, RULES
+from tilewright.lowering.nvgpu.tables import GivenMemory, block_number
 from tilewright.lowering.nvgpu.types import I8, I32, I64, SHARED_SPACE
 
 #: The files that fill the table.
@@ -42,10 +46,23 @@ FAMILIES = (
     folds,
     memory,
     places,
+    printing,
     shapes,
+    tables,
 )
 _POINTER = LLVMPointerType(b.IntAttr(1))
 _SHARED_ALIGNMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadKernel:
+    """How a kernel is launched: ``threads`` in a block; behind its own arguments a pointer to the
+    memory of each of ``globals``, and, where ``scratch_bytes`` is not 0, one to so many bytes for each
+    block of the grid."""
+
+    threads: int
+    globals: tuple[str, ...]
+    scratch_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +70,12 @@ class LoweredThreads:
     """What a module of ``nv_tileaa`` has become: a module with a ``gpu.module`` of its kernels.
 
     ``origins`` gives for each operation in ``module`` the one of ``nv_tileaa`` that it stands for;
-    ``threads`` how many threads a block of each kernel has.
+    ``kernels`` tells by name how each one is launched.
     """
 
     module: b.ModuleOp
     origins: Mapping[Operation, Operation]
-    threads: Mapping[str, int]
+    kernels: Mapping[str, ThreadKernel]
 
 
 def lower_to_nvgpu(
@@ -67,7 +84,8 @@ def lower_to_nvgpu(
     """The kernels of a verified module of ``nv_tileaa`` as code of threads; all, or that named.
 
     The elements of a tile are dealt to the threads of a block (``layouts``). A pointer parameter
-    becomes ``!llvm.ptr<1>``, a number stays one. The module stays as it is; the result verifies.
+    becomes ``!llvm.ptr<1>``, a number stays one; pointers to other memory follow (``ThreadKernel``).
+    Calls are replaced by what they call. The module stays as it is; the result verifies.
 
     Raises ``TileIRError`` with what is refused, one error for each kernel (``not-lowered-to-threads``).
     """
@@ -75,7 +93,7 @@ def lower_to_nvgpu(
     problems = Collector()
     body = Block()
     origins: dict[Operation, Operation] = {}
-    threads: dict[str, int] = {}
+    kernels: dict[str, ThreadKernel] = {}
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     globals_ = {
         op.properties["sym_name"].data: op  # pyright: ignore[reportAttributeAccessIssue]
@@ -96,13 +114,13 @@ def lower_to_nvgpu(
             body.add_op(table)
         body.add_op(new)
         origins |= low.origins
-        threads[name] = low.threads
+        kernels[name] = ThreadKernel(low.threads, low.given.globals, low.given.scratch_bytes)
     problems.raise_if_errors()
     inner = gpu_kernels.ModuleOp.create(
         properties={"sym_name": b.StringAttr("kernels")}, regions=[Region(body)]
     )
     return LoweredThreads(
-        b.ModuleOp([inner], {"gpu.container_module": b.UnitAttr()}), origins, threads
+        b.ModuleOp([inner], {"gpu.container_module": b.UnitAttr()}), origins, kernels
     )
 
 
@@ -125,8 +143,37 @@ class _Kernel(Threads):
         globals_: Mapping[str, GlobalOp],
     ):
         super().__init__(options, 32 * warps_of(func, options))
-        self.func, self.functions, self.globals = func, functions, globals_
         self.op = func
+        self.func = without_calls(func, functions, self._refusal)
+        self._globals = globals_
+        self._given = GivenMemory.of(self.func.walk())
+        self._addresses: dict[str, SSAValue] = {}
+        self._scratch_memory: SSAValue | None = None
+
+    @staticmethod
+    def _refusal(op: Operation, why: str) -> TileIRError:
+        return TileIRError.single(
+            NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", place_of(op)
+        )
+
+    @property
+    def given(self) -> GivenMemory:
+        return self._given
+
+    def given_address(self, name: str) -> SSAValue:
+        return self._addresses[name]
+
+    def global_type(self, name: str) -> T.MemrefType:
+        found = self._globals[name].properties["type"]
+        assert isinstance(found, T.MemrefType)
+        return found
+
+    def scratch_of_block(self) -> SSAValue:
+        assert self._scratch_memory is not None
+        return self._scratch_memory
+
+    def table_name(self) -> str:
+        return f"{self.func.symbol}_table_{len(self.constant_tables)}"
 
     def lower(self, op: Operation) -> None:
         """Lower an operation, at the end of the block."""
@@ -141,9 +188,12 @@ class _Kernel(Threads):
         func = self.func
         source = func.body.blocks[0]
         types = [self._parameter_type(argument) for argument in source.args]
+        types += [_POINTER] * self.given.pointers
         entry = Block(arg_types=types)
-        for argument, new in zip(source.args, entry.args, strict=True):
+        own = len(source.args)
+        for argument, new in zip(source.args, entry.args[:own], strict=True):
             self._bind_parameter(argument, new)
+        self._take_memory(entry.args[own:])
         for op in source.ops:
             if op.name == "nv_tileaa.return":
                 break
@@ -165,6 +215,18 @@ class _Kernel(Threads):
             self.held[old] = address
         else:
             self.held[old] = new
+
+    def _take_memory(self, pointers: Sequence[SSAValue]) -> None:
+        """The addresses of the memory that the launch gives beside the arguments."""
+        with self.filling(self.prologue):
+            for name, pointer in zip(self.given.globals, pointers, strict=False):
+                pointer.name_hint = name
+                self._addresses[name] = self.one(llvm.PtrToIntOp, (pointer,), I64)
+            if self.given.scratch_bytes:
+                pointers[-1].name_hint = "scratch"
+                base = self.one(llvm.PtrToIntOp, (pointers[-1],), I64)
+                offset = self.times(block_number(self), self.given.scratch_bytes)
+                self._scratch_memory = self.plus(base, offset)
 
     def _assemble(self, entry: Block) -> None:
         """The prologue, then what was lowered; the exchange buffer gets its size."""

@@ -9,14 +9,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.arith.base import ArithOp
 from tilewright.dialects.arith.constants import ConstantOp, bits_of_value
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, is_set
 from tilewright.dialects.nvgpu.support import arith as S
 from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.lowering.nvgpu.rounding import computed, direction, redirected, to_tf32
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I64, element_bytes, scalar_of, vector_like
+from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, vector_like
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import bits_to_float
 
@@ -28,7 +28,7 @@ _SAME: dict[str, type[Operation]] = {
 _PLAIN = (
     *("addi", "subi", "muli", "divsi", "divui", "ceildivsi", "ceildivui", "floordivsi"),
     *("remsi", "remui", "maxsi", "maxui", "minsi", "minui", "andi", "ori", "xori"),
-    *("extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "negf"),
+    *("extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "negf", "remf"),
 )
 _PLAIN_MATH = (
     *("absi", "absf", "ceil", "floor", "cos", "sin", "tan", "cosh", "sinh", "exp", "log"),
@@ -49,30 +49,17 @@ def apply(
     """The operation of that kind on the operands of ``op``."""
     ty = _result_type(low, op)
     operands = [low.operand(value, ty) for value in op.operands]
-    return low.one(kind, operands, ty, properties)
-
-
-def _rounds(op: Operation) -> str:
-    """How an operation departs from rounding to nearest without flushing; empty where it does not."""
-    mode = enum_property(op, "rounding_mode")  # pyright: ignore[reportArgumentType]
-    found = [] if mode in ("", "nearest_even", "full") else [mode]
-    if is_set(op, "flush_to_zero"):
-        found.append("flush_to_zero")
-    return " and ".join(found)
+    return computed(low, op, operands, lambda given: low.one(kind, given, ty, properties))
 
 
 @lowers(*(f"arith.{name}" for name in _PLAIN), *(f"math.{name}" for name in _PLAIN_MATH))
 def plain(low: Threads, op: ArithOp) -> None:
-    if departs := _rounds(op):
-        raise low.refuse(f"'{departs}' has no operation here")
     low.bind(op.results[0], apply(low, _SAME[op.name], op))
 
 
 @lowers("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
 def extremes(low: Threads, op: ArithOp) -> None:
     """PTX orders -0 before +0 in all four, as Tile IR does."""
-    if departs := _rounds(op):
-        raise low.refuse(f"'{departs}' has no operation here")
     low.bind(op.results[0], apply(low, _SAME[op.name], op))
 
 
@@ -87,7 +74,7 @@ def constant(low: Threads, op: ConstantOp) -> None:
     if len(set(bits)) > 1:
         from tilewright.lowering.nvgpu.tables import from_table
 
-        low.bind(op.results[0], from_table(low, op, bits, name))
+        low.bind(op.results[0], from_table(low, op, bits))
         return
     low.bind(op.results[0], bits_constant(low, bits[0], name, target))
 
@@ -106,6 +93,17 @@ def bits_constant(low: Threads, bits: int, name: str, ty: Attribute) -> SSAValue
     number = bits - (1 << integer.width.data) if bits >> (integer.width.data - 1) else bits
     made = low.constant(number, vector_like(ty, integer))
     return low.one(A.BitcastOp, (made,), ty)
+
+
+@lowers("math.fpowi")
+def integer_power(low: Threads, op: ArithOp) -> None:
+    """The exponent, read signed, as a number of 32 bits."""
+    ty = _result_type(low, op)
+    base, exponent = (low.operand(value, ty) for value in op.operands)
+    wide = vector_like(ty, I32)
+    if _width(exponent.type) < 32:
+        exponent = low.one(V.ExtSIOp, (exponent,), wide)
+    low.bind(op.results[0], low.one(M.FPowIOp, (base, exponent), ty))
 
 
 @lowers("arith.cmpi")
@@ -202,11 +200,6 @@ _FLOATS: dict[str, type[Operation]] = {
 
 @lowers(*_FLOATS)
 def float_operation(low: Threads, op: AliasOp) -> None:
-    from tilewright.lowering.nvgpu.rounding import departing
-
-    if departs := _rounds(op):
-        low.bind(op.results[0], departing(low, op, departs))
-        return
     low.bind(op.results[0], apply(low, _FLOATS[op.mnemonic()], op))
 
 
@@ -249,12 +242,11 @@ def high_half(low: Threads, op: AliasOp) -> None:
 def convert_float(low: Threads, op: AliasOp) -> None:
     source, ty = low.value(op.operands[0]), _result_type(low, op)
     names = [T.element_name(T.element_of(v.type)) for v in (op.operands[0], op.results[0])]
-    if departs := _rounds(op):
-        from tilewright.lowering.nvgpu.rounding import converted
-
-        low.bind(op.results[0], converted(low, op, source, ty, names, departs))
-        return
-    low.bind(op.results[0], float_cast(low, source, ty, names[0], names[1]))
+    nearest = float_cast(low, source, ty, names[0], names[1])
+    if (mode := direction(op)) and FORMATS[names[0]].bits > FORMATS[names[1]].bits:
+        seen = float_cast(low, nearest, source.type, names[1], names[0])
+        nearest = redirected(low, source, nearest, seen, mode)
+    low.bind(op.results[0], nearest)
 
 
 def float_cast(low: Threads, source: SSAValue, ty: Attribute, given: str, wanted: str) -> SSAValue:
@@ -262,8 +254,6 @@ def float_cast(low: Threads, source: SSAValue, ty: Attribute, given: str, wanted
     if given == wanted:
         return source
     if wanted == "tf32":
-        from tilewright.lowering.nvgpu.rounding import to_tf32
-
         return to_tf32(low, float_cast(low, source, ty, given, "f32"))
     if given == "tf32":
         return float_cast(low, source, ty, "f32", wanted)

@@ -1,4 +1,4 @@
-"""Reductions and scans, as trees in shared memory.
+"""Operations with a body for each element; reductions and scans, as trees in shared memory.
 
 Extents are powers of two. A reduction combines the halves of what is left, a scan each element with
 the one so many places before it, so that both take logarithmically many turns. This is the order that
@@ -12,13 +12,14 @@ from math import prod
 
 from xdsl.dialects import arith as A
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilewright.dialects.arith.constants import bits_of_value
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.contraction import Fold, ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
 from tilewright.lowering.nvgpu.elementwise import bits_constant
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
 from tilewright.lowering.nvgpu.memory import element_name
@@ -29,23 +30,26 @@ from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits
 
 
+def run_body(low: Threads, body: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
+    """What a body that computes elements yields, for vectors of elements."""
+    outer = low.lanes
+    low.lanes = arguments[0].type.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
+    for argument, value in zip(body.args, arguments, strict=True):
+        low.bind(argument, value)
+    *operations, end = body.ops
+    for inner in operations:
+        low.lower(inner)
+    found = low.values(end.operands)
+    low.lanes = outer
+    return found
+
+
 def combine(
     low: Threads, op: Fold, elements: Sequence[SSAValue], accumulated: Sequence[SSAValue]
 ) -> list[SSAValue]:
     """The body of a fold on vectors of elements."""
-    body = op.regions[0].blocks[0]
-    outer = low.lanes
-    low.lanes = elements[0].type.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
     pairs = [value for pair in zip(elements, accumulated, strict=True) for value in pair]
-    for argument, value in zip(body.args, pairs, strict=True):
-        low.bind(argument, value)
-    for inner in body.ops:
-        if inner.name == "nv_tileaa.yield":
-            break
-        low.lower(inner)
-    found = low.values(inner.operands)  # pyright: ignore[reportPossiblyUnboundVariable]
-    low.lanes = outer
-    return found
+    return run_body(low, op.regions[0].blocks[0], pairs)
 
 
 def _identities(op: Fold) -> list[int]:
@@ -135,3 +139,11 @@ def scan(low: Threads, op: ScanOp) -> None:
             exchange.meet()
     for result, value in zip(op.results, values, strict=True):
         low.bind(result, value)
+
+
+@lowers("generate")
+def generate(low: Threads, op: GenerateOp) -> None:
+    """The body gets the place of each element, as indices."""
+    places = [low.widen(at) for at in low.coordinates(T.dims_of(op.result.type))]
+    (found,) = run_body(low, op.body.blocks[0], places)
+    low.bind(op.result, found)

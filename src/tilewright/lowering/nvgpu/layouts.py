@@ -7,6 +7,7 @@ row-major order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: Neighbours that one thread holds side by side: 16 bytes of f32.
@@ -47,3 +48,12 @@ class Layout:
             for row in range(self.registers // self.chunk)
             for column in range(self.chunk)
         )
+
+
+def coordinates_of(number: int, dims: Sequence[int]) -> list[int]:
+    """The place of the element with a number along each axis."""
+    found: list[int] = []
+    for extent in reversed(dims):
+        number, place = divmod(number, extent)
+        found.append(place)
+    return found[::-1]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
-from xdsl.dialects import scf
+from xdsl.dialects import scf, vector
 from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -24,6 +24,7 @@ from tilewright.dialects.nvgpu.support import llvm as L
 from tilewright.dialects.nvgpu.support import llvm_atomics
 from tilewright.dialects.nvgpu.support.llvm_syntax import ORDERINGS
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.lowering.nvgpu.contiguous import either, straight_access
 from tilewright.lowering.nvgpu.elementwise import bits_constant
 from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.places import Place, padding_name, place_of_access
@@ -134,15 +135,30 @@ def element_name(value: SSAValue) -> str:
 def load(low: Threads, op: Load) -> None:
     result = op.moved
     low.before_read()
-    place = place_of_access(low, op)
     for token in op.results[1:]:
         low.bind(token, None)
     if is_set(op, "volatile") or ordering(op):
-        low.bind(result, _load_each(low, op, place))
+        low.bind(result, _load_each(low, op, place_of_access(low, op)))
         return
     element = element_type(T.element_of(result.type))
     assert element is not None
     held = in_memory(element)
+    straight = straight_access(low, op)
+    if straight is None:
+        low.bind(result, _load_places(low, op, held))
+        return
+    (loaded,) = either(
+        low,
+        straight.condition,
+        lambda: [from_memory(low, straight.load(held), element_name(result))],
+        lambda: [_load_places(low, op, held)],
+    )
+    low.bind(result, loaded)
+
+
+def _load_places(low: Threads, op: Load, held: Attribute) -> SSAValue:
+    """Elements from wherever each lies."""
+    result, place = op.moved, place_of_access(low, op)
     dims = T.dims_of(result.type)
     addresses = tile_of(low, result, place.addresses)
     ty = vector_like(addresses.type, held)
@@ -158,7 +174,7 @@ def load(low: Threads, op: Load) -> None:
     )
     loaded = from_memory(low, found, element_name(result))
     loaded = _with_background(low, op, place, loaded)
-    low.bind(result, loaded if dims else low.first(loaded))
+    return loaded if dims else low.first(loaded)
 
 
 def _with_background(low: Threads, op: Load, place: Place, loaded: SSAValue) -> SSAValue:
@@ -197,7 +213,8 @@ def _load_each(low: Threads, op: Load, place: Place) -> SSAValue:
     def one(address: SSAValue, values: Sequence[SSAValue]) -> SSAValue:
         return low.one(L.LoadOp, (pointers(low, address),), held, properties)
 
-    raw = each_element(low, op, result, place, (), held, one)
+    raw = each_element(low, result, place, (), held, one)
+    assert raw is not None
     low.barrier()
     loaded = from_memory(low, raw, element_name(result))
     loaded = _with_background(low, op, place, loaded)
@@ -206,27 +223,27 @@ def _load_each(low: Threads, op: Load, place: Place) -> SSAValue:
 
 def each_element(
     low: Threads,
-    op: Operation,
     moved: SSAValue,
     place: Place,
     values: Sequence[SSAValue],
     result: Attribute | None,
     make: Callable[[SSAValue, Sequence[SSAValue]], SSAValue | None],
-) -> SSAValue:
+    unchanged: SSAValue | None = None,
+) -> SSAValue | None:
     """What ``make`` gives for the address and values of each element, by the thread that owns it.
 
-    With a ``result`` all threads that hold an element get it; zeros where it is masked off.
+    With a ``result`` all threads that hold an element get it; where an element is masked off that of
+    ``unchanged``, or zero.
     """
-    from xdsl.dialects import vector
-
-    dims = T.dims_of(moved.type)
-    layout = low.layout(dims)
+    layout = low.layout(T.dims_of(moved.type))
     addresses = tile_of(low, moved, place.addresses)
     tiles = [tile_of(low, moved, value) for value in values]
+    rest = None if unchanged is None else tile_of(low, moved, unchanged)
     mask = None if place.mask is None else tile_of(low, moved, place.mask)
     owner = low.owned(layout.size)
-    ty = None if result is None else b.VectorType(result, [layout.registers])
-    total = None if ty is None else low.constant(0, ty)
+    total = None
+    if result is not None:
+        total = rest or low.constant(0, b.VectorType(result, [layout.registers]))
 
     def element(of: SSAValue, at: int) -> SSAValue:
         taken = vector.ExtractOp(of, [at], scalar_of(of.type))  # pyright: ignore[reportArgumentType]
@@ -236,30 +253,24 @@ def each_element(
 
         def work(at: int = at) -> Sequence[SSAValue]:
             made = make(element(addresses, at), [element(tile, at) for tile in tiles])
-            return [] if made is None else [made]
+            return [] if made is None or result is None else [made]
 
         condition = low.both(None if mask is None else element(mask, at), owner)
-        otherwise = [] if result is None else [low.constant(0, result)]
+        otherwise = [] if total is None else [element(total, at)]
         made = when(low, condition, work, otherwise)
         if total is not None:
             insert = vector.InsertOp(made[0], total, [at])  # pyright: ignore[reportArgumentType]
             total = low.add(insert).results[0]
-    if total is None:
-        return addresses
-    return spread(low, total, layout.size)
+    return None if total is None else spread(low, total, layout.size)
 
 
 @lowers("store", "tiled_store", "scatter_store")
 def store(low: Threads, op: Store) -> None:
     low.before_write()
-    place = place_of_access(low, op)
     for token in op.results:
         low.bind(token, None)
-    value = low.value(op.moved)
-    value = to_memory(low, value)
+    value = to_memory(low, low.value(op.moved))
     held = scalar_of(value.type)
-    dims = T.dims_of(op.moved.type)
-    size = low.layout(dims).size
     if is_set(op, "volatile") or ordering(op):
         properties = {**ordering(op), **alignment(held, I64)}
         if is_set(op, "volatile"):
@@ -270,14 +281,35 @@ def store(low: Threads, op: Store) -> None:
 
         if "release" in (enum_property(op, "mem_semantic"),):
             low.barrier()
-        each_element(low, op, op.moved, place, (value,), None, one)
+        each_element(low, op.moved, place_of_access(low, op), (value,), None, one)
         low.sync.writes = True
         return
+    straight = straight_access(low, op)
+    if straight is None:
+        _store_places(low, op, value)
+        return
+
+    def whole() -> Sequence[SSAValue]:
+        straight.store(value)
+        return []
+
+    def each() -> Sequence[SSAValue]:
+        _store_places(low, op, value)
+        return []
+
+    either(low, straight.condition, whole, each)
+
+
+def _store_places(low: Threads, op: Store, value: SSAValue) -> None:
+    """Elements to wherever each lies."""
+    place, held = place_of_access(low, op), scalar_of(value.type)
+    dims = T.dims_of(op.moved.type)
     addresses = tile_of(low, op.moved, place.addresses)
     tile = tile_of(low, op.moved, value)
     count = low.layout(dims).registers
     mask = low.both(
-        None if place.mask is None else tile_of(low, op.moved, place.mask), low.owned(size)
+        None if place.mask is None else tile_of(low, op.moved, place.mask),
+        low.owned(low.layout(dims).size),
     )
     if mask is None:
         mask = low.constant(1, b.VectorType(I1, [count]))

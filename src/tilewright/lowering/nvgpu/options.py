@@ -12,7 +12,7 @@ NOT_LOWERED = define_code(
     "The message says which operation and why. The reference machine and the CPU run more of "
     "nv_tileaa than becomes code for a GPU here.",
 )
-BAD_THREADS = define_code("bad-threads", "A block has a power of two of warps, 1 to 32.")
+BAD_WARPS = define_code("bad-block-warps", "A block has a power of two of warps, 1 to 32.")
 DEFAULT_WARPS = 4
 
 
@@ -23,7 +23,7 @@ class NvgpuOptions:
     ``num_warps``: the warps of a block where the kernel does not say how many. ``shared_bytes``: the
     shared memory that a block may take; tiles that need more to be rearranged are refused.
 
-    Raises ``TileIRError`` (``bad-threads``).
+    Raises ``TileIRError`` (``bad-block-warps``).
     """
 
     num_warps: int = DEFAULT_WARPS
@@ -36,6 +36,4 @@ class NvgpuOptions:
 def check_warps(warps: int) -> None:
     """A ``TileIRError`` unless a block can have so many warps."""
     if warps not in (1, 2, 4, 8, 16, 32):
-        raise TileIRError.single(
-            BAD_THREADS, f"a block has 1, 2, 4, 8, 16 or 32 warps, got {warps}"
-        )
+        raise TileIRError.single(BAD_WARPS, f"a block has 1, 2, 4, 8, 16 or 32 warps, got {warps}")

@@ -14,12 +14,14 @@ from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import bool_values, enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
-from tilewright.dialects.nv_tileaa.ops import memory, pointers, shapes
+from tilewright.dialects.nv_tileaa.ops import pointers, shapes
 from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
 from tilewright.lowering.nvgpu.exchange import rearranged
+from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.state import Memref, Threads, View
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I32, I64
@@ -92,25 +94,6 @@ def get_dim_size(low: Threads, op: shapes.GetDimSizeOp) -> None:
     low.bind(op.result, low.binary(A.DivUIOp, low.plus(size, step - 1), step))
 
 
-@lowers("get_global")
-def get_global(low: Threads, op: memory.GetGlobalOp) -> None:
-    from tilewright.lowering.nvgpu.tables import global_address
-
-    result = op.result
-    address, ty = global_address(low, op)
-    if isinstance(result.type, T.PtrType):
-        low.bind(result, address)
-        return
-    strides: list[int] = []
-    inner = 1
-    for extent in reversed(ty.dims):
-        strides.append(inner)
-        inner *= extent
-    sizes = tuple(low.constant(extent, I64) for extent in ty.dims)
-    made = tuple(low.constant(stride, I64) for stride in reversed(strides))
-    low.bind(result, Memref(ty.element_type, address, sizes, made))
-
-
 def known(value: SSAValue) -> int | None:
     """The number that an integer constant is."""
     if isinstance(value, OpResult) and isinstance(value.op, A.ConstantOp):
@@ -121,11 +104,39 @@ def known(value: SSAValue) -> int | None:
 
 def place_of_access(low: Threads, op: Access) -> Place:
     """Where the elements lie that an access is to."""
-    (base,) = values_of(op, "base")
     masks = values_of(op, "mask")
     mask = low.value(masks[0]) if masks else None
-    if isinstance(T.element_of(base.type), T.PtrType):
+    if isinstance(op, Scattered) and isinstance(values_of(op, "base")[0].type, T.MemrefType):
+        return Place(_scattered(low, op), mask, None)
+    found = view_of_access(low, op)
+    if found is None:
+        (base,) = values_of(op, "base")
         return Place(low.value(base), mask, None)
+    return _in_view(low, *found, mask)
+
+
+def _scattered(low: Threads, op: Scattered) -> SSAValue:
+    """The elements of a memref at tiles of indices, beside which scalars hold for all."""
+    (base,) = values_of(op, "base")
+    held = low.memref(base)
+    size = pointee_bytes(low, T.PtrType(held.element))
+    ty = low.type_of(T.tile_or_scalar(T.dims_of(op.moved.type), T.INDEX))
+    count = ty.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
+    total = low.splat(held.address, count)
+    for index, stride in zip(values_of(op, "indices"), held.strides, strict=True):
+        steps = low.times(low.operand(index, ty), low.splat(stride, count))
+        total = low.plus(total, low.times(steps, size))
+    return total
+
+
+def view_of_access(
+    low: Threads, op: Access
+) -> tuple[View, Sequence[SSAValue], Sequence[bool]] | None:
+    """The view of which an access moves a tile, the tile's indices, and which of them are promised
+    to be inside; None where it goes through pointers."""
+    (base,) = values_of(op, "base")
+    if isinstance(T.element_of(base.type), T.PtrType):
+        return None
     indices = list(values_of(op, "indices"))
     promised = bool_values(op.properties.get("in_bounds"))
     dims = T.dims_of(op.moved.type)
@@ -133,7 +144,7 @@ def place_of_access(low: Threads, op: Access) -> Place:
         view = low.view(base)
         if not dims:
             raise low.refuse("it moves a scalar through a view")
-        return _in_view(low, view, indices, promised, mask)
+        return view, indices, promised
     held = low.memref(base)
     if not dims and not promised:
         promised = (True,) * len(indices)
@@ -145,7 +156,7 @@ def place_of_access(low: Threads, op: Access) -> Place:
         "zero",
         None,
     )
-    return _in_view(low, whole, indices, promised, mask)
+    return whole, indices, promised
 
 
 def _in_view(
@@ -158,10 +169,14 @@ def _in_view(
     element = view.memref.element
     size = pointee_bytes(low, T.PtrType(element))
     coordinates = low.coordinates(view.dims)
-    count = low.layout(view.dims).registers
+    layout, first = low.layout(view.dims), low.first_coordinates(view.dims)
+    others = [coordinates_of(offset, view.dims) for offset in layout.offsets]
+    count = layout.registers
     vector = b.VectorType(I64, [count])
     start: SSAValue = view.memref.address
-    offsets: SSAValue | None = None
+    # What is known when the program is compiled comes last: an access has room for it.
+    parts: list[SSAValue] = []
+    fixed: list[int] = [0] * count
     inside: SSAValue | None = None
     for axis, (index, at) in enumerate(zip(indices, coordinates, strict=True)):
         extent, step = view.dims[axis], view.steps[axis]
@@ -173,8 +188,7 @@ def _in_view(
             rows = low.times(rows, step)
             if not is_sure:
                 inside = low.both(inside, low.compare("ult", rows, low.splat(limit, count)))
-            part = low.binary(A.MuliOp, rows, low.splat(stride, count))
-            offsets = part if offsets is None else low.plus(offsets, part)
+            parts.append(low.binary(A.MuliOp, rows, low.splat(low.times(stride, size), count)))
             continue
         origin = low.times(low.value(index), step)
         if not is_sure:
@@ -182,13 +196,22 @@ def _in_view(
         start = low.plus(start, low.times(low.times(origin, stride), size))
         if extent == 1:
             continue
-        part = low.widen(at)
+        mine = low.widen(first[axis])
         if known(stride) != 1:
-            part = low.binary(A.MuliOp, part, low.splat(stride, count))
-        offsets = part if offsets is None else low.plus(offsets, part)
+            mine = low.times(mine, stride)
+        start = low.plus(start, low.times(mine, size))
+        steps = [place[axis] for place in others]
+        number = known(stride)
+        if number is not None:
+            fixed = [one + number * size * more for one, more in zip(fixed, steps, strict=True)]
+        elif any(steps):
+            by_step = low.splat(low.times(stride, size), count)
+            parts.append(low.binary(A.MuliOp, low.constant_vector(steps, I64), by_step))
     addresses = low.splat(start, count)
-    if offsets is not None:
-        addresses = low.plus(addresses, low.times(offsets, size))
+    if any(fixed):
+        parts.append(low.constant_vector(fixed, I64))
+    for part in parts:
+        addresses = low.plus(addresses, part)
     assert addresses.type == vector
     return Place(addresses, low.both(inside, mask), inside)
 

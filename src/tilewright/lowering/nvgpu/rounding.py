@@ -1,31 +1,119 @@
-"""Operations that round in another way than to nearest, flush subnormals, or approximate."""
+"""Operations that round in another way than to nearest, or flush subnormals.
+
+Directed rounding is that of NVVM's intrinsics, which are instructions for f32 and f64. Flushing is
+written out: operands and result lose their fraction where the exponent is zero. What may be
+approximate is computed in full.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from xdsl.dialects import arith as A
+from xdsl.dialects import builtin as b
+from xdsl.dialects import llvm
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.state import Threads
-from tilewright.lowering.nvgpu.types import I32, vector_like
+from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, vector_like
 
 _HALF_UNIT, _KEPT = 1 << 12, -(1 << 13)
+_SIGN, _MAGNITUDE, _SMALLEST_NORMAL = -(1 << 31), (1 << 31) - 1, 1 << 23
+_INFINITY = 0x7F800000
+#: The modes that a computation to nearest, in full, is right for.
+_NEAREST = frozenset({"", "nearest_even", "full", "approx"})
+_DIRECTIONS = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
+_INTRINSICS = {
+    "nv_tileaa.addf": "add",
+    "nv_tileaa.subf": "add",
+    "nv_tileaa.mulf": "mul",
+    "nv_tileaa.divf": "div",
+    "nv_tileaa.fma": "fma",
+    "nv_tileaa.sqrt": "sqrt",
+}
+
+Compute = Callable[[Sequence[SSAValue]], SSAValue]
 
 
-def departing(low: Threads, op: Operation, departs: str) -> SSAValue:
-    """The operation with the rounding that it asks for."""
-    raise low.refuse(f"'{departs}' has no operation here")
+def direction(op: Operation) -> str:
+    """How an operation rounds, in the spelling of PTX; empty for to nearest."""
+    mode = enum_property(op, "rounding_mode")  # pyright: ignore[reportArgumentType]
+    return "" if mode in _NEAREST else _DIRECTIONS.get(mode, mode)
 
 
-def converted(
-    low: Threads,
-    op: Operation,
-    source: SSAValue,
-    ty: Attribute,
-    names: list[str],
-    departs: str,
+def computed(low: Threads, op: Operation, operands: Sequence[SSAValue], plain: Compute) -> SSAValue:
+    """The operation on these operands, with the rounding and flushing that it asks for; ``plain``
+    rounds to nearest and flushes nothing."""
+    given = list(operands)
+    flushes = is_set(op, "flush_to_zero")
+    if flushes:
+        given = [flushed(low, value) for value in given]
+    mode = direction(op)
+    found = _directed(low, op, given, mode) if mode else plain(given)
+    return flushed(low, found) if flushes else found
+
+
+def _directed(low: Threads, op: Operation, operands: list[SSAValue], mode: str) -> SSAValue:
+    stem = _INTRINSICS.get(op.name)
+    element = scalar_of(operands[0].type)
+    letters = {b.Float32Type(): "f", b.Float64Type(): "d"}
+    if stem is None or mode not in ("rz", "rm", "rp") or element not in letters:
+        raise low.refuse(f"'{mode}' has no instruction for '{element}'")
+    if op.name == "nv_tileaa.subf":
+        operands[1] = low.one(A.NegfOp, (operands[1],), operands[1].type)
+    name = f"llvm.nvvm.{stem}.{mode}.{letters[element]}"
+    return intrinsic(low, name, operands, operands[0].type)
+
+
+def intrinsic(low: Threads, name: str, operands: Sequence[SSAValue], ty: Attribute) -> SSAValue:
+    """A call of an intrinsic function, element by element."""
+    made = llvm.CallIntrinsicOp(name, operands, [ty])
+    return low.add(made).results[0]
+
+
+def redirected(
+    low: Threads, source: SSAValue, nearest: SSAValue, seen: SSAValue, mode: str
 ) -> SSAValue:
-    """A conversion with the rounding that it asks for."""
-    raise low.refuse(f"'{departs}' has no operation here")
+    """A conversion that rounds in a direction, from that to nearest; ``seen`` is its result as a number
+    of the source's type. Where that lies beyond, the neighbour toward the source is meant, whose bits
+    are one more or one less."""
+    words = vector_like(nearest.type, b.IntegerType(8 * element_bytes(scalar_of(nearest.type))))
+    bits = low.one(A.BitcastOp, (nearest,), words)
+    zero = low.constant(0.0, source.type)
+    one = low.constant(1, words)
+    away, back = low.plus(bits, one), low.binary(A.SubiOp, bits, one)
+    below, above = (_compare(low, name, seen, source) for name in ("olt", "ogt"))
+    is_negative = _compare(low, "olt", source, zero)
+    if mode == "rz":
+        beyond = low.select(is_negative, below, above)
+        chosen = low.select(beyond, back, bits)
+    elif mode == "rp":
+        chosen = low.select(below, low.select(is_negative, back, away), bits)
+    elif mode == "rm":
+        chosen = low.select(above, low.select(is_negative, away, back), bits)
+    else:
+        raise low.refuse(f"conversions do not round by '{mode}' here")
+    return low.one(A.BitcastOp, (chosen,), nearest.type)
+
+
+def _compare(low: Threads, predicate: str, left: SSAValue, right: SSAValue) -> SSAValue:
+    number = V.FLOAT_PREDICATES.index(predicate)
+    ty = V.truth_like(left.type)
+    return low.one(V.CmpfOp, (left, right), ty, {"predicate": b.IntegerAttr(number, I64)})
+
+
+def flushed(low: Threads, value: SSAValue) -> SSAValue:
+    """Numbers of f32 with zeros of the same sign in place of subnormals."""
+    if not isinstance(scalar_of(value.type), b.Float32Type):
+        raise low.refuse("only f32 is flushed")
+    words = vector_like(value.type, I32)
+    bits = low.one(A.BitcastOp, (value,), words)
+    small = low.compare("ult", low.binary(A.AndIOp, bits, _MAGNITUDE), _SMALLEST_NORMAL)
+    zero = low.binary(A.AndIOp, bits, _SIGN)
+    return low.one(A.BitcastOp, (low.select(small, zero, bits),), value.type)
 
 
 def to_tf32(low: Threads, value: SSAValue) -> SSAValue:
@@ -35,7 +123,6 @@ def to_tf32(low: Threads, value: SSAValue) -> SSAValue:
     odd = low.binary(A.AndIOp, low.binary(A.ShRUIOp, bits, 13), 1)
     rounded = low.binary(A.AndIOp, low.plus(low.plus(bits, _HALF_UNIT - 1), odd), _KEPT)
     # Infinities and NaN must not be carried into: they keep their upper bits.
-    magnitude = low.binary(A.AndIOp, bits, 0x7FFFFFFF)
-    finite = low.compare("ult", magnitude, 0x7F800000)
+    finite = low.compare("ult", low.binary(A.AndIOp, bits, _MAGNITUDE), _INFINITY)
     kept = low.binary(A.AndIOp, bits, _KEPT)
     return low.one(A.BitcastOp, (low.select(finite, rounded, kept),), value.type)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.arith import SubiOp
+from xdsl.dialects.arith import AndIOp, OrIOp, ShLIOp, ShRUIOp, SubiOp
 from xdsl.dialects.builtin import IntegerType, VectorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.elementwise import cast_bits
-from tilewright.lowering.nvgpu.exchange import Exchange, rearranged
+from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, rearranged
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I32, scalar_of
+from tilewright.lowering.nvgpu.types import I1, I8, I32, scalar_of, vector_like
 
 
 @lowers("splat")
@@ -211,13 +211,38 @@ def bitcast(low: Threads, op: AliasOp) -> None:
         low.bind(result, cast_bits(low, value, ty))
         return
     dims, new = T.dims_of(source.type), T.dims_of(result.type)
+    if min(_width(given), _width(wanted)) < 8 and I1 not in (given, wanted):
+        raise low.refuse("elements of 4 bits share their bytes")
     exchange = Exchange(low)
-    size = max(_width(given), 8) // 8 * prod(dims)
     buffer = exchange.buffer(given, prod(dims))
     exchange.put(buffer, value)
     exchange.meet()
-    seen = exchange.reading(buffer, wanted, size // (max(_width(wanted), 8) // 8))
-    low.bind(result, exchange.take(seen, low.ids(prod(new))))
+    ids = low.ids(prod(new))
+    if given == I1:
+        low.bind(result, _joined(low, exchange, buffer, ids, ty))
+    elif wanted == I1:
+        octets = exchange.reading(buffer, I8, prod(dims) * _width(given) // 8)
+        octet = exchange.take(octets, low.binary(ShRUIOp, ids, 3))
+        place = low.one(V.TruncIOp, (low.binary(AndIOp, ids, 7),), octet.type)
+        low.bind(result, low.one(V.TruncIOp, (low.binary(ShRUIOp, octet, place),), ty))
+    else:
+        seen = exchange.reading(buffer, wanted, prod(dims) * _width(given) // _width(wanted))
+        low.bind(result, exchange.take(seen, ids))
+
+
+def _joined(
+    low: Threads, exchange: Exchange, bits: Buffer, ids: SSAValue, ty: Attribute
+) -> SSAValue:
+    """Elements of ``ty`` from as many bits as each has, the first one in the lowest place."""
+    width = _width(scalar_of(ty))
+    words = vector_like(ty, IntegerType(width))
+    first = low.times(ids, width)
+    total = low.constant(0, words)
+    for place in range(width):
+        bit = exchange.take(bits, low.plus(first, place))
+        wide = low.one(V.ExtUIOp, (bit,), words)
+        total = low.binary(OrIOp, total, low.binary(ShLIOp, wide, place))
+    return cast_bits(low, total, ty)
 
 
 def _width(ty: object) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import vector
@@ -19,7 +19,8 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nvgpu.support import arith_vectors, gpu_ops
 from tilewright.dialects.source_map import place_of, set_source, source_of
-from tilewright.lowering.nvgpu.layouts import Layout
+from tilewright.lowering.nvgpu.fragments import Fragments
+from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
 from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions
 from tilewright.lowering.nvgpu.types import (
     I8,
@@ -34,6 +35,9 @@ from tilewright.lowering.nvgpu.types import (
 
 #: Stands for the exchange buffer until its size is known.
 SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)
+
+if TYPE_CHECKING:
+    from tilewright.lowering.nvgpu.tables import GivenMemory
 
 Properties: TypeAlias = Mapping[str, Attribute | None]
 
@@ -62,7 +66,7 @@ class View:
     sparse: int | None
 
 
-Held: TypeAlias = SSAValue | Memref | View | None
+Held: TypeAlias = SSAValue | Memref | View | Fragments | None
 """What stands for a value: tokens are held by nothing."""
 
 
@@ -108,7 +112,7 @@ class Threads:
         self._ids: dict[int, SSAValue] = {}
         self._scratch: SSAValue | None = None
 
-    # What the lowering of a kernel defines.
+    # What the lowering of a kernel defines (driver).
 
     def lower(self, op: Operation) -> None:
         """Lower an operation, at the end of the block."""
@@ -118,6 +122,27 @@ class Threads:
         """Lower the operations of a block, at the end of the block."""
         for op in block.ops:
             self.lower(op)
+
+    @property
+    def given(self) -> GivenMemory:
+        """The memory that the launch gives beside the arguments."""
+        raise NotImplementedError
+
+    def given_address(self, name: str) -> SSAValue:
+        """The address of a global, of 64 bits."""
+        raise NotImplementedError
+
+    def global_type(self, name: str) -> T.MemrefType:
+        """The type that the program gives a global."""
+        raise NotImplementedError
+
+    def scratch_of_block(self) -> SSAValue:
+        """The address of the scratch memory that the block has."""
+        raise NotImplementedError
+
+    def table_name(self) -> str:
+        """A name for one more constant table."""
+        raise NotImplementedError
 
     # Values.
 
@@ -336,21 +361,36 @@ class Threads:
         """The place of each of the thread's elements of a tile along each axis: vectors of i32."""
         found = self._coordinates.get(dims)
         if found is None:
-            ids = self.ids(prod(dims))
-            with self.filling(self.prologue):
-                made: list[SSAValue] = []
-                inner = prod(dims)
-                for extent in dims:
-                    inner //= extent
-                    number = ids
-                    if inner > 1:
-                        number = self.binary(ShRUIOp, ids, inner.bit_length() - 1)
-                    outer = prod(dims) // inner // extent
-                    if outer > 1 or extent == 1:
-                        number = self.binary(AndIOp, number, extent - 1)
+            layout = self.layout(dims)
+            places = [coordinates_of(offset, dims) for offset in layout.offsets]
+            made: list[SSAValue] = []
+            for axis, first in enumerate(self.first_coordinates(dims)):
+                steps = [place[axis] for place in places]
+                with self.filling(self.prologue):
+                    number = self.splat(first, layout.registers)
+                    if any(steps):
+                        number = self.binary(AddiOp, number, self.constant_vector(steps, I32))
                     made.append(number)
-                found = self._coordinates[dims] = tuple(made)
+            found = self._coordinates[dims] = tuple(made)
         return found
+
+    def first_coordinates(self, dims: Sequence[int]) -> list[SSAValue]:
+        """The place of the thread's first element of a tile along each axis: numbers of i32.
+
+        Those of its other elements are these plus the coordinates of their ``Layout.offsets``.
+        """
+        layout, inner = self.layout(dims), prod(dims)
+        made: list[SSAValue] = []
+        thread = self.thread()
+        with self.filling(self.prologue):
+            first = self.times(thread, layout.chunk)
+            most = prod(dims) if layout.is_replicated else self.threads * layout.chunk
+            for extent in dims:
+                inner //= extent
+                shift = inner.bit_length() - 1
+                number = first if shift == 0 else self.binary(ShRUIOp, first, shift)
+                made.append(self.binary(AndIOp, number, min(extent, max(most // inner, 1)) - 1))
+        return made
 
     def owned(self, size: int) -> SSAValue | None:
         """Whether the thread is the first that holds its element of a tile of that size; None

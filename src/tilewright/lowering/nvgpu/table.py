@@ -42,6 +42,7 @@ REFUSED: dict[str, str] = {
         "cuda_tile has nothing that becomes it",
     ),
     "nv_tileaa.launch_func": "kernels are launched from outside",
+    "nv_tileaa.call": "calls are replaced by what they call, before",
 }
 
 

@@ -1,21 +1,163 @@
-"""Memory that a module has: globals of the program, and constants that are no number repeated."""
+"""Memory beside that of the arguments: globals, scratch of a block, and constants in tables.
+
+Globals of the program live from launch to launch, so that they are memory which the launch gives: a
+pointer parameter for each behind those of the kernel. So is the scratch memory of blocks: one more
+pointer, to a part for each block.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import builtin as b
+from xdsl.dialects import memref
+from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp
 from tilewright.dialects.nv_tileaa.ops.memory import GetGlobalOp
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.dialects.nv_tileaa.ops.symbols import reference
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support import gpu_ops
+from tilewright.dialects.nvgpu.support.memref import GlobalOp
+from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp
+from tilewright.lowering.nvgpu.elementwise import cast_bits, pointee_bytes
+from tilewright.lowering.nvgpu.state import Memref, Threads
+from tilewright.lowering.nvgpu.table import lowers
+from tilewright.lowering.nvgpu.types import I1, I8, I64, INDEX, element_bytes, scalar_of
+from tilewright.numerics.element_types import FORMATS
+
+#: What every part of a block's scratch memory begins at a multiple of.
+SCRATCH_ALIGNMENT = 256
 
 
-def from_table(low: Threads, op: Operation, bits: Sequence[int], name: str) -> SSAValue:
-    """The thread's elements of a constant tile of these bits."""
-    raise low.refuse("its elements differ")
+@dataclass(slots=True)
+class GivenMemory:
+    """The memory that a kernel needs a launch to give, beside its arguments.
+
+    ``globals`` by name, one pointer each; ``scratch_bytes`` for each block, 0 for none.
+    """
+
+    globals: tuple[str, ...] = ()
+    scratch_bytes: int = 0
+    offsets: dict[Operation, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, operations: Iterable[Operation]) -> GivenMemory:
+        """What these operations need."""
+        found = cls()
+        names: dict[str, None] = {}
+        for op in operations:
+            if isinstance(op, GetGlobalOp):
+                names[reference(op, "symbol")] = None
+            elif isinstance(op, AllocaOp):
+                found._add(op)
+        found.globals = tuple(names)
+        return found
+
+    def _add(self, op: AllocaOp) -> None:
+        pointer = op.results[0].type
+        assert isinstance(pointer, T.PtrType)
+        fmt = FORMATS[T.element_name(pointer.pointee)]
+        alignment = max(int_property(op, "alignment"), 1)
+        start = -(-self.scratch_bytes // alignment) * alignment
+        self.offsets[op] = start
+        size = max(fmt.bytes_for(int_property(op, "num_elem")), 1)
+        whole = -(-(start + size) // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        self.scratch_bytes = whole
+
+    @property
+    def pointers(self) -> int:
+        """How many parameters a kernel has for it."""
+        return len(self.globals) + bool(self.scratch_bytes)
 
 
-def global_address(low: Threads, op: GetGlobalOp) -> tuple[SSAValue, T.MemrefType]:
-    """The address of a global of the program, and its type."""
-    raise low.refuse("globals are not in the module of a GPU yet")
+@lowers("get_global")
+def get_global(low: Threads, op: GetGlobalOp) -> None:
+    result = op.result
+    address = low.given_address(reference(op, "symbol"))
+    if isinstance(result.type, T.PtrType):
+        low.bind(result, address)
+        return
+    actual = low.global_type(reference(op, "symbol"))
+    seen = actual if DYNAMIC in result.type.dims else result.type  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(seen, T.MemrefType)
+    strides = _strides(actual if seen.dims == actual.dims else seen)
+    sizes, steps = (
+        tuple(low.constant(number, I64) for number in numbers) for numbers in (seen.dims, strides)
+    )
+    low.bind(result, Memref(seen.element_type, address, sizes, steps))
+
+
+def _strides(ty: T.MemrefType) -> tuple[int, ...]:
+    """Those of a global: row-major where they are not static."""
+    found: list[int] = []
+    step = 1
+    for extent, stride in zip(reversed(ty.dims), reversed(ty.stride_dims), strict=True):
+        found.append(step if stride == DYNAMIC else stride)
+        step = found[-1] * extent
+    return tuple(reversed(found))
+
+
+@lowers("ext.alloca")
+def alloca(low: Threads, op: AllocaOp) -> None:
+    """A place in the part of the scratch memory that the block has."""
+    pointee_bytes(low, op.results[0].type)  # pyright: ignore[reportArgumentType]
+    base, offset = low.scratch_of_block(), low.given.offsets[op]
+    low.bind(op.results[0], low.plus(base, offset))
+
+
+def block_number(low: Threads) -> SSAValue:
+    """The number of the block in the grid, x first, of 64 bits."""
+
+    def along(kind: type[Operation], axis: DimensionEnum) -> SSAValue:
+        index = low.one(kind, (), INDEX, {"dimension": DimensionAttr(axis)})
+        return low.one(V.IndexCastOp, (index,), I64)
+
+    x, y, z = (along(gpu_ops.BlockIdOp, axis) for axis in DimensionEnum)
+    columns, rows = (along(gpu_ops.GridDimOp, a) for a in (DimensionEnum.X, DimensionEnum.Y))
+    return low.plus(low.times(low.plus(low.times(z, rows), y), columns), x)
+
+
+def from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
+    """The thread's elements of a constant tile with these bits: read from a table in memory."""
+    ty = low.type_of(op.results[0].type)
+    element = scalar_of(ty)
+    word = b.IntegerType(8 * element_bytes(element))
+    shape = [len(bits)]
+    sign = 1 << (word.width.data - 1)
+    numbers = [number - 2 * sign if number >= sign else number for number in bits]
+    memory = b.MemRefType(word, shape)
+    values = b.DenseIntOrFPElementsAttr.from_list(b.TensorType(word, shape), numbers)
+    symbol = low.table_name()
+    table = GlobalOp.create(
+        properties={
+            "sym_name": b.StringAttr(symbol),
+            "sym_visibility": b.StringAttr("private"),
+            "type": memory,
+            "initial_value": values,
+            "constant": b.UnitAttr(),
+        }
+    )
+    low.constant_tables.append(table)
+    base = low.one(memref.GetGlobalOp, (), memory, {"name": b.SymbolRefAttr(symbol)})
+    count = low.layout(T.dims_of(op.results[0].type)).registers
+    words: Attribute = b.VectorType(word, [count])
+    found = low.one(
+        GatherOp,
+        (
+            base,
+            low.constant(0, INDEX),
+            low.ids(len(bits)),
+            low.constant(1, b.VectorType(I1, [count])),
+            low.constant(0, words),
+        ),
+        words,
+    )
+    if element == I1:
+        return low.compare("ne", found, low.constant(0, b.VectorType(I8, [count])))
+    return cast_bits(low, found, ty)

@@ -1,0 +1,110 @@
+"""Kernels of Tile IR as the code of threads: what the simulator and GPUs share of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Operation
+
+from tilewright.launching.checks import check_launch
+from tilewright.launching.modules import globals_of, is_tileaa, kernel_of, runnable_module
+from tilewright.lowering import TileAAOptions, lower_to_tileaa
+from tilewright.lowering.nvgpu import NvgpuOptions, ThreadKernel, lower_to_nvgpu
+from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
+from tilewright.numerics.arrays import Array
+
+Grid = int | Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredKernel:
+    """A kernel, alone in a module of the level of threads, and how it is launched."""
+
+    name: str
+    module: BuiltinModuleOp
+    spec: ThreadKernel
+
+
+class LoweredProgram:
+    """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels are lowered when first asked for.
+
+    The module must have passed the verifier. ``compute`` is the compute capability times ten.
+    Globals live as long as the program.
+    """
+
+    def __init__(self, module: Operation, compute: int, shared_bytes: int):
+        self.module = runnable_module(module)
+        self._target = f"sm_{compute}"
+        self._options = NvgpuOptions(shared_bytes=shared_bytes)
+        self._tileaa: BuiltinModuleOp | None = None
+        self._kernels: dict[str, LoweredKernel] = {}
+        self._globals: dict[str, Array] = {}
+
+    @property
+    def memory(self) -> list[Array]:
+        """The memory of the globals that kernels have asked for."""
+        return list(self._globals.values())
+
+    def kernel(self, entry: str | None) -> LoweredKernel:
+        """The kernel of that name, or the only one.
+
+        A TileIRError where there is none, or where it is not lowered (``not-lowered-to-threads``).
+        """
+        name = kernel_of(self.module, entry).symbol
+        found = self._kernels.get(name)
+        if found is None:
+            made = lower_to_nvgpu(self._lowered(), self._options, name)
+            found = self._kernels[name] = LoweredKernel(name, made.module, made.kernels[name])
+        return found
+
+    def arguments(
+        self, entry: str | None, grid: Grid, args: Sequence[object], *, allow_overlap: bool
+    ) -> tuple[tuple[int, int, int], list[object]]:
+        """The grid, and what the parameters of the lowered kernel are given.
+
+        A TileIRError with everything that is wrong with a launch.
+        """
+        kernel = kernel_of(self.module, entry)
+        checked = check_launch(
+            kernel, grid, args, seed=0, max_iterations=1, allow_overlap=allow_overlap
+        )
+        arrays = checked.arguments.arrays
+        given: list[object] = [
+            arrays[number] if number in arrays else value.item()
+            for number, value in enumerate(checked.arguments.values)
+        ]
+        spec = self.kernel(entry).spec
+        given += [self._global(name) for name in spec.globals]
+        if spec.scratch_bytes:
+            x, y, z = checked.grid
+            given.append(_aligned(spec.scratch_bytes * x * y * z))
+        return checked.grid, given
+
+    def _global(self, name: str) -> Array:
+        found = self._globals.get(name)
+        if found is None:
+            held = next(g for g in globals_of(self.module) if g.name == name)
+            found = self._globals[name] = _aligned(len(held.data), held.alignment)
+            found[:] = np.frombuffer(held.data, np.uint8)
+            found.flags.writeable = not held.is_constant
+        return found
+
+    def _lowered(self) -> BuiltinModuleOp:
+        if self._tileaa is None:
+            if is_tileaa(self.module):
+                assert isinstance(self.module, BuiltinModuleOp)
+                self._tileaa = self.module
+            else:
+                options = TileAAOptions(target=self._target)
+                self._tileaa = lower_to_tileaa(self.module, options).module
+        return self._tileaa
+
+
+def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:
+    """So many bytes, whose address is a multiple of the alignment."""
+    room = np.zeros(size + alignment, np.uint8)
+    start = -room.ctypes.data % alignment
+    return room[start : start + size]

@@ -1,0 +1,190 @@
+"""Tiles brought into fragments, and back, through shared memory; and loops that carry fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import vector
+from xdsl.dialects.arith import AndIOp, ConstantOp, ShRUIOp
+from xdsl.ir import SSAValue
+
+from tilewright.lowering.nvgpu.contiguous import joined
+from tilewright.lowering.nvgpu.exchange import Exchange
+from tilewright.lowering.nvgpu.fragments import FragmentLayout, Fragments
+from tilewright.lowering.nvgpu.matrices import Index, Matrix, as_index, matrix, moved
+from tilewright.lowering.nvgpu.memory import when
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.types import element_bytes, scalar_of
+
+#: The shared memory that bringing a tile into fragments should take at most, in bytes.
+_ROOM = 40 << 10
+#: Elements behind each row, so that the rows of a fragment lie in different banks.
+_PADDING = 8
+
+
+def lane(low: Threads) -> SSAValue:
+    """The place of the thread in its warp."""
+    return low.binary(AndIOp, low.thread(), 31)
+
+
+def warp_place(low: Threads, layout: FragmentLayout) -> list[SSAValue]:
+    """The place of the warp in the grid: matrix, row, column."""
+    number = low.binary(ShRUIOp, low.thread(), 5)
+    found: list[SSAValue] = []
+    for extent in reversed(layout.grid):
+        found.append(low.binary(AndIOp, number, extent - 1))
+        if extent > 1:
+            number = low.binary(ShRUIOp, number, extent.bit_length() - 1)
+    return found[::-1]
+
+
+def _first_place(low: Threads, layout: FragmentLayout) -> Index:
+    """Where the first element of the thread's first fragment is; matrices lie below one another."""
+    with low.filling(low.prologue):
+        batch, row, column = warp_place(low, layout)
+        within = lane(low)
+        down = low.plus(low.times(batch, layout.rows), low.times(row, layout.m))
+        down = low.plus(down, low.binary(ShRUIOp, within, 2))
+        across = low.times(low.binary(AndIOp, within, 3), 2)
+        across = low.plus(low.times(column, layout.n), across)
+        return as_index(low, down), as_index(low, across)
+
+
+def _steps(layout: FragmentLayout, place: tuple[int, int, int]) -> tuple[int, int]:
+    """How far a fragment of a thread is from its first one."""
+    batch, row, column = place
+    batches, rows, columns = layout.grid
+    return (
+        batch * batches * layout.rows + row * rows * layout.m,
+        column * columns * layout.n,
+    )
+
+
+def _rounds(low: Threads, layout: FragmentLayout) -> list[tuple[int, list[int]]]:
+    """How a tile is brought over: for each round its first row, and the numbers of the fragments.
+
+    A round has so many rows that each thread has whole chunks in it.
+    """
+    rows = layout.batches * layout.rows
+    stride = layout.columns + _padding(layout)
+    per_round = rows
+    batches, down, _ = layout.counts
+    least = rows // (batches if layout.batches > 1 else down)
+    dealt = low.threads * low.layout((rows, layout.columns)).chunk
+    while per_round * stride * element_bytes(layout.element) > _ROOM:
+        if per_round // 2 < least or per_round // 2 * layout.columns < dealt:
+            break
+        per_round //= 2
+    steps = [_steps(layout, place)[0] for place in layout.places()]
+    return [
+        (first, [n for n, step in enumerate(steps) if first <= step < first + per_round])
+        for first in range(0, rows, per_round)
+    ]
+
+
+def _padding(layout: FragmentLayout) -> int:
+    return 0 if layout.columns == 8 else _PADDING
+
+
+def _matrix(low: Threads, layout: FragmentLayout, first: int, rounds: int) -> Matrix:
+    rows = layout.batches * layout.rows
+    return matrix(
+        Exchange(low),
+        low,
+        layout.element,
+        (rows, layout.columns),
+        _padding(layout),
+        rows=rows // rounds,
+        first=first,
+    )
+
+
+def to_fragments(low: Threads, value: SSAValue, layout: FragmentLayout) -> Fragments:
+    """A tile in fragments."""
+    places = list(layout.places())
+    number = _splat(value)
+    if number is not None:
+        return Fragments(layout, (low.constant(number, layout.vector),) * len(places))
+    start = _first_place(low, layout)
+    parts: dict[int, SSAValue] = {}
+    rounds = _rounds(low, layout)
+    for first, numbers in rounds:
+        room = _matrix(low, layout, first, len(rounds))
+        room.put(value)
+        low.barrier()
+        for at in numbers:
+            rows = [room.read(place, 2) for place in _rows(low, layout, start, places[at], first)]
+            parts[at] = stacked(low, rows)
+    return Fragments(layout, tuple(parts[at] for at in range(len(places))))
+
+
+def to_tile(low: Threads, held: Fragments) -> SSAValue:
+    """Fragments as the tile that they are."""
+    layout = held.layout
+    places = list(layout.places())
+    start = _first_place(low, layout)
+    rounds = _rounds(low, layout)
+    used = None
+    if 32 * layout.warps < low.threads:
+        with low.filling(low.prologue):
+            used = low.compare("ult", low.thread(), 32 * layout.warps)
+    chunks: list[SSAValue] = []
+    for first, numbers in rounds:
+        room = _matrix(low, layout, first, len(rounds))
+
+        def write(
+            room: Matrix = room, first: int = first, numbers: Sequence[int] = numbers
+        ) -> Sequence[SSAValue]:
+            for at in numbers:
+                where = _rows(low, layout, start, places[at], first)
+                for row, place in enumerate(where):
+                    room.write(place, _row(low, held.parts[at], row))
+            return ()
+
+        when(low, used, write, ())
+        low.barrier()
+        chunks += room.take()
+    return joined(low, chunks)
+
+
+def _rows(
+    low: Threads, layout: FragmentLayout, start: Index, place: tuple[int, int, int], first: int
+) -> list[Index]:
+    """Where the rows of a fragment lie in the matrix that starts with row ``first``."""
+    down, across = _steps(layout, place)
+    with low.filling(low.prologue):
+        column = moved(low, start[1], across)
+        return [
+            (moved(low, start[0], down - first + 8 * row), column) for row in range(layout.m // 8)
+        ]
+
+
+def stacked(low: Threads, rows: Sequence[SSAValue]) -> SSAValue:
+    """Vectors of one type as the rows of a matrix."""
+    ty = rows[0].type
+    assert isinstance(ty, b.VectorType)
+    made = low.constant(0, b.VectorType(ty.element_type, [len(rows), *ty.get_shape()]))
+    for number, row in enumerate(rows):
+        insert = vector.InsertOp(row, made, [number])  # pyright: ignore[reportArgumentType]
+        made = low.add(insert).results[0]
+    return made
+
+
+def _row(low: Threads, value: SSAValue, number: int) -> SSAValue:
+    assert isinstance(value.type, b.VectorType)
+    ty = b.VectorType(scalar_of(value.type), value.type.get_shape()[1:])
+    return low.add(vector.ExtractOp(value, [number], ty)).results[0]  # pyright: ignore[reportArgumentType]
+
+
+def _splat(value: SSAValue) -> float | None:
+    """The number that all elements of a constant are."""
+    owner = value.owner
+    if not isinstance(owner, ConstantOp):
+        return None
+    found = owner.value
+    if not isinstance(found, b.DenseIntOrFPElementsAttr) or not found.is_splat():
+        return None
+    (number, *_) = found.get_values()
+    assert isinstance(number, int | float)
+    return number

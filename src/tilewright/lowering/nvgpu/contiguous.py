@@ -1,0 +1,224 @@
+"""Elements that lie side by side in memory, moved as whole vectors.
+
+Each thread holds its elements in chunks of neighbours (``layouts``). Where a view has stride 1 along
+its innermost axis, a chunk lies in one piece. It moves as one vector if the whole tile lies inside of
+the view and chunks are aligned, which is the same for all threads and is asked once for the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith as A
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf, vector
+from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nvgpu.support import llvm as L
+from tilewright.dialects.nvgpu.support.vector import ShapeCastOp
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.lowering.nvgpu.elementwise import pointee_bytes
+from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
+from tilewright.lowering.nvgpu.places import known, view_of_access
+from tilewright.lowering.nvgpu.state import Threads, View
+from tilewright.lowering.nvgpu.types import I64, scalar_of
+
+_POINTER = LLVMPointerType(b.IntAttr(1))
+#: The bytes of the widest access of a thread.
+_WIDEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """A tile whose chunks lie in one piece each, at these addresses, if ``condition`` holds; None
+    always does."""
+
+    low: Threads
+    layout: Layout
+    width: int
+    alignment: int
+    chunks: tuple[SSAValue, ...]
+    condition: SSAValue | None
+
+    def load(self, element: Attribute) -> SSAValue:
+        """The thread's elements, which are of this type in memory."""
+        ty = b.VectorType(element, [self.width])
+        return joined(
+            self.low,
+            [
+                self.low.one(L.LoadOp, (self._pointer(chunk),), ty, self._alignment)
+                for chunk in self.chunks
+            ],
+        )
+
+    def store(self, value: SSAValue) -> None:
+        """Store the thread's elements, which have the type that they have in memory."""
+        parts = split(self.low, value, self.width)
+        for chunk, part in zip(self.chunks, parts, strict=True):
+            self.low.emit(L.StoreOp, (part, self._pointer(chunk)), (), self._alignment)
+
+    @property
+    def _alignment(self) -> dict[str, Attribute]:
+        return {"alignment": b.IntegerAttr(self.alignment, I64)}
+
+    def _pointer(self, address: SSAValue) -> SSAValue:
+        return self.low.one(L.IntToPtrOp, (address,), _POINTER)
+
+
+def joined(low: Threads, parts: Sequence[SSAValue]) -> SSAValue:
+    """Vectors of one type as one, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    width = _length(parts[0])
+    element = scalar_of(parts[0].type)
+    total = low.constant(0, b.VectorType(element, [len(parts), width]))
+    for number, part in enumerate(parts):
+        insert = vector.InsertOp(part, total, [number])  # pyright: ignore[reportArgumentType]
+        total = low.add(insert).results[0]
+    return low.one(ShapeCastOp, (total,), b.VectorType(element, [len(parts) * width]))
+
+
+def split(low: Threads, value: SSAValue, width: int) -> list[SSAValue]:
+    """A vector cut into vectors of ``width`` elements."""
+    count = _length(value) // width
+    if count == 1:
+        return [value]
+    element = scalar_of(value.type)
+    rows = low.one(ShapeCastOp, (value,), b.VectorType(element, [count, width]))
+    ty = b.VectorType(element, [width])
+    return [
+        low.add(vector.ExtractOp(rows, [number], ty)).results[0]  # pyright: ignore[reportArgumentType]
+        for number in range(count)
+    ]
+
+
+def _length(value: SSAValue) -> int:
+    assert isinstance(value.type, b.VectorType)
+    return value.type.get_shape()[0]
+
+
+def either(
+    low: Threads,
+    condition: SSAValue | None,
+    make: Callable[[], Sequence[SSAValue]],
+    otherwise: Callable[[], Sequence[SSAValue]],
+) -> Sequence[SSAValue]:
+    """What ``make`` gives where a condition holds that all threads share; or what ``otherwise``
+    gives."""
+    if condition is None:
+        return make()
+    blocks = [Block(), Block()]
+    types: list[Attribute] = []
+    for block, work in zip(blocks, (make, otherwise), strict=True):
+        with low.filling(block):
+            found = work()
+            types = [value.type for value in found]
+            low.emit(scf.YieldOp, found)
+    return low.emit(scf.IfOp, (condition,), types, regions=[Region(block) for block in blocks])
+
+
+def straight_access(low: Threads, op: Access) -> Straight | None:
+    """How an access moves whole vectors; None where it does not."""
+    found = view_of_access(low, op)
+    if found is None or values_of(op, "mask"):
+        return None
+    view, indices, promised = found
+    layout = low.layout(view.dims)
+    inner = max((axis for axis, extent in enumerate(view.dims) if extent > 1), default=0)
+    width = min(layout.chunk, view.dims[inner])
+    strides = [view.memref.strides[axis] for axis in view.axes]
+    if width == 1 or known(strides[inner]) != 1:
+        return None
+    if any(T.dims_of(index.type) for index in indices):
+        return None
+    size = pointee_bytes(low, T.PtrType(view.memref.element))
+    alignment = min(width * size, _WIDEST)
+    start, inside = _start(low, view, indices, promised, size)
+    steps = [
+        None if extent == 1 else stride for extent, stride in zip(view.dims, strides, strict=True)
+    ]
+    condition = low.both(inside, _aligned(low, start, steps, inner, size, alignment))
+    return Straight(
+        low, layout, width, alignment, _chunks(low, view, start, steps, width, size), condition
+    )
+
+
+def _start(
+    low: Threads, view: View, indices: Sequence[SSAValue], promised: Sequence[bool], size: int
+) -> tuple[SSAValue, SSAValue | None]:
+    """The address of a tile's first element, and whether all its elements lie inside of the view."""
+    start: SSAValue = view.memref.address
+    inside: SSAValue | None = None
+    for axis, index in enumerate(indices):
+        origin = low.times(low.value(index), view.steps[axis])
+        if not (axis < len(promised) and promised[axis]):
+            limit = view.memref.sizes[view.axes[axis]]
+            room = low.binary(A.SubiOp, limit, low.constant(view.dims[axis] - 1, I64))
+            room = low.binary(A.MaxSIOp, room, 0)
+            inside = low.both(inside, low.compare("ult", origin, room))
+        stride = view.memref.strides[view.axes[axis]]
+        step = origin if known(stride) == 1 else low.times(origin, stride)
+        start = low.plus(start, low.times(step, size))
+    return start, inside
+
+
+def _aligned(
+    low: Threads,
+    start: SSAValue,
+    steps: Sequence[SSAValue | None],
+    inner: int,
+    size: int,
+    alignment: int,
+) -> SSAValue | None:
+    """Whether all chunks of a tile are aligned that begins at ``start``; None where they must be."""
+    if alignment == 1:
+        return None
+    bits = start
+    for axis, stride in enumerate(steps):
+        if stride is None or axis == inner:
+            continue
+        number = known(stride)
+        if number is None or number * size % alignment:
+            bits = low.binary(A.OrIOp, bits, low.times(stride, size))
+    return low.compare("eq", low.binary(A.AndIOp, bits, alignment - 1), 0)
+
+
+def _chunks(
+    low: Threads,
+    view: View,
+    start: SSAValue,
+    steps: Sequence[SSAValue | None],
+    width: int,
+    size: int,
+) -> tuple[SSAValue, ...]:
+    """The address of each chunk of a thread: that of its first one, and what is added for the others,
+    which is the same for all threads."""
+    layout = low.layout(view.dims)
+    first = start
+    coordinates = low.first_coordinates(view.dims)
+    for at, stride in zip(coordinates, steps, strict=True):
+        if stride is not None:
+            first = low.plus(first, low.times(_scaled(low, low.widen(at), stride), size))
+    found: list[SSAValue] = []
+    for offset in layout.offsets[::width]:
+        address = first
+        for place, stride in zip(coordinates_of(offset, view.dims), steps, strict=True):
+            if place and stride is not None:
+                step = _scaled(low, stride, low.constant(place * size, I64))
+                address = low.plus(address, step)
+        found.append(address)
+    return tuple(found)
+
+
+def _scaled(low: Threads, one: SSAValue, other: SSAValue) -> SSAValue:
+    """A product, folded where both numbers are known."""
+    numbers = known(one), known(other)
+    if numbers[0] is not None and numbers[1] is not None:
+        return low.constant(numbers[0] * numbers[1], I64)
+    if numbers[1] == 1:
+        return one
+    return other if numbers[0] == 1 else low.times(one, other)

@@ -1,0 +1,36 @@
+"""The lowering to the code of threads as a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+
+from tilewright.lowering.nvgpu.driver import lower_to_nvgpu
+from tilewright.lowering.nvgpu.options import DEFAULT_WARPS, NvgpuOptions
+from tilewright.passes.base import NV_TILEAA, NVGPU, TilePass
+
+
+@dataclass(frozen=True)
+class LowerTileAAToNvgpu(TilePass):
+    """Makes code of threads of the kernels of nv_tileaa: a ``gpu.module`` takes their place."""
+
+    name: ClassVar[str] = "lower-tileaa-to-nvgpu"
+    LEVEL: ClassVar = NV_TILEAA
+    RESULT: ClassVar = NVGPU
+
+    num_warps: int = DEFAULT_WARPS
+
+    def __post_init__(self) -> None:
+        NvgpuOptions(self.num_warps)
+
+    def rewrite(self, root: Operation) -> Operation | None:
+        assert isinstance(root, builtin.ModuleOp), "a lowering takes a whole module"
+        lowered = lower_to_nvgpu(root, NvgpuOptions(self.num_warps)).module
+        body = root.body
+        body.detach_block(body.block)
+        body.add_block(lowered.body.detach_block(0))
+        root.attributes = dict(lowered.attributes)
+        return None

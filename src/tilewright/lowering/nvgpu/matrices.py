@@ -1,0 +1,127 @@
+"""Matrices in shared memory, whose rows are padded so that warps reach them without conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import memref, vector
+from xdsl.dialects.arith import AddiOp
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.lowering.nvgpu.contiguous import split
+from tilewright.lowering.nvgpu.exchange import Exchange
+from tilewright.lowering.nvgpu.layouts import coordinates_of
+from tilewright.lowering.nvgpu.memory import when
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.types import INDEX, SHARED_SPACE
+
+Index = tuple[SSAValue, SSAValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """``rows`` x ``columns`` elements in shared memory, and some unused ones behind each row.
+
+    They are those rows of a tile of ``dims`` that start with ``first``. If the matrix ``is_turned``
+    it holds them transposed. Indices are of the matrix as it lies.
+    """
+
+    low: Threads
+    memory: SSAValue
+    element: Attribute
+    rows: int
+    columns: int
+    dims: tuple[int, int]
+    first: int
+    is_turned: bool
+
+    def read(self, place: Index, width: int) -> SSAValue:
+        """Neighbours along a row, as a vector."""
+        self.low.sync.shared = True
+        ty = b.VectorType(self.element, [width])
+        return self.low.one(vector.LoadOp, (self.memory, *place), ty)
+
+    def write(self, place: Index, value: SSAValue) -> None:
+        """The reverse."""
+        self.low.emit(vector.StoreOp, (value, self.memory, *place))
+
+    def put(self, value: SSAValue) -> None:
+        """Write those of the thread's elements of the tile that the matrix has."""
+        low = self.low
+
+        def work() -> Sequence[SSAValue]:
+            width = 1 if self.is_turned else self._width
+            parts = split(low, value, width)
+            offsets = low.layout(self.dims).offsets[::width]
+            for offset, part in zip(offsets, parts, strict=True):
+                if self._has(offset):
+                    self.write(self._place(offset), part)
+            return ()
+
+        when(low, low.owned(self.dims[0] * self.dims[1]), work, ())
+
+    def take(self) -> list[SSAValue]:
+        """The thread's chunks of the tile that lie in the matrix, which is not turned."""
+        offsets = self.low.layout(self.dims).offsets[:: self._width]
+        return [self.read(self._place(at), self._width) for at in offsets if self._has(at)]
+
+    @property
+    def _width(self) -> int:
+        return min(self.low.layout(self.dims).chunk, self.columns)
+
+    def _has(self, offset: int) -> bool:
+        row = coordinates_of(offset, self.dims)[0]
+        return self.first <= row < self.first + self.dims[0] // self._parts
+
+    @property
+    def _parts(self) -> int:
+        return self.dims[0] // (self.columns if self.is_turned else self.rows)
+
+    def _place(self, offset: int) -> Index:
+        """The indices of the thread's element with that offset."""
+        low = self.low
+        with low.filling(low.prologue):
+            row, column = (as_index(low, at) for at in low.first_coordinates(self.dims))
+            steps = coordinates_of(offset, self.dims)
+            row = moved(low, row, steps[0] - self.first)
+            column = moved(low, column, steps[1])
+        return (column, row) if self.is_turned else (row, column)
+
+
+def moved(low: Threads, index: SSAValue, step: int) -> SSAValue:
+    """An index plus a number."""
+    return low.binary(AddiOp, index, low.constant(step, INDEX)) if step else index
+
+
+def as_index(low: Threads, number: SSAValue) -> SSAValue:
+    """A number of 32 bits that is not negative as an index."""
+    return low.one(V.IndexCastOp, (number,), INDEX)
+
+
+def matrix(
+    exchange: Exchange,
+    low: Threads,
+    element: Attribute,
+    dims: tuple[int, int],
+    padding: int,
+    *,
+    rows: int | None = None,
+    first: int = 0,
+    is_turned: bool = False,
+) -> Matrix:
+    """Room in an exchange for ``rows`` of a tile from ``first`` on, by default for all, with so many
+    elements behind each row."""
+    shape = (dims[0] if rows is None else rows, dims[1])
+    if is_turned:
+        shape = shape[::-1]
+    stride = shape[1] + padding
+    buffer = exchange.buffer(element, shape[0] * stride)
+    view = buffer.memory.owner
+    assert isinstance(view, memref.ViewOp)
+    with low.filling(low.prologue):
+        ty = b.MemRefType(element, [shape[0], stride], memory_space=SHARED_SPACE)
+        memory = low.one(memref.ViewOp, (view.source, view.byte_shift), ty)
+    return Matrix(low, memory, element, *shape, dims, first, is_turned)

@@ -60,6 +60,8 @@ def _run(*words: str | Path, directory: Path) -> subprocess.CompletedProcess[str
     return done
 
 
+#: Programs that take seconds each on the simulator.
+_SLOWLY_SIMULATED = {"attention", "attention_backward", "mandelbrot"}
 _PICTURE = EXAMPLES / "mandelbrot.py"
 _OTHERS = [path for path in PROGRAMS if path != _PICTURE]
 
@@ -84,6 +86,22 @@ def test_reference_and_cpu_agree(tmp_path: Path) -> None:
     assert [line for line in done.stdout.splitlines() if line.startswith("same ")] == [
         f"same {name}" for name in NAMES
     ]
+
+
+def _simulated(names: list[str], directory: Path) -> None:
+    program = directory / "simulated.py"
+    program.write_text(_ALL.replace(repr(NAMES), repr(names)))
+    done = _run("--machine", "sim:sm_90a", program, directory=directory)
+    assert done.stdout.count(": OK\n") == len(names)
+
+
+def test_programs_run_as_threads_of_a_simulated_gpu(tmp_path: Path) -> None:
+    _simulated([name for name in NAMES if name not in _SLOWLY_SIMULATED], tmp_path)
+
+
+@pytest.mark.long
+def test_all_programs_run_as_threads_of_a_simulated_gpu(tmp_path: Path) -> None:
+    _simulated(NAMES, tmp_path)
 
 
 def test_a_wrong_result_ends_a_program_with_a_failure(tmp_path: Path) -> None:

@@ -1,14 +1,20 @@
-"""``tilewright run --machine cuda``: kernels of ``nvgpu`` on a GPU."""
+"""``tilewright run --machine cuda``: kernels of ``nvgpu``, and of Tile IR, on a GPU."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.compile_gpu import gpu_module
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import load
 from tilewright.cli.progress import working
 from tilewright.cli.session import Session, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.cli.run_specs import Parameter
+    from tilewright.gpu.launch import LaunchResult
 
 CUDA = "cuda"
 #: Options of other machines.
@@ -27,39 +33,24 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     for name in _OTHERS:
         if getattr(options, name, None):
             raise UsageError.because(f"the GPU has no --{name}")
-    module = gpu_module(load(options.file, options, session), options.file)
+    module = load(options.file, options, session)
     from tilewright.cli.run_results import Results
-    from tilewright.cli.run_sim import parameters_of
+    from tilewright.cli.run_sim import is_tile_ir
     from tilewright.cli.run_specs import bind
-    from tilewright.gpu import compile_kernel, kernels_of
     from tilewright.gpu.driver import open_gpu
-    from tilewright.gpu.launch import launch
 
-    kernels = kernels_of(module)
-    if options.entry is None and len(kernels) > 1:
-        raise UsageError.because(
-            f"there are several kernels: {', '.join(kernels)}", help="name one with --entry"
-        )
     arch = options.machine.partition(":")[2] or open_gpu().best_architecture().name
-    compiled = compile_kernel(module, arch, options.entry)
-    kernel = next(op for name, op in kernels.items() if options.entry in (None, name))
-    parameters = parameters_of(kernel)
+    make = _of_tiles if is_tile_ir(module) else _of_threads
+    name, parameters, launch = make(module, options, arch)
     values = bind(parameters, options.arguments, options.seed)
     results = Results(parameters, values, options)
-    with working(f"running {compiled.name}"):
-        found = launch(
-            compiled,
-            options.grid,
-            values,
-            block=options.block,
-            cluster=options.cluster,
-            dynamic_shared_bytes=options.dynamic_shared,
-        )
+    with working(f"running {name}"):
+        found = launch(values)
     results.save(session)
     differing = results.compare()
     if options.json:
         about = {
-            "entry": compiled.name,
+            "entry": name,
             "machine": options.machine,
             "device": found.device,
             "architecture": arch,
@@ -69,6 +60,57 @@ def execute(options: argparse.Namespace, session: Session) -> int:
         session.write_stdout(results.to_json(about))
     else:
         session.write_stdout(results.shown())
-        session.say(f"{compiled.name} on {found.device}: {found.milliseconds:.3f} ms")
+        session.say(f"{name} on {found.device}: {found.milliseconds:.3f} ms")
     session.report(differing)
     return Exit.FINDINGS if differing else Exit.OK
+
+
+_Launch = tuple[str, "Sequence[Parameter]", "Callable[[Any], LaunchResult]"]
+"""A kernel's name, its parameters, and what runs it."""
+
+
+def _of_threads(module: Any, options: argparse.Namespace, arch: str) -> _Launch:
+    """A kernel of ``nvgpu``."""
+    from tilewright.cli.run_sim import parameters_of
+    from tilewright.gpu import compile_kernel, kernels_of
+    from tilewright.gpu.launch import launch
+
+    module = gpu_module(module, options.file)
+    kernels = kernels_of(module)
+    if options.entry is None and len(kernels) > 1:
+        raise UsageError.because(
+            f"there are several kernels: {', '.join(kernels)}", help="name one with --entry"
+        )
+    compiled = compile_kernel(module, arch, options.entry)
+    kernel = next(op for name, op in kernels.items() if options.entry in (None, name))
+
+    def run(values: Any) -> LaunchResult:
+        return launch(
+            compiled,
+            options.grid,
+            values,
+            block=options.block,
+            cluster=options.cluster,
+            dynamic_shared_bytes=options.dynamic_shared,
+        )
+
+    return compiled.name, parameters_of(kernel), run
+
+
+def _of_tiles(module: Any, options: argparse.Namespace, arch: str) -> _Launch:
+    """A kernel of Tile IR, which is lowered to threads."""
+    from tilewright.cli.modules import machine_module
+    from tilewright.cli.run import entry_of
+    from tilewright.cli.run_sim import refuse_block_options
+    from tilewright.cli.run_specs import parameters_of
+    from tilewright.gpu.tiles import TileProgram
+
+    refuse_block_options(options)
+    held = machine_module(module, options.file)
+    entry = entry_of(held, options.entry)
+    program = TileProgram(held, arch)
+
+    def run(values: Any) -> LaunchResult:
+        return program.launch(entry.symbol, options.grid, values)
+
+    return entry.symbol, parameters_of(entry), run

@@ -23,8 +23,8 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
         type=_machine,
         metavar=f"{{{REFERENCE},{CPU},{PREFIX}:ARCH,{CUDA}[:ARCH]}}",
         default=REFERENCE,
-        help="what runs the kernel: the reference machine, native code for this CPU, and "
-        "for kernels of nvgpu the simulator of a GPU (sim:sm_90a) or a GPU (cuda)",
+        help="what runs the kernel: the reference machine, native code for this CPU, "
+        "the simulator of a GPU (sim:sm_90a), or a GPU (cuda)",
     )
     group.add_argument("--threads", type=int, metavar="N", help="threads of the CPU machine")
     group.add_argument(

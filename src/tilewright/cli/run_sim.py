@@ -1,8 +1,10 @@
-"""``tilewright run --machine sim:ARCH``: kernels of ``nvgpu`` on the simulator."""
+"""``tilewright run --machine sim:ARCH``: kernels of ``nvgpu``, and of Tile IR, on the simulator."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.exits import Exit
@@ -79,22 +81,90 @@ def refuse_options(options: argparse.Namespace) -> None:
             raise UsageError.because(f"--{shown} needs --machine {PREFIX}:{DEFAULT_ARCH}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A kernel that is ready to be simulated: ``launch`` takes its arguments and the options that both
+    levels have."""
+
+    name: str
+    block: Sequence[int]
+    parameters: Sequence[Parameter]
+    launch: Callable[..., SimulationResult]
+
+
+def is_tile_ir(module: Any) -> bool:
+    """Whether a module holds kernels of ``cuda_tile`` or ``nv_tileaa``."""
+    return any(op.name in ("cuda_tile.module", "nv_tileaa.func") for op in module.walk())
+
+
+def _arch(options: argparse.Namespace) -> str:
+    return options.machine.partition(":")[2] or DEFAULT_ARCH
+
+
+def _of_threads(module: Any, options: argparse.Namespace) -> _Kernel:
+    """A kernel of ``nvgpu``, whose block the command line gives."""
+    from tilewright.simulator import Program
+
+    if options.block is None:
+        raise UsageError.because("the simulator needs the threads of a block", help="add --block")
+    program = Program(module)
+    kernel = program.kernel(options.entry)
+
+    def launch(values: Any, **further: Any) -> SimulationResult:
+        return program.launch(
+            kernel.symbol,
+            options.grid,
+            options.block,
+            values,
+            arch=_arch(options),
+            cluster=options.cluster or 1,
+            dynamic_shared_bytes=options.dynamic_shared,
+            **further,
+        )
+
+    return _Kernel(kernel.symbol, options.block, parameters_of(kernel), launch)
+
+
+def refuse_block_options(options: argparse.Namespace) -> None:
+    """A ``UsageError`` for what kernels of Tile IR say themselves."""
+    for name in ("block", "cluster", "dynamic_shared"):
+        if getattr(options, name):
+            shown = name.replace("_", "-")
+            raise UsageError.because(f"kernels of Tile IR say their threads: leave out --{shown}")
+
+
+def _of_tiles(module: Any, options: argparse.Namespace) -> _Kernel:
+    """A kernel of Tile IR, which is lowered to threads."""
+    from tilewright.cli.modules import machine_module
+    from tilewright.cli.run import entry_of
+    from tilewright.cli.run_specs import parameters_of as parameters_of_tiles
+    from tilewright.simulator.tiles import TileProgram
+
+    refuse_block_options(options)
+    held = machine_module(module, options.file)
+    entry = entry_of(held, options.entry)
+    program = TileProgram(held, _arch(options))
+    threads = program.block(entry.symbol)
+
+    def launch(values: Any, **further: Any) -> SimulationResult:
+        # Arrays overlap only where `part:` asks for it.
+        return program.launch(entry.symbol, options.grid, values, allow_overlap=True, **further)
+
+    return _Kernel(entry.symbol, (threads, 1, 1), parameters_of_tiles(entry), launch)
+
+
 def execute(options: argparse.Namespace, session: Session) -> int:
     """Run a kernel on the simulator; what it finds is reported, and arrays are kept all the same."""
     for name in _OTHERS:
         if getattr(options, name):
             raise UsageError.because(f"the simulator has no --{name}")
-    if options.block is None:
-        raise UsageError.because("the simulator needs the threads of a block", help="add --block")
     module = load(options.file, options, session)
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind
-    from tilewright.simulator import Program
 
-    program = Program(module)  # pyright: ignore[reportArgumentType]
-    kernel = program.kernel(options.entry)
-    parameters = parameters_of(kernel)
-    values = bind(parameters, options.arguments, options.seed)
+    kernel = _of_tiles(module, options) if is_tile_ir(module) else _of_threads(module, options)
+    values = bind(kernel.parameters, options.arguments, options.seed)
+    parameters = kernel.parameters
     results = Results(parameters, values, options)
     printed: list[str] = []
 
@@ -103,15 +173,9 @@ def execute(options: argparse.Namespace, session: Session) -> int:
         if not options.json:
             session.write_stdout(text)
 
-    with working(f"simulating {kernel.symbol}"):
-        found = program.launch(
-            kernel.symbol,
-            options.grid,
-            options.block,
+    with working(f"simulating {kernel.name}"):
+        found = kernel.launch(
             values,
-            arch=options.machine.partition(":")[2] or DEFAULT_ARCH,
-            cluster=options.cluster or 1,
-            dynamic_shared_bytes=options.dynamic_shared,
             registers=options.registers,
             numerics=options.numerics or "tensor-core",
             seed=options.seed,
@@ -120,11 +184,11 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             print_to=emit,
         )
     results.save(session)
-    _draw(found, options.timeline, kernel.symbol, session)
+    _draw(found, options.timeline, kernel.name, session)
     differing = results.compare() if found.completed else []
     if options.json:
-        launch = _facts(options, found)
-        told = {"entry": kernel.symbol, **launch, "printed": printed}
+        launch = _facts(options, kernel.block, found)
+        told = {"entry": kernel.name, **launch, "printed": printed}
         session.write_stdout(results.to_json(told))
     else:
         session.write_stdout(results.shown())
@@ -164,11 +228,13 @@ def _draw(found: SimulationResult, path: str | None, title: str, session: Sessio
     write_files(session, {path: text.encode()})
 
 
-def _facts(options: argparse.Namespace, found: SimulationResult) -> dict[str, object]:
+def _facts(
+    options: argparse.Namespace, block: Sequence[int], found: SimulationResult
+) -> dict[str, object]:
     return {
         "machine": options.machine,
         "grid": list(options.grid),
-        "block": list(options.block),
+        "block": list(block),
         "seed": options.seed,
         "completed": found.completed,
         "seconds": found.seconds,

@@ -104,7 +104,8 @@ class LoweredProgram:
 
 
 def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:
-    """So many bytes, whose address is a multiple of the alignment."""
+    """So many bytes, whose address is a multiple of the alignment, if there is one."""
+    alignment = max(alignment, SCRATCH_ALIGNMENT)
     room = np.zeros(size + alignment, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + size]

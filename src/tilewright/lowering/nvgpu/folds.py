@@ -106,8 +106,7 @@ def reduce(low: Threads, op: ReduceOp) -> None:
         bits_constant(low, bits, element_name(value), taken.type)
         for bits, value, taken in zip(_identities(op), op.operands, found, strict=True)
     ]
-    if dims[axis] == 1:
-        found = combine(low, op, found, starts)
+    found = combine(low, op, found, starts)
     for result, value in zip(op.results, found, strict=True):
         low.bind(result, value if wanted else low.first(value))
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
-from xdsl.dialects import llvm
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support.llvm_calls import CallIntrinsicOp
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, vector_like
 
@@ -70,8 +70,9 @@ def _directed(low: Threads, op: Operation, operands: list[SSAValue], mode: str) 
 
 def intrinsic(low: Threads, name: str, operands: Sequence[SSAValue], ty: Attribute) -> SSAValue:
     """A call of an intrinsic function, element by element."""
-    made = llvm.CallIntrinsicOp(name, operands, [ty])
-    return low.add(made).results[0]
+    sizes = b.DenseArrayBase.from_list(I32, [len(operands), 0])
+    properties = {"intrin": b.StringAttr(name), "operandSegmentSizes": sizes}
+    return low.one(CallIntrinsicOp, operands, ty, properties)
 
 
 def redirected(

@@ -1,0 +1,45 @@
+"""Random programs compute the same bits on the reference machine and as threads on the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.lowering.test_generated import GENERATORS
+
+from tilewright.machine import Arithmetic, run
+from tilewright.simulator.tiles import TileProgram
+from tilewright.text import parse
+
+#: Programs of each generator: in every run, and with --long.
+USUAL, LONG = 40, 1000
+BATCH = 20
+
+
+def _check(name: str, seed: int) -> None:
+    generate, arguments = GENERATORS[name]
+    module = parse(generate(seed), f"{name}_{seed}.tileir")
+    grid, expected = arguments(seed)
+    text = run(module, "k", grid, expected, arithmetic=Arithmetic(reductions="tree")).text
+    _, found = arguments(seed)
+    printed: list[str] = []
+    # Another order of warps for each program.
+    TileProgram(module, "sm_90a").launch("k", grid, found, print_to=printed.append, seed=seed)
+    assert "".join(printed) == text, f"{name} {seed}"
+    for wanted, got in zip(expected, found, strict=True):
+        if isinstance(wanted, np.ndarray):
+            assert got.tobytes() == wanted.tobytes(), f"{name} {seed}"
+
+
+@pytest.mark.parametrize("first", range(0, USUAL, BATCH))
+@pytest.mark.parametrize("name", GENERATORS)
+def test_results_agree(name: str, first: int) -> None:
+    for seed in range(first, first + BATCH):
+        _check(name, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(USUAL, USUAL + LONG, BATCH))
+@pytest.mark.parametrize("name", GENERATORS)
+def test_results_agree_in_many_programs(name: str, first: int) -> None:
+    for seed in range(first, first + BATCH):
+        _check(name, seed)

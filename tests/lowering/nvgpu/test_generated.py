@@ -1,4 +1,7 @@
-"""Random programs compute the same bits on the reference machine and as threads on the simulator."""
+"""Random programs compute the same on the reference machine and as threads on the simulator.
+
+Integer arrays and what is printed are the same; products of floats are added in another order.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 
 #: Programs of each generator: in every run, and with --long.
-USUAL, LONG = 40, 1000
-BATCH = 20
+USUAL, LONG = 20, 1000
+BATCH = 10
 
 
 def _check(name: str, seed: int) -> None:
@@ -27,7 +30,10 @@ def _check(name: str, seed: int) -> None:
     assert "".join(printed) == text, f"{name} {seed}"
     for wanted, got in zip(expected, found, strict=True):
         if isinstance(wanted, np.ndarray):
-            assert got.tobytes() == wanted.tobytes(), f"{name} {seed}"
+            bound = 1e-5 if wanted.dtype.kind == "f" else 0
+            np.testing.assert_allclose(
+                got, wanted, rtol=bound, atol=bound, err_msg=f"{name} {seed}"
+            )
 
 
 @pytest.mark.parametrize("first", range(0, USUAL, BATCH))

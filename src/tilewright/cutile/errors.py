@@ -34,6 +34,8 @@ REFUSED = define_code(
     "The message says what, and which machine does it where there is one.",
 )
 
+#: The codes by which machines say that they do not run something.
+_REFUSALS = frozenset({UNSUPPORTED, "not-lowered-to-threads", "sim-unsupported"})
 #: The note of the machine that has the place of an operation in the kernel's own source.
 _SOURCE_NOTE = "the source of this operation"
 
@@ -68,7 +70,7 @@ def in_python(error: TileIRError, module: Operation | None = None) -> KernelErro
     """
     locations = {} if module is None else _locations(module)
     found = [place_in_python(diagnostic, locations) for diagnostic in error.diagnostics]
-    if any(diagnostic.code == UNSUPPORTED for diagnostic in found):
+    if any(diagnostic.code in _REFUSALS for diagnostic in found):
         return RefusedError(found)
     return type(error)(found) if isinstance(error, KernelError) else KernelError(found)
 

@@ -7,7 +7,6 @@ from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_
 from tests.corpus.launching import arrays_in, check_outputs, flat_arguments
 
 from tilewright.bytecode import read
-from tilewright.diagnostics import TileIRError
 from tilewright.simulator.tiles import TileProgram
 
 pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
@@ -15,8 +14,6 @@ pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 RUNNABLE = [k for k in cutile_kernels() if k.launch] if cutile_available() else []
 #: Those that need formats or products that came with sm_100.
 LATER = ("widen_exponents", "four_bit_floats", "splat_of_exponents", "scaled_matmul")
-#: Kernels that are refused, with words of the reason.
-REFUSALS = {"four_bit_floats": "elements of 4 bits share their bytes"}
 
 
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda kernel: kernel.name)
@@ -25,10 +22,6 @@ def test_kernel_computes_what_is_expected(kernel: CorpusKernel) -> None:
     assert launch is not None
     arch = "sm_100a" if kernel.name.startswith(LATER) else "sm_90a"
     program = TileProgram(read(kernel.export()), arch)
-    if kernel.name in REFUSALS:
-        with pytest.raises(TileIRError, match=REFUSALS[kernel.name]):
-            program.threads()
-        return
     arguments = launch.arguments()
     memory = [array for name, value in arguments.items() for _, array in arrays_in(value, name)]
     flat = flat_arguments(kernel, arguments, program.map_array)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects import vector
 from xdsl.dialects.arith import AndIOp, ConstantOp, ShRUIOp
 from xdsl.ir import SSAValue
 
-from tilewright.lowering.nvgpu.contiguous import joined
 from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.fragments import FragmentLayout, Fragments
-from tilewright.lowering.nvgpu.matrices import Index, Matrix, as_index, matrix, moved
+from tilewright.lowering.nvgpu.matrices import Index, Matrix, matrix
 from tilewright.lowering.nvgpu.memory import when
 from tilewright.lowering.nvgpu.state import Threads
-from tilewright.lowering.nvgpu.types import element_bytes, scalar_of
+from tilewright.lowering.nvgpu.types import element_bytes
+from tilewright.lowering.nvgpu.vectors import as_index, joined, moved, part, stacked
 
 #: The shared memory that bringing a tile into fragments should take at most, in bytes.
 _ROOM = 40 << 10
@@ -139,7 +138,7 @@ def to_tile(low: Threads, held: Fragments) -> SSAValue:
             for at in numbers:
                 where = _rows(low, layout, start, places[at], first)
                 for row, place in enumerate(where):
-                    room.write(place, _row(low, held.parts[at], row))
+                    room.write(place, part(low, held.parts[at], row))
             return ()
 
         when(low, used, write, ())
@@ -158,23 +157,6 @@ def _rows(
         return [
             (moved(low, start[0], down - first + 8 * row), column) for row in range(layout.m // 8)
         ]
-
-
-def stacked(low: Threads, rows: Sequence[SSAValue]) -> SSAValue:
-    """Vectors of one type as the rows of a matrix."""
-    ty = rows[0].type
-    assert isinstance(ty, b.VectorType)
-    made = low.constant(0, b.VectorType(ty.element_type, [len(rows), *ty.get_shape()]))
-    for number, row in enumerate(rows):
-        insert = vector.InsertOp(row, made, [number])  # pyright: ignore[reportArgumentType]
-        made = low.add(insert).results[0]
-    return made
-
-
-def _row(low: Threads, value: SSAValue, number: int) -> SSAValue:
-    assert isinstance(value.type, b.VectorType)
-    ty = b.VectorType(scalar_of(value.type), value.type.get_shape()[1:])
-    return low.add(vector.ExtractOp(value, [number], ty)).results[0]  # pyright: ignore[reportArgumentType]
 
 
 def _splat(value: SSAValue) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
@@ -19,13 +20,13 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nvgpu.support import llvm as L
-from tilewright.dialects.nvgpu.support.vector import ShapeCastOp
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
 from tilewright.lowering.nvgpu.places import known, view_of_access
 from tilewright.lowering.nvgpu.state import Threads, View
-from tilewright.lowering.nvgpu.types import I64, scalar_of
+from tilewright.lowering.nvgpu.types import I1, I64
+from tilewright.lowering.nvgpu.vectors import joined, part, split
 
 _POINTER = LLVMPointerType(b.IntAttr(1))
 #: The bytes of the widest access of a thread.
@@ -58,8 +59,8 @@ class Straight:
     def store(self, value: SSAValue) -> None:
         """Store the thread's elements, which have the type that they have in memory."""
         parts = split(self.low, value, self.width)
-        for chunk, part in zip(self.chunks, parts, strict=True):
-            self.low.emit(L.StoreOp, (part, self._pointer(chunk)), (), self._alignment)
+        for chunk, elements in zip(self.chunks, parts, strict=True):
+            self.low.emit(L.StoreOp, (elements, self._pointer(chunk)), (), self._alignment)
 
     @property
     def _alignment(self) -> dict[str, Attribute]:
@@ -67,38 +68,6 @@ class Straight:
 
     def _pointer(self, address: SSAValue) -> SSAValue:
         return self.low.one(L.IntToPtrOp, (address,), _POINTER)
-
-
-def joined(low: Threads, parts: Sequence[SSAValue]) -> SSAValue:
-    """Vectors of one type as one, one behind the other."""
-    if len(parts) == 1:
-        return parts[0]
-    width = _length(parts[0])
-    element = scalar_of(parts[0].type)
-    total = low.constant(0, b.VectorType(element, [len(parts), width]))
-    for number, part in enumerate(parts):
-        insert = vector.InsertOp(part, total, [number])  # pyright: ignore[reportArgumentType]
-        total = low.add(insert).results[0]
-    return low.one(ShapeCastOp, (total,), b.VectorType(element, [len(parts) * width]))
-
-
-def split(low: Threads, value: SSAValue, width: int) -> list[SSAValue]:
-    """A vector cut into vectors of ``width`` elements."""
-    count = _length(value) // width
-    if count == 1:
-        return [value]
-    element = scalar_of(value.type)
-    rows = low.one(ShapeCastOp, (value,), b.VectorType(element, [count, width]))
-    ty = b.VectorType(element, [width])
-    return [
-        low.add(vector.ExtractOp(rows, [number], ty)).results[0]  # pyright: ignore[reportArgumentType]
-        for number in range(count)
-    ]
-
-
-def _length(value: SSAValue) -> int:
-    assert isinstance(value.type, b.VectorType)
-    return value.type.get_shape()[0]
 
 
 def either(
@@ -124,7 +93,9 @@ def either(
 def straight_access(low: Threads, op: Access) -> Straight | None:
     """How an access moves whole vectors; None where it does not."""
     found = view_of_access(low, op)
-    if found is None or values_of(op, "mask"):
+    if found is None:
+        return _straight_pointers(low, op)
+    if values_of(op, "mask"):
         return None
     view, indices, promised = found
     layout = low.layout(view.dims)
@@ -145,6 +116,37 @@ def straight_access(low: Threads, op: Access) -> Straight | None:
     return Straight(
         low, layout, width, alignment, _chunks(low, view, start, steps, width, size), condition
     )
+
+
+def _straight_pointers(low: Threads, op: Access) -> Straight | None:
+    """The same through a tile of pointers, of which chunks are known to rise by one element.
+
+    What is asked is whether the thread's pointers are aligned, and none of them is masked off.
+    """
+    (base,) = values_of(op, "base")
+    pointer, dims = T.element_of(base.type), T.dims_of(base.type)
+    assert isinstance(pointer, T.PtrType)
+    layout = low.layout(dims)
+    inner = max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)
+    if layout.chunk == 1:
+        return None
+    pattern = low.facts.patterns.of(base).axes[inner]
+    width = min(layout.chunk, pattern.run)
+    if width == 1:
+        return None
+    size = pointee_bytes(low, pointer)
+    alignment = min(width * size, _WIDEST)
+    chunks = tuple(part(low, low.value(base), at) for at in range(0, layout.registers, width))
+    condition = None
+    for mask in values_of(op, "mask"):
+        properties = {"kind": vector.CombiningKindAttr(vector.CombiningKindFlag.AND)}
+        condition = low.one(vector.ReductionOp, (low.value(mask),), I1, properties)
+    known_divisor = pattern.divisor if width == pattern.run else min(pattern.divisor, width * size)
+    if known_divisor < alignment:
+        bits = reduce(lambda one, other: low.binary(A.OrIOp, one, other), chunks)
+        aligned = low.compare("eq", low.binary(A.AndIOp, bits, alignment - 1), 0)
+        condition = low.both(condition, aligned)
+    return Straight(low, layout, width, alignment, chunks, condition)
 
 
 def _start(

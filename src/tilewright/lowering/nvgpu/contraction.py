@@ -19,11 +19,15 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.elementwise import float_cast
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
+from tilewright.lowering.nvgpu.layouts import coordinates_of
+from tilewright.lowering.nvgpu.matrices import matrix, padding
 from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.mma import plan_for, product
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I32, scalar_of, vector_like
+from tilewright.lowering.nvgpu.vectors import as_index, repeated, reshaped
+from tilewright.numerics.element_types import FORMATS
 
 
 @lowers("dot")
@@ -31,6 +35,9 @@ def dot(low: Threads, op: DotOp) -> None:
     plan = plan_for(low, op) if op.sfa is None else None
     if plan is not None:
         low.bind(op.result, product(low, op, plan))
+        return
+    if _shares_columns(low, op):
+        _by_chunks(low, op)
         return
     a_dims, b_dims, dims = (T.dims_of(value.type) for value in (op.a, op.b, op.c))
     a, other, c = low.values((op.a, op.b, op.c))
@@ -63,6 +70,69 @@ def dot(low: Threads, op: DotOp) -> None:
         if scales is not None:
             factors = scales.applied(low, op, factors, (row, column), k)
         total = _add_product(low, factors[0], factors[1], body.args[1])
+        low.emit(scf.YieldOp, (total,))
+    (found,) = low.emit(scf.ForOp, (zero, end, one, start), (sums,), regions=[Region(body)])
+    low.bind(op.result, _from_sum(low, found, element_name(op.c), c.type))
+
+
+def _shares_columns(low: Threads, op: DotOp) -> bool:
+    """Whether all chunks of a thread lie in the same columns of the same matrix, whose elements of B
+    are loaded once for all of them."""
+    dims, layout = T.dims_of(op.c.type), low.layout(T.dims_of(op.c.type))
+    width = min(layout.chunk, dims[-1])
+    places = [coordinates_of(offset, dims) for offset in layout.offsets[::width]]
+    return (
+        op.sfa is None
+        and width > 1
+        and all(not any((*place[:-2], place[-1])) for place in places)
+        and all(element_bits(value) >= 8 for value in (op.a, op.b))
+    )
+
+
+def _by_chunks(low: Threads, op: DotOp) -> None:
+    """Each thread adds up its chunks: one element of A for each, and a row of B for all."""
+    a_dims, b_dims, dims = (T.dims_of(value.type) for value in (op.a, op.b, op.c))
+    depth, columns, shape = a_dims[-1], dims[-1], (prod(dims[:-1]), dims[-1])
+    layout = low.layout(dims)
+    width = min(layout.chunk, columns)
+    a, other, c = low.values((op.a, op.b, op.c))
+    exchange = Exchange(low)
+    rows = matrix(
+        exchange, low, scalar_of(a.type), (shape[0], depth), padding(depth, element_bits(op.a))
+    )
+    lines = matrix(exchange, low, scalar_of(other.type), (prod(b_dims[:-1]), columns), 0)
+    rows.put(a)
+    lines.put(other)
+    exchange.meet()
+    sums = _sum_type(low, op, c.type)
+    start = _to_sum(low, c, element_name(op.c), sums)
+    with low.filling(low.prologue):
+        row, column = low.first_coordinates(shape)
+        steps = [coordinates_of(at, shape)[0] * rows.stride for at in layout.offsets[::width]]
+        first = low.splat(low.times(row, rows.stride), len(steps))
+        places = low.plus(first, low.constant_vector(steps, I32))
+        across = as_index(low, column)
+        matrix_number = low.first_coordinates((shape[0] // dims[-2], dims[-2] * columns))[0]
+        line = low.times(matrix_number, depth)
+    zero, one, end = (low.constant(n, I32) for n in (0, 1, depth))
+    body = Block(arg_types=[I32, sums])
+    with low.filling(body):
+        k = body.args[0]
+        left = exchange.take(rows.buffer, low.plus(places, low.splat(k, len(steps))))
+        right = lines.read((as_index(low, low.plus(line, k)), across), width)
+        factors = [
+            _factor(
+                low,
+                value,
+                element_name(origin),
+                enum_property(op, f"signedness_{name}"),
+                vector_like(value.type, scalar_of(sums)),
+            )
+            for value, origin, name in ((left, op.a, "a"), (right, op.b, "b"))
+        ]
+        factors[0] = reshaped(low, factors[0], (len(steps), 1))
+        stretched = [repeated(low, factor, (len(steps), width)) for factor in factors]
+        total = _add_product(low, stretched[0], stretched[1], body.args[1])
         low.emit(scf.YieldOp, (total,))
     (found,) = low.emit(scf.ForOp, (zero, end, one, start), (sums,), regions=[Region(body)])
     low.bind(op.result, _from_sum(low, found, element_name(op.c), c.type))
@@ -114,6 +184,11 @@ def _scales(low: Threads, op: DotOp, exchange: Exchange) -> _Scales | None:
         made.append(buffer)
     depth, count = T.dims_of(op.a.type)[-1], T.dims_of(op.sfa.type)[-1]
     return _Scales((made[0], made[1]), exchange, depth // count)
+
+
+def element_bits(value: SSAValue) -> int:
+    """The bits of each element of a tile."""
+    return FORMATS[element_name(value)].bits
 
 
 def _sum_type(low: Threads, op: DotOp, ty: Attribute) -> Attribute:

@@ -140,10 +140,10 @@ def lower_for(low: Threads, op: scf.ForOp) -> None:
     low.sync.expect_all()
     results = low.emit(scf.ForOp, (*bounds, *initial), types, regions=[Region(new)])
     _bind_carried(low, op.results, results, layouts)
-    for number in layouts:
-        held = low.held[op.results[number]]
+    for place in layouts:
+        held = low.held[op.results[place]]
         assert isinstance(held, Fragments)
-        low.bind(op.results[number], to_tile(low, held))
+        low.bind(op.results[place], to_tile(low, held))
 
 
 def _entering(

@@ -9,6 +9,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tilewright.analysis.tileaa import Facts
 from tilewright.diagnostics import Collector, TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
@@ -146,6 +147,7 @@ class _Kernel(Threads):
         self.op = func
         self.func = without_calls(func, functions, self._refusal)
         self._globals = globals_
+        self._facts = Facts(self.func)
         self._given = GivenMemory.of(self.func.walk())
         self._addresses: dict[str, SSAValue] = {}
         self._scratch_memory: SSAValue | None = None
@@ -155,6 +157,10 @@ class _Kernel(Threads):
         return TileIRError.single(
             NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", place_of(op)
         )
+
+    @property
+    def facts(self) -> Facts:
+        return self._facts
 
     @property
     def given(self) -> GivenMemory:

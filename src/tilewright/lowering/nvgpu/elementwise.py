@@ -242,10 +242,17 @@ def high_half(low: Threads, op: AliasOp) -> None:
 def convert_float(low: Threads, op: AliasOp) -> None:
     source, ty = low.value(op.operands[0]), _result_type(low, op)
     names = [T.element_name(T.element_of(v.type)) for v in (op.operands[0], op.results[0])]
+    if names[1] == "tf32":
+        single = float_cast(low, source, ty, names[0], "f32")
+        low.bind(op.results[0], to_tf32(low, single, direction(op)))
+        return
     nearest = float_cast(low, source, ty, names[0], names[1])
     if (mode := direction(op)) and FORMATS[names[0]].bits > FORMATS[names[1]].bits:
-        seen = float_cast(low, nearest, source.type, names[1], names[0])
-        nearest = redirected(low, source, nearest, seen, mode)
+
+        def widen(value: SSAValue) -> SSAValue:
+            return float_cast(low, value, source.type, names[1], names[0])
+
+        nearest = redirected(low, source, nearest, widen, mode)
     low.bind(op.results[0], nearest)
 
 

@@ -11,20 +11,32 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects import memref
+from xdsl.dialects import memref, vector
+from xdsl.dialects.arith import BitcastOp
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects.nvgpu.support import arith_vectors
 from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp, ScatterOp
+from tilewright.lowering.nvgpu.layouts import Layout
 from tilewright.lowering.nvgpu.state import Threads
-from tilewright.lowering.nvgpu.types import I1, I8, INDEX, SHARED_SPACE, element_bytes, scalar_of
+from tilewright.lowering.nvgpu.types import (
+    I1,
+    I8,
+    INDEX,
+    SHARED_SPACE,
+    element_bytes,
+    scalar_of,
+    vector_like,
+    width_of,
+)
+from tilewright.lowering.nvgpu.vectors import as_index, length, moved, split
 
 _ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A part of the exchange buffer with ``count`` elements; i1 is kept as i8."""
+    """A part of the exchange buffer with ``count`` elements; those of less than 8 bits take a byte each."""
 
     memory: SSAValue
     element: Attribute
@@ -43,7 +55,7 @@ class Exchange:
     def buffer(self, element: Attribute, count: int) -> Buffer:
         """Room for so many elements; refused where the block has not so much memory."""
         low = self._low
-        held = I8 if element == I1 else element
+        held = in_bytes(element)
         start = self._offset
         self._offset += -(-count * element_bytes(held) // _ALIGNMENT) * _ALIGNMENT
         low.scratch_bytes = max(low.scratch_bytes, self._offset)
@@ -71,16 +83,30 @@ class Exchange:
         Elements that several threads hold are written by the first of them, whatever ``places``.
         """
         low = self._low
-        count = _length(values)
+        count = length(values)
+        if in_bytes(buffer.element) != buffer.element:
+            values = widened(low, values)
+        layout = Layout(buffer.count, low.threads)
+        if places is None and mask is None and not layout.is_replicated:
+            self._put_chunks(buffer, values, layout)
+            return
         if places is None:
             places = low.ids(buffer.count)
             mask = low.both(low.owned(buffer.count), mask)
-        if buffer.element == I1:
-            values = low.one(arith_vectors.ExtUIOp, (values,), b.VectorType(I8, [count]))
         low.emit(
             ScatterOp,
             (buffer.memory, low.constant(0, INDEX), places, _mask(low, mask, count), values),
         )
+
+    def _put_chunks(self, buffer: Buffer, values: SSAValue, layout: Layout) -> None:
+        """Write a tile to its own numbers, of which each thread has chunks of neighbours."""
+        low = self._low
+        parts = split(low, values, layout.chunk)
+        for offset, chunk in zip(layout.offsets[:: layout.chunk], parts, strict=True):
+            with low.filling(low.prologue):
+                first = as_index(low, low.times(low.thread(), layout.chunk))
+                place = moved(low, first, offset)
+            low.emit(vector.StoreOp, (chunk, buffer.memory, place))
 
     def reading(self, buffer: Buffer, element: Attribute, count: int) -> Buffer:
         """The bytes of a buffer as elements of another type."""
@@ -100,8 +126,8 @@ class Exchange:
         """Elements with these numbers; zeros where the mask does not hold."""
         low = self._low
         low.sync.shared = True
-        count = _length(places)
-        held = I8 if buffer.element == I1 else buffer.element
+        count = length(places)
+        held = in_bytes(buffer.element)
         ty = b.VectorType(held, [count])
         found = low.one(
             GatherOp,
@@ -114,14 +140,28 @@ class Exchange:
             ),
             ty,
         )
-        if buffer.element == I1:
-            found = low.one(arith_vectors.TruncIOp, (found,), b.VectorType(I1, [count]))
-        return found
+        return found if held == buffer.element else narrowed(low, found, buffer.element)
 
 
-def _length(values: SSAValue) -> int:
-    assert isinstance(values.type, b.VectorType)
-    return values.type.get_shape()[0]
+def in_bytes(element: Attribute) -> Attribute:
+    """The type by which single elements can be reached in memory."""
+    return I8 if width_of(element) < 8 else element
+
+
+def widened(low: Threads, values: SSAValue) -> SSAValue:
+    """The bits of elements of less than 8 bits as bytes."""
+    bits = vector_like(values.type, b.IntegerType(width_of(scalar_of(values.type))))
+    if values.type != bits:
+        values = low.one(BitcastOp, (values,), bits)
+    return low.one(arith_vectors.ExtUIOp, (values,), vector_like(bits, I8))
+
+
+def narrowed(low: Threads, octets: SSAValue, element: Attribute) -> SSAValue:
+    """The reverse."""
+    bits = vector_like(octets.type, b.IntegerType(width_of(element)))
+    found = low.one(arith_vectors.TruncIOp, (octets,), bits)
+    ty = vector_like(octets.type, element)
+    return found if found.type == ty else low.one(BitcastOp, (found,), ty)
 
 
 def _mask(low: Threads, mask: SSAValue | None, count: int) -> SSAValue:

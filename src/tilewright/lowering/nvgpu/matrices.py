@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import memref, vector
-from xdsl.dialects.arith import AddiOp
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.lowering.nvgpu.contiguous import split
-from tilewright.lowering.nvgpu.exchange import Exchange
+from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
 from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.memory import when
 from tilewright.lowering.nvgpu.state import Threads
-from tilewright.lowering.nvgpu.types import INDEX, SHARED_SPACE
+from tilewright.lowering.nvgpu.types import SHARED_SPACE
+from tilewright.lowering.nvgpu.vectors import as_index, moved, split
 
 Index = tuple[SSAValue, SSAValue]
 
@@ -26,14 +24,17 @@ class Matrix:
     """``rows`` x ``columns`` elements in shared memory, and some unused ones behind each row.
 
     They are those rows of a tile of ``dims`` that start with ``first``. If the matrix ``is_turned``
-    it holds them transposed. Indices are of the matrix as it lies.
+    it holds them transposed. Indices are of the matrix as it lies. ``buffer`` is the same memory,
+    where a row starts ``stride`` elements behind the one before.
     """
 
     low: Threads
+    buffer: Buffer
     memory: SSAValue
     element: Attribute
     rows: int
     columns: int
+    stride: int
     dims: tuple[int, int]
     first: int
     is_turned: bool
@@ -91,16 +92,6 @@ class Matrix:
         return (column, row) if self.is_turned else (row, column)
 
 
-def moved(low: Threads, index: SSAValue, step: int) -> SSAValue:
-    """An index plus a number."""
-    return low.binary(AddiOp, index, low.constant(step, INDEX)) if step else index
-
-
-def as_index(low: Threads, number: SSAValue) -> SSAValue:
-    """A number of 32 bits that is not negative as an index."""
-    return low.one(V.IndexCastOp, (number,), INDEX)
-
-
 def matrix(
     exchange: Exchange,
     low: Threads,
@@ -116,7 +107,7 @@ def matrix(
     elements behind each row."""
     shape = (dims[0] if rows is None else rows, dims[1])
     if is_turned:
-        shape = shape[::-1]
+        shape = shape[1], shape[0]
     stride = shape[1] + padding
     buffer = exchange.buffer(element, shape[0] * stride)
     view = buffer.memory.owner
@@ -124,4 +115,10 @@ def matrix(
     with low.filling(low.prologue):
         ty = b.MemRefType(element, [shape[0], stride], memory_space=SHARED_SPACE)
         memory = low.one(memref.ViewOp, (view.source, view.byte_shift), ty)
-    return Matrix(low, memory, element, *shape, dims, first, is_turned)
+    return Matrix(low, buffer, memory, element, shape[0], shape[1], stride, dims, first, is_turned)
+
+
+def padding(columns: int, bits: int) -> int:
+    """Elements behind each row of so many, so that 8 rows of 16 bytes lie in different banks: rows
+    are odd multiples of 16 bytes apart."""
+    return 0 if columns * bits <= 128 else 128 // bits

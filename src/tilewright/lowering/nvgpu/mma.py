@@ -18,7 +18,6 @@ from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
 from tilewright.dialects.nvgpu.support.vector_shapes import ExtractStridedSliceOp
 from tilewright.lowering.nvgpu.accumulators import (
     lane,
-    stacked,
     to_fragments,
     to_tile,
     warp_place,
@@ -32,10 +31,11 @@ from tilewright.lowering.nvgpu.fragments import (
     instruction_for,
     layout_for,
 )
-from tilewright.lowering.nvgpu.matrices import Index, Matrix, as_index, matrix, moved
+from tilewright.lowering.nvgpu.matrices import Index, Matrix, matrix, padding
 from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, vector_like
+from tilewright.lowering.nvgpu.vectors import as_index, moved, stacked
 
 #: Products beyond so many are made in a loop over k.
 _UNROLLED = 64
@@ -56,13 +56,13 @@ class Plan:
     @property
     def a_stride(self) -> int:
         """How far rows of A are apart in shared memory, in elements."""
-        return self.depth + _padding(self.depth, self.instruction.bits)
+        return self.depth + padding(self.depth, self.instruction.bits)
 
     @property
     def b_shape(self) -> tuple[int, int]:
         """The extents of B in shared memory, which is turned for elements of 8 bits."""
-        shape = self.layout.batches * self.depth, self.layout.columns
-        return shape[::-1] if self.b_is_turned else shape
+        along_k, columns = self.layout.batches * self.depth, self.layout.columns
+        return (columns, along_k) if self.b_is_turned else (along_k, columns)
 
     @property
     def b_is_turned(self) -> bool:
@@ -71,7 +71,7 @@ class Plan:
     @property
     def b_padding(self) -> int:
         bits, columns = self.instruction.bits, self.b_shape[1]
-        return (_padding if bits <= 16 else _padding_by_element)(columns, bits)
+        return (padding if bits <= 16 else _padding_by_element)(columns, bits)
 
     @property
     def shared_bytes(self) -> int:
@@ -139,7 +139,7 @@ def product(low: Threads, op: DotOp, plan: Plan) -> SSAValue | Fragments:
     given = held
     if not isinstance(given, Fragments):
         given = to_fragments(low, low.value(op.c), plan.layout)
-    sums = vector_like(plan.layout.vector, plan.instruction.sums)
+    sums = b.VectorType(plan.instruction.sums, plan.layout.vector.get_shape())
     is_integer = plan.name == "i8"
     if is_integer:
         # The instruction saturates, and sums wrap: it adds up from zero, which cannot overflow.
@@ -355,14 +355,9 @@ class _Product:
         return found[0], found[1]
 
 
-def _padding(columns: int, bits: int) -> int:
-    """Elements behind each row, so that 8 rows of 16 bytes lie in different banks: rows are odd
-    multiples of 16 bytes apart."""
-    return 0 if columns * bits == 128 else 128 // bits
-
-
 def _padding_by_element(columns: int, bits: int) -> int:
-    """The same, where lanes load 4 rows of 8 neighbours of 32 bits, or 4 of 64 bits at a time."""
+    """Elements behind each row, where lanes load 4 rows of 8 neighbours of 32 bits, or 4 of 64 bits
+    at a time, so that they lie in different banks."""
     if bits == 64:
         return 4
     return 0 if columns == 8 else 8

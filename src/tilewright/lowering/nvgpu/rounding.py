@@ -76,15 +76,25 @@ def intrinsic(low: Threads, name: str, operands: Sequence[SSAValue], ty: Attribu
 
 
 def redirected(
-    low: Threads, source: SSAValue, nearest: SSAValue, seen: SSAValue, mode: str
+    low: Threads,
+    source: SSAValue,
+    nearest: SSAValue,
+    widen: Callable[[SSAValue], SSAValue],
+    mode: str,
 ) -> SSAValue:
-    """A conversion that rounds in a direction, from that to nearest; ``seen`` is its result as a number
-    of the source's type. Where that lies beyond, the neighbour toward the source is meant, whose bits
-    are one more or one less."""
+    """A conversion that rounds in a direction, from that to nearest; ``widen`` gives its results as
+    numbers of the source's type. Where the nearest lies beyond, the neighbour toward the source is
+    meant, whose bits are one more or one less."""
+    seen = widen(nearest)
     words = vector_like(nearest.type, b.IntegerType(8 * element_bytes(scalar_of(nearest.type))))
     bits = low.one(A.BitcastOp, (nearest,), words)
     zero = low.constant(0.0, source.type)
     one = low.constant(1, words)
+    half = low.constant(0.5, source.type)
+
+    def seen_of(pattern: SSAValue) -> SSAValue:
+        return widen(low.one(A.BitcastOp, (pattern,), nearest.type))
+
     away, back = low.plus(bits, one), low.binary(A.SubiOp, bits, one)
     below, above = (_compare(low, name, seen, source) for name in ("olt", "ogt"))
     is_negative = _compare(low, "olt", source, zero)
@@ -95,6 +105,13 @@ def redirected(
         chosen = low.select(below, low.select(is_negative, back, away), bits)
     elif mode == "rm":
         chosen = low.select(above, low.select(is_negative, away, back), bits)
+    elif mode == "nearest_away":
+        # Only ties differ: those in the middle between the neighbours to either side of the source.
+        beyond = low.select(is_negative, below, above)
+        inner = low.select(beyond, back, bits)
+        outer = low.plus(inner, one)
+        middle = low.binary(A.MulfOp, low.binary(A.AddfOp, seen_of(inner), seen_of(outer)), half)
+        chosen = low.select(_compare(low, "oeq", middle, source), outer, bits)
     else:
         raise low.refuse(f"conversions do not round by '{mode}' here")
     return low.one(A.BitcastOp, (chosen,), nearest.type)
@@ -117,13 +134,21 @@ def flushed(low: Threads, value: SSAValue) -> SSAValue:
     return low.one(A.BitcastOp, (low.select(small, zero, bits),), value.type)
 
 
-def to_tf32(low: Threads, value: SSAValue) -> SSAValue:
-    """Numbers of f32 rounded to those of tf32, to nearest, ties to even."""
+def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
+    """Numbers of f32 rounded to those of tf32: to nearest, ties to even, or as ``mode`` says."""
     words = vector_like(value.type, I32)
     bits = low.one(A.BitcastOp, (value,), words)
-    odd = low.binary(A.AndIOp, low.binary(A.ShRUIOp, bits, 13), 1)
-    rounded = low.binary(A.AndIOp, low.plus(low.plus(bits, _HALF_UNIT - 1), odd), _KEPT)
+    kept = low.binary(A.AndIOp, bits, _KEPT)
+    if mode == "rz":
+        return low.one(A.BitcastOp, (kept,), value.type)
+    if mode == "nearest_away":
+        added = low.plus(bits, _HALF_UNIT)
+    elif not mode:
+        odd = low.binary(A.AndIOp, low.binary(A.ShRUIOp, bits, 13), 1)
+        added = low.plus(low.plus(bits, _HALF_UNIT - 1), odd)
+    else:
+        raise low.refuse(f"conversions to tf32 do not round by '{mode}' here")
     # Infinities and NaN must not be carried into: they keep their upper bits.
     finite = low.compare("ult", low.binary(A.AndIOp, bits, _MAGNITUDE), _INFINITY)
-    kept = low.binary(A.AndIOp, bits, _KEPT)
+    rounded = low.binary(A.AndIOp, added, _KEPT)
     return low.one(A.BitcastOp, (low.select(finite, rounded, kept),), value.type)

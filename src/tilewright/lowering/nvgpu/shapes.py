@@ -14,10 +14,10 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.elementwise import cast_bits
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, rearranged
+from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, narrowed, rearranged
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I1, I8, I32, scalar_of, vector_like
+from tilewright.lowering.nvgpu.types import I8, I32, scalar_of, vector_like, width_of
 
 
 @lowers("splat")
@@ -207,48 +207,51 @@ def bitcast(low: Threads, op: AliasOp) -> None:
     source, result = op.operands[0], op.results[0]
     value, ty = low.value(source), low.type_of(result.type)
     given, wanted = scalar_of(value.type), scalar_of(ty)
-    if _width(given) == _width(wanted):
+    if width_of(given) == width_of(wanted):
         low.bind(result, cast_bits(low, value, ty))
         return
     dims, new = T.dims_of(source.type), T.dims_of(result.type)
-    if min(_width(given), _width(wanted)) < 8 and I1 not in (given, wanted):
-        raise low.refuse("elements of 4 bits share their bytes")
     exchange = Exchange(low)
     buffer = exchange.buffer(given, prod(dims))
     exchange.put(buffer, value)
     exchange.meet()
     ids = low.ids(prod(new))
-    if given == I1:
+    if width_of(given) < 8:
         low.bind(result, _joined(low, exchange, buffer, ids, ty))
-    elif wanted == I1:
-        octets = exchange.reading(buffer, I8, prod(dims) * _width(given) // 8)
-        octet = exchange.take(octets, low.binary(ShRUIOp, ids, 3))
-        place = low.one(V.TruncIOp, (low.binary(AndIOp, ids, 7),), octet.type)
-        low.bind(result, low.one(V.TruncIOp, (low.binary(ShRUIOp, octet, place),), ty))
+    elif width_of(wanted) < 8:
+        octets = exchange.reading(buffer, I8, prod(dims) * width_of(given) // 8)
+        low.bind(result, _parted(low, exchange, octets, ids, ty))
     else:
-        seen = exchange.reading(buffer, wanted, prod(dims) * _width(given) // _width(wanted))
-        low.bind(result, exchange.take(seen, ids))
+        count = prod(dims) * width_of(given) // width_of(wanted)
+        low.bind(result, exchange.take(exchange.reading(buffer, wanted, count), ids))
 
 
 def _joined(
-    low: Threads, exchange: Exchange, bits: Buffer, ids: SSAValue, ty: Attribute
+    low: Threads, exchange: Exchange, narrow: Buffer, ids: SSAValue, ty: Attribute
 ) -> SSAValue:
-    """Elements of ``ty`` from as many bits as each has, the first one in the lowest place."""
-    width = _width(scalar_of(ty))
+    """Elements of ``ty`` from as many of less than 8 bits as each holds, the first one in the lowest
+    place."""
+    width, step = width_of(scalar_of(ty)), width_of(narrow.element)
     words = vector_like(ty, IntegerType(width))
-    first = low.times(ids, width)
+    octets = Buffer(narrow.memory, I8, narrow.count)
+    first = low.times(ids, width // step)
     total = low.constant(0, words)
-    for place in range(width):
-        bit = exchange.take(bits, low.plus(first, place))
-        wide = low.one(V.ExtUIOp, (bit,), words)
-        total = low.binary(OrIOp, total, low.binary(ShLIOp, wide, place))
+    for place in range(width // step):
+        part = exchange.take(octets, low.plus(first, place))
+        wide = part if part.type == words else low.one(V.ExtUIOp, (part,), words)
+        total = low.binary(OrIOp, total, low.binary(ShLIOp, wide, place * step))
     return cast_bits(low, total, ty)
 
 
-def _width(ty: object) -> int:
-    if isinstance(ty, IntegerType):
-        return ty.width.data
-    return ty.bitwidth  # pyright: ignore[reportAttributeAccessIssue]
+def _parted(
+    low: Threads, exchange: Exchange, octets: Buffer, ids: SSAValue, ty: Attribute
+) -> SSAValue:
+    """Elements of less than 8 bits from the bytes that hold them."""
+    each = 8 // width_of(scalar_of(ty))
+    octet = exchange.take(octets, low.binary(ShRUIOp, ids, each.bit_length() - 1))
+    number = low.one(V.TruncIOp, (low.binary(AndIOp, ids, each - 1),), octet.type)
+    place = low.times(number, width_of(scalar_of(ty)))
+    return narrowed(low, low.binary(ShRUIOp, octet, place), scalar_of(ty))
 
 
 @lowers("assume", "optimization_barrier", "pragma")

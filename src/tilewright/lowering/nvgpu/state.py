@@ -37,6 +37,7 @@ from tilewright.lowering.nvgpu.types import (
 SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)
 
 if TYPE_CHECKING:
+    from tilewright.analysis.tileaa import Facts
     from tilewright.lowering.nvgpu.tables import GivenMemory
 
 Properties: TypeAlias = Mapping[str, Attribute | None]
@@ -113,6 +114,11 @@ class Threads:
         self._scratch: SSAValue | None = None
 
     # What the lowering of a kernel defines (driver).
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the kernel."""
+        raise NotImplementedError
 
     def lower(self, op: Operation) -> None:
         """Lower an operation, at the end of the block."""

@@ -65,3 +65,11 @@ def scalar_of(ty: Attribute) -> Attribute:
 def vector_like(ty: Attribute, element: Attribute) -> Attribute:
     """The type with other elements."""
     return b.VectorType(element, ty.get_shape()) if isinstance(ty, b.VectorType) else element
+
+
+def width_of(element: Attribute) -> int:
+    """The bits of a number type."""
+    if isinstance(element, b.IntegerType):
+        return element.width.data
+    assert isinstance(element, b.AnyFloat)
+    return element.bitwidth

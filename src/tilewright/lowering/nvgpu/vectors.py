@@ -1,0 +1,79 @@
+"""Vectors put together and taken apart, and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import vector
+from xdsl.dialects.arith import AddiOp
+from xdsl.ir import SSAValue
+
+from tilewright.dialects.nvgpu.support import arith_vectors
+from tilewright.dialects.nvgpu.support.vector import ShapeCastOp
+from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.types import INDEX, scalar_of
+
+
+def length(value: SSAValue) -> int:
+    """The extent of a vector's first dimension."""
+    assert isinstance(value.type, b.VectorType)
+    return value.type.get_shape()[0]
+
+
+def part(low: Threads, value: SSAValue, number: int) -> SSAValue:
+    """An element of a vector, or a row of one of more dimensions."""
+    assert isinstance(value.type, b.VectorType)
+    inner = value.type.get_shape()[1:]
+    element = scalar_of(value.type)
+    ty = b.VectorType(element, inner) if inner else element
+    return low.add(vector.ExtractOp(value, [number], ty)).results[0]  # pyright: ignore[reportArgumentType]
+
+
+def stacked(low: Threads, rows: Sequence[SSAValue]) -> SSAValue:
+    """Vectors of one type as the rows of another."""
+    ty = rows[0].type
+    assert isinstance(ty, b.VectorType)
+    made = low.constant(0, b.VectorType(ty.element_type, [len(rows), *ty.get_shape()]))
+    for number, row in enumerate(rows):
+        insert = vector.InsertOp(row, made, [number])  # pyright: ignore[reportArgumentType]
+        made = low.add(insert).results[0]
+    return made
+
+
+def reshaped(low: Threads, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    """The elements of a vector in another shape."""
+    return low.one(ShapeCastOp, (value,), b.VectorType(scalar_of(value.type), shape))
+
+
+def repeated(low: Threads, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    """A vector repeated along the dimensions that it lacks, or has with extent 1; as one row."""
+    ty = b.VectorType(scalar_of(value.type), shape)
+    return reshaped(low, low.one(vector.BroadcastOp, (value,), ty), [prod(shape)])
+
+
+def joined(low: Threads, parts: Sequence[SSAValue]) -> SSAValue:
+    """Vectors of one type as one, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return reshaped(low, stacked(low, parts), [len(parts) * length(parts[0])])
+
+
+def split(low: Threads, value: SSAValue, width: int) -> list[SSAValue]:
+    """A vector cut into vectors of ``width`` elements."""
+    count = length(value) // width
+    if count == 1:
+        return [value]
+    rows = reshaped(low, value, [count, width])
+    return [part(low, rows, number) for number in range(count)]
+
+
+def as_index(low: Threads, number: SSAValue) -> SSAValue:
+    """A number of 32 bits that is not negative as an index."""
+    return low.one(arith_vectors.IndexCastOp, (number,), INDEX)
+
+
+def moved(low: Threads, index: SSAValue, step: int) -> SSAValue:
+    """An index plus a number."""
+    return low.binary(AddiOp, index, low.constant(step, INDEX)) if step else index

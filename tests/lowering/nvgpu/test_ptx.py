@@ -1,0 +1,140 @@
+"""Kernels of Tile IR as PTX: ptxas takes them for every architecture, and they are what is meant."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_kernels
+from tests.gpu.support import requires_libdevice, requires_nvdisasm, requires_ptxas
+from tests.lowering.nvgpu.test_contraction import Product
+
+from tilewright import gpu
+from tilewright.analysis.verifier import verify
+from tilewright.bytecode import read
+from tilewright.diagnostics import TileIRError
+from tilewright.gpu.tiles import TileProgram
+from tilewright.text import parse
+
+ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+KERNELS = [k for k in cutile_kernels() if not k.refusal] if cutile_available() else []
+CASES = [(kernel, arch) for kernel in KERNELS for arch in ARCHITECTURES]
+#: Architectures take turns, so that a sample has all of them.
+SAMPLE = CASES[::19]
+REST = [case for number, case in enumerate(CASES) if number % 19]
+#: What an architecture does not have, in words of the message.
+LACKS = re.compile(r"needs sm_\d+ or later|elements of 4 bits share their bytes")
+
+
+def _name(case: object) -> str:
+    return case.name if isinstance(case, CorpusKernel) else str(case)
+
+
+def _assembles(kernel: CorpusKernel, arch: str) -> None:
+    try:
+        compiled = TileProgram(read(kernel.export()), arch).compile()
+    except TileIRError as error:
+        assert LACKS.search(error.diagnostics[0].message), error
+        return
+    assert compiled.assemble().cubin.startswith(b"\x7fELF")
+
+
+@pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
+@requires_ptxas
+@requires_libdevice
+@pytest.mark.oracle
+@pytest.mark.parametrize(("kernel", "arch"), SAMPLE, ids=_name)
+def test_a_corpus_kernel_assembles(kernel: CorpusKernel, arch: str) -> None:
+    _assembles(kernel, arch)
+
+
+@pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
+@requires_ptxas
+@requires_libdevice
+@pytest.mark.oracle
+@pytest.mark.long
+@pytest.mark.parametrize(("kernel", "arch"), REST, ids=_name)
+def test_a_corpus_kernel_assembles_everywhere(kernel: CorpusKernel, arch: str) -> None:
+    _assembles(kernel, arch)
+
+
+def _compiled(text: str, arch: str = "sm_90a") -> gpu.CompiledKernel:
+    module = parse(text)
+    verify(module)
+    return TileProgram(module, arch).compile()
+
+
+def _copy(element: str, extents: tuple[int, int], tile: tuple[int, int], strides: str) -> str:
+    """A kernel that copies a tile between views with dynamic extents."""
+    view = f"tensor_view<?x?x{element}, strides=[{strides}]>"
+    part = f"partition_view<tile=({tile[0]}x{tile[1]}), {view}>"
+    given = ", ".join("%s" if stride == "?" else stride for stride in strides.split(","))
+    moved = f"tile<{tile[0]}x{tile[1]}x{element}>"
+    return f"""
+        entry @k(%a: tile<ptr<{element}>>, %b: tile<ptr<{element}>>, %m: tile<i32>, %n: tile<i32>, %s: tile<i32>) {{
+          %i, %j, %unused = get_tile_block_id : tile<i32>
+          %va = make_tensor_view %a, shape = [%m, %n], strides = [{given}] : tile<i32> -> {view}
+          %vb = make_tensor_view %b, shape = [%m, %n], strides = [{given}] : tile<i32> -> {view}
+          %pa = make_partition_view %va : {part}
+          %pb = make_partition_view %vb : {part}
+          %x, %t0 = load_view_tko weak %pa[%i, %j] : {part}, tile<i32> -> {moved}, token
+          %t1 = store_view_tko weak %x, %pb[%i, %j] : {moved}, {part}, tile<i32> -> token
+          return
+        }}
+    """
+
+
+@pytest.mark.parametrize(
+    ("element", "width"),
+    [("f32", "v4.b32"), ("f16", "v2.b32"), ("i8", "b32"), ("f64", "v2.b64"), ("bf16", "v2.b32")],
+)
+def test_tiles_inside_of_their_view_move_as_vectors(element: str, width: str) -> None:
+    ptx = _compiled(_copy(element, (64, 64), (64, 64), "?,1")).ptx
+    for access in ("ld.global", "st.global"):
+        assert len(re.findall(rf"{access}\.{width}\b", ptx)) >= 64 * 64 // 128 // 4
+
+
+def test_elements_along_another_axis_move_one_by_one() -> None:
+    assert not re.search(
+        r"(ld|st)\.global\.v", _compiled(_copy("f32", (64, 64), (64, 64), "1,?")).ptx
+    )
+
+
+#: Products, and the instruction of the machine that makes them.
+INSTRUCTIONS = [
+    (Product("f16", "f32", (64, 64, 32), steps=2), r"HMMA\.16816\.F32 "),
+    (Product("bf16", "f32", (64, 64, 32), steps=2), r"HMMA\.16816\.F32\.BF16"),
+    (Product("tf32", "f32", (64, 64, 32), steps=2), r"HMMA\.1688\.F32\.TF32"),
+    (Product("f64", "f64", (32, 32, 16), steps=2), r"DMMA"),
+    (Product("i8", "i32", (64, 64, 32), steps=2), r"IMMA\.16832"),
+]
+
+
+@requires_nvdisasm
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("product", "instruction"), INSTRUCTIONS, ids=lambda case: getattr(case, "name", "")
+)
+def test_products_become_instructions_of_tensor_cores(product: Product, instruction: str) -> None:
+    made = _compiled(product.text()).assemble()
+    assert made.spill_bytes == 0
+    text = gpu.disassemble(made.cubin)
+    assert re.search(instruction, text)
+    if product.element == "f16":
+        assert re.search(r"LDSM\.16\.M88\.4", text) and re.search(r"LDSM\.16\.MT88\.4", text)
+
+
+def test_f32_is_not_rounded_for_tensor_cores() -> None:
+    assert "mma.sync" not in _compiled(Product("f32", "f32", (64, 64, 32)).text()).ptx
+
+
+@requires_ptxas
+@pytest.mark.oracle
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("element", ["f16", "f8E4M3FN"])
+def test_products_assemble(element: str, arch: str) -> None:
+    if element == "f8E4M3FN" and arch == "sm_80":
+        return
+    compiled = _compiled(Product(element, "f32", (128, 64, 64), steps=2).text(), arch)
+    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in compiled.ptx
+    assert compiled.assemble().spill_bytes == 0

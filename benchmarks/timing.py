@@ -35,6 +35,17 @@ def timed(job: Callable[[], object]) -> Callable[[], float]:
     return measure
 
 
+def processor_timed(job: Callable[[], object]) -> Callable[[], float]:
+    """A job that tells how many seconds of processor time all threads of this process took."""
+
+    def measure() -> float:
+        start = time.process_time()
+        job()
+        return time.process_time() - start
+
+    return measure
+
+
 def interleaved(jobs: dict[str, Callable[[], object]], runs: int) -> dict[str, Sample]:
     """Time jobs in turn, A B A B, so that a drift of the machine meets all alike.
 

@@ -1,9 +1,10 @@
-"""Translation of a kernel into closures over register slots, once for all tile blocks.
+"""Translation of a kernel into functions over register slots, once for all tile blocks.
 
 Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its
 types, shapes, attributes and slots already resolved. Constants become preset registers and no
-step at all. A block of operations becomes a tuple of steps; a step that ends it early returns a
-signal, which the blocks around pass on to the loop or kernel that it is for.
+step at all. A block of operations becomes one function of its steps (see ``straight_line``); a
+step that ends it early returns a signal, which the blocks around pass on to the loop or kernel
+that it is for.
 
 Tile blocks may have to wait for one another. Operations at which another block may take over are
 ``SwitchPoint`` steps; a region that holds one is run as a generator that yields there. Regions
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from tilewright.launching.codes import UNSUPPORTED
 from tilewright.launching.value_types import pointee_of as pointee_of
@@ -23,6 +24,7 @@ from tilewright.launching.value_types import tile_like
 from tilewright.launching.value_types import tile_type as tile_type
 from tilewright.machine.faults import Fault
 from tilewright.machine.state import Machine
+from tilewright.machine.straight_line import Signal, Step, called, straight_line
 from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
 BREAK, CONTINUE, RETURN = 1, 2, 3
 """Signals. A block that ends in a yield gives None."""
 
-Signal = int | None
-Step = Callable[[Registers], Signal]
 Coroutine = Generator["Operation", None, Signal]
 """Yields the operation of each switch point, after it."""
 
@@ -99,8 +99,12 @@ class Scope:
 
 @dataclass(slots=True)
 class Translator:
-    """Translates one kernel; afterwards ``registers`` is the initial state of every tile block."""
+    """Translates one kernel; afterwards ``registers`` is the initial state of every tile block.
 
+    ``is_observed``: something looks at each operation when it runs.
+    """
+
+    is_observed: ClassVar[bool] = False
     machine: Machine
     global_addresses: dict[str, int]
     arithmetic: Arithmetic = REFERENCE
@@ -189,10 +193,11 @@ class Translator:
             if step is not None:
                 steps.append(step)
                 ops.append(op)
-        if any(isinstance(step, SwitchPoint | Nested) for step in steps):
+        plain = [step for step in steps if not isinstance(step, SwitchPoint | Nested)]
+        if len(plain) < len(steps):
             run, start, suspends = _no_plain_run, _coroutine(steps, ops), True
         else:
-            run, start, suspends = plain_runner(steps, ops), _no_coroutine, False
+            run, start, suspends = straight_line(plain, ops), _no_coroutine, False
         if self._has_alloca:
             if suspends:
                 start = self._freeing_coroutine(start)
@@ -260,41 +265,34 @@ def _no_coroutine(regs: Registers) -> Coroutine:
     raise AssertionError("a block without switch points runs as a function")
 
 
-def plain_runner(steps: list[Any], ops: list[Operation]) -> Callable[[Registers], Signal]:
-    """A function that runs steps in order and tells faults where they happened."""
-    sequence = tuple(steps)
-    op_of = dict(zip(steps, ops, strict=True))
+def _coroutine(
+    steps: list[Step | SwitchPoint | Nested], ops: list[Operation]
+) -> Callable[[Registers], Coroutine]:
+    """As ``straight_line``, yielding at switch points."""
+    sequence: list[tuple[Callable[[Registers], Any], bool, Operation, Operation | None]] = []
+    plain: list[tuple[Step, Operation]] = []
 
-    def run(regs: Registers) -> Signal:
-        step = None
-        try:
-            for step in sequence:
-                if (signal := step(regs)) is not None:
-                    return signal
-        except Fault as fault:
-            if fault.op is None and step is not None:
-                fault.op = op_of[step]
-            raise
-        return None
+    def end_plain() -> None:
+        if plain:
+            function = straight_line([step for step, _ in plain], [op for _, op in plain])
+            sequence.append((function, False, plain[-1][1], None))
+            plain.clear()
 
-    return run
-
-
-def _coroutine(steps: list[Any], ops: list[Operation]) -> Callable[[Registers], Coroutine]:
-    sequence = tuple(
-        (step.start, True, None)
-        if isinstance(step, Nested)
-        else (step.step, False, op)
-        if isinstance(step, SwitchPoint)
-        else (step, False, None)
-        for step, op in zip(steps, ops, strict=True)
-    )
-    op_of = {function: op for (function, _, _), op in zip(sequence, ops, strict=True)}
+    for step, op in zip(steps, ops, strict=True):
+        if isinstance(step, Nested):
+            end_plain()
+            sequence.append((step.start, True, op, None))
+        elif isinstance(step, SwitchPoint):
+            end_plain()
+            sequence.append((called(step.step), False, op, op))
+        else:
+            plain.append((step, op))
+    end_plain()
 
     def start(regs: Registers) -> Coroutine:
-        function: Any = None
+        op: Operation | None = None
         try:
-            for function, nested, switch in sequence:
+            for function, nested, op, switch in sequence:  # noqa: B007
                 if nested:
                     signal = yield from function(regs)
                 else:
@@ -304,8 +302,8 @@ def _coroutine(steps: list[Any], ops: list[Operation]) -> Callable[[Registers], 
                 if signal is not None:
                     return signal
         except Fault as fault:
-            if fault.op is None and function is not None:
-                fault.op = op_of[function]
+            if fault.op is None:
+                fault.op = op
             raise
         return None
 

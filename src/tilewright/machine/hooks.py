@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tilewright.machine.compile import Coroutine, Nested, Signal, Step, SwitchPoint
+from tilewright.machine.compile import Coroutine, Nested, Step, SwitchPoint
+from tilewright.machine.straight_line import Inline, as_inline, inline, joined
 from tilewright.machine.values import Registers
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-Hook = Callable[[Registers], None]
+Hook = Callable[[Registers], None] | Inline
 
 
 def surround(
@@ -35,44 +36,27 @@ def surround(
         return Nested(_around_coroutine(step.start, before, after))
     if isinstance(step, SwitchPoint):
         return SwitchPoint(_around(step.step, before, after))
-    if op.regions and step is not None:
-        return _around_regions(step, before, after)
-    return _around(step, before, after)
+    return _around(step, before, after, may_be_passed=bool(op.regions))
 
 
-def _around(step: Step | None, before: tuple[Hook, ...], after: tuple[Hook, ...]) -> Step:
-    if step is not None and not before and len(after) == 1:
-        (last,) = after
-
-        def followed(regs: Registers) -> Signal:
-            signal = step(regs)
-            last(regs)
-            return signal
-
-        return followed
-
-    def run(regs: Registers) -> Signal:
-        for hook in before:
-            hook(regs)
-        signal = None if step is None else step(regs)
-        for hook in after:
-            hook(regs)
-        return signal
-
-    return run
-
-
-def _around_regions(step: Step, before: tuple[Hook, ...], after: tuple[Hook, ...]) -> Step:
-    def run(regs: Registers) -> Signal:
-        for hook in before:
-            hook(regs)
-        signal = step(regs)
-        if signal is None:
-            for hook in after:
-                hook(regs)
-        return signal
-
-    return run
+def _around(
+    step: Step | None,
+    before: tuple[Hook, ...],
+    after: tuple[Hook, ...],
+    *,
+    may_be_passed: bool = False,
+) -> Step:
+    """The hooks and the step as lines; a signal of a step that may be passed by passes hooks by."""
+    first, last = map(as_inline, before), map(as_inline, after)
+    if step is None or isinstance(step, Inline):
+        assert not may_be_passed
+        return joined(*first, *([] if step is None else [step]), *last)
+    run, end = (
+        inline("signal = {step}(regs)", step=step),
+        inline("if signal is not None: return signal"),
+    )
+    rest = [end, *last] if may_be_passed else [*last, end]
+    return joined(*first, run, *rest)
 
 
 def _around_coroutine(

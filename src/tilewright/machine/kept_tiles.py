@@ -14,10 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tilewright.machine.values import TensorView
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.widening import as_f32
 
 if TYPE_CHECKING:
     from tilewright.machine.memory import Allocation
@@ -61,6 +60,11 @@ class LoadHistory:
     def turn_to(self, view: TensorView) -> None:
         """Make ``tiles`` those of a view."""
         self.view, self.tiles = view, self._by_view.setdefault(view, {})
+
+    def current(self, index: Index) -> KeptTile | None:
+        """The kept tile of an index of ``view``, if memory still holds it."""
+        kept = self.tiles.get(index)
+        return kept if kept is not None and kept.writes == kept.allocation.writes else None
 
     def note(self, index: Index, tile: Array, allocation: Allocation) -> None:
         """Take note of a load from ``view`` that ``tiles`` had nothing current for."""
@@ -110,7 +114,7 @@ class KeptTiles:
         """A tile of narrow floats as f32, which is exact; made once for a kept tile."""
         found = self.wide.get(id(tile))
         if found is None:
-            found = tile.astype(np.float32)
+            found = as_f32(tile)
             if id(tile) in self._tiles:
                 self._make_room(found.nbytes)
                 # Making room may have meant to let go of this tile too.

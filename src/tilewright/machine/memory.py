@@ -66,6 +66,19 @@ class Allocation:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Allocations, where they lie, to be forgotten and placed again.
+
+    ``mark`` is the state that they were made in.
+    """
+
+    mark: tuple[int, int]
+    bases: tuple[int, ...]
+    allocations: tuple[Allocation, ...]
+    next: int
+
+
 class Memory:
     """All allocations. ``version`` grows whenever a write may have changed a byte."""
 
@@ -144,6 +157,19 @@ class Memory:
         del self._allocations[count:]
         self._freed.clear()
         self._latest = Allocation(0, np.empty(0, np.uint8), "")
+
+    def placed_since(self, mark: tuple[int, int]) -> Placed:
+        """Every allocation made since ``mark``."""
+        count = mark[0]
+        bases, allocations = self._bases[count:], self._allocations[count:]
+        return Placed(mark, tuple(bases), tuple(allocations), self._next)
+
+    def place_again(self, placed: Placed) -> None:
+        """Bring allocations back that were forgotten; only in the state that they were made in."""
+        assert placed.mark == self.mark()
+        self._bases += placed.bases
+        self._allocations += placed.allocations
+        self._next = placed.next
 
     def find(self, address: int, size: int, itemsize: int, *, write: bool = False) -> Allocation:
         """The allocation that holds the bytes ``address .. address + size``, to read or to write.

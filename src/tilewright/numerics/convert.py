@@ -33,6 +33,7 @@ from tilewright.numerics.arrays import (
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.int_ops import as_numbers
 from tilewright.numerics.rounding import quiet, round_float64, round_to_odd, to_float64, two_sum
+from tilewright.numerics.widening import as_f32
 
 if TYPE_CHECKING:
     from tilewright.numerics.floats import Overflow, Rounding
@@ -55,6 +56,8 @@ def ftof(source: Array, element: str, *, to: str, rounding: Rounding = "nearest_
     value where the direction is towards zero.
     """
     pair = (element, to)
+    if pair == ("f16", "f32"):
+        return as_f32(source)
     if pair in _EXACT or (rounding == "nearest_even" and pair in _NEAREST_EVEN):
         return np.asarray(source.astype(dtype_of(to)))
     wide = np.asarray(to_float64(source, element))

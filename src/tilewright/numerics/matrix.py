@@ -6,7 +6,7 @@ implementation may differ by an error that grows with K. These are the reference
 
 * mmaf multiplies and adds in f32 (f64 operands: in f64), then adds the accumulator and rounds
   once to its type. Products of f16 and narrower operands are exact in f32. The order of the
-  additions is that of NumPy's matmul.
+  additions is that of NumPy's dot and matmul.
 * mmaf_scaled multiplies operands by their scales and adds in f64, then rounds once to f32.
 * mmai is exact modulo 2**32.
 """
@@ -18,13 +18,32 @@ import numpy as np
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.int_ops import as_numbers
 from tilewright.numerics.rounding import quiet, to_float64
+from tilewright.numerics.widening import as_f32, as_f64
+
+# With fewer lanes NumPy may take the axis of a sum for the fast one, along which it adds pairwise.
+_MIN_LANES = 8
 
 
 def multiply_add(lhs: Array, rhs: Array, acc: Array) -> Array:
     """mmaf where all operands are f32, or all are f64. NumPy may warn."""
-    product = np.matmul(lhs, rhs)
-    product += acc
-    return product
+    # For matrices dot makes the same call of BLAS as matmul, with less around it.
+    product = np.dot(lhs, rhs) if lhs.ndim == 2 else np.matmul(lhs, rhs)
+    return np.add(acc, product, product)
+
+
+def add_products(lhs: Array, rhs: Array, acc: Array, work: Array) -> Array:
+    """``multiply_add`` of each pair of tiles along the first dimension, one after the other.
+
+    ``work`` has room for one tile more than there are pairs, and is overwritten.
+    """
+    if acc.size < _MIN_LANES:
+        for left, right in zip(lhs, rhs, strict=True):
+            acc = multiply_add(left, right, acc)
+        return acc
+    work[0] = acc
+    np.matmul(lhs, rhs, work[1:])
+    # Along the slow axis of memory NumPy adds row by row, all lanes at once.
+    return np.add.reduce(work, 0)
 
 
 @quiet
@@ -32,8 +51,7 @@ def mmaf(
     lhs: Array, rhs: Array, acc: Array, element: str, *, acc_element: str, fast_acc: bool = False
 ) -> Array:
     """Float product and sum; ``element`` is the type of lhs and rhs. ``fast_acc`` has no effect."""
-    wide = np.float64 if element == "f64" else np.float32
-    found = multiply_add(*(tile.astype(wide, copy=False) for tile in (lhs, rhs, acc)))
+    found = multiply_add(*map(as_f64 if element == "f64" else as_f32, (lhs, rhs, acc)))
     return found.astype(dtype_of(acc_element), copy=False)
 
 

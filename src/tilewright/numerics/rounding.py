@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import bits_to_float
+from tilewright.numerics.widening import as_f64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,4 +179,4 @@ def to_float64(array: Array, element: str) -> Array:
     """The exact values of float elements as float64."""
     if element == "f8E5M3FNU":
         return np.asarray(_F8E5M3FNU_VALUES[array])
-    return array.astype(np.float64)
+    return as_f64(array)

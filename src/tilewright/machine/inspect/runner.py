@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
@@ -48,6 +48,7 @@ class Observer(Protocol):
 class InspectingTranslator(Translator):
     """Translates a kernel so that observers see its operations, bodies of folds excepted."""
 
+    is_observed: ClassVar[bool] = True
     observers: tuple[Observer, ...] = ()
     _folds: int = 0
 

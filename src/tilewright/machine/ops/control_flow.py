@@ -27,72 +27,46 @@ from tilewright.machine.compile import (
     tile_type,
 )
 from tilewright.machine.faults import BAD_STEP, INDUCTION_OVERFLOW, Fault
+from tilewright.machine.straight_line import Inline, called, inline
 from tilewright.machine.values import Registers
-from tilewright.numerics.arrays import dtype_of
+from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.element_types import FORMATS
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-Copy = Callable[[Registers], None]
+# Loops of at most this many iterations keep the tiles that their variable takes.
+_MAX_KEPT_NUMBERS = 1 << 12
 
 
-def copy_slots(sources: tuple[int, ...], targets: tuple[int, ...]) -> Copy:
-    """Copy registers as if all at once: a target may be the source of another copy."""
-    if len(sources) == 1:
-        (source,), (target,) = sources, targets
-
-        def copy_one(regs: Registers) -> None:
-            regs[target] = regs[source]
-
-        return copy_one
-    pairs = tuple(zip(sources, targets, strict=True))
-    if not set(sources) & set(targets):
-
-        def copy_disjoint(regs: Registers) -> None:
-            for source, target in pairs:
-                regs[target] = regs[source]
-
-        return copy_disjoint
-
-    def copy_all(regs: Registers) -> None:
-        values = [regs[source] for source in sources]
-        for target, value in zip(targets, values, strict=True):
-            regs[target] = value
-
-    return copy_all
-
-
-def leave(copy: Copy, signal: Signal) -> Step:
-    """A terminator: copies, and gives the signal."""
-
-    def step(regs: Registers) -> Signal:
-        copy(regs)
-        return signal
-
-    return step
+def copy_slots(sources: tuple[int, ...], targets: tuple[int, ...], signal: Signal = None) -> Inline:
+    """Copies registers as if all at once, a target may be the source of another copy; then gives
+    the signal."""
+    assert len(sources) == len(targets)
+    to, from_ = (", ".join([f"regs[{slot}]" for slot in slots]) for slots in (targets, sources))
+    return inline(f"{to} = {from_}" if sources else "", signal)
 
 
 @implements(cf.BreakOp)
 def break_(op: cf.BreakOp, t: Translator) -> Step:
-    return leave(copy_slots(t.flow(op.operands), t.loops[-1].results), BREAK)
+    return copy_slots(t.flow(op.operands), t.loops[-1].results, BREAK)
 
 
 @implements(cf.ContinueOp)
 def continue_(op: cf.ContinueOp, t: Translator) -> Step:
-    return leave(copy_slots(t.flow(op.operands), t.loops[-1].carried), CONTINUE)
+    return copy_slots(t.flow(op.operands), t.loops[-1].carried, CONTINUE)
 
 
 @implements(cf.YieldOp)
 def yield_(op: cf.YieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
-    return leave(copy_slots(t.flow(op.operands), t.yields[-1].results), None)
+    return copy_slots(t.flow(op.operands), t.yields[-1].results)
 
 
 @implements(cf.ReturnOp)
 def return_(op: cf.ReturnOp, t: Translator) -> Step:
-    return leave(copy_slots((), ()), RETURN)
+    return copy_slots((), (), RETURN)
 
 
 @implements(cf.IfOp)
@@ -134,39 +108,30 @@ def _suspending_if(condition: int, then: CompiledBlock, other: CompiledBlock | N
     return Nested(start)
 
 
-@implements(cf.ForOp)
-def for_(op: cf.ForOp, t: Translator) -> Step | Nested:
-    return for_step(op, t, unsigned="unsignedCmp" in op.properties)
-
-
 def for_step(op: Operation, t: Translator, *, unsigned: bool) -> Step | Nested:
     """A loop whose operands are the lower and upper bound, the step and the carried values."""
     block = op.regions[0].blocks[0]
     variable = t.slot(block.args[0])
     carried = t.flow(block.args[1:])
-    enter = copy_slots(t.flow(op.operands[3:]), carried)
-    leave = copy_slots(carried, t.flow(op.results))
-    values = _induction_values(op, t, unsigned)
-    dtype = dtype_of(tile_type(op.operands[0]).element)
+    enter = called(copy_slots(t.flow(op.operands[3:]), carried))
+    leave = called(copy_slots(carried, t.flow(op.results)))
+    tiles = _induction_tiles(op, t, unsigned)
     t.loops.append(Scope(carried=carried))
     body = t.block(block)
     t.loops.pop()
     run, start_body = body.run, body.start
-    make = np.array
 
     def step(regs: Registers) -> None:
-        numbers = values(regs)
+        numbers = tiles(regs)
         enter(regs)
-        for number in numbers:
-            regs[variable] = make(number, dtype)
+        for regs[variable] in numbers:
             run(regs)
         leave(regs)
 
     def start(regs: Registers) -> Coroutine:
-        numbers = values(regs)
+        numbers = tiles(regs)
         enter(regs)
-        for number in numbers:
-            regs[variable] = make(number, dtype)
+        for regs[variable] in numbers:
             yield from start_body(regs)
         leave(regs)
         return None
@@ -174,10 +139,31 @@ def for_step(op: Operation, t: Translator, *, unsigned: bool) -> Step | Nested:
     return Nested(start) if body.suspends else step
 
 
-def _induction_values(
+def _induction_tiles(
     op: Operation, t: Translator, unsigned: bool
-) -> Callable[[Registers], Iterable[int]]:
-    """The numbers that the induction variable takes, as its dtype holds them."""
+) -> Callable[[Registers], Iterable[Array]]:
+    """The tiles that the induction variable takes; a loop that runs again takes the same ones."""
+    values = induction_values(op, t, unsigned)
+    dtype = dtype_of(tile_type(op.operands[0]).element)
+    latest, tiles = range(0), list[Array]()
+
+    def numbers(regs: Registers) -> Iterable[Array]:
+        nonlocal latest, tiles
+        found, read = values(regs)
+        made = (np.array(read(number), dtype) for number in found)
+        if len(found) > _MAX_KEPT_NUMBERS:
+            return made
+        if found != latest:
+            latest, tiles = found, list(made)
+        return tiles
+
+    return numbers
+
+
+def induction_values(
+    op: Operation, t: Translator, unsigned: bool
+) -> Callable[[Registers], tuple[range, Callable[[int], int]]]:
+    """The numbers that the induction variable takes, and how its dtype holds one."""
     lower, upper, step = t.slots(op.operands[:3])
     bits = FORMATS[tile_type(op.operands[0]).element].bits
     mask = (1 << bits) - 1
@@ -193,7 +179,10 @@ def _induction_values(
     def signless(number: int) -> int:
         return number - mask - 1 if bits > 1 and number > mask >> 1 else number & mask
 
-    def values(regs: Registers) -> Iterable[int]:
+    # The signed reading is the one that the dtype holds; i1 has a signed reading of its own.
+    held = signless if unsigned or bits == 1 else int
+
+    def values(regs: Registers) -> tuple[range, Callable[[int], int]]:
         start, stop, stride = read(regs[lower]), read(regs[upper]), read(regs[step])
         if stride <= 0:
             raise Fault(BAD_STEP, f"the step of the loop is {stride}; it must be positive")
@@ -205,10 +194,7 @@ def _induction_values(
                 f"the value after {numbers[-1]} is {numbers[-1] + stride}, above {highest}, the "
                 f"largest number of the type, before it reaches the upper bound {stop}",
             )
-        # The signed reading is the one that the dtype holds; i1 has a signed reading of its own.
-        if unsigned or bits == 1:
-            return [signless(number) for number in numbers]
-        return numbers
+        return numbers, held
 
     return values
 
@@ -217,7 +203,7 @@ def _induction_values(
 def loop(op: cf.LoopOp, t: Translator) -> Step | Nested:
     block = op.body.blocks[0]
     carried = t.flow(block.args)
-    enter = copy_slots(t.flow(op.initValues), carried)
+    enter = called(copy_slots(t.flow(op.initValues), carried))
     machine = t.machine
     t.loops.append(Scope(results=t.flow(op.results), carried=carried))
     body = t.block(block)

@@ -17,7 +17,7 @@ from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.machine.compile import IMPLEMENTATIONS, Step, Translator, pointee_of, tile_type
 from tilewright.machine.faults import UNDEFINED_DIVISION, Fault
-from tilewright.machine.values import Registers
+from tilewright.machine.straight_line import inline
 from tilewright.numerics import int_ops
 from tilewright.numerics.approximations import APPROXIMATE
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
@@ -114,8 +114,13 @@ def translate(op: Operation, t: Translator) -> Step:
     shapes = {tile_type(value).dims for value in op.operands}
     if len(shapes) > 1:
         function = _spread(function, max(shapes, key=len))
-    result = t.slot(op.results[0])
-    return _CALLS[len(op.operands)](function, result, *t.slots(op.operands))
+    return computed(function, t.slot(op.results[0]), t.slots(op.operands))
+
+
+def computed(function: Callable[..., Array], result: int, operands: tuple[int, ...]) -> Step:
+    """A step that applies a function to registers."""
+    arguments = ", ".join([f"regs[{slot}]" for slot in operands])
+    return inline(f"regs[{result}] = {{function}}({arguments})", function=function)
 
 
 def _spread(function: Callable[..., Array], dims: tuple[int, ...]) -> Callable[..., Array]:
@@ -142,32 +147,6 @@ def _checked(
         return function(lhs, rhs)
 
     return divide
-
-
-def _unary(function: Callable[..., Array], result: int, first: int) -> Step:
-    def step(regs: Registers) -> None:
-        regs[result] = function(regs[first])
-
-    return step
-
-
-def _binary(function: Callable[..., Array], result: int, first: int, second: int) -> Step:
-    def step(regs: Registers) -> None:
-        regs[result] = function(regs[first], regs[second])
-
-    return step
-
-
-def _ternary(
-    function: Callable[..., Array], result: int, first: int, second: int, third: int
-) -> Step:
-    def step(regs: Registers) -> None:
-        regs[result] = function(regs[first], regs[second], regs[third])
-
-    return step
-
-
-_CALLS: Mapping[int, Callable[..., Step]] = {1: _unary, 2: _binary, 3: _ternary}
 
 
 def is_elementwise(op: Operation) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops import matrix
 from tilewright.machine.compile import Step, Translator, implements, tile_type
+from tilewright.machine.straight_line import inline
 from tilewright.machine.values import Registers
 from tilewright.numerics.accumulation import mmaf_of, mmaf_scaled_of
 from tilewright.numerics.arrays import dtype_of
@@ -27,22 +28,28 @@ def float_step(t: Translator, a: SSAValue, b: SSAValue, c: SSAValue, d: SSAValue
     lhs, rhs, acc, result = t.slots((a, b, c, d))
     element, acc_element = tile_type(a).element, tile_type(c).element
     mmaf = unguarded(mmaf_of(t.arithmetic, element))
-    wide, widened = t.machine.kept.wide, t.machine.kept.widened
 
     def step(regs: Registers) -> None:
         regs[result] = mmaf(regs[lhs], regs[rhs], regs[acc], element, acc_element=acc_element)
 
-    def into_f32(regs: Registers) -> None:
-        first, second = regs[lhs], regs[rhs]
-        regs[result] = multiply_add(
-            wide[id(first)] if id(first) in wide else widened(first),
-            wide[id(second)] if id(second) in wide else widened(second),
-            regs[acc],
-        )
-
     # The usual product, as ``matrix.mmaf`` computes it.
     is_usual = t.arithmetic.accumulation == "blas" and acc_element == "f32"
-    return into_f32 if is_usual and dtype_of(element).itemsize < 4 else step
+    if not is_usual or dtype_of(element).itemsize == 4:
+        return step
+    return inline(
+        "lhs, rhs = regs[{lhs}], regs[{rhs}]\n"
+        "wide_lhs, wide_rhs = {wide}(id(lhs)), {wide}(id(rhs))\n"
+        "if wide_lhs is None: wide_lhs = {widened}(lhs)\n"
+        "if wide_rhs is None: wide_rhs = {widened}(rhs)\n"
+        "regs[{result}] = {multiply_add}(wide_lhs, wide_rhs, regs[{acc}])",
+        lhs=lhs,
+        rhs=rhs,
+        acc=acc,
+        result=result,
+        wide=t.machine.kept.wide.get,
+        widened=t.machine.kept.widened,
+        multiply_add=multiply_add,
+    )
 
 
 @implements(matrix.MmaIOp)

@@ -30,11 +30,11 @@ from tilewright.machine.compile import (
     Step,
     Translator,
     implements,
-    plain_runner,
     tile_type,
 )
 from tilewright.machine.ops.elementwise import ElementCall, call_of, is_elementwise
 from tilewright.machine.ops.reduction_trees import fold_as_tree
+from tilewright.machine.straight_line import straight_line
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.element_types import FORMATS
@@ -324,7 +324,8 @@ def vector_body(
     assert last is not None
     with t.renamed(spread):
         ops = [op for op in block.ops if is_elementwise(op)]
-        execute = plain_runner([t.operation(op) for op in ops], ops)
+        steps: list[Any] = [t.operation(op) for op in ops]
+        execute = straight_line(steps, ops)
         yielded = t.slots(last.operands)
     copies = tuple(zip(sources, spread.values(), strict=True))
 

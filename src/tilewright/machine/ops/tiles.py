@@ -13,6 +13,7 @@ from tilewright.launching.constants import array_of_constant
 from tilewright.launching.value_types import TileLike
 from tilewright.machine.compile import Step, Translator, implements, tile_type
 from tilewright.machine.faults import BAD_SUB_TILE_INDEX, Fault
+from tilewright.machine.ops.elementwise import computed
 from tilewright.machine.values import TOKEN, Registers
 from tilewright.numerics.arrays import Array, dtype_of, from_bytes, to_bytes
 
@@ -30,12 +31,7 @@ def rearranged(
     if t.is_preset(given):
         t.preset(made, function(t.registers[t.slot(given)]))
         return None
-    source, result = t.slot(given), t.slot(made)
-
-    def step(regs: Registers) -> None:
-        regs[result] = function(regs[source])
-
-    return step
+    return computed(function, t.slot(made), (t.slot(given),))
 
 
 @implements(core.ConstantOp)

@@ -20,7 +20,9 @@ from tilewright.machine.compile import Step, SwitchPoint, Translator, implements
 from tilewright.machine.faults import EXTENT_TOO_LARGE, Fault
 from tilewright.machine.kept_tiles import LoadHistory
 from tilewright.machine.memory import Allocation
+from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.ops.memory import is_weak, scheduled
+from tilewright.machine.straight_line import inline
 from tilewright.machine.values import TOKEN, Registers, TensorView
 from tilewright.machine.view_access import ViewAccess, cut_of
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
@@ -32,60 +34,49 @@ _ADDRESSES = 1 << 64
 @implements(views.MakeTensorViewOp)
 def make_tensor_view(op: views.MakeTensorViewOp, t: Translator) -> Step:
     ty = op.view_type
-    shape = dims_reader(ty.dims, t, op.dynamicShape)
-    strides = dims_reader(ty.stride_dims, t, op.dynamicStrides)
+    shape = dims_text(ty.dims, t, op.dynamicShape)
+    strides = dims_text(ty.stride_dims, t, op.dynamicStrides)
     return tensor_step(t.slot(op.base), t.slot(op.result), shape, strides)
 
 
-Dims = Callable[[Registers], tuple[int, ...]]
-
-
 def tensor_step(
-    base: int, result: int, shape: Dims, strides: Dims, offset: int | None = None
+    base: int, result: int, shape: str, strides: str, offset: int | None = None
 ) -> Step:
     """Makes the view of a tensor, ``offset`` (a slot) bytes behind its base."""
-    latest = TensorView(0, (), ())
+    moved = "" if offset is None else f"base = (base + regs[{offset}].item()) % {_ADDRESSES}\n"
+    # Comparing is cheaper than making, and tile blocks mostly make the same view.
+    return inline(
+        "base = regs[{base}].item()\n"
+        f"{moved}shape, strides = {shape}, {strides}\n"
+        "view = {latest}[0]\n"
+        "if view.base != base or view.shape != shape or view.strides != strides:\n"
+        "    view = {latest}[0] = {TensorView}(base, shape, strides)\n"
+        "regs[{result}] = view",
+        base=base,
+        result=result,
+        latest=[TensorView(0, (), ())],
+        TensorView=TensorView,
+    )
 
-    def step(regs: Registers) -> None:
-        # Comparing is cheaper than making, and tile blocks mostly make the same view.
-        nonlocal latest
-        address, extents, steps = regs[base].item(), shape(regs), strides(regs)
-        if offset is not None:
-            address = (address + regs[offset].item()) % _ADDRESSES
-        if latest.base != address or latest.shape != extents or latest.strides != steps:
-            latest = TensorView(address, extents, steps)
-        regs[result] = latest
 
-    return step
-
-
-def dims_reader(static: tuple[int, ...], t: Translator, dynamic: Any) -> Dims:
-    """Extents or strides: the static ones, with the dynamic ones read unsigned between them."""
+def dims_text(static: tuple[int, ...], t: Translator, dynamic: Any) -> str:
+    """Extents or strides as the text of a tuple: the static ones, with the dynamic ones read
+    unsigned between them."""
     operands = iter(dynamic)
-    sources: list[tuple[int, int]] = []
+    dims: list[str] = []
     for dim in static:
         if dim != T.DYNAMIC:
-            sources.append((0, dim))
+            dims.append(f"{dim}, ")
         else:
             value = next(operands)
-            sources.append((t.slot(value), FORMATS[tile_type(value).element].mask))
-    if not any(slot for slot, _ in sources):
-        return lambda regs: static
-
-    def read(regs: Registers) -> tuple[int, ...]:
-        return tuple([regs[slot].item() & number if slot else number for slot, number in sources])
-
-    return read
+            mask = FORMATS[tile_type(value).element].mask
+            dims.append(f"regs[{t.slot(value)}].item() & {mask}, ")
+    return f"({''.join(dims)})"
 
 
 @implements(views.MakePartitionViewOp, views.MakeStridedViewOp, views.MakeGatherScatterViewOp)
 def make_view(op: views.MakeView, t: Translator) -> Step:
-    source, result = t.slot(op.operands[0]), t.slot(op.results[0])
-
-    def step(regs: Registers) -> None:
-        regs[result] = regs[source]
-
-    return step
+    return copy_slots((t.slot(op.operands[0]),), (t.slot(op.results[0]),))
 
 
 def _store_extents(op: TileOp, t: Translator, extents: Callable[[TensorView], list[int]]) -> Step:
@@ -214,23 +205,32 @@ def _keeping(
     history: LoadHistory,
 ) -> Step:
     """A load that gives a tile from its history if it can."""
-    view_slot, index_slots = access.view_slot, access.index_slots
 
-    def step(regs: Registers) -> None:
+    def load(regs: Registers, index: tuple[int, ...]) -> None:
         if not history.is_open:
             regs[result], _ = read(regs)
             return
-        if (view := regs[view_slot]) is not history.view:
+        if (view := regs[access.view_slot]) is not history.view:
             history.turn_to(view)
-        index = tuple([regs[slot].item() for slot in index_slots])
-        kept = history.tiles.get(index)
-        if kept is not None and kept.writes == kept.allocation.writes:
-            regs[result] = kept.tile
-            return
+            if (kept := history.current(index)) is not None:
+                regs[result] = kept.tile
+                return
         regs[result], allocation = read(regs)
         history.note(index, regs[result], allocation)
 
-    return step
+    index = "".join([f"regs[{slot}].item(), " for slot in access.index_slots])
+    return inline(
+        f"index = ({index})\n"
+        "kept = {history}.tiles.get(index) if regs[{view}] is {history}.view else None\n"
+        "if kept is not None and kept.writes == kept.allocation.writes:\n"
+        "    regs[{result}] = kept.tile\n"
+        "else:\n"
+        "    {load}(regs, index)",
+        history=history,
+        view=access.view_slot,
+        result=result,
+        load=load,
+    )
 
 
 @implements(views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp)

@@ -84,7 +84,13 @@ def _load_hook(
     slot = t.taint(result)
     padding_taint = None if padding is None else t.taint(padding)
 
+    # Where nobody asks what a load has touched, it is not looked for.
+    is_asked = t.detector is not None or reason is not None or padding_taint is not None
+
     def hook(regs: Registers) -> None:
+        if not is_asked and not t.fresh:
+            regs[slot] = None
+            return
         area = find(regs)
         event.record(regs, area)
         taints: list[Taint | None] = []

@@ -8,14 +8,15 @@ both are non-weak, of the same address and size, with scopes that include each o
 
 Shadow memory keeps, for each cell of an allocation, which accesses a later one must be compared
 with. A cell is as large as the smallest access to its allocation so far. Cells hold the number of
-an interned :class:`CellState`, so that an access to a tile that was always accessed as a whole
-costs one comparison, whatever its size.
+an interned :class:`CellState`. While an allocation is only accessed by the tiles of one grid, each
+as a whole, there is one number for each tile instead; see :class:`Tiling`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,18 +159,76 @@ class CellState:
         return event in self.writers or event in self.readers()
 
 
+class Tiling:
+    """The state numbers of the tiles of a grid over an allocation, by byte offset.
+
+    The tiles have the shape and strides of one of them. They lie at multiples of its extents in each
+    dimension, so that two of them are the same or have no element in common.
+    """
+
+    def __init__(self, tile: StridedElements):
+        self.tile = tile
+        self.numbers: dict[int, int] = {}
+        # The dimensions of more than one element, from the outermost one in memory.
+        walks = zip(tile.byte_strides, tile.extents, strict=True)
+        self._walks = sorted([walk for walk in walks if walk[1] > 1], reverse=True)
+
+    @classmethod
+    def of(cls, tile: StridedElements, size: int) -> Tiling | None:
+        """The grid around a tile of elements of ``size`` bytes, if it is in one."""
+        tiling = cls(tile)
+        is_regular = all(stride >= size for stride, _ in tiling._walks)
+        return tiling if is_regular and tiling._is_aligned(tile.byte_offset) else None
+
+    def has(self, elements: StridedElements) -> bool:
+        """Whether these elements are a tile of the grid."""
+        tile = self.tile
+        if elements.extents != tile.extents or elements.byte_strides != tile.byte_strides:
+            return False
+        return elements.byte_offset in self.numbers or self._is_aligned(elements.byte_offset)
+
+    def _is_aligned(self, byte_offset: int) -> bool:
+        room = None
+        for stride, extent in self._walks:
+            position, byte_offset = divmod(byte_offset, stride)
+            # A tile must end before the next step of the dimension around this one.
+            if position % extent or (room is not None and (position + extent) * stride > room):
+                return False
+            room = stride
+        return byte_offset == 0
+
+
 class Shadow:
-    """The cell states of one allocation, by number."""
+    """The cell states of one allocation, by number.
+
+    ``numbers`` has those of all cells where ``tiling`` is None; see :meth:`spread`.
+    """
 
     def __init__(self, allocation: Allocation, cell_size: int):
+        self.tiling: Tiling | None = None
         self.allocation = allocation
         self.byte_count = allocation.buffer.size
         self.cell_size = cell_size
         self.numbers = np.zeros(-(-self.byte_count // cell_size), np.int32)
         self.releases: dict[int, list[tuple[Event, History]]] = {}
 
+    def expect(self, elements: StridedElements, size: int) -> None:
+        """Keep the tiling only if these elements, of ``size`` bytes, are a tile of it."""
+        tiling = self.tiling
+        if tiling is not None and (size != self.cell_size or not tiling.has(elements)):
+            self.spread()
+
+    def spread(self) -> None:
+        """Keep a number for each cell from now on."""
+        tiling, self.tiling = self.tiling, None
+        if tiling is not None:
+            for byte_offset, number in tiling.numbers.items():
+                tile = replace(tiling.tile, byte_offset=byte_offset)
+                tile.over(self.numbers, self.cell_size)[...] = number
+
     def refine(self, size: int) -> None:
         """Make cells as small as ``size`` bytes."""
+        self.spread()
         factor = self.cell_size // size
         self.numbers = np.repeat(self.numbers, factor)[: -(-self.byte_count // size)]
         self.releases = {
@@ -187,6 +246,14 @@ class _Listed:
         self._shadow = shadow
         self._index = index
         self.states = shadow.numbers[index]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._index.size
+
+    def common(self) -> int | None:
+        """The number of all cells, if it is the same."""
+        return _common(self.states)
 
     @classmethod
     def of(cls, shadow: Shadow, size: int, offsets: Array) -> _Listed:
@@ -214,17 +281,36 @@ class _Listed:
         return found[counts > 1] if found.size != cells.size else None
 
 
-class _Strided:
-    """The cells of elements at fixed strides, as a view of the shadow memory.
+def _common(states: Array) -> int | None:
+    first = states.item(0)
+    return first if np.count_nonzero(states == first) == states.size else None
 
-    ``states`` change with what is put.
+
+class _Strided:
+    """The cells of elements at fixed strides, as a view of the shadow memory, or in a tiling.
+
+    ``states``, in the shadow memory only, change with what is put.
     """
+
+    is_empty = False
 
     def __init__(self, shadow: Shadow, size: int, elements: StridedElements):
         self._shadow, self._size, self._elements = shadow, size, elements
-        self.states = elements.over(
-            shadow.numbers, shadow.cell_size, within=size // shadow.cell_size
-        )
+        shadow.expect(elements, size)
+
+    @cached_property
+    def states(self) -> Array:
+        shadow = self._shadow
+        assert shadow.tiling is None
+        within = self._size // shadow.cell_size
+        return self._elements.over(shadow.numbers, shadow.cell_size, within=within)
+
+    def common(self) -> int | None:
+        """The number of all cells, if it is the same."""
+        tiling = self._shadow.tiling
+        if tiling is None:
+            return _common(self.states)
+        return tiling.numbers.get(self._elements.byte_offset, 0)
 
     def index(self, chosen: Array | None = None) -> Array:
         unit, elements = self._shadow.cell_size, self._elements
@@ -238,7 +324,9 @@ class _Strided:
         return found.ravel() if chosen is None else found[chosen]
 
     def put(self, number: int, chosen: Array | None = None) -> None:
-        if chosen is None:
+        if (tiling := self._shadow.tiling) is not None:
+            tiling.numbers[self._elements.byte_offset] = number
+        elif chosen is None:
             self.states.fill(number)
         else:
             self.states[chosen] = number
@@ -308,11 +396,14 @@ class RaceDetector:
         shadow = self._shadows.get(allocation.base)
         if shadow is None:
             shadow = self._shadows[allocation.base] = Shadow(allocation, event.size)
+            if isinstance(elements, StridedElements):
+                shadow.tiling = Tiling.of(elements, event.size)
         elif event.size < shadow.cell_size:
             shadow.refine(event.size)
         if isinstance(elements, StridedElements):
             cells = _Strided(shadow, event.size, elements)
         else:
+            shadow.spread()
             cells = _Listed.of(shadow, event.size, elements)
         if event.acquires:
             history = self._acquire(shadow, event, history, cells)
@@ -323,7 +414,9 @@ class RaceDetector:
         if wrote is not None:
             lanes = np.repeat(wrote.ravel(), event.size // shadow.cell_size)
             self._visit(shadow, event, history, cells, writes=False)
-            self._write(shadow, event, history, _Listed(shadow, cells.index()[lanes]))
+            written = cells.index()[lanes]
+            shadow.spread()
+            self._write(shadow, event, history, _Listed(shadow, written))
         elif event.writes:
             self._write(shadow, event, history, cells)
         else:
@@ -336,6 +429,7 @@ class RaceDetector:
         alive = np.zeros(len(self._states), np.bool_)
         alive[0] = True
         for shadow in self._shadows.values():
+            shadow.spread()
             alive[shadow.numbers] = True
         renumbered = (np.cumsum(alive) - 1).astype(np.int32)
         for shadow in self._shadows.values():
@@ -348,12 +442,14 @@ class RaceDetector:
     ) -> None:
         """Report a race of the event whose cells are ``cells``, at the ``shared`` ones."""
         unit = shadow.cell_size
+        index = cells.index()
 
         def footprints() -> tuple[Array, Array]:
+            shadow.spread()
             present = np.unique(shadow.numbers).tolist()
             remembering = [n for n in present if self._states[n].remembers(first)]
             earlier = np.isin(shadow.numbers, remembering).nonzero()[0]
-            return earlier * unit, np.unique(cells.index()) * unit
+            return earlier * unit, np.unique(index) * unit
 
         offsets = np.unique(shared) * unit
         self._report(Race(first, second, shadow.allocation, offsets, unit, footprints))
@@ -386,13 +482,13 @@ class RaceDetector:
         self, shadow: Shadow, event: Event, history: History, cells: _Cells, *, writes: bool
     ) -> None:
         """Compare the access with what the cells remember, and remember it there."""
+        if cells.is_empty:
+            return
+        number = cells.common()
+        if number is not None:
+            cells.put(self._step(shadow, event, history, number, writes, cells, None))
+            return
         numbers = cells.states
-        if not numbers.size:
-            return
-        first = numbers.item(0)
-        if (numbers == first).all():
-            cells.put(self._step(shadow, event, history, first, writes, cells, None))
-            return
         # The numbers of new states are not among the old ones: what is put does not disturb.
         for number in np.unique(numbers).tolist():
             chosen = np.asarray(numbers == number)

@@ -29,7 +29,8 @@ from tilewright.machine.sanitize.findings import (
     merge,
 )
 from tilewright.machine.sanitize.rules import after, before
-from tilewright.machine.sanitize.translator import SanitizingTranslator
+from tilewright.machine.sanitize.translator import SanitizingTranslator, none_of
+from tilewright.machine.straight_line import inline
 from tilewright.machine.values import Registers
 from tilewright.numerics import convert, pointers
 from tilewright.numerics.arrays import Array
@@ -50,11 +51,10 @@ def _spread(op: TileOp, t: SanitizingTranslator) -> Hook | None:
     if len(sources) == 2:
         first, second = sources
 
-        def two(regs: Registers) -> None:
-            one, other = regs[first], regs[second]
-            regs[result] = one if other is None else other if one is None else one.joined(other)
-
-        return two
+        return inline(
+            f"one, other = regs[{first}], regs[{second}]\n"
+            f"regs[{result}] = one if other is None else other if one is None else one.joined(other)"
+        )
 
     def any_number(regs: Registers) -> None:
         regs[result] = join([regs[slot] for slot in sources])
@@ -330,12 +330,7 @@ def _product(op: TileOp, t: SanitizingTranslator) -> Hook:
     result = t.taint(op.results[0])
     dims = tile_type(op.results[0]).dims
 
-    all_slots = tuple(slots.values())
-
     def hook(regs: Registers) -> None:
-        if all(regs[slot] is None for slot in all_slots):
-            regs[result] = None
-            return
         parts: list[Taint | None] = []
         for name, slot in slots.items():
             taint = regs[slot]
@@ -350,7 +345,8 @@ def _product(op: TileOp, t: SanitizingTranslator) -> Hook:
             parts.append(taint)
         regs[result] = join(parts)
 
-    return hook
+    none = none_of(slots.values())
+    return inline(f"if {none}: regs[{result}] = None\nelse: {{hook}}(regs)", hook=hook)
 
 
 _PRODUCT = ("lhs", "rhs", "acc", "lhs_scale", "rhs_scale")

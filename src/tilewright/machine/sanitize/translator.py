@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from textwrap import indent
+from typing import TYPE_CHECKING, ClassVar
 
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.machine.accesses import AccessSite, access_site
-from tilewright.machine.compile import Nested, Signal, Step, SwitchPoint, Translator
-from tilewright.machine.faults import Fault
+from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
 from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.sanitize.findings import Findings
 from tilewright.machine.sanitize.races import EMPTY, History, RaceDetector
+from tilewright.machine.straight_line import as_inline, inline
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array
 
@@ -32,6 +34,7 @@ Rule = Callable[[TileOp, "SanitizingTranslator"], "Hook | None"]
 class SanitizingTranslator(Translator):
     """Translates a kernel so that its findings are collected while it runs."""
 
+    is_observed: ClassVar[bool] = True
     findings: Findings = None  # pyright: ignore[reportAssignmentType]
     detector: RaceDetector | None = None
     fresh: dict[int, Array] = field(default_factory=dict)
@@ -77,13 +80,20 @@ class SanitizingTranslator(Translator):
     def sinks(self, op: TileOp, values: Iterable[SSAValue], what: str) -> Hook:
         """A hook that reports undetermined elements of any of several operands."""
         slots, findings = self.taints(values), self.findings
+        if not slots:
+            return inline("")
 
         def hook(regs: Registers) -> None:
             for slot in slots:
                 if (taint := regs[slot]) is not None and taint.mask.any():
                     findings.undetermined(op, taint, taint.mask, what)
 
-        return hook
+        return inline(f"if not ({none_of(slots)}): {{hook}}(regs)", hook=hook)
+
+
+def none_of(taints: Iterable[int]) -> str:
+    """The text of the condition that no element of these taints is undetermined."""
+    return " and ".join([f"regs[{slot}] is None" for slot in taints])
 
 
 def _hooks(
@@ -98,14 +108,12 @@ def _watched(
     """The step of an access; when it is at fault, the findings are told what it was to touch."""
     assert step is not None and not isinstance(step, Nested)
     access = step.step if isinstance(step, SwitchPoint) else step
-
-    def run(regs: Registers) -> Signal:
-        try:
-            return access(regs)
-        except Fault:
-            findings.ended_by(op, site, regs)
-            raise
-
+    inner = as_inline(access)
+    run = inline(
+        f"try:\n{indent(inner.text, '    ')}\nexcept Fault:\n    {{ended}}(regs)\n    raise",
+        ended=partial(findings.ended_by, op, site),
+        **inner.parts,
+    )
     return SwitchPoint(run) if isinstance(step, SwitchPoint) else run
 
 

@@ -24,6 +24,7 @@ from tilewright.machine.compile import (
     implements,
 )
 from tilewright.machine.ops.control_flow import copy_slots
+from tilewright.machine.straight_line import called
 from tilewright.machine.tileaa.foreign import plugin_step
 from tilewright.machine.tileaa.functions import beginning, function_of
 from tilewright.machine.tileaa.strands import Started, Strand, Wait, waiting
@@ -48,7 +49,7 @@ def _region(op: ExecuteOp, t: Translator) -> tuple[Begin, CompiledBlock, tuple[i
     """The region of an agent: how its registers begin, its steps, where its results are."""
     block = op.body.blocks[0]
     results = tuple(t.new_slot() for _ in op.results)
-    enter = copy_slots(t.slots(op.operands), t.slots(block.args))
+    enter = called(copy_slots(t.slots(op.operands), t.slots(block.args)))
     t.yields.append(Scope(results=results))
     body = t.block(block)
     t.yields.pop()

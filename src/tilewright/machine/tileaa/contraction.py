@@ -14,7 +14,7 @@ from tilewright.dialects.nv_tileaa.ops import contraction
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.launching.value_types import tile_type
 from tilewright.machine.compile import Step, Translator, implements
-from tilewright.machine.ops.control_flow import copy_slots, leave
+from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.ops.matrix import float_step, integer_step, scaled_step
 from tilewright.machine.ops.reductions import YIELDS, reduce_step, scan_step
 from tilewright.machine.ops.views import padding_of
@@ -49,7 +49,7 @@ def scan(op: contraction.ScanOp, t: Translator) -> Step:
 def yield_(op: YieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
-    return leave(copy_slots(t.flow(op.operands), t.yields[-1].results), None)
+    return copy_slots(t.flow(op.operands), t.yields[-1].results)
 
 
 YIELDS.add(YieldOp)

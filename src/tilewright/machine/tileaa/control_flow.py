@@ -18,8 +18,9 @@ from tilewright.machine.compile import (
     Translator,
     implements,
 )
-from tilewright.machine.ops.control_flow import copy_slots, for_step, if_step, leave
+from tilewright.machine.ops.control_flow import copy_slots, for_step, if_step
 from tilewright.machine.ops.reductions import CONSTANTS
+from tilewright.machine.straight_line import called
 from tilewright.machine.values import TOKEN, Registers
 from tilewright.numerics.arrays import dtype_of
 
@@ -41,7 +42,7 @@ def yield_(op: scf.YieldOp, t: Translator) -> Step | None:
         return None
     in_branch = isinstance(op.parent_op(), scf.IfOp)
     targets = t.yields[-1].results if in_branch else t.loops[-1].carried
-    return leave(copy_slots(t.flow(op.operands), targets), None)
+    return copy_slots(t.flow(op.operands), targets)
 
 
 @implements(scf.ConditionOp)
@@ -49,8 +50,8 @@ def condition(op: scf.ConditionOp, t: Translator) -> Step:
     loop = op.parent_op()
     assert isinstance(loop, scf.WhileOp)
     flag, passed = t.slot(op.operands[0]), t.flow(op.operands[1:])
-    go_on = copy_slots(passed, t.flow(loop.after_region.block.args))
-    end = copy_slots(passed, t.loops[-1].results)
+    go_on = called(copy_slots(passed, t.flow(loop.after_region.block.args)))
+    end = called(copy_slots(passed, t.loops[-1].results))
 
     def step(regs: Registers) -> Signal:
         if regs[flag]:
@@ -65,7 +66,7 @@ def condition(op: scf.ConditionOp, t: Translator) -> Step:
 @implements(scf.WhileOp)
 def while_(op: scf.WhileOp, t: Translator) -> Step | Nested:
     carried = t.flow(op.before_region.block.args)
-    enter = copy_slots(t.flow(op.operands), carried)
+    enter = called(copy_slots(t.flow(op.operands), carried))
     machine = t.machine
     t.loops.append(Scope(results=t.flow(op.results), carried=carried))
     before, after = t.block(op.before_region.block), t.block(op.after_region.block)

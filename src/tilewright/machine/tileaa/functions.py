@@ -20,7 +20,7 @@ from tilewright.machine.compile import (
     Translator,
     implements,
 )
-from tilewright.machine.ops.control_flow import copy_slots, leave
+from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.tileaa.strands import with_strands
 from tilewright.machine.values import ARENA, Registers
 
@@ -89,7 +89,7 @@ def function_of(op: Operation, name: str, t: Translator) -> Function:
 def return_(op: functions.ReturnOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
-    return leave(copy_slots(t.flow(op.operands), t.yields[-1].results), None)
+    return copy_slots(t.flow(op.operands), t.yields[-1].results)
 
 
 @implements(functions.CallOp)

@@ -27,7 +27,7 @@ from tilewright.machine.compile import (
     Translator,
     implements,
 )
-from tilewright.machine.ops.control_flow import copy_slots, leave
+from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.tileaa.strands import PAUSE, Strands, Wait, waiting
 from tilewright.machine.values import Registers
 
@@ -217,4 +217,4 @@ def get(op: queues.QueueGetOp, t: Translator) -> Nested:
 def queue_yield(op: queues.QueueYieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
-    return leave(copy_slots(t.flow(op.operands), t.yields[-1].results), None)
+    return copy_slots(t.flow(op.operands), t.yields[-1].results)

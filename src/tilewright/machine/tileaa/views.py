@@ -17,7 +17,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp
 from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
 from tilewright.launching.modules import strides_of
 from tilewright.machine.compile import Step, Translator, implements
-from tilewright.machine.ops.views import dims_reader, tensor_step
+from tilewright.machine.ops.views import dims_text, tensor_step
 from tilewright.machine.values import Registers, TensorView
 from tilewright.machine.view_access import Cut
 
@@ -53,8 +53,8 @@ def get_global(op: memory.GetGlobalOp, t: Translator) -> None:
 def make_memref(op: pointers.MakeMemrefOp, t: Translator) -> Step:
     ty = op.result.type
     assert isinstance(ty, A.MemrefType)
-    shape = dims_reader(ty.dims, t, op.sizes)
-    strides = dims_reader(ty.stride_dims, t, op.strides)
+    shape = dims_text(ty.dims, t, op.sizes)
+    strides = dims_text(ty.stride_dims, t, op.strides)
     return tensor_step(t.slot(op.base), t.slot(op.result), shape, strides, t.optional(op.offset))
 
 

@@ -1,0 +1,127 @@
+"""Steps that run one after the other, as one generated function.
+
+A call costs Python as much as many a step does. So a step may be an :class:`Inline`: a few lines of
+source, written next to the operation that they are for. :func:`straight_line` pastes the lines of
+a block's steps into one function and calls the steps that have none.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from tilewright.machine.faults import Fault
+from tilewright.machine.values import Registers
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+Signal = int | None
+Step = Callable[[Registers], Signal]
+
+_PART = re.compile(r"\{(\w+)\}")
+
+
+class Inline:
+    """A step whose work is lines of Python over ``regs``; ``signal`` is what it gives.
+
+    ``{name}`` in the text stands for the part of that name: an integer, such as a slot, is written
+    out, and any other object gets a name of its own. Local variables last until the step ends.
+    """
+
+    __slots__ = ("_function", "parts", "signal", "text")
+
+    def __init__(self, text: str, parts: Mapping[str, object], signal: Signal = None):
+        self.text, self.parts, self.signal = text, parts, signal
+        self._function: Step | None = None
+
+    @property
+    def function(self) -> Step:
+        """The step as a function."""
+        if self._function is None:
+            self._function = straight_line([self], [None])
+        return self._function
+
+    def __call__(self, regs: Registers) -> Signal:
+        return self.function(regs)
+
+    def lines(self, number: int, names: dict[str, object]) -> list[str]:
+        """The lines as those of step ``number``; what they name is added to ``names``."""
+
+        def written(match: re.Match[str]) -> str:
+            part = self.parts[match[1]]
+            if type(part) is int:
+                return str(part)
+            name = f"{match[1]}_{number}"
+            names[name] = part
+            return name
+
+        return _PART.sub(written, self.text).splitlines()
+
+
+def inline(text: str, signal: Signal = None, /, **parts: object) -> Inline:
+    """A step of these lines; see :class:`Inline`."""
+    return Inline(text, parts, signal)
+
+
+def joined(*pieces: Inline) -> Inline:
+    """The lines of several, one after the other; the signal is the last one that any gives."""
+    texts: list[str] = []
+    parts: dict[str, object] = {}
+    signal: Signal = None
+    for number, piece in enumerate(pieces):
+        texts.append(_PART.sub(rf"{{\1_{number}}}", piece.text))
+        parts |= {f"{name}_{number}": part for name, part in piece.parts.items()}
+        signal = signal if piece.signal is None else piece.signal
+    return Inline("\n".join(texts), parts, signal)
+
+
+def as_inline(step: Step) -> Inline:
+    """A step that gives no signal as lines: a call, if it has none."""
+    return step if isinstance(step, Inline) else inline("{step}(regs)", step=step)
+
+
+def called(step: Step) -> Step:
+    """A step as what is cheapest to call."""
+    return step.function if isinstance(step, Inline) else step
+
+
+def straight_line(steps: Sequence[Step], ops: Sequence[Operation | None]) -> Step:
+    """A function that runs steps in order until one gives a signal, which is its own.
+
+    A fault that does not know where it happened is told the operation of its step.
+    """
+    names: dict[str, Any] = {"Fault": Fault}
+    source = ["def run(regs):", "    try:", "        pass"]
+    starts: list[int] = []
+    for number, step in enumerate(steps):
+        starts.append(len(source) + 1)
+        if isinstance(step, Inline):
+            lines = step.lines(number, names)
+            if step.signal is not None:
+                lines.append(f"return {step.signal}")
+        else:
+            names[f"step_{number}"] = step
+            lines = [f"signal = step_{number}(regs)", "if signal is not None: return signal"]
+        source += ["        " + line for line in lines]
+    source += ["    except Fault as fault:", "        blame(fault)", "        raise"]
+
+    def blame(fault: Fault) -> None:
+        # The traceback begins with the frame that has caught the fault: the generated function.
+        if fault.op is None and fault.__traceback__ is not None:
+            fault.op = ops[bisect_right(starts, fault.__traceback__.tb_lineno) - 1]
+
+    names["blame"] = blame
+    exec(_compiled("\n".join(source)), names)
+    return names["run"]
+
+
+@lru_cache(maxsize=1024)
+def _compiled(source: str) -> CodeType:
+    # Objects and slots are names and numbers in the source, so that another translation of the
+    # same kernel, as the sanitizer makes for each launch, has the same one.
+    return compile(source, "<steps of a block>", "exec")

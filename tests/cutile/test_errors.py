@@ -192,8 +192,53 @@ def test_machines_that_there_are_not(name: str) -> None:
         on(name)
 
 
-def test_a_machine_without_cutile_kernels_is_refused_before_anything_runs() -> None:
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        ("sim:sm_55", "no architecture that the simulator knows"),
+        ("cuda", "GPU|driver|cuda-bindings"),
+    ],
+)
+def test_a_machine_that_cannot_be_had_is_refused_before_anything_runs(
+    machine: str, words: str
+) -> None:
+    if machine == "cuda" and _has_gpu():
+        pytest.skip("there is a GPU")
     x = _integers(8)
-    with pytest.raises(RefusedError, match="runs no cuTile kernels"):
-        launch(0, (1,), outside, (x,), machine="sim:sm_90a")
+    with pytest.raises(RefusedError, match=words):
+        launch(0, (1,), outside, (x,), machine=machine)
     assert (x == _integers(8)).all()
+
+
+def _has_gpu() -> bool:
+    from tilewright.gpu.driver import open_gpu
+
+    try:
+        open_gpu()
+    except TileIRError:
+        return False
+    return True
+
+
+@ct.kernel
+def tiles_of_no_axis(x):  # AT tiles_of_no_axis
+    ct.store(x, (), ct.load(x, (), ()) + 1)
+
+
+def test_what_bytecode_cannot_hold_is_refused_as_by_nvidias_compiler() -> None:
+    with pytest.raises(ct.TileCompilerExecutionError, match="0-dimension tile") as caught:
+        launch(0, (1,), tiles_of_no_axis, (np.zeros((), np.float32),))
+    assert caught.value.loc.filename == HERE
+    assert caught.value.loc.line == _line("tiles_of_no_axis") - 1  # that of the decorator
+
+
+@pytest.mark.parametrize("machine", ["reference", "cpu"])
+def test_arrays_that_are_wrong_for_the_machine_are_called_by_their_names(machine: str) -> None:
+    x, y = np.zeros((1, 4), np.int32), np.zeros(4, np.int32)
+    y.flags.writeable = False
+    with pytest.raises(KernelError, match=r"y is (a )?read-only") as caught:
+        launch(0, (1,), asserts_nothing, (x[0], y), machine=machine)
+    assert caught.value.diagnostics[0].file == HERE
+    odd = np.zeros(17, np.uint8)[1:].view(np.int32)
+    with pytest.raises(KernelError, match=r"(y starts 1 bytes behind|in y is not) a multiple of"):
+        launch(0, (1,), asserts_nothing, (x[0], odd), machine=machine)

@@ -372,3 +372,50 @@ def test_a_grid_of_nothing_does_not_start() -> None:
     x = np.zeros(4, np.float32)
     with pytest.raises(RuntimeError, match="Failed to launch cuTile kernel"):
         launch(0, (0,), copy, (x, x, 4))
+
+
+def test_launches_on_the_same_memory_see_what_is_there_now() -> None:
+    """What is kept of a launch is where arrays lie, never what they hold or may be used for."""
+    memory = np.zeros(64, np.uint8)
+    results = np.zeros((40, N), np.float32)
+    for step, y in enumerate(results):
+        x = memory.view(np.float32)
+        x[:] = np.arange(N) + step
+        launch(0, (2,), copy, (x, y, 8))
+        assert (y == np.arange(N) + step).all()
+    words, out = memory.view(np.int32), np.zeros(N, np.int32)
+    launch(0, (2,), copy, (words, out, 8))
+    assert (out == words).all()
+    short = memory.view(np.float32)[:8]
+    launch(0, (1,), copy, (short, results[0], 8))
+    assert (results[0][:8] == short).all()
+    target = memory.view(np.float32)
+    target.flags.writeable = False
+    with pytest.raises(KernelError, match="read-only"):
+        launch(0, (2,), copy, (results[0], target, 8))
+    launch(0, (2,), copy, (target, results[1], 8))
+    assert (results[1] == target).all()
+    target.flags.writeable = True
+    launch(0, (2,), copy, (results[0], target, 8))
+    assert (target == results[0]).all()
+
+
+def test_a_launch_that_failed_leaves_nothing_behind() -> None:
+    x = np.full(N, 7, np.float32)
+
+    @ct.kernel
+    def refuses(x, y):
+        t = ct.load(x, (0,), (16,))
+        ct.assert_(t < 5, "too large")
+        ct.store(y, (0,), t)
+
+    y = np.zeros_like(x)
+    for value in (7, 3, 7, 3):
+        x[:] = value
+        y[:] = 0
+        if value < 5:
+            launch(0, (1,), refuses, (x, y))
+            assert (y == value).all()
+        else:
+            with pytest.raises(KernelError, match="too large"):
+                launch(0, (1,), refuses, (x, y))

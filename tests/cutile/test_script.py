@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import subprocess
 import sys
 import textwrap
@@ -108,7 +109,7 @@ def test_a_trace(script: Path, tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--machine", "nothing"], "there is no machine 'nothing'"),
-        (["--machine", "sim:sm_90a"], "runs no cuTile kernels"),
+        (["--machine", "sim:sm_55"], "no architecture that the simulator knows"),
         (["--seeds", "3"], "--seeds needs --sanitize"),
         (["--sanitize", "--trace", "t"], "do not go together"),
         (["--seed", "-1"], "expected a number of at least 0"),
@@ -200,3 +201,56 @@ def test_torch_programs_find_a_cuda_device(tmp_path: Path) -> None:
     assert "AssertionError: Torch not compiled with CUDA enabled" in without.stderr or (
         "RuntimeError" in without.stderr
     )
+
+
+PARALLEL = """
+import multiprocessing
+import numpy as np
+import cuda.tile as ct
+
+@ct.kernel
+def double(x, n: ct.Constant[int]):
+    ct.store(x, (0,), ct.load(x, (0,), (n,)) * 2)
+
+def job(number):
+    x = np.full(4, number, np.float32)
+    ct.launch(0, (1,), double, (x, 4))
+    return float(x[0])
+
+if __name__ == "__main__":
+    for method in multiprocessing.get_all_start_methods():
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(pool.map(job, [1, 2]))
+"""
+
+
+@pytest.mark.parametrize("machine", ["reference", "cpu"])
+def test_processes_that_the_program_starts_launch_here_too(tmp_path: Path, machine: str) -> None:
+    path = tmp_path / "parallel.py"
+    path.write_text(PARALLEL)
+    done = run("--machine", machine, path)
+    assert done.stderr == ""
+    assert set(done.stdout.splitlines()) == {"[2.0, 4.0]"}
+    assert len(done.stdout.splitlines()) == len(multiprocessing.get_all_start_methods())
+
+
+DEVICES = """
+import multiprocessing
+import torch
+
+def job(number):
+    x = torch.full((2,), number, device="cuda")
+    return x.is_cuda, torch.cuda.is_available(), x.sum().item()
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(job, [1]))
+"""
+
+
+def test_spawned_processes_have_the_device_cuda(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "devices.py"
+    path.write_text(DEVICES)
+    done = run(path)
+    assert (done.stdout, done.stderr) == ("[(True, True, 2)]\n", "")

@@ -42,3 +42,51 @@ def test_every_configuration_is_timed(
     assert config == 3
     assert issubclass(error, ct.TileError)
     assert (y == 2 * x).all()
+
+
+@ct.kernel
+def collatz(x, y, n: ct.Constant[int]):
+    value = ct.load(x, (0,), (1,)).item()
+    steps = 0
+    while value != n:
+        value = value + 0
+        steps += 1
+    ct.store(y, (0,), ct.full((1,), steps, ct.float32))
+
+
+@pytest.mark.parametrize("machine", ["reference", "cpu"])
+def test_a_configuration_that_takes_too_long_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    monkeypatch.setattr("cuda.tile.tune._tune._MAX_REPEATS", 5)
+    x, y = np.array([5], np.int32), np.full(1, -1, np.float32)
+    with on(machine):
+        found = tune.exhaustive_search(
+            [4, 5],
+            0,
+            lambda n: (1,),
+            collatz,
+            lambda n: (x, y, n),
+            quiet=True,
+            single_run_timeout_sec=1.0,
+        )
+    assert [m.config for m in found.successes] == [5]
+    ((config, error, message),) = found.failures
+    assert (config, error.__name__) == (4, "TileLaunchTimeoutError")
+    assert message == "CUDA kernel launch exceeded timeout 1.0 sec"
+    assert y[0] == 0
+
+
+@ct.kernel
+def refuse(x):
+    ct.assert_(ct.load(x, (0,), (1,)) > 0, "not positive")
+
+
+def test_a_configuration_that_fails_is_told_as_cutile_tells_it() -> None:
+    x = np.zeros(1, np.float32)
+    with on(), pytest.raises(ValueError, match="No valid config") as caught:
+        tune.exhaustive_search(
+            [0], 0, lambda n: (1,), refuse, lambda n: (x,), quiet=True, single_run_timeout_sec=30.0
+        )
+    assert "RuntimeError: KernelError:" in str(caught.value)
+    assert "not positive" in str(caught.value)

@@ -14,7 +14,11 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
 
+from tilewright.cutile.errors import RefusedError
+
 PACKAGE = "cuda-tile"
+# Where the header of bytecode says that foreign functions are called.
+_TAG, _PREVIEW = 10, 1
 #: The release that this was written for and tested with, as (major, minor).
 SUPPORTED_RELEASE = (1, 7)
 _WANTED = f"{PACKAGE} {SUPPORTED_RELEASE[0]}.{SUPPORTED_RELEASE[1]}"
@@ -54,7 +58,8 @@ class FrontEnd:
     def compile(self, kernel: Any, constraints: Sequence[object]) -> tuple[bytes, str]:
         """The bytecode of a kernel for arguments of that kind, and the name of its entry.
 
-        What cuTile refuses it refuses with its own exceptions.
+        What cuTile refuses it refuses with its own exceptions. A :class:`RefusedError` for code that
+        calls what is not Tile IR.
         """
         from cuda.tile._cext import default_tile_context
 
@@ -72,7 +77,12 @@ class FrontEnd:
                 return_bytecode=True,
                 return_cubin=False,
             )
-        return bytes(result.bytecode), result.kernel_signatures[0].symbol
+        if result.library_lifecycle_providers:
+            raise RefusedError("the kernel calls NVSHMEM, which is for several GPUs")
+        bytecode = bytes(result.bytecode)
+        if bytecode[_TAG] & _PREVIEW:
+            raise RefusedError("the kernel calls functions that are not in Tile IR")
+        return bytecode, result.kernel_signatures[0].symbol
 
     def compiler_error(self, message: str, position: tuple[str, int, int, str] | None) -> Exception:
         """What cuTile raises where the compiler that it hands bytecode to refuses it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -56,9 +57,20 @@ def _benchmark(
     return measured(settings, stream, grid, kernel, arguments)
 
 
-def _no_payload(settings: Settings, *args: Any) -> None:
-    """There is no process to send a benchmark to; None makes cuTile measure in this one."""
-    return
+def _benchmark_with_timeout(
+    settings: Settings,
+    stream: Any,
+    grid: Any,
+    kernel: Any,
+    pyargs: Any,
+    timeout_sec: float,
+    flush_l2: bool = True,
+) -> tuple[float, float | None]:
+    from tilewright.cutile.tuning import measured_in_time
+
+    started = time.perf_counter()
+    microseconds = measured_in_time(settings, stream, grid, kernel, pyargs, timeout_sec)
+    return microseconds, time.perf_counter() - started
 
 
 def _get_constraints(
@@ -78,24 +90,37 @@ def _bytecode_version(settings: Settings, *args: Any, **keywords: Any) -> object
     return front_end().bytecode_version
 
 
-#: What stands for each function of ``cuda.tile._cext``.
-_OF_EXTENSION: Mapping[str, Callable[..., Any]] = {
-    "launch": _launch,
-    "launch_extended": _launch_extended,
-    "_benchmark": _benchmark,
-    "_export_ipc_benchmark_payload": _no_payload,
-    "get_parameter_constraints_from_pyargs": _get_constraints,
-    "get_compute_capability": _get_compute_capability,
-    "_get_max_grid_size": lambda settings, device_id=0: _MAX_GRID,
-    "get_driver_version": lambda settings: _DRIVER_VERSION,
-    "_synchronize_context": lambda settings: None,
-    "_create_stream": lambda settings: 0,
-    "_destroy_stream": lambda settings, stream: None,
+def _cutile_call(settings: Settings, *args: Any, **keywords: Any) -> None:
+    from tilewright.cutile.errors import RefusedError
+
+    raise RefusedError(
+        "JAX hands kernels to a GPU by itself; launch them outside of JAX, with cuda.tile.launch"
+    )
+
+
+#: What stands for functions of cuTile, by module and name.
+_OURS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "cuda.tile._cext": {
+        "launch": _launch,
+        "launch_extended": _launch_extended,
+        "_benchmark": _benchmark,
+        "get_parameter_constraints_from_pyargs": _get_constraints,
+        "get_compute_capability": _get_compute_capability,
+        "_get_max_grid_size": lambda settings, device_id=0: _MAX_GRID,
+        "get_driver_version": lambda settings: _DRIVER_VERSION,
+        "_synchronize_context": lambda settings: None,
+        "_create_stream": lambda settings: 0,
+        "_destroy_stream": lambda settings, stream: None,
+    },
+    "cuda.tile._compile": {"_get_max_supported_bytecode_version": _bytecode_version},
+    "cuda.tile.tune._tune_utils": {"benchmark_with_timeout": _benchmark_with_timeout},
 }
-#: The same for ``cuda.tile._compile``.
-_OF_COMPILER: Mapping[str, Callable[..., Any]] = {
-    "_get_max_supported_bytecode_version": _bytecode_version,
+#: The same for modules that are not loaded for our sake: JAX takes seconds.
+_OURS_IF_LOADED: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "cuda.tile.jax._jax": {"cutile_call": _cutile_call},
 }
+#: The modules after whose import :func:`install` has more to do.
+LATE_MODULES = ("cuda.tile.jax",)
 
 
 def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,30 +134,30 @@ def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[...,
     return shim
 
 
-@functools.cache
-def _shims() -> dict[int, tuple[Callable[..., Any], Callable[..., Any]]]:
-    """(native, ours) by the identity of the native function."""
+# (cuTile's, ours) by module and name.
+_made: dict[tuple[str, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
     front_end()
-    found: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {}
-    for module_name, table in (
-        ("cuda.tile._cext", _OF_EXTENSION),
-        ("cuda.tile._compile", _OF_COMPILER),
-    ):
+    loaded = {name: table for name, table in _OURS_IF_LOADED.items() if name in sys.modules}
+    for module_name, table in {**_OURS, **loaded}.items():
         module = import_module(module_name)
         for name, ours in table.items():
-            native = getattr(module, name)
-            found[id(native)] = native, _shim(native, ours)
-    return found
+            if (module_name, name) not in _made:
+                native = getattr(module, name)
+                _made[module_name, name] = native, _shim(native, ours)
+    return list(_made.values())
 
 
 def install() -> None:
     """Put ours in place of cuTile's functions, in all modules that are loaded."""
-    _replace({key: shim for key, (_, shim) in _shims().items()})
+    _replace({id(native): shim for native, shim in _shims()})
 
 
 def uninstall() -> None:
     """Put cuTile's functions back, also into modules that have taken ours meanwhile."""
-    _replace({id(shim): native for native, shim in _shims().values()})
+    _replace({id(shim): native for native, shim in _shims()})
 
 
 def _replace(substitutes: Mapping[int, Callable[..., Any]]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.frontend import FrontEnd, front_end
-from tilewright.cutile.parameters import Arguments, constraints_of, parameter
+from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
 from tilewright.cutile.scope import Settings, current
-from tilewright.diagnostics import NamedPlace, TileIRError
+from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
 
 if TYPE_CHECKING:
     from tilewright.cutile.machines import LoadedKernel
@@ -41,10 +41,7 @@ def launch(
     What cuTile refuses is refused in the same way, before anything runs. A
     :class:`~tilewright.cutile.KernelError` where the kernel does what it must not do.
     """
-    settings = current()
-    if machine is not None:
-        settings = replace(settings, machine=machine)
-    launch_with(settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch)
+    launch_with(current(machine), stream, grid, kernel, kernel_args, programmatic_dependent_launch)
 
 
 def launch_with(
@@ -143,12 +140,12 @@ class Dispatcher:
     def launch(
         self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
     ) -> None:
-        arguments = self.read(kernel_args)
-        compiled, loaded = self._loaded(arguments, settings)
+        key, values = self.read(kernel_args)
+        compiled, loaded = self._loaded(key, settings)
         if 0 in grid:
             raise RuntimeError("Failed to launch cuTile kernel: invalid argument")
         try:
-            loaded.launch(grid, arguments.values, settings)
+            loaded.launch(grid, values, settings)
         except TileIRError as error:
             from tilewright.cutile.errors import in_python
 
@@ -156,60 +153,72 @@ class Dispatcher:
 
     def prepare(self, kernel_args: tuple[Any, ...], settings: Settings) -> None:
         """Compile and load what a launch with such arguments needs."""
-        self._loaded(self.read(kernel_args), settings)
+        self._loaded(self.read(kernel_args)[0], settings)
 
-    def _loaded(self, arguments: Arguments, settings: Settings) -> tuple[Compiled, LoadedKernel]:
-        compiled = self.compiled(arguments)
+    def _loaded(self, key: Key, settings: Settings) -> tuple[Compiled, LoadedKernel]:
+        compiled = self.compiled(key)
         loaded = compiled.loaded.get(settings.loading)
         if loaded is None:
             loaded = compiled.loaded[settings.loading] = _load(compiled, settings)
         return compiled, loaded
 
-    def read(self, kernel_args: tuple[Any, ...]) -> Arguments:
-        """The key and the values of the arguments of a launch."""
-        if len(kernel_args) != len(self._parameters):
+    def read(self, kernel_args: tuple[Any, ...]) -> tuple[Key, list[Value]]:
+        """The key and the values of the arguments of a launch, in the order of the parameters."""
+        parameters = self._parameters
+        if len(kernel_args) != len(parameters):
             given = len(kernel_args)
             raise TypeError(
-                f"Kernel expects {len(self._parameters)} arguments but {given} "
+                f"Kernel expects {len(parameters)} arguments but {given} "
                 f"{'was' if given == 1 else 'were'} given"
             )
-        arguments = Arguments()
+        key: Key = []
+        values: list[Value] = []
         try:
-            for reader, value in zip(self._parameters, kernel_args, strict=True):
-                reader.read(value, arguments)
+            for parameter, value in zip(parameters, kernel_args):
+                reader = parameter.readers.get(type(value)) or parameter.reader_for(value)
+                reader(value, key, values)
         except (TypeError, ValueError, OverflowError):
             # cuTile looks at the types of all arguments before it looks into any.
-            for reader, value in zip(self._parameters, kernel_args, strict=True):
-                reader.classify(value)
+            for parameter, value in zip(parameters, kernel_args, strict=True):
+                parameter.classify(value)
             raise
-        return arguments
+        return key, values
 
     def constraints(self, kernel_args: tuple[Any, ...]) -> list[object]:
         """cuTile's constraints that the kernel is compiled for, given these arguments."""
-        return constraints_of(self.read(kernel_args).key, self._front)
+        return constraints_of(self.read(kernel_args)[0], self._front)
 
-    def compiled(self, arguments: Arguments) -> Compiled:
-        key = tuple(arguments.key)
-        found = self._compiled.get(key)
+    def compiled(self, key: Key) -> Compiled:
+        frozen = tuple(key)
+        found = self._compiled.get(frozen)
         if found is None:
-            found = self._compiled[key] = self._compile(key)
+            found = self._compiled[frozen] = self._compile(frozen)
         return found
 
     def _compile(self, key: Sequence[object]) -> Compiled:
         from tilewright.bytecode import read
+        from tilewright.cutile.lost_signs import with_signs
         from tilewright.cutile.promises import forget_idle_promises
+        from tilewright.cutile.truth import compare_with_zero
 
         kernel = self._kernel()
         assert kernel is not None
         bytecode, entry = self._front.compile(kernel, constraints_of(key, self._front))
+        name = f"<bytecode of {entry}>"
+        warnings: list[Diagnostic] = []
         try:
-            module = read(bytecode, f"<bytecode of {entry}>")
+            module = read(bytecode, name, warnings=warnings)
+            repaired = with_signs(bytecode, warnings)
+            if repaired is not None:
+                bytecode, module = repaired, read(repaired, name)
         except TileIRError as error:
-            from tilewright.cutile.errors import RefusedError
-
-            raise RefusedError(error.diagnostics) from None
+            # Bytes have no line of source; all that is known is the kernel.
+            code = kernel._annotated_function.pyfunc.__code__
+            position = code.co_filename, code.co_firstlineno, 1, code.co_name
+            raise self._front.compiler_error(error.diagnostics[0].message, position) from None
         self._verify(module)
         forget_idle_promises(module)
+        compare_with_zero(module)
         return Compiled(module, entry, bytecode, {})
 
     def _verify(self, module: ModuleOp) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from tilewright.cutile.errors import RefusedError
+from tilewright.diagnostics import TileIRError
 
 if TYPE_CHECKING:
     from tilewright.cutile.parameters import Value
@@ -41,29 +43,65 @@ def _load_reference(module: ModuleOp, entry: str, settings: Settings) -> LoadedK
 
 
 def _load_cpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    from tilewright.cpu import Program
-    from tilewright.cutile.compiled import CompiledKernel
+    from tilewright.cutile.on_cpu import CpuKernel
 
-    return CompiledKernel(Program(module), entry)
+    return CpuKernel(module, entry)
 
 
-_LOADERS: dict[str, Loader] = {"reference": _load_reference, "cpu": _load_cpu}
-#: Machines of Tilewright that run no cuTile kernels, with the reason.
-_REFUSED = {
-    "sim": "the simulator runs kernels of nvgpu, and there is no lowering of Tile IR to that level yet",
-    "cuda": "on a GPU, cuTile launches its kernels itself: run the program without Tilewright",
+def _load_simulator(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
+    from tilewright.cutile.simulated import SimulatedKernel
+
+    return SimulatedKernel(module, entry, settings.machine.partition(":")[2])
+
+
+def _load_gpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
+    from tilewright.cutile.on_gpu import GpuKernel
+
+    return GpuKernel(module, entry)
+
+
+_LOADERS: dict[str, Loader] = {
+    "reference": _load_reference,
+    "cpu": _load_cpu,
+    "sim": _load_simulator,
+    "cuda": _load_gpu,
 }
 _KNOWN = "reference, cpu, sim:ARCH and cuda"
+_READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
+#: What the first launch of a kernel needs on each machine.
+_MODULES = {
+    "reference": (*_READING, "tilewright.cutile.reference"),
+    "cpu": (*_READING, "tilewright.cutile.on_cpu", "tilewright.cpu.compile"),
+    "sim": (*_READING, "tilewright.cutile.simulated", "tilewright.simulator.tiles"),
+    "cuda": (*_READING, "tilewright.cutile.on_gpu"),
+}
+
+
+def get_ready(name: str) -> None:
+    """Import what launches on a machine need, so that the first one does not have to."""
+    for module in _MODULES[name.partition(":")[0]]:
+        import_module(module)
 
 
 def check_machine(name: str) -> None:
     """A :class:`RefusedError` that says why, unless kernels can be launched on that machine."""
     kind, _, arch = name.partition(":")
-    is_named = kind in _LOADERS or kind in _REFUSED
-    if not is_named or bool(arch) != (kind == "sim"):
+    if kind not in _LOADERS or bool(arch) != (kind == "sim"):
         raise RefusedError(f"there is no machine '{name}'; the machines are {_KNOWN}")
-    if kind in _REFUSED:
-        raise RefusedError(f"the machine '{name}' runs no cuTile kernels: {_REFUSED[kind]}")
+    if kind == "sim":
+        from tilewright.simulator.architectures import check_architecture
+
+        try:
+            check_architecture(arch)
+        except TileIRError as error:
+            raise RefusedError(error.diagnostics) from None
+    elif kind == "cuda":
+        from tilewright.gpu.driver import open_gpu
+
+        try:
+            open_gpu()
+        except TileIRError as error:
+            raise RefusedError(error.diagnostics) from None
 
 
 def check_settings(settings: Settings) -> None:

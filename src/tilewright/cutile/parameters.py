@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import struct
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +21,13 @@ from tilewright.cutile.arrays import (
     NUMPY_DTYPES,
     RawArray,
     Reader,
+    address_of,
     as_numpy,
     byte_bounds,
     find_reader,
+    is_plain_tensor,
     read_numpy,
+    read_torch,
 )
 
 if TYPE_CHECKING:
@@ -101,12 +105,14 @@ class Layout:
     """What is known of an array without its address.
 
     ``numbers`` are the keys of its traits where the address is no multiple of 16 and where it is.
-    ``tiles`` are extents and strides as the kernel takes them. ``low`` is the first byte, counted
-    from the first element, and ``size`` the number of bytes up to the last.
+    ``tiles`` are extents and strides as the kernel takes them, ``bits`` the same as unsigned
+    integers. ``low`` is the first byte, counted from the first element, and ``size`` the number of
+    bytes up to the last.
     """
 
     numbers: tuple[int, int]
     tiles: tuple[np.ndarray[Any, Any], ...]
+    bits: tuple[int, ...]
     low: int
     size: int
     dtype: str
@@ -114,8 +120,7 @@ class Layout:
     strides: tuple[int, ...]
 
 
-@dataclass(slots=True, eq=False)
-class ArrayValue:
+class ArrayValue(NamedTuple):
     """An array argument. ``owner`` keeps its memory alive."""
 
     name: str
@@ -123,6 +128,11 @@ class ArrayValue:
     layout: Layout
     is_writable: bool
     owner: object
+
+    @property
+    def placement(self) -> tuple[int, Layout, bool]:
+        """All that a machine needs to know of it; layouts are equal where they are the same."""
+        return self[1:4]
 
     def as_numpy(self) -> np.ndarray[Any, Any]:
         layout = self.layout
@@ -143,12 +153,11 @@ Value = np.ndarray[Any, Any] | ArrayValue | ListValue
 """One or more parameters of the compiled kernel; a number is a rank-0 array."""
 
 
-@dataclass(slots=True)
-class Arguments:
-    """The arguments of a launch as they are read: ``key`` and ``values`` in parameter order."""
+Key = list[object]
+"""What a kernel is compiled for, of its arguments: see ``constraints_of``."""
 
-    key: list[object] = field(default_factory=list)
-    values: list[Value] = field(default_factory=list)
+ReadArgument = Callable[[Any, Key, list[Value]], None]
+"""Adds the key and the values of an argument; what cuTile refuses raises the same error."""
 
 
 class Traits:
@@ -176,20 +185,28 @@ _BOOL, _INT32, _INT64, _FLOAT, _LIST, _OPEN, _CLOSE = range(-1, -8, -1)
 _SCALAR_DTYPES = {_BOOL: "bool_", _INT32: "int32", _INT64: "int64", _FLOAT: "float32"}
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantKey:
-    """A constant in a key. ``bits`` tells floats apart that are equal, or unequal to themselves."""
+class ConstantKey(NamedTuple):
+    """A constant in a key: a float as its bytes, for some are equal, or unequal to themselves."""
 
     kind: type
-    value: Any = field(compare=False)
-    bits: object = None
+    content: bool | int | bytes
+
+    @property
+    def value(self) -> bool | int | float:
+        if isinstance(self.content, bytes):
+            return struct.unpack("<d", self.content)[0]
+        return self.content
 
 
 class Parameter:
-    """A parameter that is no tuple: reads arguments of any kind that it may be given."""
+    """A parameter that is no tuple: reads arguments of any kind that it may be given.
+
+    ``readers`` has a reader for each type that was met; ``reader_for`` makes those that are missing.
+    """
 
     def __init__(self, name: str, label: str, node: Any, front: FrontEnd):
         self.name = name
+        self.readers: dict[type, ReadArgument] = {}
         self._label, self._front = label, front
         self._is_constant: bool = node.constant
         scalar = node.scalar
@@ -198,24 +215,20 @@ class Parameter:
         self._item = ArrayAnnotation.of(None if node.list is None else node.list.element)
         self._node = node
         self._tuple: TupleParameter | None = None
-        self._ndarrays: dict[object, Layout] = {}
         self._layouts: dict[object, Layout] = {}
         self._item_layouts: dict[object, Layout] = {}
-        self._readers: dict[type, Callable[[Any, Arguments], None]] = {}
 
-    def read(self, value: object, out: Arguments) -> None:
-        """Add the key and the values of an argument; what cuTile refuses raises the same error."""
-        reader = self._readers.get(type(value))
+    def reader_for(self, value: object) -> ReadArgument:
+        """The reader of an argument; what cuTile refuses because of its type raises the same error."""
+        reader = self.readers.get(type(value))
         if reader is None:
-            reader = self._readers[type(value)] = self._new_reader(value)
-        reader(value, out)
+            reader = self.readers[type(value)] = self._new_reader(value)
+        return reader
 
     def classify(self, value: object) -> None:
         """Raise what cuTile raises for an argument because of its type alone, if it does."""
-        kind = type(value)
-        if kind not in self._readers:
-            self._readers[kind] = self._new_reader(value)
-        if kind is tuple:
+        self.reader_for(value)
+        if type(value) is tuple:
             self._items().classify(value)
 
     def _items(self) -> TupleParameter:
@@ -225,16 +238,16 @@ class Parameter:
             )
         return self._tuple
 
-    def _new_reader(self, value: object) -> Callable[[Any, Arguments], None]:
+    def _new_reader(self, value: object) -> ReadArgument:
         kind = type(value)
         if issubclass(kind, tuple):
             return self._tuple_reader(kind)
         if self._is_constant:
             return self._constant_reader(kind)
         for base, reader in (
-            (bool, self._read_bool),
-            (int, self._read_int),
-            (float, self._read_float),
+            (bool, _read_bool),
+            (int, _int_reader(64 if self._is_int64 else 32)),
+            (float, _read_float),
             (list, self._read_list),
         ):
             if issubclass(kind, base):
@@ -245,10 +258,12 @@ class Parameter:
                 f"Invalid {self._label}: Objects of type '{_type_name(kind)}' are not supported."
             )
         if array_reader is read_numpy:
-            return self._read_ndarray
+            return self._ndarray_reader()
+        if array_reader is read_torch:
+            return self._tensor_reader()
         return self._array_reader(array_reader)
 
-    def _tuple_reader(self, kind: type) -> Callable[[Any, Arguments], None]:
+    def _tuple_reader(self, kind: type) -> ReadArgument:
         if kind is not tuple:
             if self._is_constant:
                 raise self._not_constant(kind)
@@ -260,19 +275,19 @@ class Parameter:
             raise ValueError(f"Argument nesting exceeds maximum depth of {MAX_NESTING}")
         return self._items().read
 
-    def _constant_reader(self, kind: type) -> Callable[[Any, Arguments], None]:
+    def _constant_reader(self, kind: type) -> ReadArgument:
         if not issubclass(kind, bool | int | float):
             raise self._not_constant(kind)
         base = next(base for base in (bool, int, float) if issubclass(kind, base))
 
-        def read(value: Any, out: Arguments) -> None:
+        whole = bool if base is bool else int
+
+        def read(value: Any, key: Key, values: list[Value]) -> None:
             if base is int and value > _UINT64_MAX:
                 raise OverflowError("Python int too large to convert to C unsigned long")
             if base is int and value < _INT64_MIN:
                 raise OverflowError("can't convert negative value to unsigned int")
-            plain = base(value)
-            bits = struct.pack("<d", plain) if base is float else plain
-            out.key.append(ConstantKey(base, plain, bits))
+            key.append(ConstantKey(base, _pack_double(value) if base is float else whole(value)))
 
         return read
 
@@ -282,38 +297,48 @@ class Parameter:
             f"constant."
         )
 
-    def _read_bool(self, value: bool, out: Arguments) -> None:
-        out.key.append(_BOOL)
-        out.values.append(np.array(value, np.bool_))
+    def _ndarray_reader(self) -> ReadArgument:
+        name = self.name
+        layouts: dict[object, Layout] = {}
 
-    def _read_int(self, value: int, out: Arguments) -> None:
-        low, high = (_INT64_MIN, _INT64_MAX) if self._is_int64 else (_INT32_MIN, _INT32_MAX)
-        if not low <= value <= high:
-            width = 64 if self._is_int64 else 32
-            raise OverflowError(f"Python int too large to convert to C int{width}_t")
-        out.key.append(_INT64 if self._is_int64 else _INT32)
-        out.values.append(np.array(value, np.int64 if self._is_int64 else np.int32))
+        def read(array: np.ndarray[Any, Any], key: Key, values: list[Value]) -> None:
+            kind = (array.dtype, array.shape, array.strides)
+            known = layouts.get(kind)
+            if known is None:
+                known = self._layout(read_numpy(array), self._array)
+                _remember(layouts, kind, known)
+            address = address_of(array)
+            key.append(known.numbers[address % _DIVISOR == 0])
+            values.append(ArrayValue(name, address, known, array.flags.writeable, array))
 
-    def _read_float(self, value: float, out: Arguments) -> None:
-        out.key.append(_FLOAT)
-        with np.errstate(over="ignore"):
-            out.values.append(np.array(value, np.float32))
+        return read
 
-    def _read_ndarray(self, array: np.ndarray[Any, Any], out: Arguments) -> None:
-        kind = (array.dtype, array.shape, array.strides)
-        known = self._ndarrays.get(kind)
-        if known is None:
-            known = self._layout(read_numpy(array), self._array)
-            _remember(self._ndarrays, kind, known)
-        address = array.__array_interface__["data"][0]
-        out.key.append(known.numbers[address % _DIVISOR == 0])
-        out.values.append(ArrayValue(self.name, address, known, array.flags.writeable, array))
+    def _tensor_reader(self) -> ReadArgument:
+        name = self.name
+        layouts: dict[object, Layout] = {}
+        plainly: Any = sys.modules["torch"]._C.DisableTorchFunction
 
-    def _array_reader(self, reader: Reader) -> Callable[[Any, Arguments], None]:
-        def read(array: Any, out: Arguments) -> None:
+        def read(tensor: Any, key: Key, values: list[Value]) -> None:
+            # Neither the user's modes and subclasses nor ours are to see what is asked here.
+            with plainly():
+                if not is_plain_tensor(tensor):
+                    read_torch(tensor)
+                kind = (tensor.dtype, tensor.shape, tensor.stride())
+                address = tensor.data_ptr()
+            known = layouts.get(kind)
+            if known is None:
+                known = self._layout(read_torch(tensor), self._array)
+                _remember(layouts, kind, known)
+            key.append(known.numbers[address % _DIVISOR == 0])
+            values.append(ArrayValue(name, address, known, True, tensor))
+
+        return read
+
+    def _array_reader(self, reader: Reader) -> ReadArgument:
+        def read(array: Any, key: Key, values: list[Value]) -> None:
             value = self._array_value(reader(array), self._layouts, self.name, array)
-            out.key.append(value.layout.numbers[value.address % _DIVISOR == 0])
-            out.values.append(value)
+            key.append(value.layout.numbers[value.address % _DIVISOR == 0])
+            values.append(value)
 
         return read
 
@@ -340,9 +365,11 @@ class Parameter:
         )
         itemsize = NUMPY_DTYPES[raw.dtype].itemsize
         low, high = byte_bounds(raw.shape, raw.strides, itemsize)
+        mask = 2 ** (8 * np.dtype(index).itemsize) - 1
         return Layout(
             (numbers[0], numbers[1]),
             tuple(np.array(number, index) for number in (*raw.shape, *raw.strides)),
+            tuple(int(number) & mask for number in (*raw.shape, *raw.strides)),
             low,
             high - low,
             raw.dtype,
@@ -350,10 +377,10 @@ class Parameter:
             tuple(raw.strides),
         )
 
-    def _read_list(self, items: list[Any], out: Arguments) -> None:
+    def _read_list(self, items: list[Any], key: Key, values: list[Value]) -> None:
         if not items:
             raise TypeError("Empty lists are not supported as kernel arguments")
-        values: list[ArrayValue] = []
+        arrays: list[ArrayValue] = []
         traits: ArrayTraits | None = None
         for position, item in enumerate(items):
             reader = _item_reader(item, position)
@@ -361,10 +388,41 @@ class Parameter:
             value = self._array_value(reader(item), self._item_layouts, name, item)
             own = TRAITS[value.layout.numbers[value.address % _DIVISOR == 0]]
             traits = own if traits is None else _merged_in_list(traits, own, self._item)
-            values.append(value)
+            arrays.append(value)
         assert traits is not None
-        out.key += (_LIST, TRAITS.number(traits))
-        out.values.append(ListValue(self.name, values))
+        key += (_LIST, TRAITS.number(traits))
+        values.append(ListValue(self.name, arrays))
+
+
+_pack_double = struct.Struct("<d").pack
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+def _read_bool(value: bool, key: Key, values: list[Value]) -> None:
+    key.append(_BOOL)
+    values.append(np.array(value, np.bool_))
+
+
+def _int_reader(width: int) -> ReadArgument:
+    low, high = {32: (_INT32_MIN, _INT32_MAX), 64: (_INT64_MIN, _INT64_MAX)}[width]
+    item, dtype = {32: (_INT32, np.int32), 64: (_INT64, np.int64)}[width]
+
+    def read(value: int, key: Key, values: list[Value]) -> None:
+        if not low <= value <= high:
+            raise OverflowError(f"Python int too large to convert to C int{width}_t")
+        key.append(item)
+        values.append(np.array(value, dtype))
+
+    return read
+
+
+def _read_float(value: float, key: Key, values: list[Value]) -> None:
+    key.append(_FLOAT)
+    if -_LARGEST_FLOAT32 <= value <= _LARGEST_FLOAT32:
+        values.append(np.array(value, np.float32))
+    else:
+        with np.errstate(over="ignore"):
+            values.append(np.array(value, np.float32))
 
 
 def _remember(layouts: dict[object, Layout], kind: object, layout: Layout) -> None:
@@ -424,14 +482,19 @@ class TupleParameter:
     ):
         self._name, self._label, self._nodes, self._front = name, label, nodes, front
         self._items: dict[int, list[Parameter | TupleParameter]] = {}
+        self.readers: dict[type, ReadArgument] = {tuple: self.read}
 
-    def read(self, value: object, out: Arguments) -> None:
+    def reader_for(self, value: object) -> ReadArgument:
+        """As of :class:`Parameter`; any value but a tuple is refused when it is read."""
+        return self.read
+
+    def read(self, value: object, key: Key, values: list[Value]) -> None:
         items = self._parts(value)
         assert isinstance(value, tuple)
-        out.key.append(_OPEN)
-        for item, part in zip(items, value, strict=True):
-            item.read(part, out)
-        out.key.append(_CLOSE)
+        key.append(_OPEN)
+        for item, part in zip(items, value):
+            item.reader_for(part)(part, key, values)
+        key.append(_CLOSE)
 
     def classify(self, value: object) -> None:
         """Raise what cuTile raises for an argument because of its type alone, if it does."""

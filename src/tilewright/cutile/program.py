@@ -10,11 +10,14 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec
+from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
 from tilewright.cutile.frontend import front_end
+from tilewright.cutile.interception import LATE_MODULES, install
 from tilewright.cutile.scope import Settings, use_everywhere
 
 _OURS = str(Path(__file__).resolve().parent.parent)
@@ -26,7 +29,8 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
     """The process is one for cuTile programs: all launches go to us, in all threads.
 
     With ``torch_cuda`` torch, from when it is imported on, serves the device ``cuda`` by the CPU.
-    A FrontEndError where there is no cuTile that works.
+    Processes that ``multiprocessing`` starts meanwhile are hosts as well, whatever way it starts them,
+    but for traces. A FrontEndError where there is no cuTile that works.
     """
     with ExitStack() as stack:
 
@@ -35,13 +39,55 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
 
             stack.enter_context(pretended_cuda())
 
+        watched: dict[str, Callable[[], None]] = dict.fromkeys(LATE_MODULES, install)
         if torch_cuda:
-            stack.enter_context(_imports_watched({"torch": pretend_cuda}))
+            watched["torch"] = pretend_cuda
+        stack.enter_context(_imports_watched(watched))
         front_end()
         if torch_cuda and "torch" in sys.modules and not _pretends():
             pretend_cuda()
         stack.enter_context(use_everywhere(settings))
+        stack.enter_context(_children_are(_Host(replace(settings, trace=None), torch_cuda)))
         yield
+
+
+@dataclass(frozen=True)
+class _Host:
+    """Stands among the data with which a process begins: reading it makes the process a host."""
+
+    settings: Settings
+    torch_cuda: bool
+
+    def __reduce__(self) -> tuple[Callable[..., _Host], tuple[Settings, bool]]:
+        return _begin, (self.settings, self.torch_cuda)
+
+
+# What a process that was started as a host holds until it ends.
+_until_the_end = ExitStack()
+
+
+def _begin(settings: Settings, torch_cuda: bool) -> _Host:
+    _until_the_end.enter_context(hosting(settings, torch_cuda=torch_cuda))
+    return _Host(settings, torch_cuda)
+
+
+@contextmanager
+def _children_are(host: _Host) -> Iterator[None]:
+    """Processes that are spawned, or come from a fork server, read ``host`` before anything else.
+
+    Those that are forked have all that this one has.
+    """
+    prepared = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        # The other side takes what it knows, and nothing else, from this dictionary.
+        return {**prepared(name), "tilewright": host}
+
+    spawn.get_preparation_data = get_preparation_data
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = prepared
 
 
 def _pretends() -> bool:
@@ -82,10 +128,16 @@ def _exit_status(stop: SystemExit) -> int:
 
 
 def show_exception(error: BaseException) -> None:
-    """Write an exception to standard error as Python does, without the frames of Tilewright."""
+    """Write an exception to standard error as Python does, without the frames of Tilewright.
+
+    Those of a failed assertion of ours stay: it is a bug of ours.
+    """
     described = traceback.TracebackException.from_exception(error)
     for part in _chain(described):
-        part.stack[:] = [f for f in part.stack if not _is_ours(f.filename)]
+        innermost = part.stack[-1].filename if part.stack else ""
+        is_bug = part.exc_type is AssertionError and innermost.startswith(_OURS)
+        if not is_bug:
+            part.stack[:] = [f for f in part.stack if not _is_ours(f.filename)]
     sys.stderr.write("".join(described.format()))
 
 

@@ -24,16 +24,21 @@ if TYPE_CHECKING:
     from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
     from tilewright.launching.assertions import AssertionFailure
     from tilewright.machine.compile import CompiledBlock, Translator
-    from tilewright.machine.memory import Memory
+    from tilewright.machine.memory import Memory, Placed
 
 # What cuTile assumes of aligned addresses; those that the kernel sees are alike modulo this.
 _HOST_ALIGNMENT = 16
+_MAX_PLACEMENTS = 16
 
 
 class HostProgram(Program):
     """A program whose arguments have been checked and described by the caller."""
 
     _latest: tuple[EntryOp, tuple[Translator, CompiledBlock, tuple[int, ...]]] | None = None
+
+    def __init__(self, *args: Any, **keywords: Any):
+        super().__init__(*args, **keywords)
+        self._placements: dict[object, tuple[Placed, list[Sequence[Array]]]] = {}
 
     def launch_values(
         self,
@@ -54,7 +59,7 @@ class HostProgram(Program):
         machine, memory = self._machine, self._machine.memory
         mark = memory.mark()
         try:
-            parameters = placed_parameters(memory, values)
+            parameters = self._parameters(values)
             machine.grid, machine.max_iterations = grid, DEFAULT_MAX_ITERATIONS
             machine.printed, machine.failures, machine.print_to = [], [], print_to
             self.started = True
@@ -65,6 +70,32 @@ class HostProgram(Program):
             memory.release(mark)
         if machine.failures:
             raise self._failed(machine.failures)
+
+    def _parameters(self, values: Sequence[Value]) -> list[Array]:
+        """The parameters of the entry, as tiles, with all arrays in the memory of the machine.
+
+        Programs launch on the same arrays again and again; where those were placed is kept.
+        """
+        memory = self._machine.memory
+        where = tuple(map(_where, values))
+        known = self._placements.get(where)
+        if known is None:
+            mark = memory.mark()
+            tiles = placed_tiles(memory, values)
+            if len(self._placements) >= _MAX_PLACEMENTS:
+                self._placements.clear()
+            self._placements[where] = memory.placed_since(mark), tiles
+        else:
+            placed, tiles = known
+            memory.place_again(placed)
+        found: list[Array] = []
+        for value, own in zip(values, tiles, strict=True):
+            if own:
+                found += own
+            else:
+                assert isinstance(value, np.ndarray)
+                found.append(value)
+        return found
 
     def _failed(self, failures: Sequence[AssertionFailure]) -> TileIRError:
         return assertion_error(failures, {})
@@ -77,10 +108,19 @@ class HostProgram(Program):
         return self._latest[1]
 
 
-def placed_parameters(memory: Memory, values: Sequence[Value]) -> list[Array]:
-    """Map all arrays into the memory of the machine; the parameters of the entry, as tiles.
+def _where(value: Value) -> object:
+    """What of an argument decides where it is placed, and how; None for a number."""
+    if type(value) is ArrayValue:
+        return value.placement
+    if type(value) is ListValue:
+        return tuple(item.placement for item in value.items)
+    return None
 
-    Arrays that share bytes share addresses.
+
+def placed_tiles(memory: Memory, values: Sequence[Value]) -> list[Sequence[Array]]:
+    """Map all arrays into the memory of the machine; the parameters that stand for each value.
+
+    Nothing for a number. Arrays that share bytes share addresses.
     """
     arrays: list[ArrayValue] = []
     for value in values:
@@ -89,17 +129,15 @@ def placed_parameters(memory: Memory, values: Sequence[Value]) -> list[Array]:
         elif type(value) is ListValue:
             arrays += value.items
     addresses = iter(_place(memory, arrays))
-    found: list[Array] = []
+    found: list[Sequence[Array]] = []
     for value in values:
         if type(value) is ArrayValue:
-            found.append(np.array(next(addresses), np.uint64))
-            found += value.layout.tiles
+            found.append((np.array(next(addresses), np.uint64), *value.layout.tiles))
         elif type(value) is ListValue:
-            found.append(np.array(_place_table(memory, value, addresses), np.uint64))
-            found.append(np.array(len(value.items), np.int32))
+            table = np.array(_place_table(memory, value, addresses), np.uint64)
+            found.append((table, np.array(len(value.items), np.int32)))
         else:
-            assert isinstance(value, np.ndarray)
-            found.append(value)
+            found.append(())
     return found
 
 

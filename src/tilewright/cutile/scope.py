@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings
+from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings, get_ready
 
 if TYPE_CHECKING:
     from tilewright.cutile.checked import TraceSink
@@ -62,9 +62,19 @@ def active() -> Settings | None:
     return _everywhere[-1] if _everywhere else None
 
 
-def current() -> Settings:
-    """The settings of a launch that asks for us."""
-    return active() or _DEFAULT
+def current(machine: str | None = None) -> Settings:
+    """The settings of a launch that asks for us, and perhaps for a machine."""
+    settings = active() or _DEFAULT
+    if machine is None or machine == settings.machine:
+        return settings
+    if settings is _DEFAULT:
+        return _default_on(machine)
+    return replace(settings, machine=machine)
+
+
+@functools.cache
+def _default_on(machine: str) -> Settings:
+    return Settings(machine)
 
 
 class on(AbstractContextManager["on"]):
@@ -112,6 +122,7 @@ class on(AbstractContextManager["on"]):
 @contextmanager
 def use(settings: Settings) -> Iterator[None]:
     """These settings hold inside, in this context."""
+    get_ready(settings.machine)
     with _intercepted():
         token = _here.set(settings)
         try:
@@ -123,6 +134,7 @@ def use(settings: Settings) -> Iterator[None]:
 @contextmanager
 def use_everywhere(settings: Settings) -> Iterator[None]:
     """These settings hold inside, in all threads. For programs that we run as a whole."""
+    get_ready(settings.machine)
     with _intercepted():
         _everywhere.append(settings)
         try:

@@ -1,14 +1,23 @@
-"""Rewrites of Tile IR: the passes, by name, and the pipelines made of them."""
+"""Rewrites of Tile IR: the passes, by name, and the pipelines made of them.
 
-from tilewright.passes.base import CUDA_TILE, NV_TILEAA, TilePass
-from tilewright.passes.pipelines import (
-    PASSES,
-    PIPELINES,
-    PassTiming,
-    parse_pipeline,
-    passes_within,
-    run_pipeline,
-)
+Names are imported when first used: those who rewrite without a pipeline need no pass.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.passes.base import CUDA_TILE, NV_TILEAA, TilePass
+    from tilewright.passes.pipelines import (
+        PASSES,
+        PIPELINES,
+        PassTiming,
+        parse_pipeline,
+        passes_within,
+        run_pipeline,
+    )
 
 __all__ = [
     "CUDA_TILE",
@@ -21,3 +30,13 @@ __all__ = [
     "passes_within",
     "run_pipeline",
 ]
+_BASE = frozenset({"CUDA_TILE", "NV_TILEAA", "TilePass"})
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    where = "base" if name in _BASE else "pipelines"
+    value: object = getattr(import_module(f"tilewright.passes.{where}"), name)
+    globals()[name] = value
+    return value

@@ -17,6 +17,8 @@ from tilewright.cutile import launch
 from tilewright.cutile.frontend import front_end
 from tilewright.cutile.launching import Dispatcher
 
+#: The simulator of an architecture that has all that cuTile writes.
+SIMULATOR = "sim:sm_100a"
 THEMES = (
     "arithmetic",
     "fast_math",

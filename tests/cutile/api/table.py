@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from tests.cutile.api._cases import all_cases
+from tests.cutile.api._cases import SIMULATOR, all_cases
 from tests.cutile.api.features import users_of_features
 from tests.cutile.api.host import ANNOTATIONS, PROGRAMS
 from tests.cutile.api.reference import in_kernels, on_the_host
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cutile-api.md"
+#: Machines that every name is used on; the simulator lacks a few.
 MACHINES = ("reference", "cpu")
+_COLUMNS = (*MACHINES, SIMULATOR)
 _SHOWN = 3
 
 #: Names that no kernel and no program here uses, and why.
@@ -45,7 +47,7 @@ def uses() -> dict[str, dict[str, list[str]]]:
             found.setdefault(name, {}).setdefault(machine, []).append(by)
 
     for case in all_cases():
-        machines = tuple(machine for machine in MACHINES if machine not in case.refused)
+        machines = tuple(machine for machine in _COLUMNS if machine not in case.refused)
         for name in sorted(case.used()):
             note(name, case.name, machines)
         for name, by in ANNOTATIONS.items():
@@ -67,9 +69,9 @@ def _rows(names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
         users = uses().get(name, {})
         if not users:
-            yield f"| `{name}` | - | - | {NOT_USED.get(name, 'MISSING')} |"
+            yield f"| `{name}` | - | - | - | {NOT_USED.get(name, 'MISSING')} |"
             continue
-        marks = [f"{len(users[m])}" if m in users else "-" for m in MACHINES]
+        marks = [f"{len(users[m])}" if m in users else "-" for m in _COLUMNS]
         by = users[MACHINES[0]] if MACHINES[0] in users else users[MACHINES[1]]
         yield f"| `{name}` | {' | '.join(marks)} | {_shown(by)} |"
 
@@ -102,8 +104,8 @@ def document() -> str:
         "A parameter counts as used where a kernel gives it another value than its default.",
     ]
     for title, names in groups().items():
-        head = f"| | {' | '.join(MACHINES)} | used by |"
-        lines += ["", f"## {title}", "", head, "|---|---|---|---|", *_rows(names)]
+        head = f"| | {' | '.join(_COLUMNS)} | used by |"
+        lines += ["", f"## {title}", "", head, "|---|---|---|---|---|", *_rows(names)]
     lines += ["", "## The language of kernels", "", "| | used by |", "|---|---|"]
     lines += [f"| {what} | {_shown(by)} |" for what, by in users_of_features().items()]
     lines += ["", "## Refused", "", "| | |", "|---|---|"]

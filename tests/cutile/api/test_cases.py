@@ -10,7 +10,7 @@ import pytest
 ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
 from tests.corpus.launching import check_outputs  # noqa: E402
-from tests.cutile.api._cases import Case, all_cases  # noqa: E402
+from tests.cutile.api._cases import SIMULATOR, Case, all_cases  # noqa: E402
 
 from tilewright.cutile import RefusedError, launch, on  # noqa: E402
 
@@ -20,7 +20,7 @@ MACHINES = ("reference", "cpu")
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
 def test_it_computes_what_it_must(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     assert not case.refused.keys() >= set(MACHINES)
-    for machine in MACHINES:
+    for machine in (*MACHINES, SIMULATOR):
         if machine in case.refused:
             with pytest.raises(RefusedError, match=case.refused[machine]):
                 case.run(machine)

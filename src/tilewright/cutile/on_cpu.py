@@ -1,0 +1,91 @@
+"""Launches on the CPU: arguments go straight into the slots that compiled kernels read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.cpu import Program
+from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Span, are_apart
+from tilewright.cutile.arrays import NUMPY_DTYPES
+from tilewright.cutile.compiled import table_of
+from tilewright.cutile.parameters import ArrayValue, ListValue, Value
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.source_map import place_of
+from tilewright.launching.checks import first_writes
+from tilewright.launching.codes import BAD_ARGUMENT, READ_ONLY_MEMORY, source_note
+
+if TYPE_CHECKING:
+    from tilewright.cutile.scope import Settings
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+
+_ITEM_BYTES = {name: dtype.itemsize for name, dtype in NUMPY_DTYPES.items()}
+
+
+class CpuKernel:
+    """A kernel compiled for the CPU, which several threads may launch at once."""
+
+    def __init__(self, module: ModuleOp, entry: str):
+        self._program = Program(module)
+        self._entry = entry
+        self._kernel = module.entry(entry)
+        self._written = first_writes(self._kernel)
+
+    def launch(
+        self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
+    ) -> None:
+        self._program.launch_packed(self._entry, self._packed(grid, values), settings.print_to)
+
+    def _packed(self, grid: tuple[int, int, int], values: Sequence[Value]) -> Packed:
+        """The slots for the arguments; a TileIRError where they are not fit for this kernel."""
+        slots: list[int] = []
+        spans: list[Span] = []
+        keep: list[object] = [values]
+        for value in values:
+            if type(value) is ArrayValue:
+                _, address, layout, is_writable, _ = value
+                self._check_aligned(value)
+                if not is_writable:
+                    self._check_unwritten(value, len(slots))
+                first = address + layout.low
+                spans.append((first, first + layout.size))
+                slots.append(address)
+                slots += layout.bits
+            elif type(value) is ListValue:
+                # The arrays of a list may share memory with others, and nobody looks.
+                spans.append(ALL_MEMORY)
+                for item in value.items:
+                    self._check_aligned(item)
+                table = table_of(value)
+                slots += (table.ctypes.data, len(value.items))
+                keep.append(table)
+            else:
+                assert isinstance(value, np.ndarray)
+                slots.append(int.from_bytes(value.tobytes(), "little"))
+        return Packed(grid, slots, are_apart(spans), keep, spans)
+
+    def _check_aligned(self, value: ArrayValue) -> None:
+        """A TileIRError for an array whose elements are not where elements may be."""
+        size = _ITEM_BYTES[value.layout.dtype]
+        if value.address % size:
+            raise TileIRError.single(
+                BAD_ARGUMENT,
+                f"{value.name} starts {value.address % size} bytes behind a multiple of its element "
+                f"size, {size} bytes",
+                place_of(self._kernel),
+                help="pass a copy of the array",
+            )
+
+    def _check_unwritten(self, value: ArrayValue, parameter: int) -> None:
+        """A TileIRError for an array that is read-only and that the kernel writes to."""
+        write = self._written.get(parameter)
+        if write is not None:
+            raise TileIRError.single(
+                READ_ONLY_MEMORY,
+                f"{value.name} is a read-only array, but the kernel writes to it",
+                place_of(write),
+                notes=source_note(write),
+                help="pass a copy of the array",
+            )

@@ -51,9 +51,9 @@ def _arith() -> Dialect:
 
 
 def _scf() -> Dialect:
-    from xdsl.dialects.scf import Scf
+    from tilewright.dialects.nvgpu.support.scf import load
 
-    return Scf
+    return load()
 
 
 def _nvgpu() -> Dialect:
@@ -99,9 +99,9 @@ def _math() -> Dialect:
 
 
 def _llvm() -> Dialect:
-    from xdsl.dialects.llvm import LLVM
+    from tilewright.dialects.nvgpu.support.llvm import load
 
-    return LLVM
+    return load()
 
 
 def _ub() -> Dialect:

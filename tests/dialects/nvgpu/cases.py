@@ -723,10 +723,19 @@ WARPGROUPS = [
     Case(
         "warpgroup.mma.store",
         "nvgpu-wgmma-store",
-        "expected accumulators of f32",
-        _store("64x64xf16", "64x64xf32, 3"),
+        "expected accumulators of f16, f32 or i32",
+        _store("64x64xbf16", "64x64xbf16, 3"),
+        _store("64x64xf16", "64x64xf16, 3"),
+        _stored("64x64xbf16", "64x64xbf16, 3"),
+        _stored("64x64xf16", "64x64xf16, 3"),
+    ),
+    Case(
+        "warpgroup.mma.store",
+        "nvgpu-wgmma-store",
+        "expected 'dstMemref' to have the elements 'f32' of the accumulator",
+        _store("64x64xf32", "64x64xf16, 3"),
         _store("64x64xf32", "64x64xf32, 3"),
-        _stored("64x64xf16", "64x64xf32, 3"),
+        _stored("64x64xf32", "64x64xf16, 3"),
         _stored("64x64xf32", "64x64xf32, 3"),
     ),
     Case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.dialects.nvgpu import cases_vectors
 from tests.dialects.nvgpu.support import Case
 
 
@@ -146,4 +147,5 @@ CASES = [
         "%wide = arith.index_castui %i : index to index",
         "%wide = arith.index_castui %i : index to i32",
     ),
+    *cases_vectors.CASES,
 ]

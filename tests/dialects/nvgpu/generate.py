@@ -351,7 +351,10 @@ def accumulators() -> Iterator[Program]:
         )
     for element, memref in product(
         ("f32", "f16", "i32"),
-        ("64x64xf32, 3", "64x64xf32", "64x32xf32", "?x64xf32", "4096xf32", "1x64x64xf32"),
+        (
+            *("64x64xf32, 3", "64x64xf32", "64x32xf32", "?x64xf32", "4096xf32", "1x64x64xf32"),
+            *("64x64xf16, 3", "64x64xi32"),
+        ),
     ):
         ty = accumulator(f"64x64x{element}")
         yield (

@@ -18,8 +18,8 @@ module attributes {gpu.container_module} {
       %bytes = arith.constant 16384 : index
       %ticks = arith.constant 10000000 : index
       %one = arith.constant 1 : i32
-      %threads = arith.constant 160 : i32
-      %true = arith.constant true
+      %threads = arith.constant 128 : i32
+      %even = arith.constant false
       %tiles = memref.get_global @tiles : memref<2x64x64xf16, #gpu.address_space<workgroup>>
       %ta = memref.subview %tiles[0, 0, 0] [1, 64, 64] [1, 1, 1] : memref<2x64x64xf16, #gpu.address_space<workgroup>> to memref<64x64xf16, strided<[64, 1]>, #gpu.address_space<workgroup>>
       %tb = memref.subview %tiles[1, 0, 0] [1, 64, 64] [1, 1, 1] : memref<2x64x64xf16, #gpu.address_space<workgroup>> to memref<64x64xf16, strided<[64, 1], offset: 4096>, #gpu.address_space<workgroup>>
@@ -44,7 +44,7 @@ module attributes {gpu.container_module} {
       nvgpu.tma.async.load %b[%c0, %c0], %bar[%c0] to %tb, predicate = %elected : !lhs, !bars -> memref<64x64xf16, strided<[64, 1], offset: 4096>, #gpu.address_space<workgroup>>
       cf.br ^end
     ^multiply:
-      nvgpu.mbarrier.try_wait.parity %bar[%c0], %true, %ticks : !bars
+      nvgpu.mbarrier.try_wait.parity %bar[%c0], %even, %ticks : !bars
       %da = nvgpu.warpgroup.generate.descriptor %ta, %a : memref<64x64xf16, strided<[64, 1]>, #gpu.address_space<workgroup>>, !lhs -> !descA
       %db = nvgpu.warpgroup.generate.descriptor %tb, %b : memref<64x64xf16, strided<[64, 1], offset: 4096>, #gpu.address_space<workgroup>>, !lhs -> !descA
       %zero = nvgpu.warpgroup.mma.init.accumulator -> !acc
@@ -62,6 +62,26 @@ module attributes {gpu.container_module} {
   }
 }
 """
+
+#: Two mistakes that it is easy to make in it, and the codes of what the simulator finds.
+BROKEN_HOPPER = {
+    # The phase before the first counts as over, so that nobody waits for the tiles; where they have
+    # come already, everybody waits for the phase behind them.
+    "a wait for the phase before": (
+        HOPPER.replace("%even = arith.constant false", "%even = arith.constant true"),
+        {
+            "sim-copy-not-awaited",
+            "sim-accumulator-not-awaited",
+            "sim-uninitialized",
+            "sim-deadlock",
+        },
+    ),
+    # The producer warp does not come.
+    "a barrier for more warps than come": (
+        HOPPER.replace("%threads = arith.constant 128", "%threads = arith.constant 160"),
+        {"sim-deadlock"},
+    ),
+}
 
 #: Every operation and attribute around nvgpu that its kernels may need.
 AROUND = """\
@@ -112,6 +132,47 @@ module attributes {gpu.container_module} {
       %rank = memref.rank %a : memref<?x?xf32>
       memref.copy %a, %a : memref<?x?xf32> to memref<?x?xf32>
       %place = memref.extract_aligned_pointer_as_index %a : memref<?x?xf32> -> index
+      %turned = vector.transpose %zeros, [1, 0] : vector<2x2xf32> to vector<2x2xf32>
+      %part = vector.extract_strided_slice %vec {offsets = [1], sizes = [2], strides = [1]} : vector<4xf32> to vector<2xf32>
+      %whole = vector.insert_strided_slice %part, %turned {offsets = [1, 0], strides = [1]} : vector<2xf32> into vector<2x2xf32>
+      %at0 = vector.extractelement %vec[%c1 : i32] : vector<4xf32>
+      %put = vector.insertelement %at0, %vec[%x : index] : vector<4xf32>
+      %mixed = vector.shuffle %vec, %put [0, 5, 2, 7] : vector<4xf32>, vector<4xf32>
+      %made = vector.from_elements %at0, %f, %f, %at0 : vector<2x2xf32>
+      %turns = vector.interleave %made, %whole : vector<2x2xf32> -> vector<2x4xf32>
+      %evens, %odds = vector.deinterleave %turns : vector<2x4xf32> -> vector<2x2xf32>
+      %sums = vector.multi_reduction <add>, %evens, %part [0] : vector<2x2xf32> to vector<2xf32>
+      %mask = vector.constant_mask [3] : vector<4xi1>
+      %numbers = vector.step : vector<4xindex>
+      %chosen = arith.select %mask, %mixed, %put : vector<4xi1>, vector<4xf32>
+      %column = vector.transfer_read %a[%x, %y], %f, %mask {permutation_map = affine_map<(i, j) -> (i)>} : memref<?x?xf32>, vector<4xf32>
+      vector.transfer_write %column, %a[%x, %y] {in_bounds = [true]} : vector<4xf32>, memref<?x?xf32>
+      %spread = vector.expandload %a[%x, %y], %mask, %chosen : memref<?x?xf32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+      vector.compressstore %a[%x, %y], %mask, %spread : memref<?x?xf32>, vector<4xi1>, vector<4xf32>
+      %all = gpu.all_reduce add %f uniform {
+      } : (f32) -> f32
+      %most = gpu.all_reduce %f {
+      ^bb0(%one: f32, %two: f32):
+        %more = arith.maximumf %one, %two : f32
+        gpu.yield %more : f32
+      } : (f32) -> f32
+      %tile = memref.alloc() {alignment = 128 : i64} : memref<8x4xf32, #gpu.address_space<workgroup>>
+      %across = memref.transpose %tile (i, j) -> (j, i) : memref<8x4xf32, #gpu.address_space<workgroup>> to memref<4x8xf32, strided<[1, 4]>, #gpu.address_space<workgroup>>
+      %step = arith.constant 1 : index
+      %total = scf.parallel (%p, %q0) = (%c0, %c0) to (%n, %n) step (%step, %step) init (%f) -> (f32) {
+        scf.reduce(%all : f32) {
+        ^bb0(%one: f32, %two: f32):
+          %more = arith.addf %one, %two : f32
+          scf.reduce.return %more : f32
+        }
+      }
+      scf.parallel (%p) = (%c0) to (%n) step (%step) {
+        memref.store %total, %a[%p, %c0] : memref<?x?xf32>
+        scf.reduce
+      }
+      %kept = memref.alloca_scope -> (f32) {
+        memref.alloca_scope.return %total : f32
+      }
       %w2 = scf.while (%p = %c0) : (index) -> index {
         %cm = arith.cmpi slt, %p, %n : index
         scf.condition(%cm) %p : index

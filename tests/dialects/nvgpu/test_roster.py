@@ -13,14 +13,15 @@ from tilewright.dialects.nvgpu import load
 from tilewright.dialects.nvgpu.base import OPERATIONS
 from tilewright.dialects.nvgpu.enums import ENUM_ATTRIBUTES
 from tilewright.dialects.nvgpu.examples import wrap
-from tilewright.dialects.nvgpu.support import arith, gpu, memref, nvvm, vector
+from tilewright.dialects.nvgpu.support import arith, gpu, llvm, memref, nvvm, vector
 from tilewright.dialects.nvgpu.support.base import OPERATIONS as AROUND
 from tilewright.dialects.nvgpu.types import TYPES
 from tilewright.text import parse, print_text, same_module
 
 load()
 SUPPORT = {
-    dialect.name: dialect for dialect in (m.load() for m in (arith, gpu, memref, nvvm, vector))
+    dialect.name: dialect
+    for dialect in (m.load() for m in (arith, gpu, llvm, memref, nvvm, vector))
 }
 
 ROSTER = [

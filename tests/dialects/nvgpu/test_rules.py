@@ -6,6 +6,8 @@ import pytest
 from tests.dialects.nvgpu.cases import CASES
 from tests.dialects.nvgpu.cases_around import CASES as CASES_AROUND
 from tests.dialects.nvgpu.support import Case, case_name, problems
+from tests.dialects.nvgpu.test_conversions import CASES as CASES_OF_CONVERSIONS
+from tests.dialects.nvgpu.test_llvm import CASES as CASES_LLVM
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import Span
@@ -14,7 +16,7 @@ from tilewright.dialects.nvgpu.base import OPERATIONS
 from tilewright.dialects.nvgpu.examples import wrap
 from tilewright.text import parse
 
-ALL = [*CASES, *CASES_AROUND]
+ALL = [*CASES, *CASES_AROUND, *CASES_LLVM, *CASES_OF_CONVERSIONS]
 
 
 @pytest.mark.parametrize("case", ALL, ids=case_name)

@@ -63,11 +63,13 @@ STRICTER = [
     Difference("the matrix is of known extent", "expected 'tensor' to have static extents"),
     Difference("a descriptor describes its matrix", "expected a descriptor of"),
     Difference("there is a barrier at least", "num_barriers must be at least 1"),
+    Difference("memory has the elements of the accumulator", "expected 'dstMemref' to have the el"),
 ]
 LOOSER = [
     Difference("products of fp8 have accumulators of f16", r"limitation: 'f16' \+= 'f8E"),
     Difference("products of i8 have accumulators of i32", r"'i32' \+= 'i8' \* 'i8', it is not"),
     Difference("products of i1 have accumulators of i32", r"limitation: 'i32' \+= 'i1' \* 'i1'"),
+    Difference("accumulators of f16 and i32 can be stored", "only f32 results for the time being"),
     Difference("there are accumulators of i32", "xi32>'. It does not fit into warp-group level"),
 ]
 #: Operations that are younger than a tool.

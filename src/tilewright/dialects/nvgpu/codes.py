@@ -83,3 +83,33 @@ ALIGNMENT = define_code("memref-alignment", "An alignment is no power of two.")
 INITIAL_VALUE = define_code(
     "memref-initial-value", "An initial value has another shape or element type than its memory."
 )
+VECTOR_SHAPE = define_code(
+    "vector-shape",
+    "A rearrangement of a vector names places that it does not have, or gives another shape.",
+)
+TRANSPOSE = define_code(
+    "memref-transpose",
+    "A transposed memref has other extents or strides than its source in that order.",
+)
+REDUCTION = define_code(
+    "gpu-reduction",
+    "A reduction has neither an operation nor a body for it, or both, or a body of another type.",
+)
+LLVM_ACCESS = define_code(
+    "llvm-access",
+    "The types of pointers, mask and values of an operation of llvm do not fit together.",
+    "Pointers, mask and values of a gather or scatter are vectors of one length.",
+)
+LLVM_ALIGNMENT = define_code(
+    "llvm-alignment", "An alignment is no power of two, or an atomic access does not say its own."
+)
+LLVM_ORDERING = define_code(
+    "llvm-ordering", "An atomic access cannot have this memory ordering, or has no scope."
+)
+LLVM_ATOMIC_TYPE = define_code("llvm-atomic-type", "No atomic access takes values of this type.")
+LLVM_POSITION = define_code("llvm-position", "A struct has no member of this number.")
+NVVM_ROUNDING = define_code("nvvm-rounding", "A conversion does not have this rounding mode.")
+LLVM_INTRINSIC = define_code(
+    "llvm-intrinsic",
+    "An intrinsic is called with other types than it takes, or what is called is none.",
+)

@@ -297,11 +297,19 @@ class WarpgroupMmaStoreOp(NvgpuOp):
     def check(self, report: Report) -> None:
         ty, memref = self.matrixD.type, self.dstMemref.type
         assert isinstance(ty, WarpgroupAccumulatorType) and isinstance(memref, MemRefType)
-        if not isinstance(ty.fragmented.element_type, Float32Type):
+        element = ty.fragmented.element_type
+        if element not in ACCUMULATOR_TYPES:
             report.error(
                 codes.WGMMA_STORE,
-                f"expected accumulators of f32, got '{format_type(ty.fragmented)}'",
+                f"expected accumulators of f16, f32 or i32, got '{format_type(ty.fragmented)}'",
                 type_of("matrixD"),
+            )
+        elif memref.element_type != element:
+            report.error(
+                codes.WGMMA_STORE,
+                f"expected 'dstMemref' to have the elements '{format_type(element)}' of the "
+                f"accumulator, got '{format_type(memref)}'",
+                type_of("dstMemref"),
             )
         if not is_fixed_matrix(ty.fragmented):
             report.error(

@@ -15,6 +15,7 @@ from tilewright.dialects.declare import Report, examples, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.constraints import Kind
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.nvgpu.support import arith_floats, arith_vectors
 from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
 from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
@@ -64,5 +65,8 @@ class IndexCastUIOp(SupportOp):
 
 @cache
 def load() -> Dialect:
-    """xDSL's operations, and the unsigned cast."""
-    return Dialect("arith", [*Arith.operations, IndexCastUIOp], list(Arith.attributes))
+    """xDSL's operations, ours in place of those that take no vectors, and the unsigned cast."""
+    ours = [*arith_vectors.OPERATIONS, *arith_floats.OPERATIONS, IndexCastUIOp]
+    names = {op.name for op in ours}
+    theirs = [op for op in Arith.operations if op.name not in names]
+    return Dialect("arith", [*theirs, *ours], list(Arith.attributes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from xdsl.dialects.gpu import GPU, TerminatorOp
+from xdsl.dialects.gpu import GPU, TerminatorOp, YieldOp
 from xdsl.ir import Dialect, Operation
 
 from tilewright.dialects.nvgpu.support import (
@@ -12,17 +12,21 @@ from tilewright.dialects.nvgpu.support import (
     gpu_kernels,
     gpu_launch,
     gpu_ops,
+    gpu_reduce,
 )
 from tilewright.dialects.nvgpu.support.base import OPERATIONS
 from tilewright.dialects.nvgpu.support.formats import with_format
 
-_FORMATS: dict[type[Operation], str] = {TerminatorOp: "attr-dict"}
+_FORMATS: dict[type[Operation], str] = {
+    TerminatorOp: "attr-dict",
+    YieldOp: "attr-dict ($values^ `:` type($values))?",
+}
 
 
 @cache
 def load() -> Dialect:
     """Our operations and attributes, and those of xDSL that we do not declare."""
-    assert all((gpu_kernels, gpu_launch, gpu_ops))
+    assert all((gpu_kernels, gpu_launch, gpu_ops, gpu_reduce))
     operations = {op.name: with_format(op, _FORMATS.get(op)) for op in GPU.operations}
     operations |= {op.name: op for op in OPERATIONS["gpu"].values()}
     attributes = {attribute.name: attribute for attribute in GPU.attributes}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enum import auto
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import SpacedOpaqueSyntaxAttribute
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -72,6 +73,15 @@ class AllReduceOperationAttr(
     NvgpuEnumAttribute, EnumAttribute[AllReduceOperation], SpacedOpaqueSyntaxAttribute
 ):
     name = "gpu.all_reduce_op"
+
+
+#: How numbers are combined, of either kind, of floats only; the rest is for integers.
+_BOTH, _FLOATS_ONLY = ("add", "mul"), ("minnumf", "maxnumf", "minimumf", "maximumf")
+
+
+def combines(kind: str, element: Attribute) -> bool:
+    """Whether numbers of a type can be combined so, by the keyword of `gpu` and `vector`."""
+    return kind in _BOTH or (kind in _FLOATS_ONLY) == isinstance(element, AnyFloat)
 
 
 WORKGROUP = AddressSpaceAttr(AddressSpace.WORKGROUP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.gpu import DimensionAttr
 from xdsl.irdl import (
     operand_def,
@@ -15,7 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.declare import Report, examples, same_type, type_of
+from tilewright.dialects.declare import Report, attr, examples, same_type, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.constraints import (
     ANY_VALUE,
@@ -269,6 +270,15 @@ class SubgroupReduceOp(SupportOp):
         %y = gpu.subgroup_reduce add %x uniform : (i32) -> i32
         """
     )
+
+    def check(self, report: Report) -> None:
+        ty, kind = self.value.type, self.properties["op"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+        if not A.combines(kind, ty.element_type if isinstance(ty, VectorType) else ty):
+            report.error(
+                codes.REDUCTION,
+                f"'{kind}' does not combine values of '{format_type(ty)}'",
+                attr("op"),
+            )
 
 
 @support_op("gpu", "printf")

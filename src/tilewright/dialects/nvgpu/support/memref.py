@@ -44,8 +44,10 @@ from tilewright.dialects.nvgpu.constraints import (
     Kind,
 )
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
+from tilewright.dialects.nvgpu.support import memref_transpose
+from tilewright.dialects.nvgpu.support.base import OPERATIONS, SupportOp, support_op
 from tilewright.dialects.nvgpu.support.formats import with_format
+from tilewright.dialects.nvgpu.support.memref_scope import AllocaScopeOp
 from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import COMMA, Operand, Operands, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
@@ -275,6 +277,7 @@ _FORMATS: dict[type[Operation], str] = {
     memref.MemorySpaceCastOp: _CAST,
     memref.RankOp: "$source attr-dict `:` type($source)",
     memref.CopyOp: "$source `,` $destination attr-dict `:` type($source) `to` type($destination)",
+    memref.AllocaScopeReturnOp: "attr-dict ($ops^ `:` type($ops))?",
     memref.ExtractAlignedPointerAsIndexOp: "$source attr-dict `:` type($source) `->` type($aligned_pointer)",
 }
 
@@ -304,5 +307,7 @@ def _check_index_count(ty: Attribute, count: int) -> None:
 def load() -> Dialect:
     """xDSL's operations, with more custom forms, and ours in place of some of them."""
     operations = {op.name: with_format(op, _FORMATS.get(op)) for op in memref.MemRef.operations}
-    operations |= {op.name: op for op in (GlobalOp, AtomicRMWOp, LoadOp, StoreOp)}
+    assert memref_transpose
+    ours = (LoadOp, StoreOp, AllocaScopeOp, *OPERATIONS["memref"].values())
+    operations |= {op.name: op for op in ours}
     return Dialect("memref", list(operations.values()), list(memref.MemRef.attributes))

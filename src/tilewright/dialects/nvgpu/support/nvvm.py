@@ -369,5 +369,8 @@ ATTRIBUTE_TYPES = (ProxyKindAttr, SharedSpaceAttr, SetMaxRegisterActionAttr, Tar
 
 @cache
 def load() -> Dialect:
-    """The operations and attributes here."""
-    return Dialect("nvvm", list(OPERATIONS["nvvm"].values()), list(ATTRIBUTE_TYPES))
+    """The operations and attributes here, and the conversions."""
+    from tilewright.dialects.nvgpu.support import nvvm_conversions
+
+    attributes = [*ATTRIBUTE_TYPES, *nvvm_conversions.ATTRIBUTE_TYPES]
+    return Dialect("nvvm", list(OPERATIONS["nvvm"].values()), attributes)

@@ -1,4 +1,4 @@
-"""The ``vector`` dialect: xDSL's, with ``shape_cast``, and ``splat``, an older ``broadcast``."""
+"""The ``vector`` dialect: xDSL's, with what it lacks; ``splat`` is an older ``broadcast``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tilewright.dialects.declare import Report, examples, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.constraints import ANY_VALUE, VECTOR
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
+from tilewright.dialects.nvgpu.support import vector_indexed, vector_memory, vector_shapes
+from tilewright.dialects.nvgpu.support.base import OPERATIONS, SupportOp, support_op
 from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
@@ -88,5 +89,8 @@ class ShapeCastOp(SupportOp):
 
 @cache
 def load() -> Dialect:
-    """xDSL's operations, and ours."""
-    return Dialect("vector", [*Vector.operations, SplatOp, ShapeCastOp], list(Vector.attributes))
+    """xDSL's operations, with ours, which take the place of those of the same name."""
+    assert all((vector_indexed, vector_memory, vector_shapes))
+    operations = {op.name: op for op in Vector.operations}
+    operations |= {op.name: op for op in OPERATIONS["vector"].values()}
+    return Dialect("vector", list(operations.values()), list(Vector.attributes))

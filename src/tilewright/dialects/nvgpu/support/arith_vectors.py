@@ -1,0 +1,508 @@
+"""Comparisons, choices and conversions of ``arith`` on vectors, which xDSL's take of numbers only."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, VectorType
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from tilewright.dialects.declare import Report, examples, same_type, type_of
+from tilewright.dialects.nvgpu import codes
+from tilewright.dialects.nvgpu.constraints import ANY_VALUE, Kind
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
+from tilewright.dialects.nvgpu.type_syntax import format_type
+from tilewright.dialects.syntax.directives import (
+    COLON,
+    COMMA,
+    Keyword,
+    Operand,
+    TypeOf,
+    parse_type_into,
+)
+from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
+from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+
+INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+FLOAT_PREDICATES = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
+
+
+def element_of(ty: Attribute) -> Attribute:
+    """The element of a vector type; another type is its own."""
+    return ty.element_type if isinstance(ty, VectorType) else ty
+
+
+def _of(description: str, *classes: Any) -> Kind:
+    return Kind(
+        f"{description}, or a vector of such",
+        Attribute,
+        lambda ty: isinstance(element_of(ty), classes),
+    )
+
+
+INTEGER = _of("an integer", IntegerType)
+WHOLE = _of("an index or integer", IndexType, IntegerType)
+FLOAT = _of("a float", AnyFloat)
+NUMBER = _of("a number", IntegerType, AnyFloat)
+BIT = Kind("an i1, or a vector of such", Attribute, lambda ty: element_of(ty) == IntegerType(1))
+_PREDICATE = Kind("an integer", IntegerAttr)
+_FAST_MATH = Kind("flags for floats", FastMathFlagsAttr)
+_OVERFLOW = Kind("overflow flags", IntegerOverflowAttr)
+
+
+class FastMath(Directive):
+    """``fastmath<...>``; nothing where there are no flags."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if parser.parse_optional_keyword("fastmath"):
+            flags = FastMathFlagsAttr.parse_parameter(parser)
+            state.properties["fastmath"] = FastMathFlagsAttr(flags)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        found = op.properties.get("fastmath")
+        if isinstance(found, FastMathFlagsAttr) and found.data:
+            printer.print_string(" fastmath")
+            found.print_parameter(printer)
+
+    def grammar(self) -> str:
+        return "[`fastmath` `<` FLAGS `>`]"
+
+
+class Overflow(Directive):
+    """``overflow<...>``; nothing where there are no flags."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if parser.parse_optional_keyword("overflow"):
+            flags = IntegerOverflowAttr.parse_parameter(parser)
+            state.properties["overflowFlags"] = IntegerOverflowAttr(flags)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        found = op.properties.get("overflowFlags")
+        if isinstance(found, IntegerOverflowAttr) and found.data:
+            printer.print_string(" overflow")
+            found.print_parameter(printer)
+
+    def grammar(self) -> str:
+        return "[`overflow` `<` FLAGS `>`]"
+
+
+class Predicate(Directive):
+    """A comparison, as its keyword."""
+
+    def __init__(self, keywords: tuple[str, ...]):
+        self.keywords = keywords
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        start, text = token_start(parser), token_text(parser)
+        if text not in self.keywords:
+            fail(parser, f"expected one of {', '.join(self.keywords)}, got '{text}'")
+        parser.parse_identifier()
+        number = self.keywords.index(text)
+        state.properties["predicate"] = IntegerAttr(number, IntegerType(64))
+        state.mark(("attr", "predicate", 0), start, previous_end(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        number = op.properties["predicate"]
+        assert isinstance(number, IntegerAttr)
+        printer.print_string(f" {self.keywords[number.value.data]}")
+
+    def grammar(self) -> str:
+        return "(" + " | ".join(self.keywords) + ")"
+
+
+def truth_like(ty: Attribute) -> Attribute:
+    """i1 in the shape of a type."""
+    bit = IntegerType(1)
+    return VectorType(bit, ty.get_shape()) if isinstance(ty, VectorType) else bit
+
+
+def _like_lhs(state: ParseState) -> list[Attribute]:
+    return [truth_like(ty) for ty in state.types["lhs"]]
+
+
+def _same_as_lhs(state: ParseState) -> list[Attribute]:
+    return list(state.types["lhs"])
+
+
+class Comparison(SupportOp):
+    """What comparisons check."""
+
+    PREDICATES: ClassVar[tuple[str, ...]] = ()
+    INFER: ClassVar = {"rhs": _same_as_lhs, "result": _like_lhs}
+
+    def check(self, report: Report) -> None:
+        lhs, rhs, result = (values_of(self, name)[0].type for name in ("lhs", "rhs", "result"))
+        if lhs != rhs or result != truth_like(lhs):
+            report.error(
+                codes.ELEMENT_TYPE,
+                f"expected two values of one type and '{format_type(truth_like(lhs))}', got "
+                f"'{format_type(lhs)}', '{format_type(rhs)}' and '{format_type(result)}'",
+                type_of("lhs"),
+            )
+        number = self.properties["predicate"]
+        assert isinstance(number, IntegerAttr)
+        if not 0 <= number.value.data < len(self.PREDICATES):
+            report.error(codes.ELEMENT_TYPE, f"there is no comparison {number.value.data}")
+
+
+@support_op("arith", "cmpi")
+class CmpiOp(Comparison):
+    """Compares integers: s... read signed, u... unsigned, eq and ne either way."""
+
+    lhs = operand_def(WHOLE)
+    rhs = operand_def(WHOLE)
+    predicate = prop_def(_PREDICATE)
+    result = result_def(BIT)
+
+    traits = traits_def(Pure())
+    PREDICATES: ClassVar = INTEGER_PREDICATES
+    HIDDEN: ClassVar = frozenset({"predicate"})
+    SYNTAX: ClassVar = (
+        Predicate(INTEGER_PREDICATES),
+        COMMA,
+        Operand("lhs"),
+        COMMA,
+        Operand("rhs"),
+        ATTRIBUTES,
+        COLON,
+        TypeOf("lhs"),
+    )
+    EXAMPLES: ClassVar = examples("%less = arith.cmpi slt, %i, %i : index")
+
+
+@support_op("arith", "cmpf")
+class CmpfOp(Comparison):
+    """Compares floats: o... is false where an operand is NaN, u... true."""
+
+    lhs = operand_def(FLOAT)
+    rhs = operand_def(FLOAT)
+    predicate = prop_def(_PREDICATE)
+    fastmath = opt_prop_def(_FAST_MATH)
+    result = result_def(BIT)
+
+    traits = traits_def(Pure())
+    PREDICATES: ClassVar = FLOAT_PREDICATES
+    HIDDEN: ClassVar = frozenset({"predicate", "fastmath"})
+    SYNTAX: ClassVar = (
+        Predicate(FLOAT_PREDICATES),
+        COMMA,
+        Operand("lhs"),
+        COMMA,
+        Operand("rhs"),
+        FastMath(),
+        ATTRIBUTES,
+        COLON,
+        TypeOf("lhs"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant dense<1.0> : vector<2xf32>
+        %less = arith.cmpf olt, %x, %x : vector<2xf32>
+        """
+    )
+
+
+class SelectTypes(Directive):
+    """``: T``, or ``: C, T`` where the condition is a vector."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_punctuation(":")
+        parse_type_into(parser, state, "condition")
+        if parser.parse_optional_punctuation(","):
+            parse_type_into(parser, state, "result")
+        else:
+            state.types["result"] = state.types["condition"]
+            state.types["condition"] = [IntegerType(1)]
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        condition, result = (values_of(op, name)[0] for name in ("condition", "result"))
+        first = f"{shown_type(op, condition)}, " if isinstance(condition.type, VectorType) else ""
+        printer.print_string(f" : {first}{shown_type(op, result)}")
+
+    def grammar(self) -> str:
+        return "`:` [type(%condition) `,`] type(%result)"
+
+
+def _as_result(state: ParseState) -> list[Attribute]:
+    return list(state.types["result"])
+
+
+@support_op("arith", "select")
+class SelectOp(SupportOp):
+    """The first value where the condition holds, else the second; by element for a vector of i1."""
+
+    condition = operand_def(BIT)
+    true_value = operand_def(ANY_VALUE)
+    false_value = operand_def(ANY_VALUE)
+    result = result_def(ANY_VALUE)
+
+    traits = traits_def(Pure())
+    INFER: ClassVar = {"true_value": _as_result, "false_value": _as_result}
+    SYNTAX: ClassVar = (
+        Operand("condition"),
+        COMMA,
+        Operand("true_value"),
+        COMMA,
+        Operand("false_value"),
+        ATTRIBUTES,
+        SelectTypes(),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %t = arith.constant dense<true> : vector<2xi1>
+        %x = arith.constant dense<1.0> : vector<2xf32>
+        %y = arith.select %t, %x, %x : vector<2xi1>, vector<2xf32>
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        condition, result = self.condition.type, self.result.type
+        given = (self.true_value.type, self.false_value.type)
+        if given != (result, result):
+            report.error(
+                codes.ELEMENT_TYPE,
+                f"expected two values of '{format_type(result)}', got '{format_type(given[0])}' and "
+                f"'{format_type(given[1])}'",
+                type_of("result"),
+            )
+        elif isinstance(condition, VectorType) and condition != truth_like(result):
+            report.error(
+                codes.FRAGMENT,
+                f"expected a condition like '{format_type(result)}', got "
+                f"'{format_type(condition)}'",
+                type_of("condition"),
+            )
+
+
+class Conversion(SupportOp):
+    """A conversion element by element; ``WIDENS`` says how widths must differ: 1 if the result is
+    wider, -1 if it is narrower, 0 if nothing is asked."""
+
+    WIDENS: ClassVar[int] = 0
+
+    def check(self, report: Report) -> None:
+        source, result = (values_of(self, name)[0].type for name in ("input", "result"))
+        shapes = [ty.get_shape() if isinstance(ty, VectorType) else None for ty in (source, result)]
+        if shapes[0] != shapes[1]:
+            report.error(
+                codes.FRAGMENT,
+                f"expected a result of the shape of '{format_type(source)}', got "
+                f"'{format_type(result)}'",
+                type_of("result"),
+            )
+            return
+        if not self.WIDENS:
+            return
+        widths = [_width(ty) for ty in (source, result)]
+        if (widths[1] - widths[0]) * self.WIDENS <= 0:
+            than = "wider" if self.WIDENS > 0 else "narrower"
+            report.error(
+                codes.ELEMENT_TYPE,
+                f"expected a result {than} than '{format_type(source)}', got "
+                f"'{format_type(result)}'",
+                type_of("result"),
+            )
+
+
+def _width(ty: Attribute) -> int:
+    element = element_of(ty)
+    assert isinstance(element, IntegerType)
+    return element.width.data
+
+
+_TYPES = (ATTRIBUTES, COLON, TypeOf("input"), Keyword("to"), TypeOf("result"))
+_CONVERSION = (Operand("input"), *_TYPES)
+
+
+@support_op("arith", "extsi")
+class ExtSIOp(Conversion):
+    """The same number, read signed, in a wider type."""
+
+    input = operand_def(INTEGER)
+    result = result_def(INTEGER)
+    traits = traits_def(Pure())
+    WIDENS: ClassVar = 1
+    SYNTAX: ClassVar = _CONVERSION
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant dense<1> : vector<2xi8>
+        %y = arith.extsi %x : vector<2xi8> to vector<2xi32>
+        """
+    )
+
+
+@support_op("arith", "extui")
+class ExtUIOp(Conversion):
+    """The same number, read unsigned, in a wider type."""
+
+    input = operand_def(INTEGER)
+    result = result_def(INTEGER)
+    traits = traits_def(Pure())
+    WIDENS: ClassVar = 1
+    SYNTAX: ClassVar = _CONVERSION
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant dense<1> : vector<2xi8>
+        %y = arith.extui %x : vector<2xi8> to vector<2xi32>
+        """
+    )
+
+
+@support_op("arith", "trunci")
+class TruncIOp(Conversion):
+    """The low bits of integers."""
+
+    input = operand_def(INTEGER)
+    overflowFlags = opt_prop_def(_OVERFLOW)
+    result = result_def(INTEGER)
+    traits = traits_def(Pure())
+    WIDENS: ClassVar = -1
+    HIDDEN: ClassVar = frozenset({"overflowFlags"})
+    SYNTAX: ClassVar = (Operand("input"), Overflow(), *_TYPES)
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant dense<1> : vector<2xi32>
+        %y = arith.trunci %x : vector<2xi32> to vector<2xi8>
+        """
+    )
+
+
+@support_op("arith", "index_cast")
+class IndexCastOp(Conversion):
+    """An index as an integer or the reverse, read signed."""
+
+    input = operand_def(WHOLE)
+    result = result_def(WHOLE)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = _CONVERSION
+    EXAMPLES: ClassVar = examples("%wide = arith.index_cast %i : index to i64")
+
+    def check(self, report: Report) -> None:
+        super().check(report)
+        kinds = [isinstance(element_of(v.type), IndexType) for v in (self.input, self.result)]
+        if kinds[0] == kinds[1]:
+            report.error(
+                codes.ELEMENT_TYPE,
+                f"expected a cast between index and an integer, got "
+                f"'{format_type(self.input.type)}' to '{format_type(self.result.type)}'",
+                type_of("result"),
+            )
+
+
+@support_op("arith", "sitofp")
+class SIToFPOp(Conversion):
+    """Integers, read signed, as floats."""
+
+    input = operand_def(INTEGER)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = _CONVERSION
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant dense<1> : vector<2xi32>
+        %y = arith.sitofp %x : vector<2xi32> to vector<2xf32>
+        """
+    )
+
+
+@support_op("arith", "uitofp")
+class UIToFPOp(Conversion):
+    """Integers, read unsigned, as floats."""
+
+    input = operand_def(INTEGER)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = _CONVERSION
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant dense<1> : vector<2xi32>
+        %y = arith.uitofp %x : vector<2xi32> to vector<2xf32>
+        """
+    )
+
+
+@support_op("arith", "fptosi")
+class FPToSIOp(Conversion):
+    """Floats as signed integers, truncated."""
+
+    input = operand_def(FLOAT)
+    result = result_def(INTEGER)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = _CONVERSION
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant dense<1.0> : vector<2xf32>
+        %y = arith.fptosi %x : vector<2xf32> to vector<2xi32>
+        """
+    )
+
+
+@support_op("arith", "fptoui")
+class FPToUIOp(Conversion):
+    """Floats as unsigned integers, truncated."""
+
+    input = operand_def(FLOAT)
+    result = result_def(INTEGER)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = _CONVERSION
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant dense<1.0> : vector<2xf32>
+        %y = arith.fptoui %x : vector<2xf32> to vector<2xi32>
+        """
+    )
+
+
+@support_op("arith", "remf")
+class RemFOp(SupportOp):
+    """lhs - trunc(lhs / rhs) * rhs, exact; the sign follows lhs."""
+
+    lhs = operand_def(FLOAT)
+    rhs = operand_def(FLOAT)
+    fastmath = opt_prop_def(_FAST_MATH)
+    result = result_def(FLOAT)
+
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
+    INFER: ClassVar = {"lhs": _as_result, "rhs": _as_result}
+    HIDDEN: ClassVar = frozenset({"fastmath"})
+    SYNTAX: ClassVar = (
+        Operand("lhs"),
+        COMMA,
+        Operand("rhs"),
+        FastMath(),
+        ATTRIBUTES,
+        COLON,
+        TypeOf("result"),
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %seven = arith.constant 7.0 : f32
+        %rest = arith.remf %seven, %seven : f32
+        """
+    )
+
+
+OPERATIONS = (
+    RemFOp,
+    CmpiOp,
+    CmpfOp,
+    SelectOp,
+    ExtSIOp,
+    ExtUIOp,
+    TruncIOp,
+    IndexCastOp,
+    SIToFPOp,
+    UIToFPOp,
+    FPToSIOp,
+    FPToUIOp,
+)

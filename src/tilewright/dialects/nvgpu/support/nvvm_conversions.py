@@ -1,0 +1,122 @@
+"""Conversions of ``nvvm``: f32 to tf32, as LLVM 20 and later have it."""
+
+from __future__ import annotations
+
+from enum import auto
+from typing import ClassVar
+
+from xdsl.dialects.builtin import Float32Type, IntegerAttr
+from xdsl.dialects.utils.enum_attribute import EnumAttribute
+from xdsl.irdl import (
+    irdl_attr_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.str_enum import StrEnum
+
+from tilewright.dialects.declare import Report, attr, examples
+from tilewright.dialects.nvgpu import codes
+from tilewright.dialects.nvgpu.constraints import BOOL, I32, Kind
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
+from tilewright.dialects.nvgpu.support.nvvm import BracketedEnumAttr
+from tilewright.dialects.syntax.directives import Operand
+
+
+class FPRoundingMode(StrEnum):
+    NONE = auto()
+    RN = auto()
+    RM = auto()
+    RP = auto()
+    RZ = auto()
+    RNA = auto()
+
+
+class SaturationMode(StrEnum):
+    NONE = auto()
+    SATFINITE = auto()
+
+
+@irdl_attr_definition
+class FPRoundingModeAttr(BracketedEnumAttr, EnumAttribute[FPRoundingMode]):
+    name = "nvvm.fp_rnd_mode"
+
+
+@irdl_attr_definition
+class SaturationModeAttr(BracketedEnumAttr, EnumAttribute[SaturationMode]):
+    name = "nvvm.sat_mode"
+
+
+_F32 = Kind("an f32", Float32Type, fixed=Float32Type())
+
+
+class ToTf32(SupportOp):
+    """The bits of the tf32 that is next to an f32: `rn` to even, `rna` away from zero, `rz` toward it.
+
+    ``relu`` makes zero of what is negative, and ``sat`` a finite number of what is infinite.
+    """
+
+    src = operand_def(_F32)
+    rnd = opt_prop_def(Kind("an fp_rnd_mode", FPRoundingModeAttr))
+    sat = opt_prop_def(Kind("a sat_mode", SaturationModeAttr))
+    relu = opt_prop_def(BOOL)
+    res = result_def(I32)
+
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = (Operand("src"), ATTRIBUTES)
+
+    @property
+    def rounding(self) -> str:
+        """The keyword of the rounding mode; `none` where there is none."""
+        found = self.properties.get("rnd")
+        return str(found.data.value) if isinstance(found, FPRoundingModeAttr) else "none"
+
+    @property
+    def saturates(self) -> bool:
+        found = self.properties.get("sat")
+        return isinstance(found, SaturationModeAttr) and found.data is SaturationMode.SATFINITE
+
+    @property
+    def drops_negative(self) -> bool:
+        found = self.properties.get("relu")
+        return isinstance(found, IntegerAttr) and bool(found.value.data)
+
+    def check(self, report: Report) -> None:
+        if self.rounding not in ("rn", "rna", "rz"):
+            report.error(
+                codes.NVVM_ROUNDING,
+                f"expected the rounding mode rn, rna or rz, got {self.rounding}",
+                attr("rnd"),
+            )
+        elif self.rounding == "rna" and self.drops_negative:
+            report.error(codes.NVVM_ROUNDING, "relu goes with rn and rz only", attr("relu"))
+
+
+@support_op("nvvm", "cvt.float.to.tf32")
+class CvtFloatToTF32Op(ToTf32):
+    __doc__ = ToTf32.__doc__
+
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant 1.0 : f32
+        %t = nvvm.cvt.float.to.tf32 %x {rnd = #nvvm.fp_rnd_mode<rna>}
+        """
+    )
+
+
+@support_op("nvvm", "convert.float.to.tf32")
+class ConvertFloatToTF32Op(ToTf32):
+    """`nvvm.cvt.float.to.tf32` by its name of LLVM 21 and later."""
+
+    EXAMPLES: ClassVar = examples(
+        """
+        %x = arith.constant 1.0 : f32
+        %t = nvvm.convert.float.to.tf32 %x {rnd = #nvvm.fp_rnd_mode<rna>}
+        """
+    )
+
+
+ATTRIBUTE_TYPES = (FPRoundingModeAttr, SaturationModeAttr)

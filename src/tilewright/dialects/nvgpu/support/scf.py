@@ -1,0 +1,118 @@
+"""The ``scf`` dialect around ``nvgpu``: xDSL's, with custom forms of ``parallel`` and ``reduce``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Self
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Attribute, Dialect, Region, SSAValue
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import SingleBlockImplicitTerminator, ensure_terminator
+
+
+class ParallelOp(scf.ParallelOp):
+    """``scf.parallel (%i, ...) = (%low, ...) to (...) step (...) [init (...)] [-> types] { ... }``"""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        variables = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
+        )
+        parser.parse_punctuation("=")
+        low = _places(parser)
+        parser.parse_keyword("to")
+        high = _places(parser)
+        parser.parse_keyword("step")
+        step = _places(parser)
+        position = parser.pos
+        inits = _values(parser) if parser.parse_optional_keyword("init") else []
+        types = arrow_types(parser)
+        body = parser.parse_region([variable.resolve(IndexType()) for variable in variables])
+        attributes = parser.parse_optional_attr_dict()
+        op = cls(low, high, step, body, parser.resolve_operands(inits, types, position))
+        op.attributes |= attributes
+        for trait in op.get_traits_of_type(SingleBlockImplicitTerminator):
+            ensure_terminator(op, trait)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        def listed(values: Sequence[SSAValue]) -> None:
+            with printer.in_parens():
+                printer.print_list(values, printer.print_ssa_value)
+
+        printer.print_string(" ")
+        listed(self.body.block.args)
+        for word, values in (("=", self.lowerBound), ("to", self.upperBound), ("step", self.step)):
+            printer.print_string(f" {word} ")
+            listed(values)
+        if self.initVals:
+            printer.print_string(" init ")
+            listed(self.initVals)
+            printer.print_string(" -> ")
+            with printer.in_parens():
+                printer.print_list(self.result_types, printer.print_attribute)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_op_attributes(self.attributes)
+
+
+def _values(parser: Parser) -> list[UnresolvedOperand]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, parser.parse_unresolved_operand
+    )
+
+
+def _places(parser: Parser) -> list[SSAValue]:
+    return [parser.resolve_operand(value, IndexType()) for value in _values(parser)]
+
+
+def arrow_types(parser: Parser) -> list[Attribute]:
+    """``-> T`` or ``-> (T, ...)``, or nothing."""
+    if not parser.parse_optional_punctuation("->"):
+        return []
+    listed = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    return [parser.parse_type()] if listed is None else list(listed)
+
+
+class ReduceOp(scf.ReduceOp):
+    """``scf.reduce[(%a, ... : types) { ... }, ...]``: a region for each value."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        values: list[SSAValue] = []
+        regions: list[Region] = []
+        if parser.parse_optional_punctuation("("):
+            position = parser.pos
+            given = parser.parse_comma_separated_list(
+                parser.Delimiter.NONE, parser.parse_unresolved_operand
+            )
+            parser.parse_punctuation(":")
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+            parser.parse_punctuation(")")
+            values = list(parser.resolve_operands(given, types, position))
+            regions = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_region)
+        op = cls(values, regions)
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+    def print(self, printer: Printer) -> None:
+        if self.args:
+            with printer.in_parens():
+                printer.print_list(self.args, printer.print_ssa_value)
+                printer.print_string(" : ")
+                printer.print_list(self.args.types, printer.print_attribute)
+            printer.print_string(" ")
+            printer.print_list(self.reductions, printer.print_region)
+        printer.print_op_attributes(self.attributes)
+
+
+@cache
+def load() -> Dialect:
+    """xDSL's operations, with other custom forms."""
+    ours = {scf.ParallelOp: ParallelOp, scf.ReduceOp: ReduceOp}
+    operations = [ours.get(op, op) for op in scf.Scf.operations]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return Dialect("scf", operations, list(scf.Scf.attributes))

@@ -17,6 +17,7 @@ from tilewright.numerics.tensor_cores import (
     multiply_add_bits,
     multiply_add_f64,
     multiply_add_integers,
+    sum_of_products,
     unit_of,
 )
 
@@ -77,7 +78,8 @@ def _random(rng: np.random.Generator, shape: tuple[int, int], element: str, spre
     """Numbers over many exponents, with zeros and subnormal ones."""
     numbers = rng.standard_normal(shape) * 2.0 ** rng.integers(-spread, spread // 2 + 1, shape)
     numbers[rng.random(shape) < 0.1] = 0
-    array = numbers.astype(dtype_of(element))
+    with np.errstate(over="ignore"):
+        array = numbers.astype(dtype_of(element))
     if element == "tf32":
         array = (array.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     return array
@@ -112,6 +114,52 @@ def test_model(instruction: str, compute: int, element: str, to: str, spread: in
     unit = unit_of(instruction, element, compute)  # pyright: ignore[reportArgumentType]
     found = multiply_add(lhs, rhs, acc, element, unit)
     assert _same_bits(found, model(lhs, rhs, acc, element, unit))
+
+
+@pytest.mark.parametrize("spread", [0, 12, 45, 60])
+@pytest.mark.parametrize(("instruction", "compute", "element", "to"), UNITS)
+def test_large_products_are_like_small_ones(
+    instruction: str, compute: int, element: str, to: str, spread: int
+) -> None:
+    """Large ones are computed in f32 where the numbers allow that."""
+    rng = np.random.default_rng(spread)
+    lhs, rhs = _random(rng, (48, 32), element, spread), _random(rng, (32, 64), element, spread)
+    acc = _random(rng, (48, 64), to, spread)
+    unit = unit_of(instruction, element, compute)  # pyright: ignore[reportArgumentType]
+    parts = [
+        multiply_add(lhs[i : i + 4], rhs, acc[i : i + 4], element, unit) for i in range(0, 48, 4)
+    ]
+    assert _same_bits(multiply_add(lhs, rhs, acc, element, unit), np.concatenate(parts))
+
+
+@pytest.mark.parametrize(("instruction", "compute", "element", "to"), UNITS)
+def test_many_products_at_once(instruction: str, compute: int, element: str, to: str) -> None:
+    rng = np.random.default_rng(4)
+    lhs = np.stack([_random(rng, (16, 32), element, 12) for _ in range(3)])
+    rhs = np.stack([_random(rng, (32, 8), element, 12) for _ in range(3)])
+    acc = np.stack([_random(rng, (16, 8), to, 12) for _ in range(3)])
+    lhs[1, 3, 5] = np.inf
+    unit = unit_of(instruction, element, compute)  # pyright: ignore[reportArgumentType]
+    found = sum_of_products(
+        lhs.transpose(2, 0, 1)[:, None],
+        rhs.transpose(1, 2, 0)[..., None],
+        acc.transpose(2, 0, 1),
+        element,
+        unit,
+    )
+    one_by_one = [multiply_add(a, b, c, element, unit) for a, b, c in zip(lhs, rhs, acc)]
+    assert _same_bits(np.ascontiguousarray(found.transpose(1, 2, 0)), np.stack(one_by_one))
+
+
+def test_sums_that_overflow_stay_infinite() -> None:
+    """Also where more chunks follow."""
+    unit = unit_of("mma", "f16", 80)
+    lhs, rhs = np.full((1, 32), 60000, np.float16), np.full((32, 1), 60000, np.float16)
+    lhs[0, 16:] = -60000
+    assert multiply_add(lhs, rhs, np.zeros((1, 1), np.float16), "f16", unit)[0, 0] == np.inf
+    bf16 = unit_of("mma", "bf16", 80)
+    big = np.full((1, 32), 2.0**70, ml_dtypes.bfloat16)
+    assert multiply_add(big, big.T, np.zeros((1, 1), np.float32), "bf16", bf16)[0, 0] == np.inf
 
 
 def test_subnormal_sums_and_overflow() -> None:

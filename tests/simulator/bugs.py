@@ -157,6 +157,58 @@ BUGS = [
         _STORE_WORD + "gpu.barrier\n" + _OTHER_WORD,
     ),
     Bug(
+        "lanes of a warp that write different values to one place",
+        "sim-race",
+        "lanes 0 and 8 of warp 0 write different values to byte 0 of shared memory",
+        "%at = arith.remui %tid, %c8 : index\n%n = arith.index_cast %tid : index to i32\n"
+        "%x = arith.sitofp %n : i32 to f32\nmemref.store %x, %words[%at] : memref<256xf32, 3>",
+        # The same value from every lane is no conflict.
+        "%at = arith.remui %tid, %c8 : index\n%x = arith.constant 1.0 : f32\n"
+        "memref.store %x, %words[%at] : memref<256xf32, 3>",
+        block=32,
+    ),
+    Bug(
+        "vectors of lanes that overlap in global memory",
+        "sim-race",
+        "in one vector.store, and either may stay",
+        "%n = arith.index_cast %tid : index to i32\n%x = arith.sitofp %n : i32 to f32\n"
+        "%v = vector.broadcast %x : f32 to vector<2xf32>\n%at = arith.divui %tid, %c2 : index\n"
+        "%pair = arith.muli %at, %c2 : index\n"
+        "vector.store %v, %g[%pair] : memref<256xf32>, vector<2xf32>",
+        "%n = arith.index_cast %tid : index to i32\n%x = arith.sitofp %n : i32 to f32\n"
+        "%v = vector.broadcast %x : f32 to vector<2xf32>\n%pair = arith.muli %tid, %c2 : index\n"
+        "vector.store %v, %g[%pair] : memref<256xf32>, vector<2xf32>",
+        "%g: memref<256xf32>",
+        lambda: list(_WORDS),
+        32,
+    ),
+    Bug(
+        "global memory written and read by two warps",
+        "sim-race",
+        "of argument 'g', which warp",
+        "%x = arith.constant 1.0 : f32\nmemref.store %x, %g[%tid] : memref<256xf32>\n"
+        + _OTHER_WORD.replace(
+            "%words[%other] : memref<256xf32, 3>", "%g[%other] : memref<256xf32>"
+        ),
+        "%x = arith.constant 1.0 : f32\nmemref.store %x, %g[%tid] : memref<256xf32>\ngpu.barrier\n"
+        + _OTHER_WORD.replace(
+            "%words[%other] : memref<256xf32, 3>", "%g[%other] : memref<256xf32>"
+        ),
+        "%g: memref<256xf32>",
+        lambda: list(_WORDS),
+    ),
+    Bug(
+        "warps that write different values to one place of global memory",
+        "sim-race",
+        "of argument 'g', which warp 0 writes, and nothing orders the two",
+        "%n = arith.index_cast %warp : index to i32\n%x = arith.sitofp %n : i32 to f32\n"
+        "memref.store %x, %g[%lane] : memref<256xf32>",
+        # The same value from every warp is no conflict.
+        "%x = arith.constant 1.0 : f32\nmemref.store %x, %g[%lane] : memref<256xf32>",
+        "%g: memref<256xf32>",
+        lambda: list(_WORDS),
+    ),
+    Bug(
         "shared memory overwritten while another warp may read it",
         "sim-race",
         "reads, and nothing orders the two",

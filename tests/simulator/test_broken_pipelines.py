@@ -34,7 +34,7 @@ _FENCE = "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm
 
 BROKEN = [
     (HOPPER, _EMPTY_WAIT, "", {"sim-race", "sim-copy-not-awaited"}),
-    (HOPPER, _FULL_WAIT, "", {"sim-copy-not-awaited"}),
+    (HOPPER, _FULL_WAIT, "", {"sim-copy-not-awaited", "sim-uninitialized"}),
     (HOPPER, _ARRIVE, "", {"sim-deadlock"}),
     (HOPPER, "%consumers = arith.constant 256", "%consumers = arith.constant 255", {"sim-arrival-count"}),
     (HOPPER, "%consumers = arith.constant 256", "%consumers = arith.constant 257", {"sim-deadlock"}),

@@ -37,6 +37,16 @@ def test_vector_add(count: int) -> None:
     assert (c == a + b).all() and not result.findings
 
 
+@pytest.mark.parametrize("count", [1, 512, 2000])
+def test_histogram(count: int) -> None:
+    numbers = np.random.default_rng(0).random(count, np.float32)
+    bins = np.zeros(64, np.int32)
+    args = [numbers, bins, count]
+    result = program("histogram.mlir").launch(None, -(-count // 512), 128, args, arch="sm_80")
+    assert bins.tolist() == np.bincount((numbers * 64).astype(int), minlength=64).tolist()
+    assert not result.findings
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a"])
 def test_matmul_by_mma(arch: str, seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from tests.simulator.kernels import EXAMPLES, kernel, run
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import Program, occupancy
 from tilewright.simulator.architectures import Architecture
+from tilewright.simulator.timeline import PRODUCT_RATE, TensorCores
+from tilewright.simulator.timeline_drawing import KINDS
 
 
 def _conflicts(stride: int) -> tuple[int, int]:
@@ -94,11 +97,53 @@ def test_timeline_has_the_roles() -> None:
 def test_timeline_is_drawn() -> None:
     timeline = _hopper().timeline
     root = ET.fromstring(timeline.to_svg())
-    marks = [node for node in root if node.tag.endswith("rect")]
+    marks = [node for node in root if node.get("class") == "stage"]
     assert len(marks) == len(timeline.events)
     page = timeline.to_html("a < b")
     assert "a &lt; b" in page and "<svg" in page and "http://www.w3.org/2000/svg" in page
     assert "<script" not in page and 'src="' not in page
+    # The legend has what is drawn only.
+    assert "waits for a product" in page and "from shared memory" not in page
+
+
+def _texts(root: ET.Element) -> list[tuple[str, float]]:
+    """The texts of a drawing and how far down they stand."""
+    found = (node for node in root if node.tag.endswith("text"))
+    return [(node.text or "", float(node.get("y", 0))) for node in found]
+
+
+def test_timeline_groups_warps_by_what_they_do() -> None:
+    places = dict(_texts(ET.fromstring(_hopper().timeline.to_svg())))
+    names = ["consumers", *(f"warp {i}" for i in range(8)), "producers", "warp 8", "its copies"]
+    assert sorted(names, key=places.__getitem__) == names
+
+
+def test_stages_that_are_under_way_at_once_do_not_cover_each_other() -> None:
+    """Copies have lanes; of a warp, only a product stands on the wait for it."""
+    root = ET.fromstring(_hopper().timeline.to_svg())
+    seen: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for node in root:
+        if node.get("class") == "stage":
+            x, width = (float(node.get(name, 0)) for name in ("x", "width"))
+            is_product = node.get("fill") == KINDS["product"].fill
+            row = (node.get("y", ""), "product" if is_product else "")
+            seen.setdefault(row, []).append((x, x + width))
+    for bars in seen.values():
+        bars.sort()
+        # Bars that last less than a dot are drawn one dot wide.
+        assert all(right <= left + 1 for (_, right), (left, _) in pairwise(bars))
+
+
+def test_products_share_tensor_cores() -> None:
+    """Each warp has one of four; a product takes the first time that is long enough."""
+    cores = TensorCores()
+    assert cores.take(0, 10.0, PRODUCT_RATE) == (10.0, 11.0)
+    assert cores.take(4, 10.5, PRODUCT_RATE) == (11.0, 12.0)
+    assert cores.take(1, 10.5, PRODUCT_RATE) == (10.5, 11.5)
+    assert cores.take(0, 20.0, PRODUCT_RATE) == (20.0, 21.0)
+    assert cores.take(8, 9.5, 8 * PRODUCT_RATE) == (12.0, 20.0)
+    assert cores.take(0, 9.0, PRODUCT_RATE) == (9.0, 10.0)
+    assert cores.busy[0] == [(9.0, 10.0), (10.0, 20.0), (20.0, 21.0)]
 
 
 def _needs(name: str, arch: str) -> str:
@@ -146,8 +191,8 @@ def test_strict_launches_raise_and_others_return() -> None:
 
 
 def test_unknown_operations_are_named() -> None:
-    with pytest.raises(TileIRError, match=r"does not run 'math\.erf'"):
-        run("%x = arith.constant 1.0 : f32\n%y = math.erf %x : f32")
+    with pytest.raises(TileIRError, match=r"does not run 'vector\.print'"):
+        run('%x = arith.constant 1.0 : f32\n"vector.print"(%x) : (f32) -> ()')
 
 
 def test_printing() -> None:

@@ -47,7 +47,7 @@ class Arithmetic:
         the operands without their low 13 bits, which is what a tensor core does that gets f32 as
         it is. The products are then exact in f32. Operands of other types are never changed.
     ``accumulation``
-        How mmaf and mmaf_scaled add. ``"blas"`` (default): as NumPy's matmul, the accumulator last;
+        How mmaf and mmaf_scaled add. ``"blas"`` (default): as NumPy's dot and matmul, the accumulator last;
         the order depends on the processor. The others give the same bits everywhere.
         ``"ascending"``: to the accumulator, one product after the other by ascending k, each
         product and each sum rounded to f32. ``"pairwise"``: the products of the two halves of K

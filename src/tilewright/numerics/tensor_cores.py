@@ -44,9 +44,14 @@ _LEAST_EXPONENT = {
 #: The bits of a float64 number that its first 14, or 24, significant bits are in.
 _KEPT_BITS = {n: np.uint64(0xFFFFFFFFFFFFFFFF << (53 - n) & 0xFFFFFFFFFFFFFFFF) for n in (14, 24)}
 # Sums of terms that were aligned above are no subnormal numbers of f32.
-_MAY_BE_SUBNORMAL = -90
-#: What stands for the exponent of zero: less than that of any product.
-_NO_EXPONENT = -8192
+_MAY_BE_SUBNORMAL = 2.0**-90
+#: The power that sums are aligned to at least.
+_LEAST_POWER, _MOST_POWER = 2.0**-126, 2.0**1000
+_EXPONENT_BITS = np.uint64(0x7FF0000000000000)
+#: Elements whose products are in the range of f32.
+_NARROW = frozenset({"f16", "f8E4M3FN", "f8E5M2"})
+#: Of others, those are whose exponents are below this and not below its negative.
+_NEAR, _LARGE = 50, 2048
 # The sums of a chunk that are worked on at a time, so that they stay in the cache.
 _BATCH = 1 << 15
 _CANONICAL_NAN = {2: (np.uint16, 0x7FFF), 4: (np.uint32, 0x7FFFFFFF)}
@@ -86,22 +91,38 @@ def multiply_add(
 
     ``element`` is the type of both operands; of ``tf32`` ones the low 13 bits are ignored.
     """
+    if mode == "tensor-core":
+        return sum_of_products(lhs.T[:, :, None], rhs[:, None, :], acc, element, unit)
     if element == "tf32":
         lhs, rhs = _cut(lhs), _cut(rhs)
-    found = _finite(lhs, rhs, acc, element, unit, mode)
+    found = _finite(lhs, rhs, acc, mode)
     if np.isfinite(found).all():
         return found
-    a, b, c = (x.astype(np.float64) for x in (lhs, rhs, acc))
-    special = _special(a, b, c)
-    lhs, rhs, acc = (np.where(np.isfinite(x), x, x.dtype.type(0)) for x in (lhs, rhs, acc))
-    return _with_special(_finite(lhs, rhs, acc, element, unit, mode), special)
+    special = _special(lhs.T[:, :, None], rhs[:, None, :], acc)
+    lhs, rhs, acc = (_without_special(x) for x in (lhs, rhs, acc))
+    return _with_special(_finite(lhs, rhs, acc, mode), special)
 
 
-def _finite(lhs: Array, rhs: Array, acc: Array, element: str, unit: Unit, mode: Mode) -> Array:
-    """The result for finite operands; for others, something that is not finite in all places
-    where the result is not."""
-    if mode == "tensor-core":
-        return _chunked(lhs, rhs, acc, element, unit)
+@quiet
+def sum_of_products(left: Array, right: Array, acc: Array, element: str, unit: Unit) -> Array:
+    """What tensor cores compute of ``(left * right).sum(axis=0) + acc``, in the dtype of ``acc``.
+
+    The first axis is k; behind it both operands spread to the shape of ``acc``, so that many
+    products go at once.
+    """
+    if element == "tf32":
+        left, right = _cut(left), _cut(right)
+    found = _chunked(left, right, acc, element, unit)
+    if np.isfinite(found).all():
+        return found
+    special = _special(left, right, acc)
+    left, right, acc = (_without_special(x) for x in (left, right, acc))
+    return _with_special(_chunked(left, right, acc, element, unit, overflows=True), special)
+
+
+def _finite(lhs: Array, rhs: Array, acc: Array, mode: Mode) -> Array:
+    """The result of the other modes for finite operands; for others, something that is not finite
+    in all places where the result is not."""
     a, b, c = (x.astype(np.float64) for x in (lhs, rhs, acc))
     if mode == "portable":
         return _portable(a, b, c, acc.dtype)
@@ -121,7 +142,10 @@ def multiply_add_f64(lhs: Array, rhs: Array, acc: Array) -> Array:
 
 
 def multiply_add_integers(lhs: Array, rhs: Array, acc: Array, *, saturating: bool) -> Array:
-    """The exact product and sum of small integers as i32: clamped, or modulo 2**32."""
+    """The exact product and sum of small integers as i32: clamped, or modulo 2**32.
+
+    There may be several products at once, on axes in front.
+    """
     # Sums of 16-bit products are exact in float64, whose matmul is much faster.
     product = (lhs.astype(np.float64) @ rhs.astype(np.float64)).astype(np.int64) + acc
     if saturating:
@@ -140,79 +164,123 @@ def _cut(array: Array) -> Array:
     return bits.view(np.float32)
 
 
-def _raw_exponents(array: Array) -> Array:
-    """Exponents of float64 numbers; less than all others for zeros."""
-    return ((array.view(np.int64) >> 52) & 0x7FF) - 1023
+def _leading_powers(array: Array) -> Array:
+    """The largest powers of two in float64 numbers: 0 for zero, infinity for what is not finite."""
+    return (array.view(np.uint64) & _EXPONENT_BITS).view(np.float64)
 
 
-def _stored_exponents(array: Array, element: str) -> Array:
-    """Exponents as the type of the elements stores them, as int16; least of all for zeros."""
+def _stored_powers(array: Array, element: str) -> Array:
+    """The same with the exponents that the type of the elements stores, in float64."""
     wide = np.ascontiguousarray(array, np.float64)
-    found = np.maximum(_raw_exponents(wide), _LEAST_EXPONENT[element])
-    return np.where(wide == 0, _NO_EXPONENT, found).astype(np.int16)
+    found = np.maximum(_leading_powers(wide), 2.0 ** _LEAST_EXPONENT[element])
+    return np.where(wide == 0, 0.0, found)
 
 
 @cache
-def _exponent_table(dtype: np.dtype, element: str) -> Array:
-    """The exponents of all numbers of a type of at most 16 bits, by their bits."""
-    unsigned = np.dtype(f"u{dtype.itemsize}")
-    return _stored_exponents(
-        np.arange(1 << 8 * dtype.itemsize).astype(unsigned).view(dtype), element
-    )
+def _tables(dtype: np.dtype, element: str, working: type) -> tuple[Array, Array]:
+    """Values and powers of all numbers of a type of at most 16 bits, by their bits."""
+    numbers = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}").view(dtype)
+    return numbers.astype(working), _stored_powers(numbers, element).astype(working)
 
 
-def _exponents(array: Array, element: str) -> Array:
+def _values_and_powers(array: Array, element: str, working: type) -> tuple[Array, Array]:
+    array = np.ascontiguousarray(array)
     if array.itemsize > 2:
-        return _stored_exponents(array, element)
-    bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
-    return _exponent_table(array.dtype, element)[bits]
+        return array.astype(working), _stored_powers(array, element).astype(working)
+    values, powers = _tables(array.dtype, element, working)
+    bits = array.view(f"u{array.itemsize}")
+    return values[bits], powers[bits]
 
 
-def _power(exponent: Array) -> Array:
-    """``2.0 ** exponent`` of normal float64 numbers."""
-    return ((exponent + 1023) << 52).view(np.float64)
+def _narrows(left: Array, right: Array, acc: Array, element: str, unit: Unit) -> bool:
+    """Whether products are exact in f32 and in its range, and scaled sums in that of i32.
+
+    Factors have up to 11 significant bits, and scaled products are less than
+    ``2 ** (fraction_bits + 2)``.
+    """
+    if unit.chunk << (unit.fraction_bits + 2) > 1 << 31:
+        return False
+    if element in _NARROW:
+        return True
+    # Looking at all numbers takes longer than a small product.
+    return acc.size >= _LARGE and _is_near_one(left) and _is_near_one(right)
 
 
-def _chunked(lhs: Array, rhs: Array, acc: Array, element: str, unit: Unit) -> Array:
-    left = np.ascontiguousarray(lhs.T)
-    left_exponents, right_exponents = _exponents(left, element), _exponents(rhs, element)
-    left, right, wide = (x.astype(np.float64) for x in (left, rhs, acc))
+def _is_near_one(array: Array) -> bool:
+    """Whether all numbers but zeros lie within a range whose products f32 has."""
+    magnitudes = np.abs(array.astype(np.float32))
+    most, least = magnitudes.max(initial=0), magnitudes.min(where=magnitudes != 0, initial=1)
+    return bool(most < 2.0**_NEAR and least >= 2.0**-_NEAR)
+
+
+def _chunked(
+    left: Array, right: Array, acc: Array, element: str, unit: Unit, *, overflows: bool = False
+) -> Array:
+    """Exponents are held as powers of two: sums of exponents are exact products of powers.
+
+    What is not finite has an infinite power, which makes the result something that is not finite.
+    So does a sum that overflows before the last chunk, unless ``overflows`` is set, with which it
+    stays infinite.
+    """
+    is_narrow = _narrows(left, right, acc, element, unit)
+    working = np.float32 if is_narrow else np.float64
+    sum_of = _narrow_sum if is_narrow else _wide_sum
+    left, left_powers = _values_and_powers(left, element, working)
+    right, right_powers = _values_and_powers(right, element, working)
+    if right.shape[-1] == 1 and acc.ndim > 2:
+        # NumPy is slow on short inner loops with one operand that stays.
+        right, right_powers = (x.repeat(acc.shape[-1], axis=-1) for x in (right, right_powers))
+    wide = acc.astype(np.float64)
     is_half = acc.dtype == np.float16
-    depth, rows = left.shape
-    columns = right.shape[1]
-    step = max(1, _BATCH // (unit.chunk * columns))
-    found = np.empty((rows, columns), acc.dtype)
-    for top in range(0, rows, step):
-        part = slice(top, top + step)
-        total = wide[part]
-        for k in range(0, depth, unit.chunk):
-            chunk = slice(k, k + unit.chunk)
-            products = left[chunk, part, None] * right[chunk, None, :]
-            exponents = left_exponents[chunk, part, None] + right_exponents[chunk, None, :]
+    step = max(1, _BATCH * acc.shape[0] // (unit.chunk * max(acc.size, 1)))
+    raised = 2.0**unit.fraction_bits
+    found = np.empty(acc.shape, acc.dtype)
+    for top in range(0, acc.shape[0], step):
+        total = wide[top : top + step]
+        for k in range(0, left.shape[0], unit.chunk):
+            chunk = slice(k, k + unit.chunk), slice(top, top + step)
+            of_left = chunk if left.shape[1] > 1 else chunk[0]
+            of_right = chunk if right.shape[1] > 1 else chunk[0]
+            products = left[of_left] * right[of_right]
+            powers = left_powers[of_left] * right_powers[of_right]
             # Those of an accumulator of f32 that is zero or subnormal are raised with the rest.
-            own = _exponents(total.astype(np.float16), "f16") if is_half else _raw_exponents(total)
-            largest = np.maximum(exponents.max(axis=0), own).astype(np.int64, copy=False)
-            np.maximum(largest, -126, out=largest)
-            scale = _power(unit.fraction_bits - largest)
-            products *= scale
-            np.trunc(products, out=products)
-            summed = products.sum(axis=0)
+            own = _stored_powers(total, "f16") if is_half else _leading_powers(total)
+            largest = np.maximum(np.maximum.reduce(powers, axis=0), own)
+            np.maximum(largest, _LEAST_POWER, out=largest)
+            if overflows:
+                np.minimum(largest, _MOST_POWER, out=largest)
+            scale = raised / largest
+            summed = sum_of(products, scale)
             summed += np.trunc(total * scale)
-            summed *= _power(largest - unit.fraction_bits)
-            total = _converted(summed, unit.precision, acc.dtype, int(largest.min()))
-        found[part] = total
+            summed *= largest
+            summed *= 1 / raised
+            total = _converted(summed, unit.precision, acc.dtype, largest)
+        found[top : top + step] = total
     return found
 
 
-def _converted(values: Array, precision: int, dtype: np.dtype, exponent: int) -> Array:
+def _wide_sum(products: Array, scale: Array) -> Array:
+    """The sum of products that are multiplied by a scale and cut off below one; overwrites them."""
+    products *= scale
+    np.trunc(products, out=products)
+    return np.add.reduce(products, axis=0)
+
+
+def _narrow_sum(products: Array, scale: Array) -> Array:
+    """The same in f32 and i32. A scale that f32 lacks is that of products that are all zero."""
+    products *= np.minimum(scale, 2.0**127).astype(np.float32)
+    return np.add.reduce(products.astype(np.int32), axis=0, dtype=np.int32).astype(np.float64)
+
+
+def _converted(values: Array, precision: int, dtype: np.dtype, largest: Array) -> Array:
     """Exact sums as numbers of the accumulator's type, in float64.
 
-    ``exponent``: the least of those that the terms of a sum were aligned to.
+    ``largest``: the powers that the terms of the sums were aligned to.
     """
     if dtype == np.float16:
         return values.astype(np.float16).astype(np.float64)
     cut = (values.view(np.uint64) & _KEPT_BITS[precision]).view(np.float64)
-    if exponent < _MAY_BE_SUBNORMAL:
+    if np.minimum.reduce(largest, axis=None) < _MAY_BE_SUBNORMAL:
         quantum = 2.0 ** -(126 + precision - 1)
         cut = np.where(np.abs(cut) < 2.0**-126, np.trunc(values / quantum) * quantum, cut)
     # What is too large becomes infinite; an exact sum of zero is +0.
@@ -248,13 +316,18 @@ def _portable(a: Array, b: Array, c: Array, dtype: np.dtype) -> Array:
     return total.astype(dtype)
 
 
-def _special(a: Array, b: Array, c: Array) -> Array:
-    """NaN or an infinity where one comes out, else 0."""
-    total = np.where(np.isfinite(c), 0.0, c)
-    for k in range(a.shape[1]):
-        product = a[:, k, None] * b[None, k, :]
+def _special(left: Array, right: Array, acc: Array) -> Array:
+    """NaN or an infinity where one comes out, else 0; as ``sum_of_products`` takes operands."""
+    left, right, total = (x.astype(np.float64) for x in (left, right, acc))
+    total = np.where(np.isfinite(total), 0.0, total)
+    for k in range(left.shape[0]):
+        product = left[k] * right[k]
         total = total + np.where(np.isfinite(product), 0.0, product)
     return total
+
+
+def _without_special(array: Array) -> Array:
+    return np.where(np.isfinite(array), array, array.dtype.type(0))
 
 
 def _with_special(found: Array, special: Array) -> Array:

@@ -12,27 +12,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tilewright.simulator.architectures import Occupancy, occupancy
     from tilewright.simulator.counters import Counters
+    from tilewright.simulator.host import HostResult, run_host
     from tilewright.simulator.launch import Program, SimulationResult
     from tilewright.simulator.tensor_maps import TensorMap
     from tilewright.simulator.timeline import Timeline
 
 _WHERE = {
     "Counters": "counters",
+    "HostResult": "host",
     "Occupancy": "architectures",
     "Program": "launch",
     "SimulationResult": "launch",
     "TensorMap": "tensor_maps",
     "Timeline": "timeline",
     "occupancy": "architectures",
+    "run_host": "host",
 }
 __all__ = [
     "Counters",
+    "HostResult",
     "Occupancy",
     "Program",
     "SimulationResult",
     "TensorMap",
     "Timeline",
     "occupancy",
+    "run_host",
 ]
 
 

@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import StringAttr
+
+from tilewright.diagnostics import TileIRError
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault
 
@@ -118,7 +121,7 @@ def occupancy(
     return Occupancy(blocks, blocks * warps, arch.max_warps, limits)
 
 
-_SM75, _SM80, _SM90 = Requirement(75), Requirement(80), Requirement(90)
+_SM75, _SM80, _SM90, _SM100 = (Requirement(number) for number in (75, 80, 90, 100))
 _WGMMA = Requirement(90, ("sm_90a",))
 _SETMAX = Requirement(90, ("sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a"))
 
@@ -176,6 +179,7 @@ _REQUIREMENTS: dict[str, Requirement] = {
     "nvvm.setmaxregister": _SETMAX,
     "nvgpu.ldmatrix": _SM75,
 }
+_TO_TF32 = frozenset({"nvvm.cvt.float.to.tf32", "nvvm.convert.float.to.tf32"})
 #: Products that Turing has already: element type and shape.
 _OLD_PRODUCTS = {("f16", (16, 8, 8)), ("i8", (8, 8, 16)), ("i4", (8, 8, 32))}
 
@@ -187,4 +191,19 @@ def requirement_of(op: Operation) -> Requirement | None:
 
         shape = tuple(op.shape)  # pyright: ignore[reportAttributeAccessIssue]
         return _SM75 if (element_of(op.operands[0].type).name, shape) in _OLD_PRODUCTS else _SM80
+    if op.name in _TO_TF32:
+        if op.rounding == "rna":  # pyright: ignore[reportAttributeAccessIssue]
+            return _SM80
+        return _SM100 if op.saturates else _SM90  # pyright: ignore[reportAttributeAccessIssue]
+    scope = op.properties.get("syncscope")
+    if isinstance(scope, StringAttr) and scope.data == "cluster":
+        return _SM90
     return _REQUIREMENTS.get(op.name)
+
+
+def check_architecture(name: str) -> Architecture:
+    """The architecture of a name; a TileIRError for names of none."""
+    try:
+        return Architecture.parse(name)
+    except Fault as fault:
+        raise TileIRError([fault.diagnostic()]) from None

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
+from xdsl.dialects.llvm import LLVMPointerType
 
 from tilewright.dialects.nvgpu.spaces import GLOBAL, space_number
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.simulator import codes
+from tilewright.simulator.address_space import address_of
 from tilewright.simulator.findings import Fault
+from tilewright.simulator.global_memory import check_space
 from tilewright.simulator.memory import Buffer, MemRef, row_major
 from tilewright.simulator.ops.elementwise import is_integer_scalar, to_elements
+from tilewright.simulator.ops.packed import is_packed, packed_shape
 from tilewright.simulator.state import WARP_SIZE
 from tilewright.simulator.tensor_maps import TensorMap, encode
 from tilewright.simulator.values import Element, element_of
@@ -40,7 +44,50 @@ def bind(parameters: Sequence[BlockArgument], args: Sequence[Any]) -> list[Any]:
     ]
 
 
+def memory_of(
+    parameters: Sequence[BlockArgument], args: Sequence[Any], further: Sequence[Any]
+) -> list[Buffer]:
+    """The memory that a launch gives: of arrays among arguments that ``bind`` takes, and ``further``."""
+    found: list[Buffer] = []
+    for index, (parameter, arg) in enumerate(zip(parameters, args)):
+        if isinstance(parameter.type, TensorMapDescriptorType) and isinstance(arg, TensorMap):
+            arg = arg.tensor
+        if isinstance(arg, np.ndarray):
+            name = f"argument '{parameter.name_hint or f'arg{index}'}'"
+            found.append(_buffer(arg, name))
+    for index, array in enumerate(further):
+        if not isinstance(array, np.ndarray):
+            raise _unfit(f"memory[{index}]", "a NumPy array", array)
+        _check_forward(array, f"memory[{index}]")
+        found.append(_buffer(array, f"memory[{index}]"))
+    return found
+
+
+def _buffer(array: Array, name: str) -> Buffer:
+    return Buffer(_bytes_of(array), GLOBAL, name, read_only=not array.flags.writeable, keeps=array)
+
+
+def _check_forward(array: Array, name: str) -> None:
+    if any(stride < 0 for stride in array.strides):
+        raise Fault(codes.ARGUMENT, f"the strides of the array for '{name}' are {array.strides}")
+
+
+def _pointer(ty: LLVMPointerType, arg: Any, name: str) -> int:
+    """The address of an array, or an address."""
+    check_space(ty)
+    if isinstance(arg, np.ndarray):
+        _check_forward(arg, name)
+        return address_of(arg)
+    if isinstance(arg, np.integer):
+        arg = int(arg)
+    if not isinstance(arg, int) or isinstance(arg, bool) or not 0 <= arg < 1 << 63:
+        raise _unfit(name, "a NumPy array or an address", arg)
+    return arg
+
+
 def _bound(ty: Attribute, arg: Any, name: str) -> Any:
+    if isinstance(ty, LLVMPointerType):
+        return _pointer(ty, arg, name)
     if isinstance(ty, b.MemRefType):
         return _memref(ty, arg, name)
     if isinstance(ty, TensorMapDescriptorType):
@@ -94,6 +141,9 @@ def _memref(ty: b.MemRefType, arg: Any, name: str) -> MemRef:
         raise Fault(codes.ARGUMENT, f"parameter '{name}' is no memref to global memory: '{ty}'")
     if not isinstance(arg, np.ndarray):
         raise _unfit(name, "a NumPy array", arg)
+    if is_packed(element):
+        sizes, strides = packed_shape(ty, arg, name)
+        return MemRef(_buffer(arg, f"argument '{name}'"), 0, sizes, strides)
     shape = ty.get_shape()
     if arg.ndim != len(shape):
         raise Fault(
@@ -113,10 +163,7 @@ def _memref(ty: b.MemRefType, arg: Any, name: str) -> MemRef:
     strides = _strides(ty, arg, name)
     if arg.ctypes.data % element.size:
         raise Fault(codes.ARGUMENT, f"the array for parameter '{name}' is not aligned")
-    buffer = Buffer(
-        _bytes_of(arg), GLOBAL, f"argument '{name}'", read_only=not arg.flags.writeable, keeps=arg
-    )
-    return MemRef(buffer, 0, arg.shape, strides)
+    return MemRef(_buffer(arg, f"argument '{name}'"), 0, arg.shape, strides)
 
 
 def _fits(given: np.dtype[Any], element: Element) -> bool:

@@ -53,8 +53,8 @@ UNWAITED_PRODUCT = define_code(
 )
 RACE = define_code(
     "sim-race",
-    "Two warps access the same bytes of shared memory, one writes, and nothing orders them.",
-    "Barriers of the block, named barriers and mbarriers order what comes before an arrival "
+    "Two warps access the same bytes of memory, one writes, and nothing orders them.",
+    "Also lanes of a warp that write different values to one place in one instruction. Barriers of the block, named barriers and mbarriers order what comes before an arrival "
     "before what comes after the wait.",
 )
 PROXY_FENCE = define_code(

@@ -3,20 +3,22 @@
 Every SSA value gets a slot in ``warp.regs``. An operation becomes a step, a function of the warp
 with its types, attributes and slots resolved; constants become preset registers. Operations at
 which a warp may have to wait are ``Suspending`` steps, generators that yield what they wait for;
-so are operations with regions. Everything else is a plain function.
+so are operations with regions in which something waits. Everything else is a plain function. For
+groups of warps each step has a second function, see ``groups``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright.simulator import codes
 from tilewright.simulator.architectures import Architecture, requirement_of
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.groups import one_by_one
 from tilewright.simulator.shared_layout import SharedLayout
-from tilewright.simulator.state import Block, Coroutine, Warp
+from tilewright.simulator.state import FALL_APART, WARP_SIZE, Block, Coroutine, Warp
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -29,21 +31,41 @@ _MAX_DEPTH = 150
 
 @dataclass(frozen=True, slots=True)
 class Suspending:
-    """A step that may wait."""
+    """A step that may wait.
+
+    Where it runs regions or waits, it appends to ``warp.path`` where it is, and removes that at its
+    end; regions append behind that. ``resume`` goes on from what the path had there: a list whose
+    front it takes off. None for lanes that are apart, which cannot be resumed. What groups may not
+    do together has no ``resume``: they fall apart before it.
+    """
 
     start: Callable[[Warp], Coroutine]
+    resume: Callable[[Warp, list[Any]], Coroutine] | None = None
 
 
-Translation = Step | Suspending | None
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A step with regions that never wait. They look after groups themselves."""
+
+    run: Step
+
+
+Translation = Step | Suspending | Nested | None
 Implementation = Callable[[Any, "Translator"], Translation]
 
 #: How each operation is translated, by its name.
 IMPLEMENTATIONS: dict[str, Implementation] = {}
+#: Those whose steps take any number of lanes, ``warp.size``.
+WIDE: set[str] = set()
 #: What ends a block; the operation around it handles these.
 TERMINATORS = frozenset(
     {
         "scf.yield",
         "scf.condition",
+        "scf.reduce",
+        "scf.reduce.return",
+        "memref.alloca_scope.return",
+        "gpu.yield",
         "cf.br",
         "cf.cond_br",
         "cf.switch",
@@ -55,13 +77,20 @@ TERMINATORS = frozenset(
 _F = TypeVar("_F", bound=Implementation)
 
 
-def implements(*names: str) -> Callable[[_F], _F]:
-    """Enter a translation function into the table."""
+def implements(*names: str, wide: bool = False) -> Callable[[_F], _F]:
+    """Enter a translation function into the table.
+
+    ``wide`` says that its steps do all lanes of a group of warps in one go: they see ``warp.size``
+    lanes, use nothing that each warp has for itself, and raise ``Fault`` or ``OneByOne`` before they
+    change anything, upon which the warps do it one by one.
+    """
 
     def enter(function: _F) -> _F:
         for name in names:
             assert name not in IMPLEMENTATIONS, name
             IMPLEMENTATIONS[name] = function
+            if wide:
+                WIDE.add(name)
         return function
 
     return enter
@@ -73,6 +102,7 @@ class Code:
 
     run: Step
     start: Callable[[Warp], Coroutine]
+    resume: Callable[[Warp, list[Any]], Coroutine]
     suspends: bool
     end: Operation | None
 
@@ -92,6 +122,8 @@ class Translator:
     """The barriers that each block has: who makes them, and how many."""
     global_values: dict[str, Any] = field(default_factory=dict)
     calls: list[Any] = field(default_factory=list)
+    fixed: set[int] = field(default_factory=set)
+    """Slots whose values never change in a run."""
     _slots: dict[SSAValue, int] = field(default_factory=dict)
     _depth: int = 0
 
@@ -112,6 +144,7 @@ class Translator:
     def preset(self, value: SSAValue, content: object) -> None:
         """Give a value that is the same in every warp."""
         self.registers[self.slot(value)] = content
+        self.fixed.add(self.slot(value))
 
     def forget(self, values: Sequence[SSAValue]) -> None:
         """Give values new slots, for another copy of the operations that make them."""
@@ -121,6 +154,7 @@ class Translator:
     def each_block(self, value: SSAValue, make: Callable[[Block], Any]) -> None:
         """Give a value that each block of threads makes when it begins."""
         self.block_values.append((self.slot(value), make))
+        self.fixed.add(self.slot(value))
 
     def block(self, block: IRBlock) -> Code:
         """Translate a block with all that is nested in it."""
@@ -131,18 +165,35 @@ class Translator:
                 block.parent_op(),
             )
         self._depth += 1
-        steps: list[Any] = []
+        items: list[Suspending | tuple[Step, Step, Step | None]] = []
         end: Operation | None = None
         for op in block.ops:
             if op.name in TERMINATORS:
                 end = op
                 break
-            if (step := self.operation(op)) is not None:
-                steps.append(step)
+            step = self.operation(op)
+            if isinstance(step, Suspending):
+                items.append(step)
+            elif step is not None:
+                items.append(self._plain(op, step))
         self._depth -= 1
-        if any(isinstance(step, Suspending) for step in steps):
-            return Code(_no_run, _coroutine(steps), True, end)
-        return Code(_runner(steps), _no_coroutine, False, end)
+        plain = [item for item in items if not isinstance(item, Suspending)]
+        if len(plain) == len(items):
+            return Code(_runner(plain), _no_coroutine, _no_resume, False, end)
+        go = _coroutine(items)
+        return Code(_no_run, lambda warp: go(warp, None), go, True, end)
+
+    def _plain(self, op: Operation, step: Step | Nested) -> tuple[Step, Step, Step | None]:
+        """A step for a warp, for a group, and for a group where that one gives up."""
+        if isinstance(step, Nested):
+            return step.run, step.run, None
+        alone = one_by_one(step, self._inputs(op), self.slots(op.results))
+        return (step, step, alone) if op.name in WIDE else (step, alone, None)
+
+    def _inputs(self, op: Operation) -> list[int]:
+        """The slots that change of the values that an operation uses, also in its regions."""
+        used = [value for inner in op.walk() for value in inner.operands]
+        return [slot for slot in dict.fromkeys(self.slots(used)) if slot not in self.fixed]
 
     def operation(self, op: Operation) -> Translation:
         requirement = requirement_of(op)
@@ -170,29 +221,76 @@ def _no_coroutine(warp: Warp) -> Coroutine:
     raise AssertionError("a block that never waits runs as a function")
 
 
-def _runner(steps: list[Step]) -> Step:
-    sequence, count = tuple(steps), float(len(steps))
+def _no_resume(warp: Warp, saved: list[Any]) -> Coroutine:
+    raise AssertionError("a block that never waits runs as a function")
+
+
+def _runner(steps: list[tuple[Step, Step, Step | None]]) -> Step:
+    narrow = tuple(step for step, _, _ in steps)
+    wide = tuple((together, alone) for _, together, alone in steps)
+    count = float(len(steps))
 
     def run(warp: Warp) -> None:
         warp.time += count
-        for step in sequence:
-            step(warp)
+        if warp.size == WARP_SIZE:
+            for step in narrow:
+                step(warp)
+            return
+        for together, alone in wide:
+            try:
+                together(warp)
+            except (Fault, OneByOne):
+                if alone is None:
+                    raise
+                alone(warp)
 
     return run
 
 
-def _coroutine(steps: list[Any]) -> Callable[[Warp], Coroutine]:
-    sequence = tuple(
-        (step.start, True) if isinstance(step, Suspending) else (step, False) for step in steps
-    )
-    count = float(len(steps))
+def _segments(
+    items: list[Suspending | tuple[Step, Step, Step | None]],
+) -> Iterator[Step | Suspending]:
+    """The same with one function for all that lies between two steps that may wait."""
+    plain: list[tuple[Step, Step, Step | None]] = []
+    for item in items:
+        if not isinstance(item, Suspending):
+            plain.append(item)
+            continue
+        if plain:
+            yield _runner(plain)
+            plain = []
+        yield item
+    if plain:
+        yield _runner(plain)
 
-    def start(warp: Warp) -> Coroutine:
-        warp.time += count
-        for step, may_wait in sequence:
-            if may_wait:
-                yield from step(warp)
-            else:
-                step(warp)
 
-    return start
+def _coroutine(
+    items: list[Suspending | tuple[Step, Step, Step | None]],
+) -> Callable[[Warp, list[Any] | None], Coroutine]:
+    segments = tuple(_segments(items))
+
+    def go(warp: Warp, saved: list[Any] | None) -> Coroutine:
+        path = warp.path
+        depth, first = len(path), 0
+        path.append(0)
+        if saved is not None:
+            first = path[depth] = saved.pop(0)
+            if saved:
+                resume: Any = segments[first].resume  # pyright: ignore[reportFunctionMemberAccess]
+                yield from resume(warp, saved)
+                first += 1
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            if not isinstance(segment, Suspending):
+                segment(warp)
+                continue
+            path[depth] = number
+            warp.time += 1.0
+            if segment.resume is None:
+                if warp.size > WARP_SIZE:
+                    yield FALL_APART
+                path[depth] = None
+            yield from segment.start(warp)
+        del path[depth:]
+
+    return go

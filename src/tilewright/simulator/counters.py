@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,23 +41,27 @@ class Counters:
     tensor_operations: int = 0
     barriers: int = 0
     mbarrier_waits: int = 0
-    _waves: dict[bytes, tuple[int, int]] = field(default_factory=dict, repr=False)
 
-    def shared_access(self, addresses: Array, size: int) -> None:
-        """A warp accesses ``size`` bytes at each byte address of active lanes."""
-        self.shared_accesses += 1
+    def shared_access(self, addresses: Array, size: int, count: int = 1) -> None:
+        """So many equal shares of these addresses are accessed at a time, ``size`` bytes each."""
+        self.shared_accesses += count
         if not addresses.size:
             return
         base = int(addresses[0]) // _WAVE_BYTES * _WAVE_BYTES
-        key = (addresses - base).tobytes() + bytes([size])
-        found = self._waves.get(key)
-        if found is None:
-            found = self._waves[key] = _waves_of(addresses, size)
-        self.shared_waves += found[0]
-        self.bank_conflicts += found[1]
+        waves, more = _waves_of_all((addresses - base).tobytes(), size, count)
+        self.shared_waves += waves
+        self.bank_conflicts += more
 
     def as_dict(self) -> dict[str, int]:
-        return {k: v for k, v in asdict(self).items() if not k.startswith("_")}
+        return asdict(self)
+
+
+@lru_cache(1 << 14)
+def _waves_of_all(addresses: bytes, size: int, count: int) -> tuple[int, int]:
+    """The totals of what ``_waves_of`` says of each share of the addresses, which are of int64."""
+    shares = np.split(np.frombuffer(addresses, np.int64), count)
+    found = [_waves_of(share, size) for share in shares]
+    return sum(waves for waves, _ in found), sum(more for _, more in found)
 
 
 def _waves_of(addresses: Array, size: int) -> tuple[int, int]:

@@ -36,6 +36,10 @@ class Fault(Exception):
         )
 
 
+class OneByOne(Exception):
+    """Raised by a step that a group of warps cannot do in one go, before anything has changed."""
+
+
 def note_at(message: str, op: Operation | None) -> Note:
     """A note that points at an operation."""
     return Note(message, None if op is None else place_of(op))

@@ -16,6 +16,7 @@ from tilewright.diagnostics import Diagnostic, TileIRError
 from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.numerics.tensor_cores import MODES, Mode
 from tilewright.simulator import codes, ops
+from tilewright.simulator.address_space import AddressSpace
 from tilewright.simulator.architectures import (
     MAX_THREADS,
     Architecture,
@@ -23,17 +24,18 @@ from tilewright.simulator.architectures import (
     Requirement,
     occupancy,
 )
-from tilewright.simulator.arguments import bind
-from tilewright.simulator.compile import Suspending, Translator
+from tilewright.simulator.arguments import bind, memory_of
+from tilewright.simulator.compile import Nested, Suspending, Translator
 from tilewright.simulator.counters import Counters
 from tilewright.simulator.findings import Fault, Findings
+from tilewright.simulator.groups import widened
 from tilewright.simulator.memory import SHARED, Buffer
 from tilewright.simulator.ops.control import body_of
 from tilewright.simulator.ops.memrefs import local_value, memory_size, shared_value
-from tilewright.simulator.schedule import run_cluster
+from tilewright.simulator.schedule import Schedule
 from tilewright.simulator.shadow import Shadow
 from tilewright.simulator.shared_layout import SharedLayout
-from tilewright.simulator.state import WARP_SIZE, Block, Cluster, Launch, Warp
+from tilewright.simulator.state import WARP_SIZE, Block, Cluster, Coroutine, Launch, Warp
 from tilewright.simulator.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -80,6 +82,19 @@ class _Kernel:
     body: Suspending
     parameters: tuple[int, ...]
     private: list[tuple[int, Callable[[], Any]]] = field(default_factory=list)
+    _presets: dict[int, list[Any]] = field(default_factory=dict)
+    """The initial registers of groups, by their numbers of warps."""
+
+    def registers(self, block: Block, warps: int) -> list[Any]:
+        """Registers that a group of warps of the block begins with."""
+        found = self._presets.get(warps)
+        if found is None:
+            found = [widened(value, warps) for value in self.translator.registers]
+            self._presets[warps] = found
+        found = list(found)
+        for slot in (*self.parameters, *(slot for slot, _ in self.translator.block_values)):
+            found[slot] = widened(block.registers[slot], warps)
+        return found
 
 
 class Program:
@@ -123,21 +138,26 @@ class Program:
         arch: str = "sm_90a",
         cluster: Extents = 1,
         dynamic_shared_bytes: int = 0,
+        memory: Sequence[Array] = (),
         registers: int | None = None,
         numerics: Mode = "tensor-core",
         seed: int = 0,
         max_steps: int = 10_000_000,
+        in_groups: bool | None = None,
         timeline_blocks: int = 1,
         strict: bool = True,
         print_to: Callable[[str], object] | None = None,
     ) -> SimulationResult:
         """Run a kernel; arrays among ``args`` are updated in place.
 
-        ``grid``, ``block`` and ``cluster``: up to three extents, x first. ``registers`` for each
+        ``grid``, ``block`` and ``cluster``: up to three extents, x first. ``memory``: arrays that no
+        parameter takes and that the kernel reaches by their addresses. ``registers`` for each
         thread, as ``ptxas -v`` tells them, go into the occupancy. ``numerics``: how tensor cores
         add, see ``tilewright.numerics.tensor_cores``. ``seed`` decides on the order of warps and on
-        when copies land. ``max_steps``: turns of loops of a warp. ``timeline_blocks``: of how many
-        blocks the timeline is kept.
+        when copies land. ``in_groups``: whether warps that execute the same do so at once, which
+        is faster; by default with the seed 0 only, so that other seeds try orders. What is found
+        does not depend on it, but what a kernel with races computes does. ``max_steps``: turns of
+        loops of a warp. ``timeline_blocks``: of how many blocks the timeline is kept.
 
         With ``strict``, ``TileIRError`` with all findings if there is an error; else they are in
         the result. What is wrong with the launch itself is always raised.
@@ -148,6 +168,7 @@ class Program:
             shape = _Shape.of(grid, block, cluster)
             shape.check(target, function)
             values = bind(function.arguments, args)
+            given = memory_of(function.arguments, args, memory)
             translated = self._translate(function, target, numerics, dynamic_shared_bytes)
         except Fault as fault:
             raise TileIRError([fault.diagnostic()]) from None
@@ -164,6 +185,10 @@ class Program:
             Timeline(timeline_blocks),
             max_steps,
             print_to or (lambda text: print(text, end="")),
+            in_groups=seed == 0 if in_groups is None else in_groups,
+            addresses=AddressSpace(
+                [*given, *(m.buffer for m in translated.translator.global_values.values())]
+            ),
         )
         started = time.perf_counter()
         completed = _run(launch, translated, values)
@@ -258,6 +283,7 @@ def _translate(
 ) -> _Kernel:
     t = Translator(module, arch, SharedLayout(dynamic_bytes), numerics)
     parameters = t.slots(function.arguments)
+    t.fixed.update(parameters)
     private: list[tuple[int, Callable[[], Any]]] = []
     for argument in function.workgroup:
         ty: Any = argument.type
@@ -268,7 +294,19 @@ def _translate(
         name = argument.name_hint or "private"
         private.append((t.slot(argument), local_value(argument.type, f"%{name}")))  # pyright: ignore[reportArgumentType]
     body = body_of(function.body, t, is_kernel=True)
+    if isinstance(body, Nested):
+        body = _suspending(body)
     return _Kernel(t, body, parameters, private)
+
+
+def _suspending(body: Nested) -> Suspending:
+    """A kernel that never waits, as the others are."""
+
+    def start(warp: Warp) -> Coroutine:
+        body.run(warp)
+        yield from ()
+
+    return Suspending(start)
 
 
 def _run(launch: Launch, kernel: _Kernel, values: list[Any]) -> bool:
@@ -276,7 +314,11 @@ def _run(launch: Launch, kernel: _Kernel, values: list[Any]) -> bool:
     starts = [range(0, g, c) for g, c in zip(launch.grid, launch.cluster)]
     try:
         for z, y, x in product(*reversed(starts)):
-            run_cluster(_cluster(launch, kernel, values, (x, y, z)), kernel.body.start)
+            cluster = _cluster(launch, kernel, values, (x, y, z))
+            # Infinities and NaN are ordinary results.
+            with np.errstate(all="ignore"):
+                fixed = kernel.translator.fixed
+                Schedule(cluster, kernel.body, fixed, kernel.registers).run()
     except Fault as fault:
         launch.findings.diagnostics.append(fault.diagnostic())
         return False
@@ -314,7 +356,7 @@ def _block(
 ) -> Block:
     size = kernel.translator.shared.buffer_bytes
     shared = Buffer(np.full(size, _GARBAGE, np.uint8), SHARED, "shared memory")
-    shadow = Shadow(size, warps, first, launch.findings)
+    shadow = Shadow(size, warps, first, agents, launch.findings)
     return Block(
         cluster, index, rank, shared, shadow, agents, first, agents_before_barriers=first + warps
     )
@@ -350,6 +392,7 @@ def _start(
         block.warps.append(warp)
     for slot, make in kernel.translator.block_values:
         registers[slot] = make(block)
+    block.registers = registers
     for warp in block.warps:
         warp.regs = list(registers)
         for slot, make in kernel.private:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -86,6 +87,33 @@ def c_targets(rows: int) -> Array:
     """For each element of the fragments, its place in the flattened matrix."""
     row, column = c_positions(rows)
     return row * 8 + column
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentTables:
+    """Where the flattened fragments of several warps have elements of their matrices.
+
+    ``a`` is k x 1 x warps x rows, ``b`` k x columns x warps x 1, ``c`` columns x warps x rows.
+    ``result`` is for each element of the fragments its place in flattened matrices like ``c``.
+    """
+
+    a: Array
+    b: Array
+    c: Array
+    result: Array
+
+
+@cache
+def fragment_tables(rows: int, depth: int, per_register: int, warps: int) -> FragmentTables:
+    warp = np.arange(warps)[:, None]
+    of_a, of_b = a_sources(rows, depth, per_register), b_sources(depth, per_register)
+    of_c = c_sources(rows)
+    a = of_a.T[:, None, None, :] + warp * of_a.size
+    b = of_b[:, :, None, None] + warp * of_b.size
+    c = of_c.T[:, None, :] + warp * of_c.size
+    result = np.empty(c.size, np.int64)
+    result[c.reshape(-1)] = np.arange(c.size)
+    return FragmentTables(a, b, c, result)
 
 
 @cache

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Fault
-from tilewright.simulator.shadow import Proxy
+from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.lane_conflicts import check_lanes
+from tilewright.simulator.shadow import Bytes, Proxy
 from tilewright.simulator.state import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -70,12 +72,17 @@ def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def locate(
-    warp: Warp, memref: MemRef, indices: Sequence[Index], op: Operation, extents: Sequence[int] = ()
+    warp: Warp,
+    memref: MemRef,
+    indices: Sequence[Index],
+    op: Operation,
+    extents: Sequence[int] = (),
+    mask: Array | None = None,
 ) -> Index:
     """The element that active lanes access, counted from the start of the buffer.
 
     ``extents`` are those of the vector that is accessed, along the last dimensions. Faults where
-    an index of an active lane lies outside.
+    an index of an active lane, or of one of ``mask``, lies outside.
     """
     place = memref.offset
     free = len(indices) - len(extents)
@@ -86,10 +93,13 @@ def locate(
                 _outside(warp, memref, axis, index, op)
         else:
             # As unsigned numbers, negative ones are too large as well.
-            bad = index.view(np.uint64) >= max(size, 0)
-            if bad.any() and (bad & warp.mask).any():
-                _outside(warp, memref, axis, int(index[(bad & warp.mask).argmax()]), op)
-        place = place + index * memref.strides[axis]
+            unsigned = index.view(np.uint64)
+            if int(unsigned.max()) >= size:
+                bad = (unsigned >= max(size, 0)) & (warp.mask if mask is None else mask)
+                if bad.any():
+                    _outside(warp, memref, axis, int(index[bad.argmax()]), op)
+        stride = memref.strides[axis]
+        place = place + (index if stride == 1 else index * stride)
     return place
 
 
@@ -103,12 +113,25 @@ def _outside(warp: Warp, memref: MemRef, axis: int, index: int, op: Operation) -
     )
 
 
-def spread(place: Index, memref: MemRef, shape: Sequence[int]) -> Index:
-    """The places of all elements of a vector that begins at ``place``: lanes x elements."""
+def spread(place: Index, memref: MemRef, shape: Sequence[int], size: int = WARP_SIZE) -> Index:
+    """The places of all elements of a vector that begins at ``place``: lanes x elements.
+
+    ``size`` is the number of lanes.
+    """
+    rank = len(shape)
+    offsets = offsets_of(tuple(shape), memref.strides[len(memref.strides) - rank :])
+    if isinstance(place, np.ndarray):
+        return place[:, None] + offsets
+    return np.broadcast_to(place + offsets, (size, offsets.size))
+
+
+@cache
+def offsets_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """Where the elements of a vector lie behind its first."""
     offsets = np.zeros(1, np.int64)
-    for extent, stride in zip(shape, memref.strides[len(memref.strides) - len(shape) :]):
+    for extent, stride in zip(shape, strides):
         offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
-    return np.broadcast_to(np.asarray(place).reshape(-1, 1), (WARP_SIZE, 1)) + offsets
+    return offsets
 
 
 def _lane_places(warp: Warp, memref: MemRef, place: Index, size: int) -> Index:
@@ -120,7 +143,7 @@ def _lane_places(warp: Warp, memref: MemRef, place: Index, size: int) -> Index:
 
 
 def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Operation) -> Array:
-    """The elements at places, an array like ``place``: an int, (32,) or (32, n)."""
+    """The elements at places, an array like ``place``: an int, (lanes,) or (lanes, n)."""
     buffer = memref.buffer
     if buffer.lane_bytes:
         place = _lane_places(warp, memref, place, dtype.itemsize)
@@ -128,15 +151,15 @@ def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Ope
         place = _only_active(place, warp.mask)
     try:
         found = buffer.view(dtype)[place]
+        note_access(warp, memref, place, dtype.itemsize, op, is_write=False)
     except IndexError:
         raise _beyond(warp, memref, op) from None
-    note_access(warp, memref, place, dtype.itemsize, op, is_write=False)
     return found
 
 
 def _only_active(place: Array, mask: Array) -> Array:
     """The same with the place of an active lane for those that are not."""
-    place = np.broadcast_to(place, (WARP_SIZE, *place.shape[1:])).copy()
+    place = place.copy()
     place[~mask] = place[int(mask.argmax())]
     return place
 
@@ -158,11 +181,18 @@ def store(
         raise Fault(codes.ARGUMENT, f"{op.name} writes to {buffer.name}, which is read-only", op)
     if buffer.lane_bytes:
         place = _lane_places(warp, memref, place, dtype.itemsize)
-    note_access(warp, memref, place, dtype.itemsize, op, is_write=True)
-    place = np.broadcast_to(np.asarray(place), np.shape(values))
-    if not warp.full:
-        place, values = place[warp.mask], values[warp.mask]
     try:
+        note_access(warp, memref, place, dtype.itemsize, op, is_write=True)
+        if not isinstance(place, np.ndarray) or place.shape != values.shape:
+            place = np.broadcast_to(place, values.shape)
+        lanes = None
+        if not warp.full:
+            place, values = place[warp.mask], values[warp.mask]
+            lanes = np.flatnonzero(warp.mask)
+        if not buffer.lane_bytes:
+            check_lanes(warp, memref, place, values, op, lanes)
+        if buffer.space == GLOBAL:
+            warp.block.global_log.note(warp, buffer, place, dtype.itemsize, op, values, lanes)
         buffer.view(dtype)[place] = values
     except IndexError:
         raise _beyond(warp, memref, op) from None
@@ -172,37 +202,110 @@ def note_access(
     warp: Warp, memref: MemRef, place: Index, size: int, op: Operation, *, is_write: bool
 ) -> None:
     """Count an access, and for shared memory check whether it is ordered."""
-    counters, space = warp.launch.counters, memref.buffer.space
+    space = memref.buffer.space
     place = np.asarray(place)
     per_lane = place.shape[1] if place.ndim == 2 else 1
-    total = warp.active * per_lane * size
+    if space == SHARED:
+        _note_shared(warp, place, size, op, is_write)
+    counters, total = warp.launch.counters, warp.active * per_lane * size
     if space == SHARED:
         if is_write:
             counters.shared_bytes_written += total
         else:
             counters.shared_bytes_read += total
-        if place.ndim and not warp.full:
-            place = place[warp.mask]
-        first = place[:, 0] if place.ndim == 2 else place.reshape(-1)
-        counters.shared_access(first * size, size * per_lane)
-        where = bytes_at(place, size)
-        block = warp.block
-        if is_write:
-            block.shadow.write(where, warp, op, "writes")
-            block.cluster.progress += 1
-        else:
-            block.shadow.read(where, warp, op, "reads")
     elif space == LOCAL:
         counters.local_bytes += total
     elif is_write:
         counters.global_bytes_written += total
     else:
         counters.global_bytes_read += total
+        _note_global_read(warp, memref.buffer, place, size, op)
 
 
-def bytes_at(place: Array, size: int) -> Array:
-    """The addresses of all bytes of elements at these places."""
-    return (place.reshape(-1, 1) * size + np.arange(size)).reshape(-1)
+def _note_global_read(warp: Warp, buffer: Buffer, place: Array, size: int, op: Operation) -> None:
+    lanes = None
+    if place.ndim and not warp.full:
+        lanes = np.flatnonzero(warp.mask)
+        place = place[lanes]
+    warp.block.global_log.note(warp, buffer, place, size, op, lanes=lanes)
+
+
+def _note_shared(warp: Warp, place: Array, size: int, op: Operation, is_write: bool) -> None:
+    in_group, owners, on = warp.size > WARP_SIZE, None, None
+    if in_group and not place.ndim:
+        raise OneByOne
+    each = place.shape[1] if place.ndim == 2 else 1
+    first = (place[:, 0] if place.ndim == 2 else place.reshape(-1)) * size
+    addresses = first
+    if place.ndim and not warp.full:
+        on, numbers = warp.mask, np.flatnonzero(warp.mask)
+        place, first = place[numbers], first[numbers]
+        owners = numbers // WARP_SIZE if in_group else None
+    if each == 1:
+        where = Bytes(first, size, size)
+    elif _is_contiguous(place):
+        where = Bytes(first, size * each, size)
+    else:
+        where = bytes_at(place, size)
+        owners = None if owners is None else owners.repeat(each)
+    note_order(warp, where, op, owners, is_write=is_write)
+    count_banks(warp, addresses, size * each, on)
+
+
+def note_order(
+    warp: Warp, where: Bytes, op: Operation, owners: Array | None = None, *, is_write: bool
+) -> None:
+    """Check whether accesses of shared memory are ordered, by a warp or by those of a group.
+
+    ``owners`` numbers, for each address, the member of a group; None where all have an equal share
+    of them. Raises ``OneByOne`` for a group where something is to be reported.
+    """
+    block = warp.block
+    shadow: Any = block.shadow
+    if warp.size == WARP_SIZE:
+        (shadow.write if is_write else shadow.read)(where, warp, op, _VERBS[is_write])
+    else:
+        together = shadow.write_together if is_write else shadow.read_together
+        together(where, warp, op, _VERBS[is_write], owners)
+    if is_write:
+        block.cluster.progress += 1
+
+
+def count_banks(warp: Warp, addresses: Array, size: int, on: Array | None = None) -> None:
+    """Count one access of shared memory by each warp that has a lane that is ``on``.
+
+    ``addresses`` are those of all lanes, of whom all are on where ``on`` is None.
+    """
+    counters = warp.launch.counters
+    if on is None:
+        counters.shared_access(addresses, size, len(warp.members))
+        return
+    rows, active = addresses.reshape(-1, WARP_SIZE), on.reshape(-1, WARP_SIZE)
+    some = active.any(axis=1)
+    rows, active = rows[some], active[some]
+    if size > _WORD_BYTES:
+        for row, part in zip(rows, active):
+            counters.shared_access(row[part], size)
+    elif len(rows):
+        # Lanes that go where another goes take no more time.
+        others = rows[np.arange(len(rows)), active.argmax(axis=1)]
+        filled = np.where(active, rows, others[:, None])
+        counters.shared_access(filled.reshape(-1), size, len(rows))
+
+
+_WORD_BYTES = 4
+_VERBS = ("reads", "writes")
+
+
+def _is_contiguous(place: Array) -> bool:
+    """Whether elements of each lane lie side by side; all lanes' are laid out alike."""
+    row = place[0].tolist()
+    return row == list(range(row[0], row[0] + len(row)))
+
+
+def bytes_at(place: Array, size: int) -> Bytes:
+    """All bytes of elements at these places."""
+    return Bytes(np.asarray(place) * size, size, size)
 
 
 def note_atomic(warp: Warp, place: Array, size: int, op: Operation) -> None:

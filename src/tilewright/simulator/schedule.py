@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import Note
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.groups import Group, gather
 from tilewright.simulator.ops.barriers import ParityWait
-from tilewright.simulator.state import Block, Cluster, Coroutine, MBarrier, Wait, Warp
+from tilewright.simulator.state import (
+    Block,
+    Cluster,
+    Coroutine,
+    FallApart,
+    MBarrier,
+    Wait,
+    Warp,
+)
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
+
+    from tilewright.simulator.compile import Suspending
 
 #: How often a copy lands although warps could go on.
 _LANDING = 0.3
@@ -21,44 +32,136 @@ _IDLE_TURNS = 200
 _SHOWN = 12
 
 
-def run_cluster(cluster: Cluster, body: Callable[[Warp], Coroutine]) -> None:
-    """Run all warps of a cluster to their end; a fault where they wait for each other."""
-    rng = cluster.launch.rng
-    coroutines = {warp: body(warp) for warp in cluster.warps}
-    runnable = list(cluster.warps)
-    blocked: list[Warp] = []
-    seen, idle = -1, 0
-    while runnable or blocked:
-        if cluster.progress != seen:
-            seen, idle = cluster.progress, 0
-            _wake(runnable, blocked)
-        if cluster.copies and (not runnable or rng.random() < _LANDING):
-            cluster.copies.pop(rng.randrange(len(cluster.copies))).land()
-            cluster.progress += 1
-            continue
-        if not runnable or idle > _IDLE_TURNS * len(runnable):
-            if cluster.copies:
-                idle = 0
+class Schedule:
+    """Runs the warps of a cluster, those that go together as groups.
+
+    ``fixed`` are the registers that never change; ``template`` makes those of a group of so many
+    warps of a block.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        body: Suspending,
+        fixed: set[int],
+        template: Callable[[Block, int], list[Any]],
+    ):
+        self.cluster, self.body, self.fixed, self.template = cluster, body, fixed, template
+        self.coroutines: dict[Warp, Coroutine] = {}
+        self.runnable: list[Warp] = []
+        self.blocked: list[Warp] = []
+        for block in cluster.blocks:
+            self._enter(block)
+
+    def _enter(self, block: Block) -> None:
+        """Let the warps of a block begin."""
+        whole = [warp for warp in block.warps if warp.full]
+        if not self.cluster.launch.in_groups or len(whole) < 2:
+            whole = []
+        for warp in (*self._grouped(whole), *(w for w in block.warps if w not in whole)):
+            self.coroutines[warp] = self.body.start(warp)
+            self.runnable.append(warp)
+
+    def _grouped(self, warps: list[Warp]) -> Iterator[Warp]:
+        """One group of all, if they are several."""
+        if warps:
+            registers = self.template(warps[0].block, len(warps))
+            yield gather(tuple(warps), self.fixed, registers)
+
+    def run(self) -> None:
+        """Run all to their end; a fault where they wait for each other."""
+        cluster, rng = self.cluster, self.cluster.launch.rng
+        runnable = self.runnable
+        seen, idle = -1, 0
+        while runnable or self.blocked:
+            if cluster.progress != seen:
+                seen, idle = cluster.progress, 0
+                self._wake()
+            if cluster.copies and (not runnable or rng.random() < _LANDING):
+                cluster.copies.pop(rng.randrange(len(cluster.copies))).land()
+                cluster.progress += 1
                 continue
-            raise _deadlock(blocked, runnable)
-        warp = runnable[rng.randrange(len(runnable))]
-        asked = warp.spins
+            if not runnable or idle > _IDLE_TURNS * len(runnable):
+                if cluster.copies:
+                    idle = 0
+                    continue
+                raise _deadlock(self.blocked, runnable)
+            warp = runnable[rng.randrange(len(runnable))]
+            asked = warp.spins
+            self._go(warp)
+            idle += warp.spins != asked
+        while cluster.copies:
+            cluster.copies.pop().land()
+        for block in cluster.blocks:
+            check_end(block)
+
+    def _go(self, warp: Warp) -> None:
+        """Let a warp go on until it waits, ends or lets others take over."""
+        warp.passed = None
         try:
-            wait = next(coroutines[warp])
+            wait = next(self.coroutines[warp])
         except StopIteration:
-            warp.ended = True
-            runnable.remove(warp)
-            cluster.progress += 1
-            continue
-        idle += warp.spins != asked
-        if wait is not None and not _passes(wait, warp):
+            warp.settle()
+            for member in warp.members:
+                member.ended = True
+            self._remove(warp)
+            self.cluster.progress += 1
+            return
+        if isinstance(wait, FallApart):
+            self._fall_apart(warp)
+        elif wait is not None and not _passes(wait, warp):
             warp.waiting = wait
-            runnable.remove(warp)
-            blocked.append(warp)
-    while cluster.copies:
-        cluster.copies.pop().land()
-    for block in cluster.blocks:
-        check_end(block)
+            self.runnable.remove(warp)
+            self.blocked.append(warp)
+
+    def _remove(self, warp: Warp) -> None:
+        self.runnable.remove(warp)
+        del self.coroutines[warp]
+
+    def _fall_apart(self, group: Warp) -> None:
+        assert isinstance(group, Group)
+        path = list(group.path)
+        self._remove(group)
+        for warp in group.fall_apart(self.fixed):
+            self.coroutines[warp] = self._resumed(warp, path)
+            self.runnable.append(warp)
+
+    def _resumed(self, warp: Warp, path: list[Any]) -> Coroutine:
+        assert self.body.resume is not None
+        return self.body.resume(warp, list(path))
+
+    def _wake(self) -> None:
+        for warp in list(self.blocked):
+            wait = warp.waiting
+            assert wait is not None
+            if _passes(wait, warp):
+                warp.waiting = None
+                self.blocked.remove(warp)
+                self.runnable.append(warp)
+        if self.cluster.launch.in_groups:
+            self._come_together()
+
+    def _come_together(self) -> None:
+        """Make groups of the warps that stand behind the same barrier."""
+        places: dict[tuple[Any, ...], list[Warp]] = {}
+        for warp in self.runnable:
+            if warp.passed is not None and None not in warp.path and warp.full:
+                key = warp.block.rank, warp.passed, tuple(warp.path)
+                places.setdefault(key, []).append(warp)
+        for entities in places.values():
+            if len(entities) < 2:
+                continue
+            path = list(entities[0].path)
+            members: list[Warp] = []
+            for entity in entities:
+                if isinstance(entity, Group):
+                    entity.fall_apart(self.fixed)
+                members.extend(entity.members)
+                self._remove(entity)
+            members.sort(key=lambda member: member.index)
+            for group in self._grouped(members):
+                self.coroutines[group] = self._resumed(group, path)
+                self.runnable.append(group)
 
 
 def _passes(wait: Wait, warp: Warp) -> bool:
@@ -68,16 +171,6 @@ def _passes(wait: Wait, warp: Warp) -> bool:
     return True
 
 
-def _wake(runnable: list[Warp], blocked: list[Warp]) -> None:
-    for warp in list(blocked):
-        wait = warp.waiting
-        assert wait is not None
-        if _passes(wait, warp):
-            warp.waiting = None
-            blocked.remove(warp)
-            runnable.append(warp)
-
-
 def _deadlock(blocked: list[Warp], spinning: list[Warp]) -> Fault:
     """What every warp waits for, and where what is missing should come from."""
     notes: list[Note] = []
@@ -85,20 +178,21 @@ def _deadlock(blocked: list[Warp], spinning: list[Warp]) -> Fault:
     groups: dict[tuple[Operation, str], list[Warp]] = {}
     for warp in blocked:
         assert warp.waiting is not None
-        groups.setdefault((warp.waiting.op, warp.waiting.describe()), []).append(warp)
+        groups.setdefault((warp.waiting.op, warp.waiting.describe()), []).extend(warp.members)
         if isinstance(warp.waiting, ParityWait):
             barriers[warp.waiting.barrier] = None
     for (op, what), warps in list(groups.items())[:_SHOWN]:
         notes.append(note_at(f"{_named(warps)} {what}", op))
     if spinning:
-        notes.append(Note(f"{_named(spinning)} ask again and again whether a phase has ended"))
+        asking = [member for warp in spinning for member in warp.members]
+        notes.append(Note(f"{_named(asking)} ask again and again whether a phase has ended"))
     for barrier in list(barriers)[:3]:
         for op in list(_arrivals_at(barrier))[:4]:
             notes.append(note_at(f"arrivals at {barrier.name} come from here", op))
         if barrier.tx and not barrier.pending:
             _report_transactions(barrier)
     first = blocked[0].waiting.op if blocked and blocked[0].waiting is not None else None
-    count = len(blocked) + len(spinning)
+    count = sum(len(warp.members) for warp in (*blocked, *spinning))
     return Fault(
         codes.DEADLOCK,
         f"{count} warps wait and nothing can end a wait any more",
@@ -158,6 +252,7 @@ def _check_waited(block: Block, barrier: MBarrier, phase: int, op: Operation) ->
 def check_end(block: Block) -> None:
     """Report what a block leaves behind when it ends."""
     findings = block.cluster.launch.findings
+    block.global_log.check(findings)
     for group in block.mbarriers.values():
         for barrier in group:
             if barrier.valid and barrier.tx:

@@ -5,6 +5,10 @@ it releases; barriers pass on what was seen before an arrival to who waits. An a
 behind a write if the warp has seen the writer's clock at the write. The bytes of a TMA load belong
 to the agent of its mbarrier, at the phase that they complete; bytes whose copy has not landed carry
 a clock that nobody sees.
+
+What is known of a byte are stamps, of the last write and of the last read of each warp: a clock
+above the number of a site, which tells what was done, above that of an agent. Bytes that were only ever accessed together
+share their stamps: a *granule* has 16 bytes until an access begins or ends inside of it.
 """
 
 from __future__ import annotations
@@ -16,17 +20,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Findings, note_at
+from tilewright.simulator.findings import Findings, OneByOne, note_at
 from tilewright.simulator.state import NEVER
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from tilewright.numerics.arrays import Array
+    from tilewright.simulator.groups import Group
     from tilewright.simulator.state import Warp
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bytes:
+    """``size`` bytes at each of these addresses; both are multiples of ``aligned``."""
+
+    first: Array
+    size: int
+    aligned: int
+
+
 Where = Any
-"""A slice of bytes, or an array of byte addresses."""
+"""A slice of bytes, ``Bytes``, or an array of byte addresses."""
 
 
 class Proxy(IntEnum):
@@ -39,46 +54,103 @@ class Proxy(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An access: who did it, where, and what kind it is of."""
+    """A kind of access: where, what it is called, and through what; ``who`` is None for the warp
+    that is the agent."""
 
     op: Operation
-    who: str
     what: str
+    who: str | None
+    proxy: Proxy
 
 
-_UNTOUCHED = 0
+_ASYNC = int(Proxy.ASYNC)
+_LARGEST_GRANULE = 16
+#: What is below the clock in a stamp.
+_LOW_BITS = 32
+_LOW = (1 << _LOW_BITS) - 1
+_LAST = np.iinfo(np.int64).max
 
 
 class Shadow:
-    """The history of the bytes of shared memory."""
+    """The history of the bytes of shared memory of a block.
 
-    def __init__(self, size: int, warps: int, first_agent: int, findings: Findings):
+    ``agents`` are those of its cluster; the ``warps`` of the block begin at ``first_agent``.
+    """
+
+    def __init__(self, size: int, warps: int, first_agent: int, agents: int, findings: Findings):
         self.findings = findings
         self.first_agent, self.warps = first_agent, warps
-        self.sites: list[Site | None] = [None]
+        self.sites: list[Site] = []
         self._ids: dict[tuple[Any, ...], int] = {}
-        self.write_agent = np.zeros(size, np.int16)
-        self.write_clock = np.zeros(size, np.int64)
-        self.write_site = np.zeros(size, np.int32)
-        self.write_proxy = np.zeros(size, np.int8)
-        self.read_clock = np.zeros((warps, size), np.int64)
-        self.read_site = np.zeros((warps, size), np.int32)
+        self._proxies = np.zeros(64, np.int8)
+        # One more agent, nobody, is who wrote what nobody has written.
+        self._nobody = agents
+        self._agent_bits = agents.bit_length()
+        self._agent = (1 << self._agent_bits) - 1
+        self._by_agent: dict[int, Warp] = {}
+        self._limits: dict[Any, tuple[int, Array]] = {}
+        self.granule = _LARGEST_GRANULE
+        self._shift = _LARGEST_GRANULE.bit_length() - 1
+        granules = -(-size // _LARGEST_GRANULE)
+        self.writes = np.full(granules, self._nobody, np.int64)
+        self.reads = np.zeros((warps, granules), np.int64)
 
-    def site(self, op: Operation, who: str, what: str) -> int:
-        """The number of a site."""
-        key = (op, who, what)
+    def _site(self, op: Operation, what: str, who: str | None, proxy: Proxy) -> int:
+        """The bits of a site in a stamp."""
+        key = id(op), what, who, proxy
         found = self._ids.get(key)
         if found is None:
-            found = self._ids[key] = len(self.sites)
-            self.sites.append(Site(op, who, what))
+            number = len(self.sites)
+            self.sites.append(Site(op, what, who, proxy))
+            if number == self._proxies.size:
+                self._proxies = np.concatenate((self._proxies, np.zeros_like(self._proxies)))
+            self._proxies[number] = proxy
+            found = self._ids[key] = number << self._agent_bits
+            assert found >> _LOW_BITS == 0
         return found
+
+    def _stamp(self, warp: Warp, op: Operation, what: str, proxy: Proxy) -> int:
+        """The stamp of what a warp does now."""
+        self._by_agent[warp.agent] = warp
+        clock = int(warp.clock[warp.agent])
+        return clock << _LOW_BITS | self._site(op, what, None, proxy) | warp.agent
+
+    def _proxies_of(self, stamps: Array) -> Array:
+        return self._proxies[(stamps & _LOW) >> self._agent_bits]
+
+    def granules(self, where: Where) -> Any:
+        """The numbers of the granules of these bytes, as a slice or a flat array."""
+        if type(where) is slice:
+            if (where.start | where.stop) & (self.granule - 1):
+                self._refine(where.start | where.stop)
+            return slice(where.start >> self._shift, where.stop >> self._shift)
+        if not isinstance(where, Bytes):
+            where = Bytes(np.asarray(where), 1, 1)
+        first = where.first.reshape(-1)
+        if where.aligned & (self.granule - 1):
+            bits = int(np.bitwise_or.reduce(first, initial=where.size))
+            if bits & (self.granule - 1):
+                self._refine(bits)
+        index = first >> self._shift
+        count = where.size >> self._shift
+        return index if count == 1 else (index[:, None] + _COUNTS[:count]).reshape(-1)
+
+    def _refine(self, bits: int) -> None:
+        """Split granules so that addresses with these bits are at their ends."""
+        finer = bits & -bits
+        factor = self.granule // finer
+        self.granule, self._shift = finer, finer.bit_length() - 1
+        self.writes = np.repeat(self.writes, factor)
+        self.reads = np.repeat(self.reads, factor, axis=1)
+
+    # What one warp does.
 
     def read(self, where: Where, warp: Warp, op: Operation, what: str) -> None:
         """An ordinary read by a warp of this block."""
-        self.check_read(where, warp, op, what)
-        row = warp.agent - self.first_agent
-        self.read_clock[row, where] = warp.clock[warp.agent]
-        self.read_site[row, where] = self.site(op, warp.name(), what)
+        index = self.granules(where)
+        self._check_read(index, warp, op, what, Proxy.GENERIC)
+        stamp = self._stamp(warp, op, what, Proxy.GENERIC)
+        self.reads[warp.agent - self.first_agent][index] = stamp
 
     def write(
         self,
@@ -89,8 +161,9 @@ class Shadow:
         proxy: Proxy = Proxy.GENERIC,
     ) -> None:
         """An ordinary write by a warp."""
-        self.check_write(where, warp, op, what, proxy)
-        self.stamp(where, warp.agent, int(warp.clock[warp.agent]), op, warp.name(), what, proxy)
+        index = self.granules(where)
+        self._check_write(index, warp, op, what, proxy)
+        self.writes[index] = self._stamp(warp, op, what, proxy)
 
     def stamp(
         self,
@@ -103,128 +176,254 @@ class Shadow:
         proxy: Proxy,
     ) -> None:
         """These bytes were written by an agent at its clock."""
-        self.write_agent[where] = agent
-        self.write_clock[where] = clock
-        self.write_site[where] = self.site(op, who, what)
-        self.write_proxy[where] = proxy
+        site = self._site(op, what, who, proxy)
+        self.writes[self.granules(where)] = clock << _LOW_BITS | site | agent
 
     def reading(self, where: Where, warp: Warp, number: int, op: Operation, what: str) -> None:
         """An asynchronous operation of the warp, with that number, begins to read."""
-        row = warp.agent - self.first_agent
-        self.read_clock[row, where] = NEVER + number
-        self.read_site[row, where] = self.site(op, warp.name(), what)
+        site = self._site(op, what, warp.name(), Proxy.ASYNC)
+        stamp = (NEVER + number) << _LOW_BITS | site | warp.agent
+        self.reads[warp.agent - self.first_agent][self.granules(where)] = stamp
 
     def read_done(self, where: Where, warp: Warp, number: int) -> None:
         """That operation has ended, and the warp knows."""
-        row = warp.agent - self.first_agent
-        clocks = self.read_clock[row, where]
-        self.read_clock[row, where] = np.where(
-            clocks == NEVER + number, warp.clock[warp.agent], clocks
-        )
+        index = self.granules(where)
+        own = self.reads[warp.agent - self.first_agent]
+        stamps = own[index]
+        ended = warp.clock[warp.agent] << _LOW_BITS | stamps & _LOW
+        own[index] = np.where(stamps >> _LOW_BITS == NEVER + number, ended, stamps)
 
     def check_read(
         self, where: Where, warp: Warp, op: Operation, what: str, proxy: Proxy = Proxy.GENERIC
     ) -> None:
         """Report writes that are not ordered before a read by the warp, or not fenced."""
-        agents, clocks = self.write_agent[where], self.write_clock[where]
-        bad = warp.clock[agents] < clocks
-        if proxy is Proxy.ATOMIC:
-            bad &= self.write_proxy[where] != Proxy.ATOMIC
-        if bad.any():
-            self._report(where, bad, warp, op, what, self.write_site[where], clocks, "wrote")
-        elif (untouched := self.write_site[where] == _UNTOUCHED).any():
-            self.findings.add(
-                codes.UNINITIALIZED,
-                f"{warp.name()} reads {self._range(where, untouched)}, which nobody has written",
-                op,
-            )
-        elif proxy is Proxy.ASYNC:
-            self._check_fence(where, warp, op, what)
-
-    def _check_fence(self, where: Where, warp: Warp, op: Operation, what: str) -> None:
-        agents, clocks = self.write_agent[where], self.write_clock[where]
-        generic = self.write_proxy[where] != Proxy.ASYNC
-        bad = generic & (warp.fenced[agents] < clocks) & (self.write_site[where] != _UNTOUCHED)
-        if bad.any():
-            site = self._first_site(self.write_site[where], bad)
-            assert site is not None
-            self.findings.add(
-                codes.PROXY_FENCE,
-                f"{op.name} of {warp.name()} {what} {self._range(where, bad)} through the async "
-                f"proxy; {site.who} wrote it through the generic proxy, without a proxy fence "
-                "between",
-                op,
-                other=site.op,
-                notes=[note_at(f"{site.who}: {site.what} here", site.op)],
-                help="execute nvvm.fence.proxy behind the write, then a barrier",
-            )
+        self._check_read(self.granules(where), warp, op, what, proxy)
 
     def check_write(
         self, where: Where, warp: Warp, op: Operation, what: str, proxy: Proxy = Proxy.GENERIC
     ) -> None:
         """Report accesses that are not ordered before a write by the warp."""
-        agents, clocks = self.write_agent[where], self.write_clock[where]
-        bad = warp.clock[agents] < clocks
-        if proxy is Proxy.ATOMIC:
-            bad &= self.write_proxy[where] != Proxy.ATOMIC
-        if bad.any():
-            self._report(where, bad, warp, op, what, self.write_site[where], clocks, "wrote")
+        self._check_write(self.granules(where), warp, op, what, proxy)
+
+    def _check_read(self, index: Any, warp: Warp, op: Operation, what: str, proxy: Proxy) -> None:
+        stamps = self.writes[index]
+        late = stamps >= self._writes_seen(warp, 0)[stamps & self._agent]
+        if np.count_nonzero(late):
+            untouched = stamps == self._nobody
+            bad = late & ~untouched
+            if proxy is Proxy.ATOMIC:
+                bad &= self._proxies_of(stamps) != Proxy.ATOMIC
+            if bad.any():
+                self._report(index, bad, warp, op, what, stamps, "wrote")
+                return
+            if untouched.any():
+                self.findings.add(
+                    codes.UNINITIALIZED,
+                    f"{warp.name()} reads {self._range(index, untouched)}, which nobody has "
+                    "written",
+                    op,
+                )
+                return
+        if proxy is Proxy.ASYNC:
+            self._check_fence(index, stamps, warp, op, what)
+
+    def _check_fence(self, index: Any, stamps: Array, warp: Warp, op: Operation, what: str) -> None:
+        generic = (stamps != self._nobody) & (self._proxies_of(stamps) != _ASYNC)
+        if not np.count_nonzero(generic):
             return
-        seen = warp.clock[self.first_agent : self.first_agent + self.warps]
-        unread = self.read_clock[:, where] > seen[:, None]
-        if proxy is Proxy.ATOMIC and unread.any():
-            # Other atomic updates read, too.
-            unread &= (self.write_proxy[where] != Proxy.ATOMIC)[None, :]
-        if unread.any():
-            row = int(unread.any(axis=1).argmax())
-            bad, sites = unread[row], self.read_site[row, where]
-            self._report(where, bad, warp, op, what, sites, self.read_clock[row, where], "reads")
-        elif proxy is Proxy.ASYNC:
-            self._check_fence(where, warp, op, what)
+        fenced = warp.fenced.take(stamps & self._agent, mode="clip")
+        bad = generic & (fenced < stamps >> _LOW_BITS)
+        if bad.any():
+            site, who = self._first_site(stamps, bad)
+            self.findings.add(
+                codes.PROXY_FENCE,
+                f"{op.name} of {warp.name()} {what} {self._range(index, bad)} through the async "
+                f"proxy; {who} wrote it through the generic proxy, without a proxy fence "
+                "between",
+                op,
+                other=site.op,
+                notes=[note_at(f"{who}: {site.what} here", site.op)],
+                help="execute nvvm.fence.proxy behind the write, then a barrier",
+            )
+
+    def _check_write(self, index: Any, warp: Warp, op: Operation, what: str, proxy: Proxy) -> None:
+        stamps = self.writes[index]
+        bad = stamps >= self._writes_seen(warp, _LAST)[stamps & self._agent]
+        if np.count_nonzero(bad):
+            if proxy is Proxy.ATOMIC:
+                bad &= self._proxies_of(stamps) != Proxy.ATOMIC
+            if bad.any():
+                self._report(index, bad, warp, op, what, stamps, "wrote")
+                return
+        is_slice = isinstance(index, slice)
+        reads = self.reads[:, index] if is_slice else self.reads.take(index, axis=1)
+        unread = reads >= self._reads_seen(warp)[:, None]
+        if np.count_nonzero(unread):
+            if proxy is Proxy.ATOMIC:
+                # Other atomic updates read, too.
+                unread &= (self._proxies_of(stamps) != Proxy.ATOMIC)[None, :]
+            if unread.any():
+                row = int(unread.any(axis=1).argmax())
+                stamps = self.reads[row][index]
+                self._report(index, unread[row], warp, op, what, stamps, "reads")
+                return
+        if proxy is Proxy.ASYNC:
+            self._check_fence(index, stamps, warp, op, what)
+
+    def _writes_seen(self, warp: Warp, untouched: int) -> Array:
+        """For each agent, the first stamp of a write by it that the warp has not seen.
+
+        ``untouched`` is what stands for nobody: 0 where the bytes that nobody has written count among
+        these, else ``_LAST``.
+        """
+        key = warp.agent, untouched
+        found = self._limits.get(key)
+        if found is None or found[0] != warp.version:
+            limits = np.append((warp.clock + 1) << _LOW_BITS, untouched)
+            found = self._limits[key] = warp.version, limits
+        return found[1]
+
+    def _reads_seen(self, warp: Warp) -> Array:
+        """For each warp of the block, the first stamp of a read that the warp has not seen."""
+        key = warp.agent, "reads"
+        found = self._limits.get(key)
+        if found is None or found[0] != warp.version:
+            clocks = warp.clock[self.first_agent : self.first_agent + self.warps]
+            found = self._limits[key] = warp.version, (clocks + 1) << _LOW_BITS
+        return found[1]
+
+    # What a group of warps does in one go.
+
+    def read_together(
+        self, where: Where, group: Group, op: Operation, what: str, owners: Array | None = None
+    ) -> None:
+        """Ordinary reads by the warps of a group.
+
+        ``owners`` numbers, for each address, the member that reads there; None where all read the
+        same number of bytes, one after the other. Raises ``OneByOne`` where something is to be
+        reported, before anything is noted.
+        """
+        index, own = self._shares(where, group, owners)
+        stamps = self.writes[index]
+        limits = self._together_seen(group, 0)
+        if np.count_nonzero(stamps >= limits[own, stamps & self._agent]):
+            raise OneByOne
+        self.reads[group.rows[own], index] = self._stamps(group, op, what)[own]
+
+    def write_together(
+        self,
+        where: Where,
+        group: Group,
+        op: Operation,
+        what: str,
+        owners: Array | None = None,
+        *,
+        finished: bool = True,
+    ) -> None:
+        """Writes, in the same way; those that are not ``finished`` are not seen by anyone."""
+        index, own = self._shares(where, group, owners)
+        before = self.writes[index]
+        limits = self._together_seen(group, _LAST)
+        if np.count_nonzero(before >= limits[own, before & self._agent]):
+            raise OneByOne
+        reads = self.reads.take(index, axis=1)
+        if np.count_nonzero(reads >= self._together_reads(group)[:, own]):
+            raise OneByOne
+        stamps = self._stamps(group, op, what)[own]
+        if not finished:
+            stamps = NEVER << _LOW_BITS | stamps & _LOW
+        self.writes[index] = stamps
+        if np.count_nonzero(self.writes[index] != stamps):
+            # Two warps write the same bytes.
+            self.writes[index] = before
+            raise OneByOne
+
+    def _shares(self, where: Where, group: Group, owners: Array | None) -> tuple[Array, Array]:
+        """Granules and the numbers of the members they belong to, which spread to the former."""
+        index = self.granules(where)
+        if owners is None:
+            count = len(group.members)
+            return index.reshape(count, -1), _COUNTS[:count, None]
+        each = index.size // max(owners.size, 1)
+        return index, owners if each == 1 else owners.repeat(each)
+
+    def _together_seen(self, group: Group, untouched: int) -> Array:
+        """The limits of all warps: warps of the group x agents."""
+        key, version = (group.agents, untouched), group.clock_version()
+        found = self._limits.get(key)
+        if found is None or found[0] != version:
+            limits = np.stack([self._writes_seen(m, untouched) for m in group.members])
+            found = self._limits[key] = version, limits
+        return found[1]
+
+    def _together_reads(self, group: Group) -> Array:
+        """The limits of reads, as warps of the block x warps of the group."""
+        key, version = (group.agents, "reads"), group.clock_version()
+        found = self._limits.get(key)
+        if found is None or found[0] != version:
+            limits = np.stack([self._reads_seen(m) for m in group.members], axis=1)
+            found = self._limits[key] = version, limits
+        return found[1]
+
+    def _stamps(self, group: Group, op: Operation, what: str) -> Array:
+        """The stamps of an ordinary access by each warp."""
+        key, version = (group.agents, "stamps"), group.clock_version()
+        found = self._limits.get(key)
+        if found is None or found[0] != version:
+            self._by_agent.update((m.agent, m) for m in group.members)
+            own = [int(m.clock[m.agent]) << _LOW_BITS | m.agent for m in group.members]
+            found = self._limits[key] = version, np.array(own)
+        return found[1] + self._site(op, what, None, Proxy.GENERIC)
+
+    # What is said.
 
     def _report(
         self,
-        where: Where,
+        index: Any,
         bad: Array,
         warp: Warp,
         op: Operation,
         what: str,
-        sites: Array,
-        clocks: Array,
+        stamps: Array,
         verb: str,
     ) -> None:
-        site = self._first_site(sites, bad)
-        assert site is not None
-        place = self._range(where, bad)
-        is_under_way = bool(clocks[bad].max() >= NEVER)
-        code, why, help = _judge(site, is_under_way, verb)
+        site, who = self._first_site(stamps, bad)
+        place = self._range(index, bad)
+        is_under_way = bool(stamps[bad].max() >> _LOW_BITS >= NEVER)
+        code, why, help = _judge(site, who, is_under_way, verb)
         self.findings.add(
             code,
             f"{op.name} of {warp.name()} {what} {place} {why}",
             op,
             other=site.op,
-            notes=[note_at(f"{site.who}: {site.what} here", site.op)],
+            notes=[note_at(f"{who}: {site.what} here", site.op)],
             help=help,
         )
 
-    def _first_site(self, sites: Array, bad: Array) -> Site | None:
-        return self.sites[int(sites[bad.argmax()])]
+    def _first_site(self, stamps: Array, bad: Array) -> tuple[Site, str]:
+        """The site of the first of the bad stamps, and who it was."""
+        low = int(stamps[bad.argmax()]) & _LOW
+        site = self.sites[low >> self._agent_bits]
+        return site, site.who or self._by_agent[low & self._agent].name()
 
-    @staticmethod
-    def _range(where: Where, bad: Array) -> str:
-        if isinstance(where, slice):
-            found = np.flatnonzero(bad) + where.start
+    def _range(self, index: Any, bad: Array) -> str:
+        if isinstance(index, slice):
+            found = np.flatnonzero(bad) + index.start
         else:
-            found = np.asarray(where)[bad]
-        return f"shared bytes {int(found.min())} to {int(found.max())}"
+            found = index[bad]
+        first, last = int(found.min()), int(found.max())
+        return f"shared bytes {first * self.granule} to {(last + 1) * self.granule - 1}"
 
 
-def _judge(site: Site, is_under_way: bool, verb: str) -> tuple[str, str, str]:
+_COUNTS = np.arange(1 << 16)
+
+
+def _judge(site: Site, who: str, is_under_way: bool, verb: str) -> tuple[str, str, str]:
     """The code, what is missing, and what helps."""
     if site.what.startswith("cp.async") and is_under_way:
         return (
             codes.UNWAITED_COPY,
-            f"before {site.who} has waited for the cp.async that writes it",
+            f"before {who} has waited for the cp.async that writes it",
             "wait for the group of the copy, then pass a barrier of the block",
         )
     if site.what.startswith("TMA load"):
@@ -242,11 +441,11 @@ def _judge(site: Site, is_under_way: bool, verb: str) -> tuple[str, str, str]:
     if site.what.startswith("wgmma"):
         return (
             codes.UNWAITED_PRODUCT,
-            f"while a product of {site.who} still reads it",
+            f"while a product of {who} still reads it",
             "wait for the product's group before the memory is used again",
         )
     return (
         codes.RACE,
-        f"which {site.who} {verb}, and nothing orders the two",
+        f"which {who} {verb}, and nothing orders the two",
         "put a barrier between the two accesses",
     )

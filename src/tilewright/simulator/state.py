@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from tilewright.simulator.address_space import AddressSpace
 from tilewright.simulator.counters import Counters
 from tilewright.simulator.findings import Findings
-from tilewright.simulator.timeline import Timeline
+from tilewright.simulator.global_conflicts import GlobalLog
+from tilewright.simulator.timeline import TensorCores, Timeline
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 WARP_SIZE = 32
 #: A clock that no warp has seen: what carries it is not finished.
-NEVER = 1 << 40
+NEVER = 1 << 30
 
 Clock = np.ndarray[Any, np.dtype[np.int64]]
 """For each warp and barrier of the cluster, how much of it has been seen."""
@@ -40,7 +42,13 @@ class Wait(Protocol):
     def describe(self) -> str: ...
 
 
-Coroutine = Generator["Wait | None", None, None]
+class FallApart:
+    """What a group yields where its warps must go on one by one."""
+
+
+FALL_APART = FallApart()
+
+Coroutine = Generator["Wait | FallApart | None", None, None]
 """Yields what the warp waits for, or None where another warp may take over."""
 
 
@@ -59,7 +67,11 @@ class Launch:
     timeline: Timeline
     max_steps: int
     print_to: Callable[[str], object]
+    in_groups: bool = True
+    """Whether warps that execute the same go together."""
     printed: int = 0
+    addresses: AddressSpace = field(default_factory=AddressSpace)
+    """The global memory that pointers reach."""
 
 
 @dataclass(slots=True, eq=False)
@@ -200,8 +212,12 @@ class Block:
     named: dict[int, NamedBarrier] = field(default_factory=dict)
     products: dict[int, list[Operation]] = field(default_factory=dict)
     """The products that the warps of each warpgroup have executed, in order."""
-    tensor_time: float = 0.0
-    """Until when the tensor cores are busy."""
+    brought: dict[Any, dict[int, Array]] = field(default_factory=dict)
+    """What warps brought to a reduction of the block, by its round and their numbers."""
+    tensor_cores: TensorCores = field(default_factory=TensorCores)
+    global_log: GlobalLog = field(default_factory=GlobalLog)
+    registers: list[Any] = field(default_factory=list)
+    """Those that every warp begins with."""
     agents_before_barriers: int = 0
     barriers_made: int = 0
 
@@ -235,7 +251,11 @@ class AsyncGroups:
 
 @dataclass(slots=True, eq=False)
 class Warp:
-    """32 lanes that go together. ``mask`` are those that execute the current operation."""
+    """32 lanes that go together. ``mask`` are those that execute the current operation.
+
+    ``groups.Group`` stands for several warps in the same way; steps that take any number of lanes
+    see ``size`` of them.
+    """
 
     launch: Launch
     block: Block
@@ -262,10 +282,22 @@ class Warp:
     product_count: int = 0
     """Numbers the asynchronous operations that read shared memory."""
     cluster_generation: int = 0
+    size: int = WARP_SIZE
+    members: tuple[Warp, ...] = ()
+    version: int = 0
+    """Grows whenever ``clock`` changes."""
+    path: list[Any] = field(default_factory=list)
+    """Where the warp is, from the outermost region in; see ``compile``."""
+    passed: tuple[Any, ...] | None = None
+    """The barrier of the block that the warp stands behind."""
+    _name: str = ""
+
+    def __post_init__(self) -> None:
+        self.members = (self,)
 
     @property
     def full(self) -> bool:
-        return self.active == WARP_SIZE
+        return self.active == self.size
 
     @property
     def converged(self) -> bool:
@@ -275,9 +307,11 @@ class Warp:
     def tick(self) -> None:
         """Begin a new interval, which nobody has seen."""
         self.clock[self.agent] += 1
+        self.version += 1
 
     def acquire(self, clock: Clock | None, fenced: Clock | None) -> None:
         """See what others have released."""
+        self.version += 1
         if clock is not None:
             np.maximum(self.clock, clock, out=self.clock)
         if fenced is not None:
@@ -287,12 +321,17 @@ class Warp:
         self.mask = mask
         self.active = int(np.count_nonzero(mask))
 
+    def settle(self) -> None:
+        """Bring the times of the members up to date."""
+
     def name(self) -> str:
-        block = self.block
-        where = ""
-        if block.cluster.launch.grid != (1, 1, 1):
-            where = f" of block {block.index}"
-        return f"warp {self.index}{where}"
+        if not self._name:
+            block = self.block
+            where = ""
+            if block.cluster.launch.grid != (1, 1, 1):
+                where = f" of block {block.index}"
+            self._name = f"warp {self.index}{where}"
+        return self._name
 
     def count_step(self, op: Operation) -> None:
         """A turn of a loop; a fault where there are too many."""

@@ -74,6 +74,8 @@ def _problem(array: Array, box: tuple[int, ...], swizzle: str, oob: str, element
     size = array.itemsize
     if not 1 <= array.ndim <= MAX_RANK or array.ndim != len(box):
         return f"expected a tensor of rank {len(box)}, got rank {array.ndim}"
+    if element.bits < 8:
+        return f"no tensor map has elements of {element.bits} bits; use bytes"
     if array.dtype != element.dtype:
         return f"expected elements of {element.dtype}, got {array.dtype}"
     if 0 in array.shape:

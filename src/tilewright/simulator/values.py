@@ -1,17 +1,19 @@
 """How values of a warp are held.
 
 Integers and indices are a Python int where all lanes have the same (``bool`` for i1), else an array
-with a lane axis of 32. Floats always have the lane axis, and vectors have it in front of their own
+with a lane axis: 32, or as many as a group of warps has. Floats always have the lane axis, and vectors have it in front of their own
 axes. Everything else, memrefs and tokens and accumulators, is one object for the warp.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
+from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute
 
 from tilewright.numerics.arrays import Array, dtype_of
@@ -27,7 +29,11 @@ _FLOATS: dict[type[Attribute], str] = {
     b.Float64Type: "f64",
     b.Float8E4M3FNType: "f8E4M3FN",
     b.Float8E5M2Type: "f8E5M2",
+    b.Float8E8M0FNUType: "f8E8M0FNU",
+    b.Float4E2M1FNType: "f4E2M1FN",
 }
+#: The bits of floats that registers hold in whole bytes.
+_BITS = {"f4E2M1FN": 4}
 _WIDTHS = (1, 4, 8, 16, 32, 64)
 
 
@@ -44,6 +50,11 @@ class Element:
         return self.dtype.itemsize
 
     @property
+    def stored_bits(self) -> int:
+        """The bits that an element takes in memory: 4-bit ones share a byte."""
+        return self.bits if 1 < self.bits < 8 else 8 * self.size
+
+    @property
     def is_float(self) -> bool:
         return self.name[0] in "fbt"
 
@@ -52,7 +63,7 @@ def element_of(ty: Attribute) -> Element:
     """The element of a number, vector or memref type; a fault for types that are none."""
     if isinstance(ty, b.VectorType | b.MemRefType):
         ty = ty.element_type
-    if isinstance(ty, b.IndexType):
+    if isinstance(ty, b.IndexType | LLVMPointerType):
         return Element("i64", np.dtype(np.int64), 64)
     if isinstance(ty, b.IntegerType) and ty.width.data in _WIDTHS:
         name = f"i{ty.width.data}"
@@ -60,18 +71,23 @@ def element_of(ty: Attribute) -> Element:
     name = _FLOATS.get(type(ty))
     if name is None:
         raise Fault(codes.UNSUPPORTED, f"the simulator has no values of type '{ty}'")
-    return Element(name, dtype_of(name), 32 if name == "tf32" else dtype_of(name).itemsize * 8)
+    return Element(name, dtype_of(name), _BITS.get(name, dtype_of(name).itemsize * 8))
 
 
 def shape_of(ty: Attribute) -> tuple[int, ...]:
     return ty.get_shape() if isinstance(ty, b.VectorType) else ()
 
 
-def lanes(value: Any, dtype: np.dtype[Any]) -> Array:
-    """A number as an array with the lane axis."""
+def lanes(value: Any, dtype: np.dtype[Any], size: int = WARP_SIZE) -> Array:
+    """A number as an array with the lane axis, which must not be written to."""
     if isinstance(value, np.ndarray):
         return value if value.dtype == dtype else value.astype(dtype)
-    return np.full(WARP_SIZE, value, dtype)
+    return _everywhere(value, dtype, size)
+
+
+@lru_cache(1 << 12)
+def _everywhere(value: int, dtype: np.dtype[Any], size: int) -> Array:
+    return np.full(size, value, dtype)
 
 
 def uniform(value: Any, mask: Array) -> int | None:
@@ -95,10 +111,12 @@ def merge(mask: Array, new: Any, old: Any) -> Any:
     if isinstance(new, np.ndarray) or isinstance(old, np.ndarray):
         like = new if isinstance(new, np.ndarray) else old
         # A number that was the same everywhere takes the type of the array.
-        new = new if isinstance(new, np.ndarray) else np.full(WARP_SIZE, new, like.dtype)
-        old = old if isinstance(old, np.ndarray) else np.full(WARP_SIZE, old, like.dtype)
-        shape = (WARP_SIZE,) + (1,) * (like.ndim - 1)
+        new = new if isinstance(new, np.ndarray) else np.full(mask.size, new, like.dtype)
+        old = old if isinstance(old, np.ndarray) else np.full(mask.size, old, like.dtype)
+        shape = (mask.size,) + (1,) * (like.ndim - 1)
         return np.where(mask.reshape(shape), new, old)
+    if mask.size > WARP_SIZE:
+        return _merge_parts(mask, new, old)
     from tilewright.simulator.memory import MemRef
 
     if isinstance(new, MemRef) and isinstance(old, MemRef):
@@ -110,3 +128,14 @@ def merge(mask: Array, new: Any, old: Any) -> Any:
         codes.UNSUPPORTED,
         "lanes of a warp have different memrefs, accumulators or descriptors in one value",
     )
+
+
+def _merge_parts(mask: Array, new: Any, old: Any) -> Any:
+    """The same for the warps of a group, each of which may have an object of its own."""
+    from tilewright.simulator.groups import join, part
+
+    found: list[Any] = []
+    for number, own in enumerate(mask.reshape(-1, WARP_SIZE)):
+        one, other = part(new, number), part(old, number)
+        found.append(one if own.all() else merge(own, one, other) if own.any() else other)
+    return join(found)

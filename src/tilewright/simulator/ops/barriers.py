@@ -14,6 +14,7 @@ from tilewright.simulator.compile import Step, Suspending, Translator, implement
 from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.ops.threads import collective
 from tilewright.simulator.state import (
+    FALL_APART,
     WARP_SIZE,
     Block,
     ClusterBarrier,
@@ -50,7 +51,8 @@ def _settle(block: Block, barrier: NamedBarrier) -> None:
     block.cluster.progress += 1
 
 
-def _arrive(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation) -> None:
+def come_to(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation) -> None:
+    """Come to a barrier of the block, for so many threads or for all."""
     block = warp.block
     if barrier.warps and barrier.wanted != wanted:
         block.shadow.findings.add(
@@ -89,9 +91,11 @@ class BarrierWait:
 
     def finish(self, warp: Warp) -> None:
         barrier = self.barrier
-        warp.acquire(barrier.done_clock, barrier.done_fenced)
-        start, warp.time = warp.time, max(warp.time, barrier.done_time)
-        warp.launch.timeline.add(warp, "barrier", self.op, start, warp.time)
+        for member in warp.members:
+            member.acquire(barrier.done_clock, barrier.done_fenced)
+            start, member.time = member.time, max(member.time, barrier.done_time)
+            member.launch.timeline.add(member, "barrier", self.op, start, member.time)
+        warp.passed = self.op, barrier.number, self.generation
 
     def describe(self) -> str:
         barrier = self.barrier
@@ -135,18 +139,32 @@ def _barrier(op: Any, t: Translator) -> Suspending:
     count = t.slot(op.numberOfThreads) if is_named and op.numberOfThreads is not None else None
 
     def start(warp: Warp) -> Coroutine:
-        _together(warp, op)
+        together(warp, op)
         number, wanted = _number(warp, slot, 0, op), _number(warp, count, None, op)
         _check_barrier(warp, number, wanted, op)
         barrier = warp.block.barrier(number or 0)
         wait = BarrierWait(op, warp.block, barrier, barrier.generation)
-        _arrive(warp, barrier, wanted, op)
+        warp.settle()
+        for member in warp.members:
+            come_to(member, barrier, wanted, op)
+        warp.path.append(_ARRIVED)
         yield wait
+        warp.path.pop()
 
-    return Suspending(start)
+    def resume(warp: Warp, saved: list[Any]) -> Coroutine:
+        """The warp has arrived and is let go."""
+        saved.pop(0)
+        yield from ()
+
+    # Groups may not be at barriers that only some of their warps belong to.
+    return Suspending(start, resume if slot is None and count is None else None)
 
 
-def _together(warp: Warp, op: Operation) -> None:
+_ARRIVED = 1
+
+
+def together(warp: Warp, op: Operation) -> None:
+    """Fault unless all lanes that there are execute the operation."""
     if not warp.converged:
         collective(warp, op)
 
@@ -157,10 +175,10 @@ def _barrier_arrive(op: Any, t: Translator) -> Step:
     count = t.slot(op.numberOfThreads)
 
     def step(warp: Warp) -> None:
-        _together(warp, op)
+        together(warp, op)
         number, wanted = _number(warp, slot, 0, op), _number(warp, count, None, op)
         _check_barrier(warp, number, wanted, op)
-        _arrive(warp, warp.block.barrier(number or 0), wanted, op)
+        come_to(warp, warp.block.barrier(number or 0), wanted, op)
 
     return step
 
@@ -201,7 +219,7 @@ def _cluster_arrive(op: Any, t: Translator) -> Step:
     releases = op.name == "nvvm.cluster.arrive"
 
     def step(warp: Warp) -> None:
-        _together(warp, op)
+        together(warp, op)
         barrier, cluster = _cluster_barrier(warp), warp.block.cluster
         if warp.agent in barrier.arrived:
             raise Fault(
@@ -229,7 +247,7 @@ def _cluster_arrive(op: Any, t: Translator) -> Step:
 @implements("nvvm.cluster.wait")
 def _cluster_wait(op: Any, t: Translator) -> Suspending:
     def start(warp: Warp) -> Coroutine:
-        _together(warp, op)
+        together(warp, op)
         barrier = _cluster_barrier(warp)
         yield ClusterWait(op, barrier, warp.cluster_generation, warp.block.cluster.warps)
 
@@ -489,11 +507,12 @@ class ParityWait:
 
     def finish(self, warp: Warp) -> None:
         barrier = self.barrier
-        warp.acquire(barrier.done_clock, barrier.done_fenced)
-        start = warp.time
-        if barrier.phase:
-            warp.time = max(warp.time, barrier.done_time)
-        warp.launch.timeline.add(warp, "wait", self.op, start, warp.time)
+        for member in warp.members:
+            member.acquire(barrier.done_clock, barrier.done_fenced)
+            start = member.time
+            if barrier.phase:
+                member.time = max(member.time, barrier.done_time)
+            member.launch.timeline.add(member, "wait", self.op, start, member.time)
 
     def describe(self) -> str:
         barrier = self.barrier
@@ -510,14 +529,28 @@ def _try_wait(op: Any, t: Translator) -> Suspending:
 
     def start(warp: Warp) -> Coroutine:
         r = warp.regs
-        warp.launch.counters.mbarrier_waits += 1
+        if warp.size > WARP_SIZE and not (warp.full and is_common(warp)):
+            yield FALL_APART
+        warp.settle()
+        warp.launch.counters.mbarrier_waits += len(warp.members)
         for barrier, lanes in list(barriers_of(warp, r[group], r[index], warp.mask, op)):
-            check_usable(warp, barrier, op)
-            value = np.broadcast_to(np.asarray(r[parity]), WARP_SIZE)[lanes]
+            for member in warp.members:
+                check_usable(member, barrier, op)
+            value = np.broadcast_to(np.asarray(r[parity]), warp.size)[lanes]
             for wanted in sorted(set(value.tolist())):
                 yield ParityWait(op, barrier, int(wanted))
 
-    return Suspending(start)
+    def is_common(warp: Warp) -> bool:
+        """Whether all wait for one phase of one barrier."""
+        values = warp.regs[index], warp.regs[parity]
+        return all(uniform(value, warp.mask) is not None for value in values)
+
+    return Suspending(start, never_resumed)
+
+
+def never_resumed(warp: Warp, saved: list[Any]) -> Coroutine:
+    """For waits at which groups neither fall apart nor form."""
+    raise AssertionError("nobody resumes behind this wait")
 
 
 # Fences.

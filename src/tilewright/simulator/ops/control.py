@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.simulator import codes
 from tilewright.simulator.compile import (
     Code,
+    Nested,
     Step,
     Suspending,
     Translator,
@@ -17,7 +20,7 @@ from tilewright.simulator.compile import (
 )
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.flow import order_of
-from tilewright.simulator.state import Coroutine, Warp
+from tilewright.simulator.state import FALL_APART, WARP_SIZE, Coroutine, Warp
 from tilewright.simulator.values import lanes, merge
 
 if TYPE_CHECKING:
@@ -43,18 +46,55 @@ def assign(
         regs[target] = value if mask is None else merge(mask, value, regs[target])
 
 
+_Side = tuple[Code, tuple[int, ...]]
+
+
 @implements("scf.if")
-def _if(op: Any, t: Translator) -> Suspending:
-    condition = t.slot(op.cond)
-    results = t.slots(op.results)
-    sides: list[tuple[Code, tuple[int, ...]] | None] = []
+def _if(op: Any, t: Translator) -> Suspending | Nested:
+    condition, results = t.slot(op.cond), t.slots(op.results)
+    sides: list[_Side | None] = []
     for region in (op.true_region, op.false_region):
         if not region.blocks:
             sides.append(None)
             continue
         code = t.block(region.blocks[0])
         sides.append((code, t.slots(code.end.operands) if code.end is not None else ()))
+    if any(side is not None and side[0].suspends for side in sides):
+        return _suspending_if(condition, results, sides)
     one, other = sides
+
+    def run(warp: Warp) -> None:
+        chosen = warp.regs[condition]
+        if type(chosen) is not bool:
+            taken = chosen & warp.mask
+            count = int(np.count_nonzero(taken))
+            if count not in (0, warp.active):
+                diverge(warp, taken)
+                return
+            chosen = count > 0
+        side = one if chosen else other
+        if side is not None:
+            side[0].run(warp)
+            assign(warp, results, side[1], None)
+
+    def diverge(warp: Warp, taken: Array) -> None:
+        whole = warp.mask
+        for slot in results:
+            warp.regs[slot] = None
+        for side, mask in zip(sides, (taken, whole & ~taken)):
+            if side is not None:
+                warp.set_mask(mask)
+                side[0].run(warp)
+                assign(warp, results, side[1], mask)
+        warp.set_mask(whole)
+
+    return Nested(run)
+
+
+def _suspending_if(
+    condition: int, results: tuple[int, ...], sides: list[_Side | None]
+) -> Suspending:
+    """The place in the path is the side: 0 for true."""
 
     def start(warp: Warp) -> Coroutine:
         chosen = warp.regs[condition]
@@ -62,22 +102,35 @@ def _if(op: Any, t: Translator) -> Suspending:
             taken = chosen & warp.mask
             count = int(np.count_nonzero(taken))
             if count not in (0, warp.active):
+                if warp.size > WARP_SIZE:
+                    yield FALL_APART
+                warp.path.append(None)
                 yield from _diverge(warp, taken, sides, results)
+                warp.path.pop()
                 return
             chosen = count > 0
-        side = one if chosen else other
+        number = 0 if chosen else 1
+        side = sides[number]
         if side is not None:
+            warp.path.append(number)
             yield from _run(side[0], warp)
+            warp.path.pop()
             assign(warp, results, side[1], None)
 
-    return Suspending(start)
+    def resume(warp: Warp, saved: list[Any]) -> Coroutine:
+        number = saved.pop(0)
+        side = sides[number]
+        assert side is not None
+        warp.path.append(number)
+        yield from side[0].resume(warp, saved)
+        warp.path.pop()
+        assign(warp, results, side[1], None)
+
+    return Suspending(start, resume)
 
 
 def _diverge(
-    warp: Warp,
-    taken: Array,
-    sides: list[tuple[Code, tuple[int, ...]] | None],
-    results: tuple[int, ...],
+    warp: Warp, taken: Array, sides: list[_Side | None], results: tuple[int, ...]
 ) -> Coroutine:
     whole = warp.mask
     for slot in results:
@@ -91,49 +144,111 @@ def _diverge(
 
 
 @implements("scf.for")
-def _for(op: Any, t: Translator) -> Suspending:
-    low, high, stride = t.slot(op.lb), t.slot(op.ub), t.slot(op.step)
+def _for(op: Any, t: Translator) -> Suspending | Nested:
+    bounds = t.slots((op.lb, op.ub, op.step))
     block = op.body.blocks[0]
     variable, carried = t.slot(block.args[0]), t.slots(block.args[1:])
     inits, results = t.slots(op.iter_args), t.slots(op.results)
     code = t.block(block)
     yielded = t.slots(code.end.operands) if code.end is not None else ()
+    loop = _Loop(op, bounds, variable, carried, inits, results, code, yielded)
+    if code.suspends:
+        return Suspending(loop.start, loop.resume)
+    return Nested(loop.run)
 
-    def start(warp: Warp) -> Coroutine:
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A counted loop. The place in the path is the value of its variable."""
+
+    op: Operation
+    bounds: tuple[int, ...]
+    variable: int
+    carried: tuple[int, ...]
+    inits: tuple[int, ...]
+    results: tuple[int, ...]
+    code: Code
+    yielded: tuple[int, ...]
+
+    def numbers(self, warp: Warp) -> range | None:
+        """The values of the variable, or None where lanes may have different ones."""
         regs = warp.regs
-        bounds = regs[low], regs[high], regs[stride]
-        assign(warp, carried, inits, None)
-        if not all(type(bound) is int for bound in bounds):
-            yield from divergent(warp, *(lanes(bound, np.dtype(np.int64)) for bound in bounds))
-            return
-        first, end, step = bounds
+        first, end, step = (regs[slot] for slot in self.bounds)
+        if not (type(first) is type(end) is type(step) is int):
+            return None
         if step <= 0:
-            raise Fault(codes.UNDEFINED, f"the step of scf.for is {step}", op)
-        for index in range(first, end, step):
+            raise Fault(codes.UNDEFINED, f"the step of scf.for is {step}", self.op)
+        return range(first, end, step)
+
+    def run(self, warp: Warp) -> None:
+        numbers, regs = self.numbers(warp), warp.regs
+        assign(warp, self.carried, self.inits, None)
+        if numbers is None:
+            for _ in self.turns(warp):
+                self.code.run(warp)
+            return
+        body, op, variable = self.code.run, self.op, self.variable
+        carried, yielded = self.carried, self.yielded
+        for index in numbers:
             warp.count_step(op)
             regs[variable] = index
-            if code.suspends:
-                yield from code.start(warp)
-            else:
-                code.run(warp)
+            body(warp)
             assign(warp, carried, yielded, None)
-        assign(warp, results, carried, None)
+        assign(warp, self.results, carried, None)
 
-    def divergent(warp: Warp, first: Array, end: Array, step: Array) -> Coroutine:
+    def start(self, warp: Warp) -> Coroutine:
+        numbers = self.numbers(warp)
+        if numbers is None:
+            if warp.size > WARP_SIZE:
+                yield FALL_APART
+            assign(warp, self.carried, self.inits, None)
+            warp.path.append(None)
+            for _ in self.turns(warp):
+                yield from self.code.start(warp)
+            warp.path.pop()
+            return
+        assign(warp, self.carried, self.inits, None)
+        yield from self.go_on(warp, numbers)
+
+    def resume(self, warp: Warp, saved: list[Any]) -> Coroutine:
+        index = saved.pop(0)
+        numbers = self.numbers(warp)
+        assert numbers is not None
+        warp.path.append(index)
+        yield from self.code.resume(warp, saved)
+        warp.path.pop()
+        assign(warp, self.carried, self.yielded, None)
+        yield from self.go_on(warp, numbers[numbers.index(index) + 1 :])
+
+    def go_on(self, warp: Warp, numbers: range) -> Coroutine:
+        regs, path = warp.regs, warp.path
+        depth = len(path)
+        path.append(0)
+        for index in numbers:
+            warp.count_step(self.op)
+            regs[self.variable] = path[depth] = index
+            yield from self.code.start(warp)
+            assign(warp, self.carried, self.yielded, None)
+        path.pop()
+        assign(warp, self.results, self.carried, None)
+
+    def turns(self, warp: Warp) -> Iterator[None]:
+        """Goes through the turns of lanes with different bounds, under their masks."""
+        first, end, step = (
+            lanes(warp.regs[slot], np.dtype(np.int64), warp.size) for slot in self.bounds
+        )
         whole, index = warp.mask, first
         if (step[whole] <= 0).any():
-            raise Fault(codes.UNDEFINED, "the step of scf.for is not positive", op)
+            raise Fault(codes.UNDEFINED, "the step of scf.for is not positive", self.op)
         while (mask := whole & (index < end)).any():
-            warp.count_step(op)
+            warp.count_step(self.op)
             warp.set_mask(mask)
-            warp.regs[variable] = index
-            yield from _run(code, warp)
-            assign(warp, carried, yielded, None if mask is whole else mask)
+            warp.regs[self.variable] = index
+            yield None
+            assign(warp, self.carried, self.yielded, mask)
             index = index + step
         warp.set_mask(whole)
-        assign(warp, results, carried, None)
-
-    return Suspending(start)
+        assign(warp, self.results, self.carried, None)
 
 
 @implements("scf.while")
@@ -147,42 +262,83 @@ def _while(op: Any, t: Translator) -> Suspending:
     yielded = t.slots(turn.end.operands) if turn.end is not None else ()
 
     def start(warp: Warp) -> Coroutine:
-        regs, whole = warp.regs, warp.mask
         assign(warp, heads, inits, None)
         for slot in results:
-            regs[slot] = None
+            warp.regs[slot] = None
+        warp.path.append(_TEST)
+        yield from go_on(warp, _TEST, [])
+
+    def resume(warp: Warp, saved: list[Any]) -> Coroutine:
+        stage = saved.pop(0)
+        warp.path.append(stage)
+        return go_on(warp, stage, saved)
+
+    def go_on(warp: Warp, stage: int, saved: list[Any]) -> Coroutine:
+        regs, whole, path = warp.regs, warp.mask, warp.path
+        depth = len(path) - 1
         while True:
-            warp.count_step(op)
-            yield from _run(test, warp)
-            mask, goes_on = warp.mask, regs[condition]
-            if type(goes_on) is bool:
-                stays = mask if goes_on else None
+            if stage == _TEST:
+                if saved:
+                    yield from test.resume(warp, saved)
+                else:
+                    warp.count_step(op)
+                    yield from _run(test, warp)
+            if stage != _BODY:
+                stays = _stays(warp, regs[condition])
+                if stays is not warp.mask and stays is not None and warp.size > WARP_SIZE:
+                    path[depth] = _DECIDE
+                    yield FALL_APART
+                if not leave(warp, whole, stays):
+                    break
+                path[depth] = _BODY if warp.mask is whole else None
+            if saved:
+                yield from turn.resume(warp, saved)
             else:
-                stays = goes_on & mask
-                count = int(np.count_nonzero(stays))
-                stays = mask if count == warp.active else stays if count else None
-            if stays is not mask:
-                leaving = mask if stays is None else mask & ~stays
-                assign(warp, results, passed, None if leaving is whole else leaving)
-            if stays is None:
-                break
-            warp.set_mask(stays)
-            assign(warp, bodies, passed, None if stays is whole else stays)
-            yield from _run(turn, warp)
-            assign(warp, heads, yielded, None if stays is whole else stays)
+                yield from _run(turn, warp)
+            assign(warp, heads, yielded, None if warp.mask is whole else warp.mask)
+            stage = _TEST
+            if path[depth] is not None:
+                path[depth] = stage
+        path.pop()
         warp.set_mask(whole)
 
-    return Suspending(start)
+    def leave(warp: Warp, whole: Array, stays: Array | None) -> bool:
+        """Give results to the lanes that leave; whether others stay."""
+        mask = warp.mask
+        if stays is not mask:
+            leaving = mask if stays is None else mask & ~stays
+            assign(warp, results, passed, None if leaving is whole else leaving)
+        if stays is None:
+            return False
+        warp.set_mask(stays)
+        assign(warp, bodies, passed, None if stays is whole else stays)
+        return True
+
+    return Suspending(start, resume)
+
+
+#: The places of a ``scf.while`` in a path: in one of its regions, or between them.
+_TEST, _DECIDE, _BODY = range(3)
+
+
+def _stays(warp: Warp, condition: Any) -> Array | None:
+    """The active lanes for which it holds, the mask itself if all of them; None if none."""
+    mask = warp.mask
+    if type(condition) is bool:
+        return mask if condition else None
+    stays = condition & mask
+    count = int(np.count_nonzero(stays))
+    return mask if count == warp.active else stays if count else None
 
 
 @implements("scf.execute_region")
-def _execute_region(op: Any, t: Translator) -> Suspending:
+def _execute_region(op: Any, t: Translator) -> Suspending | Nested:
     return body_of(op.regions[0], t, t.slots(op.results))
 
 
 def body_of(
     region: Region, t: Translator, results: tuple[int, ...] = (), *, is_kernel: bool = False
-) -> Suspending:
+) -> Suspending | Nested:
     """A region of blocks, entered at the first; what it returns goes to ``results``.
 
     Lanes that return from a kernel have ended, and barriers go on without them.
@@ -190,45 +346,86 @@ def body_of(
     blocks = list(region.blocks)
     codes_ = [t.block(block) for block in blocks]
     ends = [_End(code.end, t, blocks) for code in codes_]
-    if len(blocks) == 1:
-        (code,), (end,) = codes_, ends
-
-        def straight(warp: Warp) -> Coroutine:
-            yield from _run(code, warp)
-            assign(warp, results, end.returned or (), None)
-
-        return Suspending(straight)
-    order = order_of(blocks)
+    if len(blocks) > 1:
+        graph = _Graph(codes_, ends, order_of(blocks), results, is_kernel)
+        return Suspending(graph.start, graph.resume)
+    (code,), (end,) = codes_, ends
+    returned = end.returned or ()
 
     def start(warp: Warp) -> Coroutine:
-        whole = warp.mask
-        waiting: dict[int, Array] = {0: whole}
-        while waiting:
+        yield from code.start(warp)
+        assign(warp, results, returned, None)
+
+    def resume(warp: Warp, saved: list[Any]) -> Coroutine:
+        yield from code.resume(warp, saved)
+        assign(warp, results, returned, None)
+
+    def run(warp: Warp) -> None:
+        code.run(warp)
+        assign(warp, results, returned, None)
+
+    return Suspending(start, resume) if code.suspends else Nested(run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """Blocks with branches between them.
+
+    The place in the path is the number of a block, and whether the warp is at its end.
+    """
+
+    codes: list[Code]
+    ends: list[_End]
+    order: list[tuple[int, int]]
+    results: tuple[int, ...]
+    is_kernel: bool
+
+    def start(self, warp: Warp) -> Coroutine:
+        return self.go_on(warp, {0: warp.mask}, None)
+
+    def resume(self, warp: Warp, saved: list[Any]) -> Coroutine:
+        return self.go_on(warp, {}, saved)
+
+    def go_on(self, warp: Warp, waiting: dict[int, Array], saved: list[Any] | None) -> Coroutine:
+        whole, path = warp.mask, warp.path
+        depth = len(path)
+        path.append(None)
+        while waiting or saved is not None:
             # The block from which the others can be reached comes first, so that they wait there.
-            current = min(waiting, key=order.__getitem__)
-            mask = waiting.pop(current)
+            if saved is None:
+                current = min(waiting, key=self.order.__getitem__)
+                mask, is_at_end = waiting.pop(current), False
+            else:
+                (current, is_at_end), mask = saved.pop(0), whole
             warp.set_mask(mask)
-            code, end = codes_[current], ends[current]
-            yield from _run(code, warp)
             alone = mask is whole
+            path[depth] = (current, False) if alone else None
+            if saved:
+                yield from self.codes[current].resume(warp, saved)
+            elif not is_at_end:
+                yield from _run(self.codes[current], warp)
+            saved = None
+            end = self.ends[current]
             if end.returned is not None:
-                assign(warp, results, end.returned, None if alone else mask)
-                if is_kernel and not alone:
+                assign(warp, self.results, end.returned, None if alone else mask)
+                if self.is_kernel and not alone:
                     warp.exists = warp.exists & ~mask
                 continue
-            for target, arguments, part in end.targets(warp):
-                if order[target] <= order[current]:
+            targets = end.targets(warp)
+            if len(targets) > 1 and warp.size > WARP_SIZE:
+                path[depth] = current, True
+                yield FALL_APART
+            for target, arguments, lanes_ in targets:
+                if self.order[target] <= self.order[current]:
                     warp.count_step(end.op)
                     yield None
-                slots = end.arguments[target]
-                everyone = alone and part is mask
-                assign(warp, slots, arguments, None if everyone else part)
-                waiting[target] = part if target not in waiting else waiting[target] | part
+                everyone = alone and lanes_ is mask
+                assign(warp, end.arguments[target], arguments, None if everyone else lanes_)
+                waiting[target] = waiting[target] | lanes_ if target in waiting else lanes_
                 if everyone:
                     waiting[target] = whole
+        path.pop()
         warp.set_mask(whole)
-
-    return Suspending(start)
 
 
 class _End:
@@ -295,7 +492,7 @@ class _End:
 
 
 @implements("func.call")
-def _call(op: Any, t: Translator) -> Suspending:
+def _call(op: Any, t: Translator) -> Suspending | Nested:
     """The body of the function, once more for each call."""
     name = op.callee.root_reference.data
     callee = next(
@@ -314,11 +511,21 @@ def _call(op: Any, t: Translator) -> Suspending:
     t.calls.pop()
     arguments = t.slots(op.operands)
 
+    if isinstance(body, Nested):
+        run_body = body.run
+
+        def run(warp: Warp) -> None:
+            assign(warp, parameters, arguments, None)
+            run_body(warp)
+
+        return Nested(run)
+    start_body = body.start
+
     def start(warp: Warp) -> Coroutine:
         assign(warp, parameters, arguments, None)
-        yield from body.start(warp)
+        yield from start_body(warp)
 
-    return Suspending(start)
+    return Suspending(start, body.resume)
 
 
 def _symbol(op: Operation) -> str:
@@ -339,7 +546,7 @@ def _values_in(region: Region) -> list[SSAValue]:
     return found
 
 
-@implements("cf.assert")
+@implements("cf.assert", wide=True)
 def _assert(op: Any, t: Translator) -> Step:
     condition, message = t.slot(op.arg), op.msg.data
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
-from tilewright.simulator.memory import MemRef, bytes_at, locate
-from tilewright.simulator.shadow import Proxy
+from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.memory import MemRef, locate
+from tilewright.simulator.ops.packed import PER_BYTE, is_packed, whole_bytes
+from tilewright.simulator.shadow import Bytes, Proxy
 from tilewright.simulator.state import NEVER, WARP_SIZE, Warp
 from tilewright.simulator.timeline import COPY_BYTES, LATENCY
 from tilewright.simulator.values import element_of, lanes
@@ -39,20 +41,57 @@ class Copy:
     end: float
 
 
-@implements("nvgpu.device_async_copy")
+@implements("nvgpu.device_async_copy", wide=True)
 def _copy(op: Any, t: Translator) -> Step:
     source, source_indices = t.slot(op.src), t.slots(op.srcIndices)
     target, target_indices = t.slot(op.dst), t.slots(op.dstIndices)
     some = None if op.srcElements is None else t.slot(op.srcElements)
     count = op.properties["dstElements"].value.data
     element = element_of(op.dst.type)
-    total = count * element.size
-    offsets = np.arange(count)
+    packed = PER_BYTE if is_packed(element) else 1
+    if packed > 1:
+        element = element_of(IntegerType(8))
+    total = count // packed * element.size
+    offsets = np.arange(count // packed)
+
+    def together(group: Warp) -> None:
+        if not group.full or some is not None or packed > 1:
+            raise OneByOne
+        r = group.regs
+        to, out_of = r[target], r[source]
+        places = locate(group, to, [r[i] for i in target_indices], op, (count,))
+        first = locate(group, out_of, [r[i] for i in source_indices], op, (count,))
+        if not (isinstance(places, np.ndarray) and isinstance(first, np.ndarray)):
+            raise OneByOne
+        _check_aligned(group, places, total, element.size, op, "shared memory")
+        _check_aligned(group, first, total, element.size, op, out_of.buffer.name)
+        values = out_of.buffer.view(element.dtype)[first[:, None] + offsets]
+        where = Bytes(places * element.size, total, total)
+        whole: Any = group
+        group.block.shadow.write_together(where, whole, op, _STARTS, finished=False)
+        rows = (places[:, None] + offsets).reshape(-1, WARP_SIZE, count)
+        group.settle()
+        for member, own, data in zip(
+            group.members, rows, values.reshape(-1, WARP_SIZE, count), strict=True
+        ):
+            begin(member, to, _ALL, own, data)
+        group.launch.counters.async_copy_bytes += group.active * total
+        group.launch.counters.global_bytes_read += group.active * total
+
+    def begin(warp: Warp, to: MemRef, lanes_: Array, places: Array, values: Array) -> None:
+        end = warp.time + LATENCY + lanes_.size * total / COPY_BYTES
+        groups = np.zeros(lanes_.size, np.int64)
+        warp.copies.open.append(Copy(op, to, lanes_, places, values, groups, warp.time, end))
 
     def step(warp: Warp) -> None:
+        if warp.size > WARP_SIZE:
+            together(warp)
+            return
         r = warp.regs
         to, out_of = r[target], r[source]
         place = locate(warp, to, [r[i] for i in target_indices], op, (count,))
+        if packed > 1:
+            place = whole_bytes(place, warp, op)
         places = np.broadcast_to(place, WARP_SIZE)[warp.mask]
         _check_aligned(warp, places, total, element.size, op, "shared memory")
         found = np.full(WARP_SIZE, count) if some is None else lanes(r[some], np.dtype(np.int64))
@@ -63,40 +102,36 @@ def _copy(op: Any, t: Translator) -> Step:
                 f"copies {count}",
                 op,
             )
-        values = _read(warp, out_of, [r[i] for i in source_indices], found, count, op)
-        where = bytes_at(places[:, None] + offsets, element.size)
+        values = _read(warp, out_of, [r[i] for i in source_indices], found, count, packed, op)
+        where = Bytes(places * element.size, total, total)
         shadow = warp.block.shadow
         shadow.check_write(where, warp, op, "writes")
-        shadow.stamp(
-            where, warp.agent, NEVER, op, warp.name(), "cp.async starts to write", Proxy.GENERIC
-        )
-        numbers = np.flatnonzero(warp.mask)
-        end = warp.time + LATENCY + warp.active * total / COPY_BYTES
-        warp.copies.open.append(
-            Copy(
-                op,
-                to,
-                numbers,
-                places[:, None] + offsets,
-                values,
-                np.zeros(numbers.size, np.int64),
-                warp.time,
-                end,
-            )
-        )
+        shadow.stamp(where, warp.agent, NEVER, op, warp.name(), _STARTS, Proxy.GENERIC)
+        begin(warp, to, np.flatnonzero(warp.mask), places[:, None] + offsets, values)
         warp.launch.counters.async_copy_bytes += warp.active * total
-        warp.launch.counters.global_bytes_read += int(found[warp.mask].sum()) * element.size
+        warp.launch.counters.global_bytes_read += (
+            int(found[warp.mask].sum()) // packed * element.size
+        )
 
     return step
 
 
 def _read(
-    warp: Warp, source: MemRef, indices: list[Any], found: Array, count: int, op: Any
+    warp: Warp,
+    source: MemRef,
+    indices: list[Any],
+    found: Array,
+    count: int,
+    packed: int,
+    op: Any,
 ) -> Array:
-    """The ``count`` elements that each active lane copies; zeros behind the first ``found``."""
+    """The ``count`` elements that each active lane copies; zeros behind the first ``found``.
+
+    Where several are ``packed`` into a byte, bytes are given instead.
+    """
     element = element_of(op.src.type)
-    reading, offsets = warp.mask & (found > 0), np.arange(count)
-    values = np.zeros((WARP_SIZE, count), element.dtype)
+    reading, offsets = warp.mask & (found > 0), np.arange(count // packed)
+    values = np.zeros((WARP_SIZE, count // packed), element.dtype)
     if not reading.any():
         return values[warp.mask]
     whole = warp.mask
@@ -104,9 +139,12 @@ def _read(
     # Only what is read must lie inside.
     last = [*indices[:-1], lanes(indices[-1], np.dtype(np.int64)) + (found - 1)]
     locate(warp, source, last, op)
-    place = np.broadcast_to(locate(warp, source, indices, op), WARP_SIZE)
+    place = locate(warp, source, indices, op)
+    if packed > 1:
+        place, found = whole_bytes(place, warp, op), whole_bytes(found, warp, op)
+    place = np.broadcast_to(place, WARP_SIZE)
     warp.set_mask(whole)
-    total = count * element.size
+    total = count // packed * element.size
     _check_aligned(warp, place[reading], total, element.size, op, source.buffer.name)
     rows, columns = np.nonzero(reading[:, None] & (offsets < found[:, None]))
     values[rows, columns] = source.buffer.view(element.dtype)[place[rows] + columns]
@@ -173,19 +211,19 @@ def _wait(op: Any, t: Translator) -> Step:
     return step
 
 
+_STARTS = "cp.async starts to write"
+_ALL = np.arange(WARP_SIZE)
+
+
 def _land(warp: Warp, copy: Copy, landing: Array) -> None:
     places, values = copy.places[landing], copy.values[landing]
     copy.target.buffer.view(values.dtype)[places] = values
     copy.groups[landing] = -1
     clock = int(warp.clock[warp.agent])
+    size = values.dtype.itemsize
+    where = Bytes(places[:, 0] * size, size * places.shape[1], size * places.shape[1])
     warp.block.shadow.stamp(
-        bytes_at(places, values.dtype.itemsize),
-        warp.agent,
-        clock,
-        copy.op,
-        warp.name(),
-        "cp.async writes",
-        Proxy.GENERIC,
+        where, warp.agent, clock, copy.op, warp.name(), "cp.async writes", Proxy.GENERIC
     )
     warp.launch.timeline.add(warp, "copy", copy.op, copy.start, copy.end)
     warp.launch.counters.shared_bytes_written += values.nbytes

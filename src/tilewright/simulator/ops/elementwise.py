@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
+from xdsl.dialects.llvm import LLVMPointerType
 
+from tilewright.dialects.nvgpu.support.arith_floats import rounding_of
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.rounding import unguarded
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
@@ -50,6 +54,7 @@ _SAME_TYPE: dict[str, tuple[str, dict[str, Any]]] = {
     "arith.mulf": ("mulf", {}),
     "arith.divf": ("divf", {}),
     "arith.negf": ("negf", {}),
+    "arith.remf": ("remf", {}),
     "arith.maximumf": ("maxf", _NAN),
     "arith.minimumf": ("minf", _NAN),
     "arith.maxnumf": ("maxf", {}),
@@ -88,6 +93,14 @@ _CASTS: dict[str, tuple[str, dict[str, Any]]] = {
     "arith.fptoui": ("ftoi", _UNSIGNED),
     "arith.bitcast": ("bitcast", {}),
 }
+#: Rounding modes of ``arith`` as ``numerics`` names them.
+_ROUNDINGS = {
+    "to_nearest_even": "nearest_even",
+    "downward": "negative_inf",
+    "upward": "positive_inf",
+    "toward_zero": "zero",
+    "to_nearest_away": "nearest_away",
+}
 _INT_PREDICATES = (
     ("equal", "signed"),
     ("not_equal", "signed"),
@@ -121,6 +134,15 @@ _ON_NUMBERS: dict[str, Callable[[int, int], int]] = {
     "arith.minsi": min,
     "arith.maxsi": max,
 }
+#: Comparisons of signed numbers as NumPy does them, the second of which may be a Python one.
+_COMPARE_ARRAYS: dict[str, Callable[..., Array]] = {
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less_than": np.less,
+    "less_than_or_equal": np.less_equal,
+    "greater_than": np.greater,
+    "greater_than_or_equal": np.greater_equal,
+}
 _COMPARE_NUMBERS: tuple[Callable[[int, int], bool], ...] = (
     lambda x, y: x == y,
     lambda x, y: x != y,
@@ -129,6 +151,21 @@ _COMPARE_NUMBERS: tuple[Callable[[int, int], bool], ...] = (
     lambda x, y: x > y,
     lambda x, y: x >= y,
 )
+
+
+#: What NumPy does by itself as the functions of ``numerics`` do it, for numbers of 8 bits and more.
+_NATIVE: dict[str, Callable[..., Array]] = {
+    "addi": np.add,
+    "subi": np.subtract,
+    "muli": np.multiply,
+    "andi": np.bitwise_and,
+    "ori": np.bitwise_or,
+    "xori": np.bitwise_xor,
+    "addf": np.add,
+    "subf": np.subtract,
+    "mulf": np.multiply,
+    "divf": np.divide,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +177,12 @@ class _Call:
     result: Element
     keywords: dict[str, Any]
 
-    def __call__(self, *values: Any) -> Any:
-        arrays = _broadcast([lanes(v, e.dtype) for v, e in zip(values, self.operands)])
-        return self.function(*arrays, self.operands[0].name, **self.keywords)
+    def bound(self) -> Callable[..., Array]:
+        """The function of arrays. NumPy's warnings are switched off in a run."""
+        native = _NATIVE.get(self.function.__name__)
+        if native is not None and not self.keywords and self.operands[0].bits > 1:
+            return native
+        return partial(unguarded(self.function), element=self.operands[0].name, **self.keywords)
 
 
 def _broadcast(arrays: list[Array]) -> list[Array]:
@@ -151,13 +191,13 @@ def _broadcast(arrays: list[Array]) -> list[Array]:
         return arrays
     # A scalar beside vectors: the condition of a select.
     return [
-        array if array.ndim == rank else array.reshape(WARP_SIZE, *(1,) * (rank - 1))
+        array if array.ndim == rank else array.reshape(array.shape[0], *(1,) * (rank - 1))
         for array in arrays
     ]
 
 
 def is_integer_scalar(ty: Attribute) -> bool:
-    return isinstance(ty, b.IntegerType | b.IndexType)
+    return isinstance(ty, b.IntegerType | b.IndexType | LLVMPointerType)
 
 
 def collapse(value: Any, element: Element) -> Any:
@@ -166,29 +206,62 @@ def collapse(value: Any, element: Element) -> Any:
     return bool(first) if element.bits == 1 else int(first)
 
 
-def _evaluate(call: _Call, collapses: bool, values: tuple[Any, ...]) -> Any:
-    if collapses and all(type(v) is int or type(v) is bool for v in values):
-        return collapse(call(*values), call.result)
-    return call(*values)
-
-
 def _step(op: Operation, t: Translator, call: _Call) -> Step:
+    if all(isinstance(value.type, b.VectorType | b.AnyFloat) for value in op.operands):
+        return _on_arrays(op, t, call)
+    evaluate = _evaluation(call, is_integer_scalar(op.results[0].type))
     sources, result = t.slots(op.operands), t.slot(op.results[0])
-    collapses = is_integer_scalar(op.results[0].type)
+
+    def step(warp: Warp) -> None:
+        r = warp.regs
+        r[result] = evaluate(warp.size, *[r[s] for s in sources])
+
+    return step
+
+
+def _on_arrays(op: Operation, t: Translator, call: _Call) -> Step:
+    """For operands that always are arrays of one shape."""
+    function, result = call.bound(), t.slot(op.results[0])
+    dtype, sources = call.operands[0].dtype, t.slots(op.operands)
+    assert all(element.dtype == dtype for element in call.operands)
     if len(sources) == 1:
         (source,) = sources
 
         def unary(warp: Warp) -> None:
             r = warp.regs
-            r[result] = _evaluate(call, collapses, (r[source],))
+            r[result] = function(r[source])
 
         return unary
+    if len(sources) == 2:
+        left, right = sources
+
+        def binary(warp: Warp) -> None:
+            r = warp.regs
+            r[result] = function(r[left], r[right])
+
+        return binary
 
     def step(warp: Warp) -> None:
         r = warp.regs
-        r[result] = _evaluate(call, collapses, tuple(r[s] for s in sources))
+        r[result] = function(*[r[s] for s in sources])
 
     return step
+
+
+def _evaluation(call: _Call, collapses: bool) -> Callable[..., Any]:
+    """The function of the number of lanes and values, some of which may be one for all lanes."""
+    function, dtypes = call.bound(), [element.dtype for element in call.operands]
+
+    def evaluate(size: int, *values: Any) -> Any:
+        if collapses and all(type(v) is int or type(v) is bool for v in values):
+            return collapse(function(*map(_single, values, dtypes)), call.result)
+        return function(*_broadcast([lanes(v, d, size) for v, d in zip(values, dtypes)]))
+
+    return evaluate
+
+
+def _single(value: int, dtype: np.dtype[Any]) -> Array:
+    return np.array([value], dtype)
 
 
 def _on_numbers(
@@ -197,19 +270,28 @@ def _on_numbers(
     left, right = t.slots(op.operands)
     result = t.slot(op.results[0])
     half, mask = 1 << (call.result.bits - 1), (1 << call.result.bits) - 1
+    evaluate, dtype = _evaluation(call, True), call.result.dtype
+    function = call.bound()
 
     def step(warp: Warp) -> None:
         r = warp.regs
         x, y = r[left], r[right]
-        if type(x) is int and type(y) is int:
-            r[result] = ((exact(x, y) + half) & mask) - half
+        if type(x) is int:
+            if type(y) is int:
+                r[result] = ((exact(x, y) + half) & mask) - half
+                return
+            x = dtype.type(x)
+        elif type(y) is int:
+            y = dtype.type(y)
+        if x.dtype is dtype and y.dtype is dtype:
+            r[result] = function(x, y)
         else:
-            r[result] = _evaluate(call, True, (x, y))
+            r[result] = evaluate(warp.size, r[left], r[right])
 
     return step
 
 
-@implements(*_SAME_TYPE)
+@implements(*_SAME_TYPE, wide=True)
 def _same_type(op: Operation, t: Translator) -> Step:
     name, keywords = _SAME_TYPE[op.name]
     element = element_of(op.results[0].type)
@@ -225,30 +307,33 @@ def _same_type(op: Operation, t: Translator) -> Step:
 def _division(op: Operation, t: Translator, call: _Call) -> Step:
     left, right = t.slots(op.operands)
     result, element = t.slot(op.results[0]), call.result
+    evaluate = _evaluation(call, is_integer_scalar(op.results[0].type))
 
     def step(warp: Warp) -> None:
         r = warp.regs
         x, y = r[left], r[right]
-        divisor = lanes(y, element.dtype)
-        if not divisor.all():
-            zero = (divisor == 0).reshape(WARP_SIZE, -1).any(axis=1)
+        if not (y if type(y) is int else y.all()):
+            divisor = lanes(y, element.dtype, warp.size)
+            zero = (divisor == 0).reshape(warp.size, -1).any(axis=1)
             if (zero & warp.mask).any():
                 raise Fault(codes.UNDEFINED, f"{op.name} of {warp.name()} divides by zero", op)
             y = np.where(divisor == 0, element.dtype.type(1), divisor)
-        r[result] = _evaluate(call, is_integer_scalar(op.results[0].type), (x, y))
+        r[result] = evaluate(warp.size, x, y)
 
     return step
 
 
-@implements(*_CASTS)
+@implements(*_CASTS, wide=True)
 def _cast(op: Operation, t: Translator) -> Step:
     name, keywords = _CASTS[op.name]
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
-    call = _Call(ELEMENTWISE[name], (source,), result, {**keywords, "to": result.name})
-    return _step(op, t, call)
+    keywords = {**keywords, "to": result.name}
+    if op.name == "arith.truncf":
+        keywords["rounding"] = _ROUNDINGS[rounding_of(op)]  # pyright: ignore[reportArgumentType]
+    return _step(op, t, _Call(ELEMENTWISE[name], (source,), result, keywords))
 
 
-@implements("arith.index_cast", "arith.index_castui")
+@implements("arith.index_cast", "arith.index_castui", wide=True)
 def _index_cast(op: Operation, t: Translator) -> Step:
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     if result.bits < source.bits:
@@ -262,7 +347,7 @@ def _index_cast(op: Operation, t: Translator) -> Step:
     return _step(op, t, call)
 
 
-@implements("arith.cmpi")
+@implements("arith.cmpi", wide=True)
 def _cmpi(op: Any, t: Translator) -> Step:
     number = op.predicate.value.data
     predicate, signedness = _INT_PREDICATES[number]
@@ -279,19 +364,23 @@ def _cmpi(op: Any, t: Translator) -> Step:
     result = t.slot(op.results[0])
     compare = _COMPARE_NUMBERS[number if number < 6 else number - 4]
     mask = (1 << source.bits) - 1 if signedness == "unsigned" else -1
+    evaluate, dtype = _evaluation(call, False), source.dtype
+    native = _COMPARE_ARRAYS[predicate] if mask == -1 else None
 
     def step(warp: Warp) -> None:
-        r = warp.regs
+        r: list[Any] = warp.regs
         x, y = r[left], r[right]
         if type(x) is int and type(y) is int:
             r[result] = compare(x & mask, y & mask)
+        elif native is not None and isinstance(x, np.ndarray) and x.dtype is dtype:
+            r[result] = native(x, y)
         else:
-            r[result] = call(x, y)
+            r[result] = evaluate(warp.size, x, y)
 
     return step
 
 
-@implements("arith.cmpf")
+@implements("arith.cmpf", wide=True)
 def _cmpf(op: Any, t: Translator) -> Step | None:
     number = op.predicate.value.data
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
@@ -318,12 +407,12 @@ def _ordered(x: Array, y: Array, element: str) -> Array:
     return ~_unordered(x, y, element)
 
 
-@implements("arith.select")
+@implements("arith.select", wide=True)
 def _select(op: Operation, t: Translator) -> Step:
     condition, first, second = t.slots(op.operands)
     result = t.slot(op.results[0])
     ty = op.results[0].type
-    is_number = isinstance(ty, b.VectorType | b.IntegerType | b.IndexType | b.AnyFloat)
+    is_number = isinstance(ty, b.VectorType | b.AnyFloat) or is_integer_scalar(ty)
     element = element_of(ty) if is_number else None
 
     def step(warp: Warp) -> None:
@@ -336,7 +425,8 @@ def _select(op: Operation, t: Translator) -> Step:
 
             r[result] = merge(chosen, r[first], r[second])
         else:
-            arrays = _broadcast([chosen, *(lanes(r[s], element.dtype) for s in (first, second))])
+            values = [lanes(r[s], element.dtype, warp.size) for s in (first, second)]
+            arrays = _broadcast([chosen, *values])
             r[result] = np.where(*arrays)
 
     return step
@@ -381,14 +471,14 @@ def to_elements(numbers: Array, element: Element) -> Array:
     return numbers.astype(np.int64).astype(element.dtype)
 
 
-@implements("math.copysign")
+@implements("math.copysign", wide=True)
 def _copysign(op: Operation, t: Translator) -> Step:
     element = element_of(op.results[0].type)
-    function = lambda x, y, name: np.copysign(x, y)  # noqa: E731
+    function = lambda x, y, element: np.copysign(x, y)  # noqa: E731
     return _step(op, t, _Call(function, (element, element), element, {}))
 
 
-@implements("math.ctpop")
+@implements("math.ctpop", wide=True)
 def _ctpop(op: Operation, t: Translator) -> Step:
     element = element_of(op.results[0].type)
     return _step(op, t, _Call(_count_bits, (element,), element, {}))
@@ -399,12 +489,12 @@ def _count_bits(source: Array, element: str) -> Array:
     return np.unpackbits(octets, axis=-1).sum(axis=-1).astype(source.dtype)
 
 
-@implements("nvgpu.rcp")
+@implements("nvgpu.rcp", wide=True)
 def _rcp(op: Operation, t: Translator) -> Step:
     """The nearest quotient, which lies within the one unit that the instruction may be off."""
     element = element_of(op.results[0].type)
 
-    def reciprocal(x: Array, name: str) -> Array:
-        return ELEMENTWISE["divf"](np.ones_like(x), x, name, flush_to_zero=True)
+    def reciprocal(x: Array, element: str) -> Array:
+        return ELEMENTWISE["divf"](np.ones_like(x), x, element, flush_to_zero=True)
 
     return _step(op, t, _Call(reciprocal, (element,), element, {}))

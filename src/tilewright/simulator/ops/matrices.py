@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +14,24 @@ from tilewright.numerics.tensor_cores import (
     multiply_add,
     multiply_add_f64,
     multiply_add_integers,
+    sum_of_products,
     unit_of,
 )
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
-from tilewright.simulator.layouts import a_sources, b_sources, c_sources, c_targets
-from tilewright.simulator.memory import bytes_at, locate
+from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.layouts import (
+    a_sources,
+    b_sources,
+    c_sources,
+    c_targets,
+    fragment_tables,
+)
+from tilewright.simulator.memory import locate, note_order
 from tilewright.simulator.ops.threads import collective
 from tilewright.simulator.ops.vectors import unpack_bits
+from tilewright.simulator.shadow import Bytes
 from tilewright.simulator.state import WARP_SIZE, Warp
-from tilewright.simulator.timeline import PRODUCT_RATE
 from tilewright.simulator.values import Element, element_of, shape_of
 
 if TYPE_CHECKING:
@@ -33,28 +41,25 @@ _ROW_BYTES = 16
 Product = Callable[[Array, Array, Array], Array]
 
 
-@implements("nvgpu.ldmatrix")
+@implements("nvgpu.ldmatrix", wide=True)
 def _ldmatrix(op: Any, t: Translator) -> Step:
     source, indices = t.slot(op.srcMemref), t.slots(op.indices)
     result, shape = t.slot(op.results[0]), shape_of(op.results[0].type)
     element, tiles = element_of(op.srcMemref.type), op.properties["numTiles"].value.data
     transposes = bool(op.properties["transpose"].value.data)
-    if element.bits < 8:
-        raise Fault(codes.UNSUPPORTED, "the simulator has no memory of 4-bit elements", op)
-    per_row = _ROW_BYTES // element.size
-    lanes_used = 8 * tiles
+    extents, bits = (8 * _ROW_BYTES // element.stored_bits,), element.stored_bits
 
     def step(warp: Warp) -> None:
         collective(warp, op)
         r = warp.regs
         memref = r[source]
         # Only the lanes that give addresses matter.
-        whole = warp.mask
-        warp.set_mask(np.arange(WARP_SIZE) < lanes_used)
-        place = locate(warp, memref, [r[i] for i in indices], op, (per_row,))
-        warp.set_mask(whole)
-        rows = np.broadcast_to(place, WARP_SIZE)[:lanes_used] * element.size
-        if (rows % _ROW_BYTES).any():
+        mask = _first_lanes(8 * tiles, len(warp.members))
+        place = locate(warp, memref, [r[i] for i in indices], op, extents, mask)
+        if not isinstance(place, np.ndarray):
+            place = np.full(warp.size, place)
+        rows = place.reshape(-1, WARP_SIZE)[:, : 8 * tiles].reshape(-1) * bits >> 3
+        if int(np.bitwise_or.reduce(rows)) & (_ROW_BYTES - 1):
             bad = int(rows[(rows % _ROW_BYTES != 0).argmax()])
             raise Fault(
                 codes.MISALIGNED,
@@ -62,29 +67,34 @@ def _ldmatrix(op: Any, t: Translator) -> Step:
                 f"multiple of {_ROW_BYTES}",
                 op,
             )
-        _count(warp, rows, op)
-        words = memref.buffer.data.reshape(-1, _ROW_BYTES)[rows // _ROW_BYTES]
-        r[result] = _distributed(words, tiles, transposes, element).reshape(WARP_SIZE, *shape)
+        _note_rows(warp, rows, op)
+        words = memref.buffer.data.reshape(-1, _ROW_BYTES)[rows >> 4]
+        r[result] = _distributed(words, tiles, transposes, element).reshape(warp.size, *shape)
 
     return step
 
 
-def _count(warp: Warp, rows: Array, op: Operation) -> None:
-    warp.block.shadow.read(bytes_at(rows // _ROW_BYTES, _ROW_BYTES), warp, op, "reads")
+@cache
+def _first_lanes(count: int, warps: int) -> Array:
+    """A mask of the first lanes of each warp."""
+    return np.tile(np.arange(WARP_SIZE) < count, warps)
+
+
+def _note_rows(warp: Warp, rows: Array, op: Operation) -> None:
+    note_order(warp, Bytes(rows, _ROW_BYTES, _ROW_BYTES), op, is_write=False)
     counters = warp.launch.counters
     counters.shared_bytes_read += rows.size * _ROW_BYTES
-    for first in range(0, rows.size, 8):
-        counters.shared_access(rows[first : first + 8], _ROW_BYTES)
+    counters.shared_access(rows, _ROW_BYTES, rows.size // 8)
 
 
 def _distributed(rows: Array, tiles: int, transposes: bool, element: Element) -> Array:
     """What the lanes get of rows of 16 bytes: 4 bytes of each matrix."""
     if transposes:
-        halves = rows.view(np.uint16).reshape(tiles, 8, 8).transpose(0, 2, 1)
+        halves = rows.view(np.uint16).reshape(-1, 8, 8).transpose(0, 2, 1)
         rows = np.ascontiguousarray(halves)
-    words = np.ascontiguousarray(rows).view(np.uint32).reshape(tiles, WARP_SIZE)
-    octets = np.ascontiguousarray(words.T).view(np.uint8)
-    return unpack_bits(octets, element.name, element.bits)
+    words = rows.reshape(-1).view(np.uint32).reshape(-1, tiles, WARP_SIZE)
+    octets = np.ascontiguousarray(words.transpose(0, 2, 1)).view(np.uint8)
+    return unpack_bits(octets.reshape(-1, 4 * tiles), element.name, element.bits)
 
 
 def product_of(name: str, unit: Unit, numerics: Any) -> Product:
@@ -100,7 +110,7 @@ def _operand_name(element: Element) -> str:
     return "tf32" if element.name == "f32" else element.name
 
 
-@implements("nvgpu.mma.sync")
+@implements("nvgpu.mma.sync", wide=True)
 def _mma(op: Any, t: Translator) -> Step:
     slots, result = t.slots(op.operands), t.slot(op.results[0])
     rows, columns, depth = op.shape
@@ -111,28 +121,52 @@ def _mma(op: Any, t: Translator) -> Step:
             codes.UNSUPPORTED, "there is no product of f32 elements without tf32Enabled", op
         )
     per_register = shape_of(op.operands[0].type)[1]
+    shape = shape_of(op.results[0].type)
     unit = unit_of("mma", name, t.arch.compute)
     product = product_of(name, unit, t.numerics)
     of_a, of_b = a_sources(rows, depth, per_register), b_sources(depth, per_register)
     of_c, to_c = c_sources(rows), c_targets(rows)
+    multiplications = rows * columns * depth
 
-    def step(warp: Warp) -> None:
+    def alone(warp: Warp) -> None:
+        if warp.size > WARP_SIZE:
+            raise OneByOne
         collective(warp, op)
         a, b, c = (warp.regs[slot].reshape(-1) for slot in slots)
         found = product(a[of_a], b[of_b], c[of_c])
         warp.regs[result] = found.reshape(-1)[to_c]
-        _note_product(warp, op, rows * columns * depth)
+        note_product(warp, op, multiplications)
 
-    return step
+    def of_integers(warp: Warp) -> None:
+        collective(warp, op)
+        a, b, c = (warp.regs[slot].reshape(len(warp.members), -1) for slot in slots)
+        found = product(a[:, of_a], b[:, of_b], c[:, of_c])
+        found = found.reshape(len(warp.members), -1)[:, to_c]
+        warp.regs[result] = found.reshape(warp.size, *shape)
+        note_product(warp, op, multiplications)
+
+    def modelled(warp: Warp) -> None:
+        collective(warp, op)
+        tables = fragment_tables(rows, depth, per_register, len(warp.members))
+        a, b, c = (warp.regs[slot].reshape(-1) for slot in slots)
+        found = sum_of_products(a[tables.a], b[tables.b], c[tables.c], name, unit)
+        warp.regs[result] = found.reshape(-1)[tables.result].reshape(warp.size, *shape)
+        note_product(warp, op, multiplications)
+
+    if name[0] == "i":
+        return of_integers
+    return alone if name == "f64" or t.numerics != "tensor-core" else modelled
 
 
-def _note_product(warp: Warp, op: Operation, multiplications: int) -> None:
-    counters, block = warp.launch.counters, warp.block
-    counters.mma_instructions += 1
-    counters.tensor_operations += 2 * multiplications
-    start = max(warp.time, block.tensor_time)
-    warp.time = block.tensor_time = start + multiplications / PRODUCT_RATE
-    warp.launch.timeline.add(warp, "product", op, start, warp.time)
+def note_product(warp: Warp, op: Operation, multiplications: int) -> None:
+    """Count a product of each warp, and take its time."""
+    counters, block, count = warp.launch.counters, warp.block, len(warp.members)
+    counters.mma_instructions += count
+    counters.tensor_operations += 2 * multiplications * count
+    warp.settle()
+    for member in warp.members:
+        start, member.time = block.tensor_cores.take(member.index, member.time, multiplications)
+        warp.launch.timeline.add(member, "product", op, start, member.time)
 
 
 # For each element and depth: the lane and the first bit of a chunk's metadata.
@@ -206,6 +240,6 @@ def _sparse_mma(op: Any, t: Translator) -> Step:
             )
         found = product(full, b[of_b], c[of_c])
         warp.regs[result] = found.reshape(-1)[to_c]
-        _note_product(warp, op, rows * columns * depth // 2)
+        note_product(warp, op, rows * columns * depth // 2)
 
     return step

@@ -13,6 +13,7 @@ from tilewright.dialects.nvgpu.spaces import space_number
 from tilewright.dialects.nvgpu.support.memref import RMW_KINDS
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
+from tilewright.simulator.address_space import aligned_bytes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.memory import (
@@ -27,6 +28,7 @@ from tilewright.simulator.memory import (
     store,
 )
 from tilewright.simulator.ops.elementwise import is_integer_scalar, to_elements
+from tilewright.simulator.ops.packed import need_whole_bytes
 from tilewright.simulator.shared_layout import DEFAULT_ALIGNMENT
 from tilewright.simulator.state import WARP_SIZE, Block, Warp
 from tilewright.simulator.values import element_of, lanes, uniform
@@ -51,13 +53,13 @@ def memory_size(ty: b.MemRefType) -> int:
     """The bytes of a static memref."""
     sizes, strides, offset = sized(ty)
     last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides))
-    return (last + 1) * element_of(ty).size if prod(sizes) else 0
+    return -(-(last + 1) * element_of(ty).stored_bits // 8) if prod(sizes) else 0
 
 
 def shared_value(offset: int, ty: b.MemRefType) -> Any:
     """Makes, for each block, a memref to its shared memory at a byte offset."""
     sizes, strides, first = sized(ty)
-    start = offset // element_of(ty).size + first
+    start = 8 * offset // element_of(ty).stored_bits + first
 
     def make(block: Block) -> MemRef:
         return MemRef(block.shared, start, sizes, strides, start - first)
@@ -77,10 +79,11 @@ def local_value(ty: b.MemRefType, name: str) -> Any:
     return make
 
 
-@implements("memref.load")
+@implements("memref.load", wide=True)
 def _load(op: Any, t: Translator) -> Step:
     source, indices = t.slot(op.memref), t.slots(op.indices)
     result, element = t.slot(op.results[0]), element_of(op.memref.type)
+    need_whole_bytes(element, op)
     dtype = np.dtype(np.uint8) if element.bits == 1 else element.dtype
     whole = is_integer_scalar(op.results[0].type)
 
@@ -96,22 +99,23 @@ def _load(op: Any, t: Translator) -> Step:
         elif whole:
             r[result] = found.item()
         else:
-            r[result] = np.full(WARP_SIZE, found, element.dtype)
+            r[result] = np.full(warp.size, found, element.dtype)
 
     return step
 
 
-@implements("memref.store")
+@implements("memref.store", wide=True)
 def _store(op: Any, t: Translator) -> Step:
     value, target, indices = t.slot(op.value), t.slot(op.memref), t.slots(op.indices)
     element = element_of(op.memref.type)
+    need_whole_bytes(element, op)
     dtype = np.dtype(np.uint8) if element.bits == 1 else element.dtype
 
     def step(warp: Warp) -> None:
         r = warp.regs
         memref = r[target]
         place = locate(warp, memref, [r[i] for i in indices], op)
-        store(warp, memref, place, lanes(r[value], element.dtype), dtype, op)
+        store(warp, memref, place, lanes(r[value], element.dtype, warp.size), dtype, op)
 
     return step
 
@@ -139,6 +143,7 @@ def _atomic(op: Any, t: Translator) -> Step:
     """Lanes one after the other, in ascending order."""
     value, target, indices = t.slot(op.value), t.slot(op.memref), t.slots(op.indices)
     result, element = t.slot(op.results[0]), element_of(op.memref.type)
+    need_whole_bytes(element, op)
     kind = op.properties["kind"].value.data
     name, keywords = _UPDATES.get(kind, ("assign", {}))
 
@@ -187,10 +192,13 @@ def _get_global(op: Any, t: Translator) -> None:
 def _global_value(op: Any, ty: b.MemRefType) -> MemRef:
     sizes, strides, offset = sized(ty)
     element, value = element_of(ty), op.properties.get("initial_value")
+    need_whole_bytes(element, op)
     array = np.zeros(prod(sizes), element.dtype)
     if isinstance(value, b.DenseIntOrFPElementsAttr):
         array[:] = to_elements(np.array(value.get_values()), element)
-    data = np.frombuffer(bytearray(array.tobytes()), np.uint8)
+    stated = op.properties.get("alignment")
+    data = aligned_bytes(array.nbytes, DEFAULT_ALIGNMENT if stated is None else stated.value.data)
+    data[:] = array.view(np.uint8)
     name = f"@{op.properties['sym_name'].data}"
     return MemRef(
         Buffer(data, 1, name, read_only="constant" in op.properties), offset, sizes, strides
@@ -212,6 +220,7 @@ def _alloca(op: Any, t: Translator) -> Step:
     "memref.memory_space_cast",
     "memref.assume_alignment",
     "builtin.unrealized_conversion_cast",
+    wide=True,
 )
 def _same(op: Operation, t: Translator) -> Step | None:
     if not op.results:
@@ -244,7 +253,7 @@ def _number(warp: Warp, item: tuple[bool, int], op: Operation) -> int:
     return found
 
 
-@implements("memref.subview")
+@implements("memref.subview", wide=True)
 def _subview(op: Any, t: Translator) -> Step:
     source, result = t.slot(op.source), t.slot(op.results[0])
     offsets = _mixed(op.static_offsets, op.offsets, t)
@@ -305,7 +314,7 @@ def _fits(sizes: list[int], wanted: list[int]) -> bool:
     return not rest
 
 
-@implements("memref.reinterpret_cast")
+@implements("memref.reinterpret_cast", wide=True)
 def _reinterpret(op: Any, t: Translator) -> Step:
     source, result = t.slot(op.source), t.slot(op.results[0])
     offsets = _mixed(op.static_offsets, op.offsets, t)
@@ -327,7 +336,7 @@ def _reinterpret(op: Any, t: Translator) -> Step:
     return step
 
 
-@implements("memref.view")
+@implements("memref.view", wide=True)
 def _view(op: Any, t: Translator) -> Step:
     source, shift = t.slot(op.source), t.slot(op.byte_shift)
     result, ty = t.slot(op.results[0]), op.results[0].type
@@ -340,7 +349,7 @@ def _view(op: Any, t: Translator) -> Step:
         sizes = tuple(_number(warp, item, op) for item in extents)
         if start is None:
             raise Fault(codes.UNSUPPORTED, "lanes of a warp shift memref.view differently", op)
-        place, size = memref.offset + start, prod(sizes) * element.size
+        place, size = memref.offset + start, -(-prod(sizes) * element.stored_bits // 8)
         if place % element.size:
             raise Fault(
                 codes.MISALIGNED,
@@ -356,13 +365,13 @@ def _view(op: Any, t: Translator) -> Step:
                 op,
                 help="give the launch more dynamic shared memory",
             )
-        base = place // element.size
+        base = 8 * place // element.stored_bits
         r[result] = MemRef(memref.buffer, base, sizes, row_major(sizes), base)
 
     return step
 
 
-@implements("memref.dim")
+@implements("memref.dim", wide=True)
 def _dim(op: Any, t: Translator) -> Step:
     source, index, result = t.slot(op.source), t.slot(op.index), t.slot(op.results[0])
 
@@ -376,7 +385,7 @@ def _dim(op: Any, t: Translator) -> Step:
     return step
 
 
-@implements("memref.rank")
+@implements("memref.rank", wide=True)
 def _rank(op: Any, t: Translator) -> Step:
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
 

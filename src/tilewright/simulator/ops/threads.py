@@ -28,7 +28,7 @@ MAX_PRINTED = 100_000
 
 def collective(warp: Warp, op: Operation) -> None:
     """Fault unless all lanes of the warp are here."""
-    if warp.active != WARP_SIZE:
+    if not warp.full:
         absent = np.flatnonzero(~warp.mask)
         shown = ", ".join(map(str, absent[:8])) + (", ..." if absent.size > 8 else "")
         raise Fault(
@@ -67,7 +67,7 @@ def _of_block(op: Any, t: Translator) -> None:
     t.each_block(op.results[0], lambda block: function(block)[axis])
 
 
-@implements("gpu.thread_id")
+@implements("gpu.thread_id", wide=True)
 def _thread_id(op: Any, t: Translator) -> Step:
     result, axis = t.slot(op.results[0]), op.axis
 
@@ -77,7 +77,7 @@ def _thread_id(op: Any, t: Translator) -> Step:
     return step
 
 
-@implements("gpu.global_id")
+@implements("gpu.global_id", wide=True)
 def _global_id(op: Any, t: Translator) -> Step:
     result, axis = t.slot(op.results[0]), op.axis
 
@@ -98,12 +98,13 @@ def _subgroup_size(op: Any, t: Translator) -> None:
     t.preset(op.results[0], WARP_SIZE)
 
 
-@implements("gpu.subgroup_id")
+@implements("gpu.subgroup_id", wide=True)
 def _subgroup_id(op: Any, t: Translator) -> Step:
     result = t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
-        warp.regs[result] = warp.index
+        numbers = [member.index for member in warp.members]
+        warp.regs[result] = numbers[0] if len(numbers) == 1 else np.repeat(numbers, WARP_SIZE)
 
     return step
 
@@ -145,15 +146,18 @@ def _fence_descriptor(op: Operation, t: Translator) -> None:
     """Tensor maps do not change in a run."""
 
 
-_SHUFFLES: dict[str, Callable[[Array, Array, int], tuple[Array, Array]]] = {
-    "xor": lambda o, first, width: (_LANES ^ o, (_LANES ^ o) < first + width),
-    "up": lambda o, first, width: (_LANES - o, _LANES - o >= first),
-    "down": lambda o, first, width: (_LANES + o, _LANES + o < first + width),
-    "idx": lambda o, first, width: (first + (o & (width - 1)), np.ones(WARP_SIZE, np.bool_)),
+# From the offset, the lane's number, the first of its part and the width of that: the lane that is
+# read, and whether it is in the part.
+_Shuffle = Callable[["Array", "Array", "Array", int], "tuple[Array, Array]"]
+_SHUFFLES: dict[str, _Shuffle] = {
+    "xor": lambda o, lane, first, width: (lane ^ o, (lane ^ o) < first + width),
+    "up": lambda o, lane, first, width: (lane - o, lane - o >= first),
+    "down": lambda o, lane, first, width: (lane + o, lane + o < first + width),
+    "idx": lambda o, lane, first, width: (first + (o & (width - 1)), np.ones_like(lane, np.bool_)),
 }
 
 
-@implements("gpu.shuffle")
+@implements("gpu.shuffle", wide=True)
 def _shuffle(op: Any, t: Translator) -> Step:
     value, offset, width = t.slots(op.operands)
     result, valid = t.slots(op.results)
@@ -166,16 +170,18 @@ def _shuffle(op: Any, t: Translator) -> Step:
         group = uniform(r[width], warp.mask)
         if group is None or not 0 < group <= WARP_SIZE or group & (group - 1):
             raise Fault(codes.UNDEFINED, f"gpu.shuffle among {group} lanes", op)
-        first = _LANES - _LANES % group
-        source, exists = mode(lanes(r[offset], np.dtype(np.int32)).astype(np.int64), first, group)
-        source = np.where(exists, source, _LANES)
-        r[result] = lanes(r[value], element.dtype)[source]
+        every = np.arange(warp.size)
+        lane = every & (WARP_SIZE - 1)
+        offsets = lanes(r[offset], np.dtype(np.int32), warp.size).astype(np.int64)
+        source, exists = mode(offsets, lane, lane & -group, group)
+        source = np.where(exists, source & (WARP_SIZE - 1), lane) - lane + every
+        r[result] = lanes(r[value], element.dtype, warp.size)[source]
         r[valid] = exists
 
     return step
 
 
-@implements("gpu.subgroup_reduce")
+@implements("gpu.subgroup_reduce", wide=True)
 def _reduce(op: Any, t: Translator) -> Step:
     """By halves: lane i with lane i + 16, then 8, 4, 2, 1."""
     value, result = t.slot(op.operands[0]), t.slot(op.results[0])
@@ -184,21 +190,22 @@ def _reduce(op: Any, t: Translator) -> Step:
 
     def step(warp: Warp) -> None:
         collective(warp, op)
-        array = lanes(warp.regs[value], element.dtype)
+        array = lanes(warp.regs[value], element.dtype, warp.size)
+        # The lanes of a warp go in front, so that halves of them are taken off there.
+        array = np.moveaxis(array.reshape(-1, WARP_SIZE, *array.shape[1:]), 1, 0)
         while array.shape[0] > 1:
             half = array.shape[0] // 2
             array = combine(kind, array[:half], array[half:], element.name)
         found = array[0]
-        warp.regs[result] = (
-            (bool(found) if element.bits == 1 else int(found))
-            if whole
-            else np.broadcast_to(array, (WARP_SIZE, *array.shape[1:]))
-        )
+        if whole and found.size == 1:
+            warp.regs[result] = found.item()
+        else:
+            warp.regs[result] = found.repeat(WARP_SIZE, axis=0)
 
     return step
 
 
-_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z)?([diuxXcfFeEgGs%])")
+_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z)?([diuoxXcfFeEgGs%])")
 
 
 @implements("gpu.printf")
@@ -206,6 +213,7 @@ def _printf(op: Any, t: Translator) -> Step:
     text = op.properties["format"].data
     sources = t.slots(op.operands)
     elements = [element_of(value.type) for value in op.operands]
+    widths = [element.bits for element in elements]
 
     def step(warp: Warp) -> None:
         columns = [lanes(warp.regs[s], e.dtype) for s, e in zip(sources, elements)]
@@ -213,22 +221,26 @@ def _printf(op: Any, t: Translator) -> Step:
         for lane in np.flatnonzero(warp.mask):
             if launch.printed < MAX_PRINTED:
                 launch.printed += 1
-                launch.print_to(_formatted(text, [column[lane].item() for column in columns]))
+                launch.print_to(
+                    _formatted(text, [column[lane].item() for column in columns], widths)
+                )
 
     return step
 
 
-def _formatted(text: str, values: list[Any]) -> str:
-    rest = list(values)
+def _formatted(text: str, values: list[Any], widths: list[int]) -> str:
+    rest = list(zip(values, widths))
 
     def one(match: re.Match[str]) -> str:
         if match[1] == "%":
             return "%"
         if not rest:
             return match[0]
-        value = rest.pop(0)
+        value, width = rest.pop(0)
         form = re.sub(r"hh|ll|[hlz]", "", match[0])
-        number = float(value) if match[1] in "fFeEgG" else int(value)
-        return form % number
+        if match[1] in "fFeEgG":
+            return form % float(value)
+        unsigned = match[1] in "uoxX"
+        return form % (int(value) & ((1 << width) - 1) if unsigned else int(value))
 
     return _DIRECTIVE.sub(one, text)

@@ -14,7 +14,8 @@ from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.memory import load, locate, spread, store
 from tilewright.simulator.ops.elementwise import is_integer_scalar
-from tilewright.simulator.state import WARP_SIZE, Warp
+from tilewright.simulator.ops.packed import is_packed, packed_load, packed_store
+from tilewright.simulator.state import Warp
 from tilewright.simulator.values import element_of, lanes, shape_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tilewright.simulator.memory import Index, MemRef
 
 
-def _check_aligned(
+def check_aligned(
     warp: Warp, memref: MemRef, place: Index, bytes_: int, size: int, op: Any
 ) -> None:
     """Vectors of 4, 8 or 16 bytes are accessed as a whole, longer ones by 16 bytes."""
@@ -32,6 +33,8 @@ def _check_aligned(
     if needed & (needed - 1) or needed == size:
         return
     start = np.asarray(place) * size
+    if not int(np.bitwise_or.reduce(start, axis=None)) & (needed - 1):
+        return
     bad = (start % needed != 0) & (warp.mask if start.ndim else True)
     if bad.any():
         first = int(start[bad.argmax()]) if start.ndim else int(start)
@@ -43,49 +46,53 @@ def _check_aligned(
         )
 
 
-@implements("vector.load")
+@implements("vector.load", wide=True)
 def _load(op: Any, t: Translator) -> Step:
     source, indices = t.slot(op.base), t.slots(op.indices)
     result, shape = t.slot(op.results[0]), shape_of(op.results[0].type)
     element = element_of(op.base.type)
+    if is_packed(element):
+        return packed_load(op, t)
 
     def step(warp: Warp) -> None:
         r = warp.regs
         memref = r[source]
         place = locate(warp, memref, [r[i] for i in indices], op, shape)
-        _check_aligned(warp, memref, place, shape[-1] * element.size, element.size, op)
-        places = spread(place, memref, shape)
-        r[result] = load(warp, memref, places, element.dtype, op).reshape(WARP_SIZE, *shape)
+        check_aligned(warp, memref, place, shape[-1] * element.size, element.size, op)
+        places = spread(place, memref, shape, warp.size)
+        r[result] = load(warp, memref, places, element.dtype, op).reshape(warp.size, *shape)
 
     return step
 
 
-@implements("vector.store")
+@implements("vector.store", wide=True)
 def _store(op: Any, t: Translator) -> Step:
     value, target, indices = t.slot(op.vector), t.slot(op.base), t.slots(op.indices)
     shape, element = shape_of(op.vector.type), element_of(op.base.type)
+    if is_packed(element):
+        return packed_store(op, t)
 
     def step(warp: Warp) -> None:
         r = warp.regs
         memref = r[target]
         place = locate(warp, memref, [r[i] for i in indices], op, shape)
-        _check_aligned(warp, memref, place, shape[-1] * element.size, element.size, op)
-        places = spread(place, memref, shape)
-        store(warp, memref, places, r[value].reshape(WARP_SIZE, -1), element.dtype, op)
+        check_aligned(warp, memref, place, shape[-1] * element.size, element.size, op)
+        places = spread(place, memref, shape, warp.size)
+        store(warp, memref, places, r[value].reshape(warp.size, -1), element.dtype, op)
 
     return step
 
 
-@implements("vector.broadcast", "vector.splat")
+@implements("vector.broadcast", "vector.splat", wide=True)
 def _broadcast(op: Operation, t: Translator) -> Step:
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     element, shape = element_of(op.results[0].type), shape_of(op.results[0].type)
 
     def step(warp: Warp) -> None:
-        array = lanes(warp.regs[source], element.dtype)
+        array = lanes(warp.regs[source], element.dtype, warp.size)
         missing = len(shape) - (array.ndim - 1)
-        array = array.reshape(WARP_SIZE, *(1,) * missing, *array.shape[1:])
-        warp.regs[result] = np.broadcast_to(array, (WARP_SIZE, *shape))
+        array = array.reshape(warp.size, *(1,) * missing, *array.shape[1:])
+        warp.regs[result] = np.broadcast_to(array, (warp.size, *shape))
 
     return step
 
@@ -103,11 +110,11 @@ def _index(warp: Warp, items: list[tuple[bool, int]]) -> tuple[Any, ...]:
     """A NumPy index behind the lane axis; lanes may differ."""
     found = [warp.regs[number] if is_dynamic else number for is_dynamic, number in items]
     if any(isinstance(i, np.ndarray) for i in found):
-        return (np.arange(WARP_SIZE), *found)
+        return (np.arange(warp.size), *found)
     return (slice(None), *found)
 
 
-@implements("vector.extract")
+@implements("vector.extract", wide=True)
 def _extract(op: Any, t: Translator) -> Step:
     source, result = t.slot(op.vector), t.slot(op.results[0])
     items = _position(op, t)
@@ -118,7 +125,7 @@ def _extract(op: Any, t: Translator) -> Step:
     return step
 
 
-@implements("vector.insert")
+@implements("vector.insert", wide=True)
 def _insert(op: Any, t: Translator) -> Step:
     source, target, result = t.slot(op.source), t.slot(op.dest), t.slot(op.results[0])
     items = _position(op, t)
@@ -126,24 +133,24 @@ def _insert(op: Any, t: Translator) -> Step:
 
     def step(warp: Warp) -> None:
         array = warp.regs[target].copy()
-        array[_index(warp, items)] = lanes(warp.regs[source], element.dtype)
+        array[_index(warp, items)] = lanes(warp.regs[source], element.dtype, warp.size)
         warp.regs[result] = array
 
     return step
 
 
-@implements("vector.shape_cast")
+@implements("vector.shape_cast", wide=True)
 def _shape_cast(op: Any, t: Translator) -> Step:
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     shape = shape_of(op.results[0].type)
 
     def step(warp: Warp) -> None:
-        warp.regs[result] = warp.regs[source].reshape(WARP_SIZE, *shape)
+        warp.regs[result] = warp.regs[source].reshape(warp.size, *shape)
 
     return step
 
 
-@implements("vector.bitcast")
+@implements("vector.bitcast", wide=True)
 def _bitcast(op: Any, t: Translator) -> Step:
     """The same bits along the last dimension, the first element in the low ones."""
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
@@ -152,14 +159,14 @@ def _bitcast(op: Any, t: Translator) -> Step:
 
     def step(warp: Warp) -> None:
         words = pack_bits(warp.regs[source], old.name, old.bits)
-        warp.regs[result] = unpack_bits(words, new.name, new.bits).reshape(WARP_SIZE, *shape)
+        warp.regs[result] = unpack_bits(words, new.name, new.bits).reshape(warp.size, *shape)
 
     return step
 
 
 def pack_bits(array: Array, name: str, bits: int) -> Array:
     """The bytes of a vector's elements, 4-bit ones two in a byte."""
-    flat = np.ascontiguousarray(array).reshape(WARP_SIZE, -1)
+    flat = np.ascontiguousarray(array).reshape(array.shape[0], -1)
     if bits != 4:
         return flat.view(np.uint8)
     nibbles = flat.view(np.uint8) & 0x0F
@@ -170,7 +177,9 @@ def unpack_bits(octets: Array, name: str, bits: int) -> Array:
     """The elements of these bytes; the inverse of ``pack_bits``."""
     if bits != 4:
         return np.ascontiguousarray(octets).view(dtype_of(name))
-    nibbles = np.stack((octets & 0x0F, octets >> 4), axis=-1).reshape(WARP_SIZE, -1)
+    nibbles = np.stack((octets & 0x0F, octets >> 4), axis=-1).reshape(octets.shape[0], -1)
+    if name[0] == "f":
+        return nibbles.astype(np.uint8).view(dtype_of(name))
     return ((nibbles << 4).astype(np.uint8).view(np.int8)) >> 4
 
 
@@ -194,12 +203,14 @@ _REDUCTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 def combine(kind: str, left: Array, right: Array, name: str) -> Array:
     """Two arrays combined as a reduction's kind says."""
     function, keywords = _REDUCTIONS[kind]
+    if function not in ("add", "mul") and (function[-1] == "f") != (name[0] in "fbt"):
+        raise Fault(codes.UNSUPPORTED, f"'{kind}' does not combine values of {name}")
     if function in ("add", "mul"):
         function += "f" if name[0] in "fbt" else "i"
     return ELEMENTWISE[function](left, right, name, **keywords)
 
 
-@implements("vector.reduction")
+@implements("vector.reduction", wide=True)
 def _reduction(op: Any, t: Translator) -> Step:
     """By ascending index, from ``acc`` where it is there."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
@@ -210,7 +221,7 @@ def _reduction(op: Any, t: Translator) -> Step:
     def step(warp: Warp) -> None:
         array = warp.regs[source]
         columns = [array[:, i] for i in range(array.shape[1])]
-        total = columns.pop(0) if acc is None else lanes(warp.regs[acc], element.dtype)
+        total = columns.pop(0) if acc is None else lanes(warp.regs[acc], element.dtype, warp.size)
         for column in columns:
             total = combine(kind, total, column, element.name)
         warp.regs[result] = total

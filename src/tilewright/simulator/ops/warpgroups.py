@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 
 from tilewright.numerics.tensor_cores import multiply_add, multiply_add_integers, unit_of
 from tilewright.simulator import codes
@@ -19,7 +20,6 @@ from tilewright.simulator.memory import SHARED, MemRef
 from tilewright.simulator.ops.threads import collective
 from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import Warp
-from tilewright.simulator.timeline import PRODUCT_RATE
 from tilewright.simulator.values import Element, element_of
 
 if TYPE_CHECKING:
@@ -150,7 +150,9 @@ def _mma(op: Any, t: Translator) -> Step:
         for where in (*a_places, *b_places):
             shadow.check_read(where, warp, op, "reads", Proxy.ASYNC)
         lhs, rhs = tiles.read(warp, a, rights, place)
-        if element.is_float:
+        if element.bits == 1:
+            found = _count_common_bits(lhs, rhs, c.rows)
+        elif element.is_float:
             found = multiply_add(lhs, rhs, c.rows, element.name, unit, numerics)
         else:
             found = multiply_add_integers(lhs, rhs, c.rows, saturating=False)
@@ -161,14 +163,23 @@ def _mma(op: Any, t: Translator) -> Step:
     return step
 
 
+def _count_common_bits(lhs: Array, rhs: Array, acc: Array) -> Array:
+    """``acc`` and how many bits both operands have, of bytes along k."""
+    rows = np.unpackbits(lhs.view(np.uint8), axis=1).astype(np.int32)
+    columns = np.unpackbits(rhs.view(np.uint8), axis=0).astype(np.int32)
+    return acc + rows @ columns
+
+
 class _Tiles:
     """Where the operands of a product lie in their tiles."""
 
     def __init__(self, op: Any, a: Element, b_: Element, rows: int, columns: int, depth: int):
         self.a, self.b = a, b_
         self.a_transposed, self.b_transposed = op.transposeA is not None, op.transposeB is not None
-        if a.bits < 8:
-            raise Fault(codes.UNSUPPORTED, "the simulator has no products of single bits", op)
+        if a.bits == 1:
+            # Bits are read as the bytes that hold them.
+            self.a = self.b = a = b_ = element_of(IntegerType(8))
+            depth //= 8
         for name, is_transposed in (("A", self.a_transposed), ("B", self.b_transposed)):
             if is_transposed and a.size != 2:
                 raise Fault(
@@ -218,9 +229,7 @@ def _begin(warp: Warp, op: Operation, places: tuple[slice, ...], multiplications
     if warp.index % GROUP_WARPS == 0:
         launch.counters.wgmma_instructions += 1
     launch.counters.tensor_operations += 2 * multiplications
-    start = max(warp.time, block.tensor_time)
-    end = start + multiplications / PRODUCT_RATE
-    block.tensor_time = end
+    start, end = block.tensor_cores.take(warp.index, warp.time, multiplications)
     launch.timeline.add(warp, "product", op, start, end)
     warp.products.append(_Product(op, warp.product_groups, warp.product_count, places, start, end))
 
@@ -238,7 +247,7 @@ def wait_products(warp: Warp, unfinished: int, op: Operation) -> None:
         warp.time = max(warp.time, product.end)
     warp.products = rest
     if warp.time > start:
-        warp.launch.timeline.add(warp, "wait", op, start, warp.time)
+        warp.launch.timeline.add(warp, "wait for product", op, start, warp.time)
 
 
 @implements("nvvm.wgmma.commit.group.sync.aligned")
@@ -316,6 +325,7 @@ def _store(op: Any, t: Translator) -> Step:
             warp.block.cluster.progress += 1
         else:
             counters.global_bytes_written += values.nbytes
+            warp.block.global_log.note(warp, memref.buffer, places, size, op, values)
         if memref.buffer.read_only:
             raise Fault(codes.ARGUMENT, f"{op.name} writes to a read-only array", op)
         try:

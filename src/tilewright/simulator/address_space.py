@@ -1,0 +1,136 @@
+"""The global memory that a launch can reach by address: which arrays lie where.
+
+Addresses are those of the host, so that what a kernel computes from a pointer is what Python sees.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tilewright.numerics.arrays import Array
+    from tilewright.simulator.memory import Buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """The bytes from ``start`` up to ``end``, of one array or of several that overlap."""
+
+    start: int
+    end: int
+    name: str
+    read_only: bool
+    data: Array
+    keeps: object
+    _views: dict[Any, tuple[int, Array]] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> int:
+        """The last multiple of 8 up to the start: every aligned element lies at a multiple of its
+        size from there."""
+        return self.start & -8
+
+    def elements(self, dtype: np.dtype[Any]) -> tuple[int, Array]:
+        """All elements of a type at multiples of its size, and the address of the first."""
+        found = self._views.get(dtype)
+        if found is None:
+            skipped = -self.start % dtype.itemsize
+            whole = max(self.data.size - skipped, 0) // dtype.itemsize * dtype.itemsize
+            view = self.data[skipped : skipped + whole].view(dtype)
+            found = self._views[dtype] = (self.start + skipped, view)
+        return found
+
+
+class AddressSpace:
+    """Arrays by address. Those that overlap count as one."""
+
+    def __init__(self, buffers: Iterable[Buffer] = ()) -> None:
+        found = [_region(buffer) for buffer in buffers if buffer.data.size]
+        self.regions = _merged(sorted(found, key=lambda region: (region.start, -region.end)))
+        self._starts = [region.start for region in self.regions]
+        self._start_array = np.array(self._starts, np.int64)
+
+    def region(self, first: int, end: int) -> Region | None:
+        """The array that all bytes from ``first`` up to ``end`` lie in."""
+        place = bisect_right(self._starts, first) - 1
+        if place < 0 or end > self.regions[place].end:
+            return None
+        return self.regions[place]
+
+    def places(self, addresses: Array, size: int) -> Array:
+        """For each address, the number of the region that holds ``size`` bytes from there, or -1."""
+        found = np.searchsorted(self._start_array, addresses, side="right") - 1
+        ends = np.array([*(region.end for region in self.regions), -1], np.int64)
+        return np.where(addresses + size <= ends[found], found, -1)
+
+    def whereabouts(self, address: int, size: int) -> str:
+        """Where bytes that lie in no array do lie: beside which, and by how much."""
+        if not self.regions:
+            return "but the launch knows no arrays"
+        nearest = min(self.regions, key=lambda r: max(r.start - address, address + size - r.end))
+        if address < nearest.start:
+            return f"{nearest.start - address} bytes before the start of {nearest.name}"
+        past = address + size - nearest.end
+        if address < nearest.end:
+            return f"which reaches {past} bytes past the end of {nearest.name}"
+        gap = address - nearest.end
+        return (
+            f"{gap} bytes behind the end of {nearest.name}"
+            if gap
+            else f"right behind {nearest.name}"
+        )
+
+
+def address_of(array: Array) -> int:
+    """Where the first byte of an array lies."""
+    return int(array.ctypes.data)
+
+
+def aligned_bytes(size: int, alignment: int) -> Array:
+    """Memory of zeros whose address is a multiple of ``alignment``."""
+    raw = np.zeros(size + alignment, np.uint8)
+    skipped = -address_of(raw) % alignment
+    return raw[skipped : skipped + size]
+
+
+def _region(buffer: Buffer) -> Region:
+    start = address_of(buffer.data)
+    return Region(
+        start,
+        start + buffer.data.size,
+        buffer.name,
+        buffer.read_only,
+        buffer.data,
+        (buffer.data, buffer.keeps),
+    )
+
+
+def _merged(regions: list[Region]) -> list[Region]:
+    """Disjoint regions in ascending order; what one of them may not write, none of a group may."""
+    found: list[Region] = []
+    for region in regions:
+        last = found[-1] if found else None
+        if last is None or region.start >= last.end:
+            found.append(region)
+        elif (region.start, region.end, region.read_only) != (last.start, last.end, last.read_only):
+            found[-1] = _union(last, region)
+    return found
+
+
+def _union(first: Region, second: Region) -> Region:
+    end = max(first.end, second.end)
+    memory = (ctypes.c_uint8 * (end - first.start)).from_address(first.start)
+    return Region(
+        first.start,
+        end,
+        f"{first.name} and {second.name}",
+        first.read_only or second.read_only,
+        np.ctypeslib.as_array(memory),
+        (first, second),
+    )

@@ -1,0 +1,179 @@
+"""Accesses of operations of ``llvm`` to global memory: which array, which element, and whether it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects import builtin as b
+from xdsl.dialects.llvm import LLVMPointerType
+
+from tilewright.dialects.nvgpu.support.llvm_syntax import element_type
+from tilewright.simulator import codes
+from tilewright.simulator.address_space import Region
+from tilewright.simulator.findings import Fault
+from tilewright.simulator.memory import GLOBAL
+from tilewright.simulator.state import Warp
+from tilewright.simulator.values import Element, element_of
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Operation
+
+    from tilewright.numerics.arrays import Array
+
+ADDRESS = np.dtype(np.int64)
+"""How addresses of lanes are held."""
+
+
+def check_space(ty: Attribute) -> None:
+    """A fault for pointers that are no addresses of global memory."""
+    pointer = element_type(ty)
+    assert isinstance(pointer, LLVMPointerType)
+    space = pointer.addr_space
+    if not isinstance(space, b.NoneAttr) and space.data not in (0, GLOBAL):
+        raise Fault(
+            codes.UNSUPPORTED,
+            f"the simulator reaches global memory by pointers, and other memory by memrefs: '{ty}'",
+        )
+
+
+def in_memory(element: Element) -> np.dtype[Any]:
+    """How an element is held in memory: i1 as a byte."""
+    if element.bits == 1:
+        return np.dtype(np.uint8)
+    if element.bits != 8 * element.size:
+        raise Fault(
+            codes.UNSUPPORTED, f"the simulator has no memory of {element.bits}-bit elements"
+        )
+    return element.dtype
+
+
+def _natural_alignment(size: int) -> int:
+    """The alignment of a value of so many bytes that states none."""
+    return 1 << (size - 1).bit_length()
+
+
+class Access:
+    """The accesses of an operation: element type, alignment, and what is said of bad ones.
+
+    ``size`` is the bytes of an element, ``whole`` those behind each pointer.
+    """
+
+    def __init__(self, op: Operation, pointer: Attribute, value: Attribute, verb: str):
+        check_space(pointer)
+        self.op, self.verb = op, verb
+        self.element = element_of(value)
+        self.dtype = in_memory(self.element)
+        self.size = self.dtype.itemsize
+        stated = op.properties.get("alignment")
+        self.whole = self.size
+        if not isinstance(pointer, b.VectorType) and isinstance(value, b.VectorType):
+            self.whole = self.size * value.get_shape()[0]
+        self.alignment = (
+            stated.value.data
+            if isinstance(stated, b.IntegerAttr)
+            else _natural_alignment(self.whole)
+        )
+
+    # One after the other are: addresses of active elements, as a flat array, and `who`, which gives
+    # the lane of each.
+
+    def check_aligned(self, warp: Warp, addresses: Array, who: Callable[[], Array]) -> None:
+        if self.alignment > 1:
+            bad = addresses & (self.alignment - 1)
+            if bad.any():
+                place = int(bad.argmax())
+                raise Fault(
+                    codes.MISALIGNED,
+                    f"{self._who(warp, int(who()[place]))} {self.verb} {self.whole} bytes at "
+                    f"{int(addresses[place]):#x}, which is no multiple of {self.alignment}",
+                    self.op,
+                )
+
+    def _who(self, warp: Warp, lane: int) -> str:
+        thread = tuple(int(n[lane]) if isinstance(n, np.ndarray) else n for n in warp.thread)
+        return f"{self.op.name} of {warp.name()}, lane {lane}, thread {thread}"
+
+    def regions(
+        self, warp: Warp, addresses: Array, who: Callable[[], Array]
+    ) -> list[tuple[Region, Array | slice]]:
+        """The arrays that elements lie in, each with the places of its elements in the list.
+
+        A fault where an element lies in none.
+        """
+        space = warp.launch.addresses
+        whole = space.region(int(addresses.min()), int(addresses.max()) + self.size)
+        if whole is not None:
+            return [(whole, slice(None))]
+        numbers = space.places(addresses, self.size)
+        if (numbers < 0).any():
+            place = int((numbers < 0).argmax())
+            address = int(addresses[place])
+            raise Fault(
+                codes.OUT_OF_BOUNDS,
+                f"{self._who(warp, int(who()[place]))} {self.verb} {self.size} bytes at "
+                f"{address:#x}, {space.whereabouts(address, self.size)}",
+                self.op,
+            )
+        return [(space.regions[n], np.flatnonzero(numbers == n)) for n in np.unique(numbers)]
+
+    def read(self, warp: Warp, addresses: Array, who: Callable[[], Array]) -> Array:
+        """The elements at addresses, in the type that registers hold."""
+        found = np.empty(addresses.shape, self.dtype)
+        for region, places in self.regions(warp, addresses, who):
+            view, at = self._places(region, addresses[places])
+            if view is None:
+                found[places] = region.data[at].view(self.dtype)[:, 0]
+            else:
+                found[places] = view[at]
+                self._note(warp, region, addresses[places], who()[places])
+        warp.launch.counters.global_bytes_read += addresses.size * self.size
+        return found != 0 if self.element.bits == 1 else found
+
+    def write(self, warp: Warp, addresses: Array, values: Array, who: Callable[[], Array]) -> None:
+        """Write elements at addresses, later ones over earlier ones."""
+        values = np.ascontiguousarray(values.astype(self.dtype, copy=False))
+        targets = self.regions(warp, addresses, who)
+        for region, _ in targets:
+            if region.read_only:
+                raise Fault(
+                    codes.ARGUMENT,
+                    f"{self.op.name} writes to {region.name}, which is read-only",
+                    self.op,
+                )
+        warp.launch.counters.global_bytes_written += addresses.size * self.size
+        for region, places in targets:
+            view, at = self._places(region, addresses[places])
+            chosen = values[places]
+            if view is None:
+                region.data[at] = chosen.view(np.uint8).reshape(-1, self.size)
+            else:
+                view[at] = chosen
+                self._note(warp, region, addresses[places], who()[places], chosen)
+
+    def _note(
+        self,
+        warp: Warp,
+        region: Region,
+        addresses: Array,
+        lanes: Array,
+        values: Array | None = None,
+    ) -> None:
+        """Keep an access for the search for conflicts between warps."""
+        log = warp.block.global_log
+        if log.is_open is not False:
+            place = (addresses - region.origin) // self.size
+            log.note(warp, region, place, self.size, self.op, values, lanes)
+
+    def _places(self, region: Region, addresses: Array) -> tuple[Array | None, Array]:
+        """Elements of a region and the number of each; without elements, the bytes of each."""
+        if self.size > 1 and (addresses & (self.size - 1)).any():
+            return None, (addresses - region.start)[:, None] + np.arange(self.size)
+        first, view = region.elements(self.dtype)
+        return view, (addresses - first) // self.size
+
+
+def lanes_of(active: Array) -> Callable[[], Array]:
+    """The lane of each active element, when somebody asks."""
+    return lambda: np.nonzero(active)[0]

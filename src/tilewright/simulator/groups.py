@@ -1,0 +1,213 @@
+"""Warps of a block that execute the same and go together, with all their lanes on one axis.
+
+A group has the registers of its warps side by side. Steps that take any number of lanes run once
+for all; the others run for one warp after the other, with parts of these registers. Where one
+warp would do something that another does not (a branch that suspends, a wait), the group falls
+apart, and warps that stand behind the same barrier become a group again. What each warp has for
+itself stays with it: clocks, copies, products, counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.simulator.findings import OneByOne
+from tilewright.simulator.memory import MemRef
+from tilewright.simulator.state import WARP_SIZE, Block, Launch, Warp
+
+if TYPE_CHECKING:
+    from tilewright.numerics.arrays import Array
+
+
+class Apart(tuple[Any, ...]):
+    """Different objects of the warps of a group: memory of threads, accumulators."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise OneByOne
+
+
+def part(value: Any, number: int) -> Any:
+    """What one of the warps of a group has of a value."""
+    if isinstance(value, np.ndarray):
+        found = value[number * WARP_SIZE : (number + 1) * WARP_SIZE]
+        return _number(found) if found.ndim == 1 and found.dtype.kind in "bi" else found
+    if isinstance(value, Apart):
+        return value[number]
+    if isinstance(value, MemRef) and not (type(value.offset) is type(value.base) is int):
+        offset, base = part(value.offset, number), part(value.base, number)
+        return MemRef(value.buffer, offset, value.sizes, value.strides, base)
+    return value
+
+
+def _number(found: Array) -> Any:
+    """Lanes that are all the same as a number."""
+    first = found[0]
+    if (found == first).all():
+        return first.item()
+    return found
+
+
+def join(values: Sequence[Any]) -> Any:
+    """The value of a group whose warps have these; None where one of them has none."""
+    first = values[0]
+    if not isinstance(first, np.ndarray):
+        if all(value is first for value in values):
+            return first
+        if all(isinstance(value, int | np.ndarray) for value in values):
+            return _joined_numbers(values)
+        if any(value is None for value in values):
+            return None
+        if isinstance(first, MemRef):
+            return _joined_memrefs(values)
+        return Apart(values)
+    if any(value is None for value in values):
+        return None
+    return _joined_numbers(values)
+
+
+def _joined_numbers(values: Sequence[Any]) -> Any:
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if not arrays:
+        if all(value == values[0] for value in values):
+            return values[0]
+        dtype: Any = np.bool_ if isinstance(values[0], bool) else np.int64
+        return np.repeat(np.array(values, dtype), WARP_SIZE)
+    dtype = arrays[0].dtype
+    return np.concatenate(
+        [v if isinstance(v, np.ndarray) else np.full(WARP_SIZE, v, dtype) for v in values]
+    )
+
+
+def _joined_memrefs(values: Sequence[Any]) -> Any:
+    first = values[0]
+    for value in values:
+        same = isinstance(value, MemRef) and value.buffer is first.buffer
+        if not same or (value.sizes, value.strides) != (first.sizes, first.strides):
+            return Apart(values)
+    offset = join([value.offset for value in values])
+    base = join([value.base for value in values])
+    return MemRef(first.buffer, offset, first.sizes, first.strides, base)
+
+
+def widened(value: Any, warps: int) -> Any:
+    """A value that so many warps have in common."""
+    return np.concatenate([value] * warps) if isinstance(value, np.ndarray) else value
+
+
+class Group(Warp):
+    """Whole warps of a block, in ascending order, that go together.
+
+    ``time`` is what has passed since ``settle``.
+    """
+
+    __slots__ = ("_masked", "_present", "agents", "rows")
+
+    def __init__(
+        self,
+        launch: Launch,
+        block: Block,
+        members: tuple[Warp, ...],
+        registers: list[Any],
+    ):
+        size = WARP_SIZE * len(members)
+        everyone = np.ones(size, np.bool_)
+        first = members[0]
+        super().__init__(
+            launch, block, first.index, first.agent, registers, everyone, everyone, size,
+            first.clock, first.fenced,
+        )  # fmt: skip
+        self.members, self.size = members, size
+        self.steps = max(member.steps for member in members)
+        x, y, z = (join([member.thread[axis] for member in members]) for axis in range(3))
+        self.thread = x, y, z
+        self.agents = tuple(member.agent for member in members)
+        self.rows = np.array([m.agent - block.shadow.first_agent for m in members])
+        self._present: Sequence[tuple[int, Warp]] = tuple(enumerate(members))
+        self._masked = False
+
+    def set_mask(self, mask: Array) -> None:
+        self.settle()
+        super().set_mask(mask)
+        self._masked = True
+
+    def settle(self) -> None:
+        """Give the members the time that has passed."""
+        if self.time:
+            for _, member in self.present():
+                member.time += self.time
+            self.time = 0.0
+
+    def present(self) -> Sequence[tuple[int, Warp]]:
+        """The members with active lanes and their numbers; their masks are set."""
+        if self._masked:
+            parts = self.mask.reshape(len(self.members), WARP_SIZE)
+            found: list[tuple[int, Warp]] = []
+            for number, (member, own) in enumerate(zip(self.members, parts)):
+                member.set_mask(own)
+                if member.active:
+                    found.append((number, member))
+            self._present, self._masked = found, False
+        return self._present
+
+    def clock_version(self) -> int:
+        return sum([member.version for member in self.members])
+
+    def fall_apart(self, fixed: set[int]) -> tuple[Warp, ...]:
+        """Give each member its registers, but for those that never change, and its place."""
+        self.settle()
+        self.present()
+        for slot, value in enumerate(self.regs):
+            if slot not in fixed and value is not None:
+                for number, member in enumerate(self.members):
+                    member.regs[slot] = part(value, number)
+        for member in self.members:
+            member.steps = self.steps
+            member.path, member.passed = [], None
+        return self.members
+
+
+def gather(members: tuple[Warp, ...], fixed: set[int], registers: list[Any]) -> Group:
+    """A group of warps that are at the same place; ``registers`` has those that never change."""
+    for slot, value in enumerate(members[0].regs):
+        if value is not None and slot not in fixed:
+            registers[slot] = join([member.regs[slot] for member in members])
+    return Group(members[0].launch, members[0].block, members, registers)
+
+
+def one_by_one(
+    step: Callable[[Warp], None], inputs: Sequence[int], outputs: Sequence[int]
+) -> Callable[[Warp], None]:
+    """A step that does for a group what ``step`` does for each of its warps.
+
+    ``inputs`` are the slots that it reads, without those that never change; ``outputs`` those that
+    it sets.
+    """
+
+    def run(group: Warp) -> None:
+        assert isinstance(group, Group)
+        regs = group.regs
+        group.settle()
+        present = group.present()
+        for slot in inputs:
+            value = regs[slot]
+            for number, member in present:
+                member.regs[slot] = part(value, number)
+        for _, member in present:
+            step(member)
+        for slot in outputs:
+            regs[slot] = _gathered(group, present, slot)
+
+    return run
+
+
+def _gathered(group: Group, present: Sequence[tuple[int, Warp]], slot: int) -> Any:
+    if len(present) == len(group.members):
+        return join([member.regs[slot] for member in group.members])
+    # What absent warps have does not matter.
+    values: list[Any] = [present[0][1].regs[slot]] * len(group.members)
+    for number, member in present:
+        values[number] = member.regs[slot]
+    return join(values)

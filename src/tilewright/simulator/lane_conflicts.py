@@ -1,0 +1,62 @@
+"""Lanes of a warp that write different values to one place in one instruction.
+
+Which of them stays is not defined. Equal values are fine: it is how lanes set a flag together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.numerics.arrays import unsigned_view
+from tilewright.simulator import codes
+from tilewright.simulator.state import WARP_SIZE
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.numerics.arrays import Array
+    from tilewright.simulator.memory import MemRef
+    from tilewright.simulator.state import Warp
+
+
+def check_lanes(
+    warp: Warp, memref: MemRef, place: Array, values: Array, op: Operation, lanes: Array | None
+) -> None:
+    """Report the first such place of a store.
+
+    ``place`` has the places in the buffer that are written and ``values`` what is written there: of
+    each lane one or a row, or of single elements. ``lanes`` numbers the lanes of the rows; None
+    where they are all lanes of the warp, or of a group of warps.
+    """
+    width, span, first = 1, 1, place
+    if place.ndim == 2:
+        width, first = place.shape[1], place[:, 0]
+        span = int(place[0, -1] - place[0, 0]) + 1
+    if first.size < 2 or int((first[1:] - first[:-1]).min()) >= span:
+        return
+    flat = place.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    ordered, bits = flat[order], unsigned_view(np.ascontiguousarray(values)).reshape(-1)[order]
+    who = order // width if lanes is None else lanes[order // width]
+    bad = (ordered[1:] == ordered[:-1]) & (bits[1:] != bits[:-1]) & (who[1:] != who[:-1])
+    # Other warps of a group are looked at elsewhere.
+    bad &= who[1:] // WARP_SIZE == who[:-1] // WARP_SIZE
+    if bad.any():
+        _report(warp, memref, op, int(ordered[bad.argmax()]), who[bad.argmax() :][:2], values)
+
+
+def _report(
+    warp: Warp, memref: MemRef, op: Operation, place: int, who: Array, values: Array
+) -> None:
+    member = warp.members[int(who[0]) // WARP_SIZE]
+    one, other = (int(lane) % WARP_SIZE for lane in who)
+    warp.launch.findings.add(
+        codes.RACE,
+        f"lanes {one} and {other} of {member.name()} write different values to byte "
+        f"{place * values.itemsize} of {memref.buffer.name} in one {op.name}, and either may stay",
+        op,
+        help="let one lane write, or give each lane a place of its own",
+        key="lanes",
+    )

@@ -1,0 +1,111 @@
+"""Accesses of memory in which each element of a lane may be left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.simulator import codes
+from tilewright.simulator.findings import Fault
+from tilewright.simulator.lane_conflicts import check_lanes
+from tilewright.simulator.memory import GLOBAL, LOCAL, SHARED, bytes_at
+from tilewright.simulator.state import WARP_SIZE
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.numerics.arrays import Array
+    from tilewright.simulator.memory import MemRef
+    from tilewright.simulator.state import Warp
+
+_LANES = np.arange(WARP_SIZE)[:, None]
+
+
+def load_where(
+    warp: Warp, memref: MemRef, places: Array, wanted: Array, other: Array, op: Operation
+) -> Array:
+    """The elements at places (lanes x elements of the buffer) that are ``wanted``, else ``other``,
+    whose dtype is that of the elements."""
+    dtype = other.dtype
+    places, wanted = _chosen(warp, memref, places, wanted, dtype)
+    found = other.copy()
+    if memref.buffer.space == GLOBAL:
+        warp.block.global_log.note(warp, memref.buffer, places[wanted], dtype.itemsize, op)
+    try:
+        found[wanted] = memref.buffer.view(dtype)[places[wanted]]
+    except IndexError:
+        raise _beyond(warp, memref, op) from None
+    _note(warp, memref, places, wanted, dtype.itemsize, op, is_write=False)
+    return found
+
+
+def store_where(
+    warp: Warp, memref: MemRef, places: Array, wanted: Array, values: Array, op: Operation
+) -> None:
+    """Write the elements that are ``wanted``; of several at one place the last stays."""
+    buffer = memref.buffer
+    if buffer.read_only:
+        raise Fault(codes.ARGUMENT, f"{op.name} writes to {buffer.name}, which is read-only", op)
+    places, wanted = _chosen(warp, memref, places, wanted, values.dtype)
+    _note(warp, memref, places, wanted, values.dtype.itemsize, op, is_write=True)
+    if not buffer.lane_bytes:
+        lanes = np.broadcast_to(_LANES, wanted.shape)[wanted]
+        check_lanes(warp, memref, places[wanted], values[wanted], op, lanes)
+    if buffer.space == GLOBAL:
+        log = warp.block.global_log
+        log.note(warp, buffer, places[wanted], values.itemsize, op, values[wanted])
+    try:
+        buffer.view(values.dtype)[places[wanted]] = values[wanted]
+    except IndexError:
+        raise _beyond(warp, memref, op) from None
+
+
+def _chosen(
+    warp: Warp, memref: MemRef, places: Array, wanted: Array, dtype: np.dtype[Any]
+) -> tuple[Array, Array]:
+    """Places in the view of the buffer, and which of them active lanes want."""
+    if memref.buffer.lane_bytes:
+        places = places + _LANES * (memref.buffer.lane_bytes // dtype.itemsize)
+    shape = np.broadcast_shapes(places.shape, wanted.shape)
+    active = np.broadcast_to(wanted & warp.mask[:, None], shape)
+    return np.broadcast_to(places, shape), active
+
+
+def _note(
+    warp: Warp,
+    memref: MemRef,
+    places: Array,
+    wanted: Array,
+    size: int,
+    op: Operation,
+    *,
+    is_write: bool,
+) -> None:
+    """Count the accesses, one of the warp for each element, and check those of shared memory."""
+    counters, space = warp.launch.counters, memref.buffer.space
+    total = int(np.count_nonzero(wanted)) * size
+    if space == LOCAL:
+        counters.local_bytes += total
+        return
+    names = "shared" if space == SHARED else "global"
+    name = f"{names}_bytes_{'written' if is_write else 'read'}"
+    setattr(counters, name, getattr(counters, name) + total)
+    if space != SHARED or not total:
+        return
+    for column in range(places.shape[1]):
+        counters.shared_access(places[wanted[:, column], column] * size, size)
+    where, block = bytes_at(places[wanted], size), warp.block
+    if is_write:
+        block.shadow.write(where, warp, op, "writes")
+        block.cluster.progress += 1
+    else:
+        block.shadow.read(where, warp, op, "reads")
+
+
+def _beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
+    return Fault(
+        codes.OUT_OF_BOUNDS,
+        f"{op.name} of {warp.name()} accesses memory behind the end of {memref.buffer.name}",
+        op,
+    )

@@ -1,0 +1,229 @@
+"""The drawing of a timeline: warps by what they are for, their stages, and the copies they start."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import floor, log10
+
+from tilewright.simulator.timeline import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a kind of stage looks, and what the legend says of it."""
+
+    fill: str
+    text: str
+    meaning: str
+
+
+KINDS = {
+    "product": Kind("#2f8f4e", "#ffffff", "tensor cores multiply"),
+    "copy": Kind("#3f76d8", "#ffffff", "a copy to shared memory is under way"),
+    "store": Kind("#8a4fc4", "#ffffff", "a copy from shared memory is under way"),
+    "wait": Kind("#dfe3e8", "#3c4450", "the warp waits for a phase or for copies"),
+    "wait for product": Kind("#c9e6d2", "#245a37", "the warp waits for a product"),
+    "barrier": Kind("#f3cf7a", "#5c4303", "the warp waits at a barrier of the block"),
+}
+#: Drawn in this order, so that work is not covered by the wait for it.
+_ORDER = ("wait", "barrier", "wait for product", "copy", "store", "product")
+
+_LEFT, _WIDTH, _RIGHT = 150, 1080, 30
+_ROW, _BAR, _LANE, _HEAD, _AXIS = 20, 14, 8, 24, 26
+_CHARACTER = 5.4
+_TICKS = 8
+_INK, _FAINT, _GRID = "#20262e", "#6a7380", "#e9ecf0"
+
+
+@dataclass(slots=True)
+class _Line:
+    """A row of the drawing: a warp, or its copies in as many lanes as are under way at once."""
+
+    label: str
+    events: list[Event] = field(default_factory=list)
+    lanes: list[int] = field(default_factory=list)
+    is_copies: bool = False
+
+    @property
+    def height(self) -> int:
+        return max(max(self.lanes, default=0) + 1, 1) * _LANE + 4 if self.is_copies else _ROW
+
+
+def _put_into_lanes(line: _Line) -> None:
+    """Give each copy the first lane in which none is under way any more."""
+    line.events.sort(key=lambda event: (event.start, event.end))
+    free: list[float] = []
+    for event in line.events:
+        lane = next((i for i, end in enumerate(free) if end <= event.start), len(free))
+        free[lane : lane + 1] = [event.end]
+        line.lanes.append(lane)
+
+
+def _role(events: Sequence[Event], some_multiply: bool) -> str:
+    """What a warp is for, where warps differ in that."""
+    kinds = {event.kind for event in events}
+    if "product" in kinds:
+        return "multiply" if not kinds & {"copy"} else ""
+    return "copy" if some_multiply and kinds & {"copy"} else ""
+
+
+_ROLES = {"copy": "producers", "multiply": "consumers", "": ""}
+
+
+def _groups(events: Sequence[Event]) -> Iterator[tuple[str, list[_Line]]]:
+    """The rows, in groups of neighbouring warps with one role, each with its title."""
+    for block in dict.fromkeys(event.block for event in events):
+        own = [event for event in events if event.block == block]
+        multiplies = any(event.kind == "product" for event in own)
+        warps = sorted({event.warp for event in own})
+        by_warp = {warp: [event for event in own if event.warp == warp] for warp in warps}
+        roles = {warp: _role(by_warp[warp], multiplies) for warp in warps}
+        whole = len(set(roles.values())) == 1
+        group: list[_Line] = []
+        for position, warp in enumerate(warps):
+            group += _lines(warp, by_warp[warp])
+            following = warps[position + 1] if position + 1 < len(warps) else None
+            if following is None or roles[following] != roles[warp]:
+                name = "" if whole else _ROLES[roles[warp]]
+                yield " · ".join(filter(None, (block, name))), group
+                group = []
+
+
+def _lines(warp: int, events: Sequence[Event]) -> list[_Line]:
+    own, copies = _Line(f"warp {warp}"), _Line("its copies", is_copies=True)
+    for event in events:
+        (copies if event.kind in ("copy", "store") else own).events.append(event)
+    own.events.sort(key=lambda event: (_ORDER.index(event.kind), event.start))
+    own.lanes = [0] * len(own.events)
+    _put_into_lanes(copies)
+    return [own, copies] if copies.events else [own]
+
+
+def _labels(what: str) -> tuple[str, ...]:
+    """What may stand in a bar, the longest first: the operation without its dialect, the line."""
+    return what.partition(".")[2], what.partition(", ")[2]
+
+
+def _uncovered(event: Event, line: _Line) -> float:
+    """Until when a stage is seen: a product is drawn over the wait for it."""
+    if event.kind != "wait for product":
+        return event.end
+    covering = [e.start for e in line.events if e.kind == "product" and e.end > event.start]
+    return max(event.start, min([event.end, *covering]))
+
+
+class _Canvas:
+    def __init__(self, last: float):
+        self.scale = _WIDTH / last
+        self.parts: list[str] = []
+        self.y = 4
+
+    def text(self, x: float, y: float, text: str, style: str = "") -> None:
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{style}>{html.escape(text)}</text>')
+
+    def bar(self, event: Event, y: float, height: float, seen: float = 0.0) -> None:
+        """A stage, with a label if it is seen for long enough."""
+        kind = KINDS[event.kind]
+        x, width = _LEFT + event.start * self.scale, (event.end - event.start) * self.scale
+        title = html.escape(f"{event.what} ({event.kind}): {event.start:.0f} to {event.end:.0f}")
+        self.parts.append(
+            f'<rect class="stage" x="{x:.2f}" y="{y:.1f}" width="{max(width, 1):.2f}" '
+            f'height="{height}" fill="{kind.fill}" stroke="#ffffff" stroke-width="0.5">'
+            f"<title>{title}</title></rect>"
+        )
+        room = (seen - event.start) * self.scale - 8
+        label = next((t for t in _labels(event.what) if len(t) * _CHARACTER < room), "")
+        if label:
+            style = f' fill="{kind.text}" font-size="9" pointer-events="none"'
+            self.text(x + 4, y + height - 4, label, style)
+
+    def line(self, line: _Line) -> None:
+        """A row; a thin rule shows when the warp issues operations."""
+        if line.is_copies:
+            self.text(20, self.y + line.height / 2 + 4, line.label, f' fill="{_FAINT}"')
+            for event, lane in zip(line.events, line.lanes):
+                self.bar(event, self.y + 2 + lane * _LANE, _LANE - 1)
+        else:
+            self.text(8, self.y + 14, line.label)
+            end = _LEFT + max((event.end for event in line.events), default=0) * self.scale
+            self.parts.append(
+                f'<line x1="{_LEFT}" x2="{end:.1f}" y1="{self.y + _ROW / 2}" '
+                f'y2="{self.y + _ROW / 2}" stroke="#aab2bd"/>'
+            )
+            for event in line.events:
+                self.bar(event, self.y + 3, _BAR, _uncovered(event, line))
+        self.y += line.height
+
+
+def _step(last: float) -> float:
+    """The distance of marks on the axis: 1, 2 or 5 and zeros."""
+    rough = last / _TICKS
+    power = 10 ** floor(log10(rough)) if rough > 0 else 1
+    return next(n * power for n in (1, 2, 5, 10) if n * power >= rough)
+
+
+def drawn(events: Sequence[Event]) -> str:
+    """The drawing as one SVG element; a rectangle of the class ``stage`` for each event."""
+    last = max((event.end for event in events), default=1.0) or 1.0
+    canvas = _Canvas(last)
+    for title, lines in _groups(events):
+        if title:
+            canvas.text(8, canvas.y + _HEAD - 8, title, ' font-weight="600"')
+            canvas.y += _HEAD
+        for line in lines:
+            canvas.line(line)
+        canvas.y += 4
+    grid: list[str] = []
+    step, mark = _step(last), 0.0
+    while mark <= last:
+        x = _LEFT + mark * canvas.scale
+        grid.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{canvas.y}" stroke="{_GRID}"/>'
+            f'<text x="{x:.1f}" y="{canvas.y + 14}" text-anchor="middle" fill="{_FAINT}">'
+            f"{mark:.0f}</text>"
+        )
+        mark += step
+    canvas.text(8, canvas.y + 14, "units of time", f' fill="{_FAINT}"')
+    width, height = _LEFT + _WIDTH + _RIGHT, canvas.y + _AXIS
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" font-size="11" '
+        f'fill="{_INK}">'
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
+        + "\n".join([*grid, *canvas.parts])
+        + "</svg>"
+    )
+
+
+_STYLE = """\
+body{font:14px/1.5 system-ui,sans-serif;color:#20262e;background:#fff;margin:24px}
+h1{font-size:20px;margin:0 0 4px}
+p{margin:0 0 12px;max-width:72em;color:#4a525e}
+ul{list-style:none;padding:0;margin:0 0 16px;display:flex;flex-wrap:wrap;gap:4px 20px}
+li::before{content:"";display:inline-block;width:12px;height:12px;margin-right:6px;\
+background:var(--fill);vertical-align:-1px}
+.drawing{overflow-x:auto}
+"""
+_NOTE = (
+    "Which stage waits for which, by a simple model of time: an operation takes one unit, copies and "
+    "products take longer. A thin line is a warp that issues operations. Point at a stage for its "
+    "operation and line."
+)
+
+
+def page(events: Sequence[Event], title: str, *, truncated: bool) -> str:
+    """A page with the drawing and a legend of what is in it."""
+    there = {event.kind for event in events}
+    legend = "".join(
+        f'<li style="--fill:{kind.fill}">{html.escape(kind.meaning)}</li>'
+        for name, kind in KINDS.items()
+        if name in there
+    )
+    cut = "<p>Later stages are left out.</p>" if truncated else ""
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1><p>{_NOTE}</p><ul>{legend}</ul>"
+        f'<div class="drawing">{drawn(events)}</div>{cut}</html>\n'
+    )

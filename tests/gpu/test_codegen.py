@@ -257,7 +257,8 @@ _SPARSE = """%a = arith.constant dense<0> : vector<4x4xi8>
 %m = arith.constant dense<0> : vector<2xi16>
 %d = nvgpu.mma.sp.sync(%a, %a, %c) metadata(%m) {mmaShape = [16, 8, 64], sparsitySelector = 1 : i32} : (vector<4x4xi8>, vector<4x4xi8>, vector<2x2xi32>) -> vector<2x2xi32>"""
 _FP8 = """%x = arith.constant 1.0 : f32
-%y = arith.truncf %x : f32 to f8E4M3FN"""
+%y = arith.truncf %x : f32 to f8E4M3FN
+%z = arith.addf %y, %y : f8E4M3FN"""
 _NIBBLE = """%t = memref.alloca() : memref<8xi4>
 %v = memref.load %t[%c0] : memref<8xi4>"""
 
@@ -267,9 +268,13 @@ _NIBBLE = """%t = memref.alloca() : memref<8xi4>
     [
         (_MMA, "'nvgpu.mma.sync' of f32 operands needs tf32Enabled"),
         (_SPARSE, "'nvgpu.mma.sp.sync' has no sparsitySelector but 0 at k = 64"),
-        (_FP8, "'arith.truncf' is not computed for 'f8E4M3FN'"),
+        (_FP8, "'arith.addf' is not computed for 'f8E4M3FN'"),
         (_NIBBLE, "'memref.load' reaches single elements of less than 8 bits"),
-        ("%t = memref.alloc() : memref<8xf32>", "'memref.alloc' cannot be compiled for GPUs"),
+        ('"vector.print"(%c0) : (index) -> ()', "'vector.print' cannot be compiled for GPUs"),
+        (
+            "%t = memref.alloc() {alignment = 64 : i64} : memref<8xf32>",
+            "'memref.alloc' takes memory that is aligned to 16 bytes",
+        ),
     ],
 )
 def test_what_cannot_be_compiled_is_refused_where_it_stands(body: str, says: str) -> None:

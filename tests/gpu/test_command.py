@@ -87,8 +87,62 @@ def test_options_of_gpus_are_refused_for_the_cpu(capsys: pytest.CaptureFixture[s
     tile = str(ROOT / "examples" / "vector_add.tileir")
     assert main(["compile", tile, "--emit", "ptx"]) == Exit.USAGE
     assert main(["compile", tile, "--approximate-math"]) == Exit.USAGE
-    assert main(["compile", tile, "--target", "sm_80"]) == Exit.USAGE
-    assert "holds kernels of cuda_tile" in capsys.readouterr().err
+    assert main(["compile", tile, "--emit", "nvgpu"]) == Exit.USAGE
+    assert "--emit nvgpu is not for --target cpu" in capsys.readouterr().err
+
+
+MATMUL = str(ROOT / "examples" / "matmul.tileir")
+
+
+@pytest.mark.parametrize("as_bytecode", [False, True])
+def test_tile_ir_becomes_ptx(
+    as_bytecode: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = MATMUL
+    if as_bytecode:
+        source = str(tmp_path / "matmul.tileirbc")
+        assert main(["as", MATMUL, "-o", source]) == Exit.OK
+    assert main(["compile", source, "--target", "sm_90a", "--emit", "ptx"]) == Exit.OK
+    shown = capsys.readouterr()
+    assert "mma.sync.aligned" in shown.out
+    assert shown.err == ""
+
+
+def test_the_code_of_threads_can_be_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    threads = str(tmp_path / "threads.mlir")
+    arguments = ["compile", MATMUL, "--target", "sm_90a", "--emit", "nvgpu", "-o", threads]
+    assert main(arguments) == Exit.OK
+    assert "nvgpu.mma.sync" in Path(threads).read_text()
+    shown: list[str] = []
+    for source in (MATMUL, threads):
+        assert main(["compile", source, "--target", "sm_90a"]) == Exit.OK
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
+def test_what_is_not_lowered_is_shown_at_the_operation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "large.tileir"
+    source.write_text(
+        "entry @large(%p: tile<ptr<f64>>) {\n"
+        "  %x = constant <f64: 1.0> : tile<128x512xf64>\n"
+        "  %y = iota : tile<128xi32>\n"
+        "  %t = permute %x [1, 0] : tile<128x512xf64> -> tile<512x128xf64>\n"
+        "  %z = reshape %t : tile<512x128xf64> -> tile<65536xf64>\n"
+        "  %o = iota : tile<65536xi32>\n"
+        "  %b = reshape %p : tile<ptr<f64>> -> tile<1xptr<f64>>\n"
+        "  %w = broadcast %b : tile<1xptr<f64>> -> tile<65536xptr<f64>>\n"
+        "  %q = offset %w, %o : tile<65536xptr<f64>>, tile<65536xi32> -> tile<65536xptr<f64>>\n"
+        "  %k = store_ptr_tko weak %q, %z : tile<65536xptr<f64>>, tile<65536xf64> -> token\n"
+        "  return\n}\n"
+    )
+    assert main(["compile", str(source), "--target", "sm_90a"]) == Exit.FINDINGS
+    shown = capsys.readouterr().err
+    assert "error[not-lowered-to-threads]" in shown
+    assert "large.tileir:4:" in shown
 
 
 def test_a_lacking_architecture_is_shown_at_the_operation(

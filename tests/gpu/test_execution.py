@@ -19,8 +19,11 @@ from tilewright.analysis.verifier import verify
 from tilewright.text import parse
 
 
-def run(text: str, *arrays: np.ndarray) -> None:
-    """Call the function `f` of a text, which takes memrefs of known layout."""
+def run(text: str, *arrays: np.ndarray, turns: int = 1) -> None:
+    """Call the function `f` of a text, which takes memrefs of known layout.
+
+    With more turns, the last array is a number that counts them.
+    """
     module = parse(text)
     verify(module)
     code = gpu.compile_function(module, "sm_80", "f", gpu.CompileOptions(optimize=False)).llvm_ir
@@ -32,7 +35,10 @@ def run(text: str, *arrays: np.ndarray) -> None:
     with llvm.create_mcjit_compiler(parsed, machine) as engine:
         address = engine.get_function_address("f")
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(address)
-        function(*(array.ctypes.data for array in arrays))
+        for turn in range(turns):
+            if turns > 1:
+                arrays[-1][()] = turn
+            function(*(array.ctypes.data for array in arrays))
 
 
 @dataclass(frozen=True)

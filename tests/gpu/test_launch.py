@@ -263,3 +263,55 @@ def test_a_launch_passes_descriptors_and_extents(monkeypatch: pytest.MonkeyPatch
     assert names.count("cuMemAlloc") == names.count("cuMemFree") == 3
     assert names.count("cuMemcpyDtoH") == 3
     assert names[-1] == "cuModuleUnload"
+
+
+def test_pointers_take_arrays_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of the host are copied there and back; numbers are addresses."""
+    import ctypes
+
+    from tilewright.gpu import launch as module
+
+    text = """module attributes {gpu.container_module} { gpu.module @m {
+    gpu.func @k(%p: !llvm.ptr<1>, %q: !llvm.ptr, %r: !llvm.ptr<1>) kernel { gpu.return } } }"""
+    kernel = gpu.compile_kernel(parse(text), "sm_80")
+    driver = _Driver()
+    monkeypatch.setattr(module, "open_gpu", lambda _: Gpu(driver, None, "Test GPU", 80, 13000))
+    passed: list[int] = []
+
+    def listen(config: Any, function: Any, pointers: int, extra: int) -> tuple[int]:
+        table = (ctypes.c_void_p * 3).from_address(pointers)
+        passed.extend(ctypes.c_int64.from_address(each).value for each in table)  # pyright: ignore[reportArgumentType]
+        return (0,)
+
+    driver.cuLaunchKernelEx = listen
+    launch(kernel, 1, [np.zeros(4), 1 << 40, np.int64(77)], block=32)
+    assert passed == [4096, 1 << 40, 77]
+    assert [name for name, _ in driver.calls].count("cuMemcpyDtoH") == 1
+    says = refused(launch, kernel, 1, [np.zeros(4), "x", 0], block=32)
+    assert "'q' takes an array, got str" in says
+
+
+def test_extents_of_elements_that_share_bytes_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of bytes; two elements in each."""
+    import ctypes
+
+    from tilewright.gpu import launch as module
+
+    text = """module attributes {gpu.container_module} { gpu.module @m {
+    gpu.func @k(%x: memref<?x8xi4>) kernel { gpu.return } } }"""
+    kernel = gpu.compile_kernel(parse(text), "sm_80")
+    driver = _Driver()
+    monkeypatch.setattr(module, "open_gpu", lambda _: Gpu(driver, None, "Test GPU", 80, 13000))
+    passed: list[int] = []
+
+    def listen(config: Any, function: Any, pointers: int, extra: int) -> tuple[int]:
+        table = (ctypes.c_void_p * 7).from_address(pointers)
+        passed.extend(ctypes.c_int64.from_address(each).value for each in table)  # pyright: ignore[reportArgumentType]
+        return (0,)
+
+    driver.cuLaunchKernelEx = listen
+    launch(kernel, 1, [np.zeros((5, 4), np.uint8)], block=32)
+    assert passed == [4096, 4096, 0, 5, 8, 8, 1]
+    assert "extent 8 in axis 1, got 16" in refused(
+        launch, kernel, 1, [np.zeros((5, 8), np.uint8)], block=32
+    )

@@ -23,7 +23,7 @@ class Parameter:
     """An argument of the kernel, and the parameters of PTX that it becomes.
 
     A memref becomes what upstream makes of it: the pointer twice, `allocated` and `aligned`, the
-    `offset`, then each `size` and each `stride`, in elements of 64 bits. A number is one `value`. A
+    `offset`, then each `size` and each `stride`, in elements of 64 bits. A number is one `value`, a pointer one `pointer`. A
     tensor map is a `tensor_map`, the object itself.
     """
 

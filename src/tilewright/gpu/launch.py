@@ -6,11 +6,12 @@ import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, MemRefType
+from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute
 
 from tilewright.diagnostics import TileIRError
@@ -66,7 +67,8 @@ def launch(
 ) -> LaunchResult:
     """Run a kernel on a GPU, and wait for it.
 
-    ``args``: an array for each memref and each tensor map, a number for each other parameter. Arrays
+    ``args``: an array for each memref and each tensor map, an array or an address of the GPU for each
+    pointer, a number for each other parameter. Arrays
     are of torch, CuPy or whatever speaks DLPack, on the GPU; NumPy's are copied there and back.
     ``block`` and ``cluster`` may be left out where the kernel says them. ``dynamic_shared_bytes`` is
     for `gpu.dynamic_shared_memory`.
@@ -156,10 +158,12 @@ def _bind(gpu: Gpu, parameter: Parameter, arg: Any, arguments: _Arguments) -> No
         array = _array(gpu, parameter, arg, arguments)
         arguments.add(_encoded(gpu, ty, array, parameter.name))
     elif isinstance(ty, MemRefType):
-        array = _array(gpu, parameter, arg, arguments)
+        array = _unpacked(ty, _array(gpu, parameter, arg, arguments))
         _check_memref(ty, array, parameter.name)
         for number in (array.address, array.address, 0, *array.shape, *array.strides):
             arguments.add(struct.pack("<q", number))
+    elif isinstance(ty, LLVMPointerType) and not isinstance(arg, int | np.integer):
+        arguments.add(struct.pack("<q", _array(gpu, parameter, arg, arguments).address))
     else:
         arguments.add(pack_number(ty, arg, parameter.name))
 
@@ -176,6 +180,16 @@ def _array(gpu: Gpu, parameter: Parameter, arg: Any, arguments: _Arguments) -> D
     kind = dense.dtype.kind if dense.dtype.kind in "iufb" else "f"
     shape = tuple(dense.shape)
     return DeviceArray(address, shape, dense_strides(shape), 8 * dense.itemsize, kind, dense)
+
+
+def _unpacked(ty: MemRefType, array: DeviceArray) -> DeviceArray:
+    """An array of bytes that several elements share, with extents and strides in elements."""
+    if not layout.is_packed(ty.element_type) or not array.shape:
+        return array
+    count = 8 // bit_width(ty.element_type)
+    *outer, inner = array.shape
+    strides = (*(count * stride for stride in array.strides[:-1]), array.strides[-1])
+    return replace(array, shape=(*outer, count * inner), strides=strides)
 
 
 def _check_memref(ty: MemRefType, array: DeviceArray, name: str) -> None:

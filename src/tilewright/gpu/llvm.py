@@ -51,9 +51,10 @@ def parse_ir(text: str, arch: Architecture, isa: int, *, libdevice: bool) -> llv
 
 
 def optimize(module: llvm.ModuleRef, arch: Architecture, isa: int) -> None:
-    """LLVM's own pipeline, in place."""
+    """LLVM's own pipeline, in place, but for what makes vectors: the hardware has only pairs of 16
+    bits, which the code has where they help, and bits of many elements are costly to gather."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(_machine(arch, isa), options)
     builder.getModulePassManager().run(module, builder)
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
     FloatAttr,
     FloatTF32Type,
     IntegerAttr,
@@ -16,14 +21,24 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value
+from tilewright.numerics.semantics import ELEMENTWISE
 
+#: The names in ``numerics`` of floats that LLVM does not compute.
+NARROW_NAMES: dict[type[Attribute], str] = {
+    FloatTF32Type: "tf32",
+    Float8E4M3FNType: "f8E4M3FN",
+    Float8E5M2Type: "f8E5M2",
+    Float8E8M0FNUType: "f8E8M0FNU",
+    Float4E2M1FNType: "f4E2M1FN",
+}
 LLVM_FLOATS = frozenset({"half", "bfloat", "float", "double"})
 _SUFFIXES = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-_VECTOR = re.compile(r"<(\d+) x (\w+)>")
+_VECTOR = re.compile(r"<(\d+) x ([^<>]+)>")
 
 
 def element_of(ty: str) -> str:
@@ -42,6 +57,8 @@ def mangled(ty: str) -> str:
     """A type as intrinsics have it in their names."""
     found = _VECTOR.fullmatch(ty)
     element = found[2] if found else ty
+    if element.startswith("ptr"):
+        element = f"p{re.sub(r'[^0-9]', '', element) or 0}"
     return (f"v{found[1]}" if found else "") + _SUFFIXES.get(element, element)
 
 
@@ -58,13 +75,15 @@ def element_type(ty: Attribute) -> Attribute:
 
 
 def check_arithmetic(f: Function, op: Operation, *values: SSAValue) -> None:
-    """Raise a TileIRError for floats that are only stored and moved."""
+    """Raise a TileIRError for floats that are only moved and converted."""
     for value in values:
         ty = element_type(value.type)
         if isinstance(ty, AnyFloat) and (
             isinstance(ty, FloatTF32Type) or layout.scalar(ty) not in LLVM_FLOATS
         ):
-            raise f.refuse(op, f"is not computed for '{format_type(ty)}': such numbers only move")
+            raise f.refuse(
+                op, f"is not computed for '{format_type(ty)}'", help="convert to f32 and back"
+            )
 
 
 def fast_flags(op: Operation) -> str:
@@ -101,8 +120,7 @@ def constant_parts(f: Function, op: Operation, attribute: Attribute, ty: Attribu
     if isinstance(attribute, IntegerAttr):
         return [_number(types[0], attribute.value.data)]
     if isinstance(attribute, FloatAttr):
-        check_arithmetic(f, op, op.results[0])
-        return [ir.floating(types[0], attribute.value.data)]
+        return [_float_constant(f, op, ty, types[0], attribute.value.data)]
     if not isinstance(attribute, DenseIntOrFPElementsAttr):
         raise f.refuse(op, f"has a constant that cannot be compiled: {attribute}")
     found = list(attribute.get_values())
@@ -110,14 +128,29 @@ def constant_parts(f: Function, op: Operation, attribute: Attribute, ty: Attribu
     if len(found) == 1:
         found *= count
     per_row = count // len(types)
-    check_arithmetic(f, op, op.results[0])
     rows: list[Value] = []
     for row, part in enumerate(types):
         element = element_of(part)
-        make = ir.floating if element in LLVM_FLOATS else _number
-        values = [make(element, n) for n in found[row * per_row : (row + 1) * per_row]]  # pyright: ignore[reportArgumentType]
+        numbers = found[row * per_row : (row + 1) * per_row]
+        if isinstance(element_type(ty), AnyFloat):
+            values = [_float_constant(f, op, ty, element, float(n)) for n in numbers]
+        else:
+            values = [_number(element, n) for n in numbers]  # pyright: ignore[reportArgumentType]
         rows.append(Value(part, "<" + ", ".join(map(str, values)) + ">"))
     return rows
+
+
+def _float_constant(f: Function, op: Operation, ty: Attribute, llvm: str, number: float) -> Value:
+    """A float constant; of narrow types the pattern of the nearest number."""
+    kind = type(element_type(ty))
+    name = NARROW_NAMES.get(kind)
+    if name is not None:
+        made = ELEMENTWISE["ftof"](np.array([number]), "f64", to=name)
+        if llvm in LLVM_FLOATS:
+            return ir.floating(llvm, float(made[0]))
+        return _number(llvm, int(made.view(np.uint8)[0]))
+    check_arithmetic(f, op, op.results[0])
+    return ir.floating(llvm, number)
 
 
 def _number(ty: str, number: float) -> Value:
@@ -250,8 +283,7 @@ _FLOAT_PREDICATES = (
 
 @lowers("arith.cmpi")
 def _compare_integers(f: Function, op: Operation) -> None:
-    assert isinstance(op, arith.CmpiOp)
-    predicate = _INTEGER_PREDICATES[op.predicate.value.data]
+    predicate = _INTEGER_PREDICATES[int_property(op, "predicate")]  # pyright: ignore[reportArgumentType]
     map_parts(f, op, lambda a, b: f.code.op(like(a.type, "i1"), f"icmp {predicate} {a}, {b.ref}"))
 
 
@@ -288,9 +320,8 @@ def _negate(f: Function, op: Operation) -> None:
 
 @lowers("arith.cmpf")
 def _compare_floats(f: Function, op: Operation) -> None:
-    assert isinstance(op, arith.CmpfOp)
-    check_arithmetic(f, op, op.lhs)
-    predicate = fast_flags(op) + _FLOAT_PREDICATES[op.predicate.value.data]
+    check_arithmetic(f, op, op.operands[0])
+    predicate = fast_flags(op) + _FLOAT_PREDICATES[int_property(op, "predicate")]  # pyright: ignore[reportArgumentType]
     map_parts(f, op, lambda a, b: f.code.op(like(a.type, "i1"), f"fcmp {predicate} {a}, {b.ref}"))
 
 
@@ -308,8 +339,6 @@ _CASTS = {
     "arith.extsi": "sext",
     "arith.extui": "zext",
     "arith.trunci": "trunc",
-    "arith.extf": "fpext",
-    "arith.truncf": "fptrunc",
     "arith.fptosi": "fptosi",
     "arith.fptoui": "fptoui",
     "arith.sitofp": "sitofp",

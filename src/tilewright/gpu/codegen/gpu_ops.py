@@ -125,7 +125,7 @@ def shuffle(
     return found, f.as_bit(valid)
 
 
-def _words(f: Function, value: Value) -> list[Value]:
+def words_of(f: Function, value: Value) -> list[Value]:
     """A number as words of 32 bits, low ones first."""
     width = _width(value.type)
     bits = f.code.cast("bitcast", value, f"i{width}")
@@ -141,7 +141,7 @@ def _width(ty: str) -> int:
     return {"half": 16, "bfloat": 16, "float": 32, "double": 64}.get(ty) or int(ty[1:])
 
 
-def _from_words(f: Function, words: list[Value], ty: str) -> Value:
+def from_words(f: Function, words: list[Value], ty: str) -> Value:
     width = _width(ty)
     if width <= 32:
         return f.code.cast("bitcast", f.code.resize(words[0], f"i{width}"), ty)
@@ -162,8 +162,8 @@ def _shuffle(f: Function, op: Operation) -> None:
     mask = f.code.binary("lshr", _ALL_LANES, left_out)
     # The bound is the first lane for steps down, and the last lane for all others.
     clamp = left_out if mode == "up" else f.code.binary("sub", width, ir.integer(ir.I32, 1))
-    made = [shuffle(f, _SHUFFLES[mode], word, offset, clamp, mask) for word in _words(f, value)]
-    f.set(op.results[0], _from_words(f, [word for word, _ in made], value.type))
+    made = [shuffle(f, _SHUFFLES[mode], word, offset, clamp, mask) for word in words_of(f, value)]
+    f.set(op.results[0], from_words(f, [word for word, _ in made], value.type))
     f.set(op.results[1], made[0][1])
 
 
@@ -204,9 +204,9 @@ def _subgroup_reduce(f: Function, op: Operation) -> None:
                 ir.integer(ir.I32, WARP - 1),
                 _ALL_LANES,
             )[0]
-            for word in _words(f, total)
+            for word in words_of(f, total)
         ]
-        total = combine(f, kind, total, _from_words(f, words, total.type))
+        total = combine(f, kind, total, from_words(f, words, total.type))
     f.set(op.results[0], total)
 
 

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     UnrankedMemRefType,
 )
+from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute, BlockArgument, Operation, Region
 
 from tilewright.diagnostics import TileIRError
@@ -26,17 +27,24 @@ from tilewright.gpu.architectures import CLUSTER
 from tilewright.gpu.codegen import (
     arith,
     async_copy,
+    block_reduce,
     control,
     gpu_ops,
+    indexed,
     ir,
     layout,
+    llvm_memory,
     math,
     matrix,
     mbarrier,
     memref,
+    narrow_floats,
     nvvm,
+    structured,
     tma,
+    transfers,
     vector,
+    vector_shapes,
     warpgroup,
 )
 from tilewright.gpu.codegen.control import result_type
@@ -47,8 +55,19 @@ from tilewright.gpu.codes import RECURSION, UNKNOWN_SYMBOL
 
 #: The modules whose handlers are needed.
 HANDLER_MODULES = (
-    *(arith, async_copy, control, gpu_ops, math, matrix, mbarrier),
-    *(memref, nvvm, tma, vector, warpgroup),
+    *(arith, async_copy, control, gpu_ops, indexed, llvm_memory, math, matrix, mbarrier),
+    *(
+        block_reduce,
+        memref,
+        narrow_floats,
+        nvvm,
+        structured,
+        tma,
+        transfers,
+        vector,
+        vector_shapes,
+        warpgroup,
+    ),
 )
 AnyFunction = gpu_kernels.FuncOp | func.FuncOp
 
@@ -153,12 +172,18 @@ def _parameter(
         return spelled, Parameter(name, ty, (Field("rank", 8), Field("descriptor", 8)))
     if layout.scalar(ty) is None:
         raise layout.unsupported(
-            f"a kernel cannot take a value of '{format_type(ty)}': only numbers, memrefs and "
-            "tensor maps",
+            f"a kernel cannot take a value of '{format_type(ty)}': only numbers, pointers, memrefs "
+            "and tensor maps",
+            place_of(op),
+        )
+    if isinstance(ty, LLVMPointerType) and layout.address_space(ty) not in (0, ir.GLOBAL):
+        raise layout.unsupported(
+            f"a kernel cannot take a pointer of '{format_type(ty)}': only those to global memory",
             place_of(op),
         )
     (spelled,) = layout.parts(ty)
-    return [spelled], Parameter(name, ty, (Field("value", _size(ty)),))
+    what = "pointer" if isinstance(ty, LLVMPointerType) else "value"
+    return [spelled], Parameter(name, ty, (Field(what, _size(ty)),))
 
 
 def _size(ty: Attribute) -> int:
@@ -182,17 +207,26 @@ def _memref_parameter(
     return spelled, Parameter(name, ty, tuple(Field(what, 8) for what in whats))
 
 
+def _known_global(f: Function, given: Value) -> Value:
+    """A generic pointer that a kernel is given: it points to global memory, which the way back
+    hides from nobody."""
+    inside = f.code.op(ir.pointer(ir.GLOBAL), f"addrspacecast {given} to ptr addrspace(1)")
+    return f.code.op("ptr", f"addrspacecast {inside} to ptr")
+
+
 def _take(f: Function, argument: BlockArgument, given: Sequence[Value]) -> None:
     """Make an argument of what the kernel is given."""
+    if isinstance(argument.type, LLVMPointerType):
+        (pointer,) = given
+        f.set(argument, _known_global(f, pointer) if pointer.type == "ptr" else pointer)
+        return
     if not isinstance(argument.type, MemRefType):
         f.set(argument, *given)
         return
     _, base, offset, *numbers = given
     rank = len(numbers) // 2
     if base.type == "ptr":
-        # What a kernel is given lies in global memory, which the way back hides from nobody.
-        inside = f.code.op(ir.pointer(ir.GLOBAL), f"addrspacecast {base} to ptr addrspace(1)")
-        base = f.code.op("ptr", f"addrspacecast {inside} to ptr")
+        base = _known_global(f, base)
     made = layout.Memref(base, offset, tuple(numbers[:rank]), tuple(numbers[rank:]))
     f.set_memref(argument, made)
 

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     UnrankedMemRefType,
     VectorType,
 )
+from xdsl.dialects.llvm import LLVMPointerType, LLVMStructType
 from xdsl.ir import Attribute
 
 from tilewright.diagnostics import Place, TileIRError
@@ -63,14 +64,21 @@ def unsupported(what: str, place: Place | None, help: str = "") -> TileIRError:
     return TileIRError.single(UNSUPPORTED, what, place, help=help)
 
 
+def address_space(ty: LLVMPointerType) -> int:
+    """The number of the space that pointers of a type point into."""
+    return 0 if isinstance(ty.addr_space, NoneAttr) else ty.addr_space.data
+
+
 def scalar(ty: Attribute) -> str | None:
-    """LLVM's type of numbers; None for what is no number."""
+    """LLVM's type of numbers and pointers; None for what is none of both."""
     if isinstance(ty, IndexType):
         return I64
     if isinstance(ty, IntegerType):
         return f"i{ty.width.data}"
     if (found := _FLOATS.get(type(ty))) is not None:
         return found
+    if isinstance(ty, LLVMPointerType):
+        return pointer(address_space(ty))
     width = bit_width(ty)
     # Floats that LLVM does not know only travel: as integers.
     return f"i{width}" if width else None
@@ -78,7 +86,7 @@ def scalar(ty: Attribute) -> str | None:
 
 def element_bytes(ty: Attribute) -> int:
     """The bytes of an element that loads and stores reach; i1 has a byte of its own."""
-    return 8 if isinstance(ty, IndexType) else max(1, (bit_width(ty) + 7) // 8)
+    return 8 if isinstance(ty, IndexType | LLVMPointerType) else max(1, (bit_width(ty) + 7) // 8)
 
 
 def is_packed(ty: Attribute) -> bool:
@@ -194,6 +202,8 @@ def parts(ty: Attribute, place: Place | None = None) -> tuple[str, ...]:
     elif isinstance(ty, MemRefType):
         if (layout := memref_layout(ty)) is not None:
             return layout.parts()
+    elif isinstance(ty, LLVMStructType):
+        return tuple(part for member in ty.types.data for part in parts(member, place))
     elif isinstance(ty, UnrankedMemRefType):
         space = space_number(ty.memory_space)
         if space in SPACES:

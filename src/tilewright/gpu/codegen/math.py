@@ -33,6 +33,7 @@ _BIT_COUNTS = {"math.ctlz": "ctlz", "math.cttz": "cttz", "math.ctpop": "ctpop"}
 
 #: The names of libdevice without `__nv_`; those of f32 have an `f` behind.
 _LIBRARY = {
+    "arith.remf": "fmod",
     "math.acos": "acos",
     "math.acosh": "acosh",
     "math.asin": "asin",
@@ -108,31 +109,69 @@ def _function(f: Function, op: Operation) -> None:
 @lowers("math.fpowi")
 def _power(f: Function, op: Operation) -> None:
     check_arithmetic(f, op, op.operands[0])
-    if element_of(f.parts(op.operands[1])[0].type) != ir.I32:
-        raise f.refuse(op, "is compiled with exponents of i32 only")
+    width = int(element_of(f.parts(op.operands[1])[0].type)[1:])
+    if width > 32:
+        raise f.refuse(op, "is compiled with exponents of up to 32 bits only")
     f.unit.uses_libdevice = True
 
     def one(base: Value, exponent: Value) -> Value:
         wide, suffix = _wide(f, base)
+        exponent = f.code.resize(exponent, ir.I32, signed=True)
         return _narrow(f, f.code.call(f"__nv_powi{suffix}", wide.type, [wide, exponent]), base.type)
 
     map_parts(f, op, by_element(f, one))
 
 
-def by_element(f: Function, one: Callable[..., Value]) -> Callable[..., Value]:
-    """A function of numbers as one of vectors too."""
+@lowers("math.ipowi")
+def _integer_power(f: Function, op: Operation) -> None:
+    """By squares; a negative power has a whole value for 1 and -1 only."""
+    if element_of(f.parts(op.operands[0])[0].type) == ir.I1:
+        raise f.refuse(op, "is compiled for integers of more than one bit only")
+    map_parts(f, op, by_element(f, lambda a, b: _ipow(f, a, b)))
+
+
+def _ipow(f: Function, base: Value, power: Value) -> Value:
+    ty = base.type
+    zero, one = ir.integer(ty, 0), ir.integer(ty, 1)
+    is_negative = f.code.compare("slt", power, zero)
+    steps = f.code.select(is_negative, f.code.binary("sub", zero, power), power)
+    head, turn, end = (f.code.new_block(name) for name in ("power", "square", "powered"))
+    result, square, rest = (f.code.phi(head, ty) for _ in range(3))
+    f.code.branch(head, [one, base, steps])
+    f.code.start(head)
+    f.code.branch_if(f.code.compare("ne", rest, zero), turn, end)
+    f.code.start(turn)
+    is_odd = f.code.cast("trunc", rest, ir.I1)
+    following = f.code.select(is_odd, f.code.binary("mul", result, square), result)
+    squared = f.code.binary("mul", square, square)
+    f.code.branch(head, [following, squared, f.code.binary("lshr", rest, one)])
+    f.code.start(end)
+    # -1, 0 and 1 are those that lie within 3 of -1, as unsigned numbers.
+    shifted = f.code.binary("add", base, one)
+    is_unit = f.code.binary(
+        "and",
+        f.code.compare("ult", shifted, ir.integer(ty, 3)),
+        f.code.compare("ne", base, zero),
+    )
+    whole = f.code.binary("or", is_unit, f.code.compare("sge", power, zero))
+    return f.code.select(whole, result, zero)
+
+
+def by_element(f: Function, one: Callable[..., Value], result: str = "") -> Callable[..., Value]:
+    """A function of numbers as one of vectors too; ``result`` where the type is not that of the
+    first operand."""
 
     def make(*args: Value) -> Value:
         ty = args[0].type
         element = element_of(ty)
         if ty == element:
             return one(*args)
-        result = Value(ty, "poison")
+        made = Value(result or ty, "poison")
         for place in range(int(ty[1 : ty.index(" ")])):
             at = ir.integer(ir.I32, place)
             values = [f.code.element(a, element_of(a.type), at) for a in args]
-            result = f.code.with_element(result, one(*values), at)
-        return result
+            made = f.code.with_element(made, one(*values), at)
+        return made
 
     return make
 

@@ -365,10 +365,10 @@ def _view(f: Function, op: Operation) -> None:
     base = f.code.offset(source.pointer, ir.I8, place)
     left = iter(op.sizes)
     sizes = [f.value(next(left)) if n is None else ir.index(n) for n in f.layout(op.result).sizes]
-    f.set_memref(op.result, Memref(base, ir.index(0), tuple(sizes), _dense_strides(f, sizes)))
+    f.set_memref(op.result, Memref(base, ir.index(0), tuple(sizes), dense_strides(f, sizes)))
 
 
-def _dense_strides(f: Function, sizes: Sequence[Value]) -> tuple[Value, ...]:
+def dense_strides(f: Function, sizes: Sequence[Value]) -> tuple[Value, ...]:
     strides: list[Value] = []
     step = ir.index(1)
     for size in reversed(sizes):

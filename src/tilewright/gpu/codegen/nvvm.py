@@ -6,9 +6,13 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from tilewright.dialects.declare import int_property
+from tilewright.dialects.nvgpu.intrinsics import INTRINSICS
 from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.gpu.codegen import ir
+from tilewright.gpu.codegen.arith import element_of
 from tilewright.gpu.codegen.function import Function, lowers
+from tilewright.gpu.codegen.ir import Value
+from tilewright.gpu.codegen.math import by_element
 
 #: Operations that are an instruction without operands.
 _PLAIN = {
@@ -84,3 +88,18 @@ def _registers(f: Function, op: Operation) -> None:
     assert isinstance(count, IntegerAttr)
     f.unit.trades_registers = True
     f.asm(f"setmaxnreg.{action}.sync.aligned.u32 {count.value.data};")
+
+
+@lowers("llvm.call_intrinsic")
+def _intrinsic(f: Function, op: Operation) -> None:
+    """LLVM's own instruction selection; vectors by element."""
+    name = op.properties["intrin"].data  # pyright: ignore[reportAttributeAccessIssue]
+    if name not in INTRINSICS:
+        raise f.refuse(op, f"calls the intrinsic '{name}', which is not known")
+    result = element_of(f.types(op.results[0])[0])
+
+    def one(*args: Value) -> Value:
+        return f.code.call(name, result, args)
+
+    rows = zip(*map(f.parts, op.operands), f.types(op.results[0]), strict=True)
+    f.set(op.results[0], *(by_element(f, one, ty)(*args) for *args, ty in rows))

@@ -9,17 +9,14 @@ from math import prod
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
-    BoolAttr,
     DenseArrayBase,
-    IntegerAttr,
     IntegerType,
     MemRefType,
     VectorType,
 )
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects.nvgpu.shapes import has_unit_stride
+from tilewright.dialects.nvgpu.shapes import bit_width, has_unit_stride
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import (
     LLVM_FLOATS,
@@ -34,7 +31,8 @@ from tilewright.gpu.codegen.ir import Value
 from tilewright.gpu.codegen.memref import load_element, memory_type, store_element
 
 
-def _shape(value: SSAValue) -> tuple[int, ...]:
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The extents of a vector."""
     assert isinstance(value.type, VectorType)
     return tuple(value.type.get_shape())
 
@@ -92,7 +90,7 @@ def _starts(shape: Sequence[int], leading: Sequence[Value]) -> range:
 def _extract(f: Function, op: Operation) -> None:
     """A row whose place is computed is chosen among all: registers have no addresses."""
     assert isinstance(op, vector.ExtractOp)
-    shape, parts = _shape(op.vector), f.parts(op.vector)
+    shape, parts = shape_of(op.vector), f.parts(op.vector)
     leading, place = _position(f, op.static_position, op.dynamic_position, len(shape))
     first, count = _first_row(f, shape, leading), prod(shape[len(leading) : -1])
     starts = _starts(shape, leading)
@@ -114,7 +112,7 @@ def _extract(f: Function, op: Operation) -> None:
 @lowers("vector.insert")
 def _insert(f: Function, op: Operation) -> None:
     assert isinstance(op, vector.InsertOp)
-    shape, parts = _shape(op.dest), list(f.parts(op.dest))
+    shape, parts = shape_of(op.dest), list(f.parts(op.dest))
     leading, place = _position(f, op.static_position, op.dynamic_position, len(shape))
     first, count = _first_row(f, shape, leading), prod(shape[len(leading) : -1])
     is_vector = isinstance(op.source.type, VectorType)
@@ -152,7 +150,7 @@ def _broadcast(f: Function, op: Operation) -> None:
 
 def _stretch(f: Function, source: SSAValue, result: SSAValue) -> None:
     """A vector repeated along dimensions that it lacks or has with extent 1."""
-    wanted, given = _shape(result), _shape(source)
+    wanted, given = shape_of(result), shape_of(source)
     padded = (1,) * (len(wanted) - len(given)) + given
     numbers = elements(f, source)
     chosen = []
@@ -178,17 +176,6 @@ def _bitcast(f: Function, op: Operation) -> None:
     (source,), (result,) = op.operands, op.results
     pairs = zip(f.parts(source), f.types(result), strict=True)
     f.set(result, *(f.code.cast("bitcast", part, ty) for part, ty in pairs))
-
-
-@lowers("vector.shuffle")
-def _shuffle(f: Function, op: Operation) -> None:
-    assert isinstance(op, vector.ShuffleOp)
-    first, second = _shape(op.v1), _shape(op.v2)
-    if len(first) != 1 or len(second) != 1:
-        raise f.refuse(op, "is compiled for vectors of one dimension only")
-    numbers = [*elements(f, op.v1), *elements(f, op.v2)]
-    places = [int(n) for n in op.mask.get_values()]
-    set_elements(f, op.result, [numbers[place] for place in places])
 
 
 @lowers("vector.fma")
@@ -218,6 +205,8 @@ def combine(f: Function, kind: str, a: Value, b: Value, flags: str = "") -> Valu
         prefix = "f" if a.type in LLVM_FLOATS else ""
         return f.code.binary(f"{prefix}{kind} {flags if prefix else ''}".rstrip(), a, b)
     found = _REDUCTIONS[kind]
+    if kind.endswith("f") != (a.type in LLVM_FLOATS):
+        raise layout.unsupported(f"'{kind}' does not combine values of '{a.type}'", None)
     if found.startswith("llvm."):
         is_float = a.type in LLVM_FLOATS
         return intrinsic(f, found.removeprefix("llvm."), a, b, flags=flags if is_float else "")
@@ -236,19 +225,6 @@ def _reduction(f: Function, op: Operation) -> None:
     for number in others:
         total = combine(f, op.kind.data.value, total, number, fast_flags(op))
     f.set(op.dest, total)
-
-
-@lowers("vector.create_mask")
-def _create_mask(f: Function, op: Operation) -> None:
-    (result,) = op.results
-    bits = []
-    for place in product(*map(range, _shape(result))):
-        inside = Value(ir.I1, "true")
-        for where, extent in zip(place, op.operands, strict=True):
-            bit = f.code.compare("sgt", f.value(extent), ir.index(where))
-            inside = bit if inside.ref == "true" else f.code.binary("and", inside, bit)
-        bits.append(inside)
-    set_elements(f, result, bits)
 
 
 # Vectors in memory
@@ -276,11 +252,14 @@ def _is_dense(f: Function, memref: SSAValue) -> bool:
     return has_unit_stride(memref.type) and f.layout(memref).element != ir.I1
 
 
-def _read(
+def read_vector(
     f: Function, op: Operation, memref: SSAValue, indices: Sequence[SSAValue], result: SSAValue
 ) -> None:
     """A vector from memory, row by row where its elements lie side by side."""
-    ty, shape = memory_type(f, op, memref), _shape(result)
+    if layout.is_packed(f.layout(memref).element):
+        _read_packed(f, op, memref, indices, result)
+        return
+    ty, shape = memory_type(f, op, memref), shape_of(result)
     align = layout.element_bytes(f.layout(memref).element)
     address = _addresses(f, memref, indices, shape)
     if _is_dense(f, memref) and shape and ty != ir.I1:
@@ -292,10 +271,14 @@ def _read(
     set_elements(f, result, [load_element(f, ty, address(place), align) for place in places])
 
 
-def _write(
+def write_vector(
     f: Function, op: Operation, value: SSAValue, memref: SSAValue, indices: Sequence[SSAValue]
 ) -> None:
-    ty, shape = memory_type(f, op, memref), _shape(value)
+    """A vector to memory, likewise."""
+    if layout.is_packed(f.layout(memref).element):
+        _write_packed(f, op, value, memref, indices)
+        return
+    ty, shape = memory_type(f, op, memref), shape_of(value)
     align = layout.element_bytes(f.layout(memref).element)
     address = _addresses(f, memref, indices, shape)
     if _is_dense(f, memref) and shape and ty != ir.I1:
@@ -307,7 +290,39 @@ def _write(
         store_element(f, number, address(place), align)
 
 
-def _check_elements(f: Function, op: Operation, memref: SSAValue, value: SSAValue) -> None:
+def _packed_rows(f: Function, op: Operation, memref: SSAValue, vector: SSAValue) -> str:
+    """The bytes of a row of elements that share them; a TileIRError where rows are not whole."""
+    shape = shape_of(vector)
+    bits = (shape[-1] if shape else 1) * bit_width(f.layout(memref).element)
+    if bits % 8 or not _is_dense(f, memref):
+        raise f.refuse(op, "of elements of less than 8 bits takes whole bytes, side by side")
+    return f"<{bits // 8} x i8>"
+
+
+def _read_packed(
+    f: Function, op: Operation, memref: SSAValue, indices: Sequence[SSAValue], result: SSAValue
+) -> None:
+    """Rows that begin at a byte, which the program must see to."""
+    octets, shape = _packed_rows(f, op, memref, result), shape_of(result)
+    address = _addresses(f, memref, indices, shape)
+    rows = []
+    for row, ty in zip(product(*map(range, shape[:-1])), f.types(result), strict=True):
+        loaded = f.code.load(octets, address((*row, 0)), 1)
+        rows.append(f.code.cast("bitcast", loaded, ty))
+    f.set(result, *rows)
+
+
+def _write_packed(
+    f: Function, op: Operation, value: SSAValue, memref: SSAValue, indices: Sequence[SSAValue]
+) -> None:
+    octets, shape = _packed_rows(f, op, memref, value), shape_of(value)
+    address = _addresses(f, memref, indices, shape)
+    for row, part in zip(product(*map(range, shape[:-1])), f.parts(value), strict=True):
+        f.code.store(f.code.cast("bitcast", part, octets), address((*row, 0)), 1)
+
+
+def check_elements(f: Function, op: Operation, memref: SSAValue, value: SSAValue) -> None:
+    """Refuse memory whose elements are vectors themselves."""
     assert isinstance(value.type, VectorType)
     if f.layout(memref).element != value.type.element_type:
         raise f.refuse(op, "between a vector and a memref of vectors is not compiled")
@@ -316,43 +331,18 @@ def _check_elements(f: Function, op: Operation, memref: SSAValue, value: SSAValu
 @lowers("vector.load")
 def _load(f: Function, op: Operation) -> None:
     assert isinstance(op, vector.LoadOp)
-    _check_elements(f, op, op.base, op.result)
-    _read(f, op, op.base, op.indices, op.result)
+    check_elements(f, op, op.base, op.result)
+    read_vector(f, op, op.base, op.indices, op.result)
 
 
 @lowers("vector.store")
 def _store(f: Function, op: Operation) -> None:
     assert isinstance(op, vector.StoreOp)
-    _check_elements(f, op, op.base, op.vector)
-    _write(f, op, op.vector, op.base, op.indices)
+    check_elements(f, op, op.base, op.vector)
+    write_vector(f, op, op.vector, op.base, op.indices)
 
 
-def _may_be_outside(f: Function, op: Operation, rank: int) -> bool:
-    """Whether a transfer must look at bounds; a TileIRError for permutations and masks."""
-    assert isinstance(op, vector.TransferReadOp | vector.TransferWriteOp)
-    if op.mask is not None:
-        raise f.refuse(op, "with a mask is not compiled")
-    mapping = op.permutation_map.data
-    if mapping != mapping.minor_identity(mapping.num_dims, rank):
-        raise f.refuse(op, "is compiled along the last dimensions in order only")
-    bounds: ArrayAttr[BoolAttr] = op.in_bounds  # pyright: ignore[reportAssignmentType]
-    return not all(isinstance(b, IntegerAttr) and b.value.data for b in bounds.data)
-
-
-def _inside(
-    f: Function, memref: SSAValue, indices: Sequence[SSAValue], place: tuple[int, ...]
-) -> Value:
-    """Whether an element of a vector lies within a memref."""
-    sizes = f.memref(memref).sizes
-    first = len(sizes) - len(place)
-    inside = Value(ir.I1, "true")
-    for where, start, size in zip(place, indices[first:], sizes[first:], strict=True):
-        at = f.code.add(f.value(start), ir.index(where))
-        inside = f.code.binary("and", inside, f.code.compare("ult", at, size))
-    return inside
-
-
-def _element_if(
+def element_if(
     f: Function, condition: Value, otherwise: Value, ty: str, address: Value, align: int
 ) -> Value:
     """An element from memory where a condition holds, and another value elsewhere."""
@@ -365,71 +355,11 @@ def _element_if(
     return result
 
 
-def _store_if(f: Function, condition: Value, value: Value, address: Value, align: int) -> None:
+def store_if(f: Function, condition: Value, value: Value, address: Value, align: int) -> None:
+    """Store a number where a condition holds."""
     inside, end = f.code.new_block("inside"), f.code.new_block("stored")
     f.code.branch_if(condition, inside, end)
     f.code.start(inside)
     store_element(f, value, address, align)
     f.code.branch(end)
     f.code.start(end)
-
-
-@lowers("vector.transfer_read")
-def _transfer_read(f: Function, op: Operation) -> None:
-    assert isinstance(op, vector.TransferReadOp)
-    shape = _shape(op.result)
-    _check_elements(f, op, op.source, op.result)
-    if not _may_be_outside(f, op, len(shape)):
-        _read(f, op, op.source, op.indices, op.result)
-        return
-    ty = memory_type(f, op, op.source)
-    align = layout.element_bytes(f.layout(op.source).element)
-    address = _addresses(f, op.source, op.indices, shape)
-    padding = f.value(op.padding)
-    numbers = []
-    for place in product(*map(range, shape)):
-        inside = _inside(f, op.source, op.indices, place)
-        numbers.append(_element_if(f, inside, padding, ty, address(place), align))
-    set_elements(f, op.result, numbers)
-
-
-@lowers("vector.transfer_write")
-def _transfer_write(f: Function, op: Operation) -> None:
-    assert isinstance(op, vector.TransferWriteOp)
-    shape = _shape(op.vector)
-    _check_elements(f, op, op.source, op.vector)
-    if not _may_be_outside(f, op, len(shape)):
-        _write(f, op, op.vector, op.source, op.indices)
-        return
-    memory_type(f, op, op.source)
-    align = layout.element_bytes(f.layout(op.source).element)
-    address = _addresses(f, op.source, op.indices, shape)
-    for place, number in zip(product(*map(range, shape)), elements(f, op.vector), strict=True):
-        _store_if(f, _inside(f, op.source, op.indices, place), number, address(place), align)
-
-
-@lowers("vector.maskedload")
-def _masked_load(f: Function, op: Operation) -> None:
-    base, *indices, mask, otherwise = op.operands
-    _check_elements(f, op, base, op.results[0])
-    ty = memory_type(f, op, base)
-    align = layout.element_bytes(f.layout(base).element)
-    address = _addresses(f, base, indices, _shape(op.results[0]))
-    pairs = list(zip(elements(f, mask), elements(f, otherwise), strict=True))
-    set_elements(
-        f,
-        op.results[0],
-        [_element_if(f, bit, e, ty, address((i,)), align) for i, (bit, e) in enumerate(pairs)],
-    )
-
-
-@lowers("vector.maskedstore")
-def _masked_store(f: Function, op: Operation) -> None:
-    base, *indices, mask, value = op.operands
-    _check_elements(f, op, base, value)
-    memory_type(f, op, base)
-    align = layout.element_bytes(f.layout(base).element)
-    address = _addresses(f, base, indices, _shape(value))
-    pairs = list(zip(elements(f, mask), elements(f, value), strict=True))
-    for i, (bit, number) in enumerate(pairs):
-        _store_if(f, bit, number, address((i,)), align)

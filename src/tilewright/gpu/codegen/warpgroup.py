@@ -188,7 +188,10 @@ def _tail(element: Attribute, trans_a: bool, trans_b: bool) -> str:
 
 @lowers("nvgpu.warpgroup.mma.store")
 def _store(f: Function, op: Operation) -> None:
-    """Each thread stores what it holds: pairs of columns, of rows 8 apart."""
+    """Each thread stores what it holds: pairs of columns, of rows 8 apart.
+
+    Registers of f16 hold such a pair, others one number.
+    """
     assert isinstance(op, warpgroup.WarpgroupMmaStoreOp)
     code, made = f.code, f.memref(op.dstMemref)
     found = f.layout(op.dstMemref)
@@ -204,11 +207,22 @@ def _store(f: Function, op: Operation) -> None:
     start = made.offset
     for place, stride in zip((first_row, first_column), made.strides, strict=True):
         start = code.add(start, code.mul(place, stride))
+    size = layout.element_bytes(found.element)
+    pairs = 4 // size
     for number, value in enumerate(f.parts(op.matrixD)):
-        block, register = divmod(number, count)
-        down = WGMMA_ROWS * block + 8 * (register >> 1 & 1)
-        right = 8 * (register >> 2) + (register & 1)
-        linear = start
-        for distance, stride in zip((down, right), made.strides, strict=True):
-            linear = code.add(linear, code.mul(ir.index(distance), stride))
-        code.store(value, f.address(made.pointer, found.element, linear), 4)
+        block, register = divmod(number * pairs, count * pairs)
+        for e, part in enumerate(_numbers_in(f, value, pairs)):
+            down = WGMMA_ROWS * block + 8 * ((register + e) >> 1 & 1)
+            right = 8 * ((register + e) >> 2) + ((register + e) & 1)
+            linear = start
+            for distance, stride in zip((down, right), made.strides, strict=True):
+                linear = code.add(linear, code.mul(ir.index(distance), stride))
+            code.store(part, f.address(made.pointer, found.element, linear), size)
+
+
+def _numbers_in(f: Function, register: ir.Value, count: int) -> list[ir.Value]:
+    """The numbers that a register holds: itself, or two halves."""
+    if count == 1:
+        return [register]
+    both = f.code.cast("bitcast", register, "<2 x half>")
+    return [f.code.element(both, "half", ir.integer(ir.I32, place)) for place in range(count)]

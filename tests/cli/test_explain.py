@@ -88,6 +88,22 @@ def test_operations_of_other_dialects(dialect: str) -> None:
         assert f"\n\nGroup {op.GROUP}.\n" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("llvm.intr.masked.gather", "Loads the element that each pointer points at"),
+        ("gpu.barrier", "Waits"),
+        ("memref.atomic_rmw", "Combines"),
+        ("arith.truncf", "The number of a narrower type"),
+        ("arith.trunci", "Flags promise what the dropped bits are"),
+    ],
+)
+def test_operations_around_nvgpu(command: Command, name: str, says: str) -> None:
+    """Of a name that tiles have too, the operation of tiles is told."""
+    ran = command("explain", name)
+    assert ran.status == Exit.OK and ran.text.startswith(f"{name}: ") and says in ran.text
+
+
 def test_full_names(command: Command) -> None:
     text = command("explain", "arith.addi").text
     assert text.startswith("arith.addi: lhs + rhs modulo 2**width.")

@@ -74,3 +74,33 @@ def test_block_is_needed_and_only_here(command: Command) -> None:
     tile = str(EXAMPLES.parent / "vector_add.tileir")
     ran = command("run", tile, "--block", "32", "--arg", "x=1")
     assert ran.status == Exit.USAGE
+
+
+_BY_ADDRESS = """\
+module attributes {gpu.container_module} {
+  gpu.module @m {
+    gpu.func @k(%p: !llvm.ptr<1>) kernel {
+      %tid = gpu.thread_id x
+      %t = arith.index_cast %tid : index to i32
+      %at = llvm.getelementptr %p[%t] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+      llvm.store %t, %at : i32, !llvm.ptr<1>
+      gpu.return
+    }
+  }
+}
+"""
+
+
+def test_pointers_take_arrays_of_any_type(command: Command, tmp_path: Path) -> None:
+    path, data = tmp_path / "k.mlir", tmp_path / "p.npy"
+    path.write_text(_BY_ADDRESS)
+    options = ("run", str(path), "--machine", "sim", "--block", "32")
+    ran = command(*options, "--arg", "p=zeros:i32:32", "--print", "p")
+    assert ran.status == Exit.OK and ran.text.startswith("p: i32 32, min 0, max 31")
+    np.save(data, np.zeros(32, np.uint32))
+    assert command(*options, "--arg", str(data), "--out", f"p={data}").status == Exit.OK
+    assert (np.load(data) == np.arange(32)).all()
+    ran = command(*options, "--arg", "zeros:i32:16")
+    assert ran.status == Exit.FINDINGS and "right behind argument 'p'" in ran.err
+    ran = command(*options, "--arg", "5")
+    assert ran.status == Exit.USAGE and "'5' is no array, as parameter 'p: ptr' needs" in ran.err

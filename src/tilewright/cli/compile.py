@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(CPU, *compile_gpu.TARGETS),
         default=CPU,
         metavar="TARGET",
-        help="what to generate code for: cpu (the default), or for kernels of gpu and nvgpu one of "
+        help="what to generate code for: cpu (the default), or a GPU: one of "
         f"{', '.join(compile_gpu.TARGETS)}",
     )
     add_cpu_option(parser)
@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emit",
         choices=(*_EMITS, *(name for name in compile_gpu.EMITS if name not in _EMITS)),
-        help="for the CPU llvm, asm (the default) or obj; for GPUs llvm, ptx (the default), cubin or "
-        "sass, the last two by NVIDIA's tools",
+        help="for the CPU llvm, asm (the default) or obj; for GPUs nvgpu (the code of threads), llvm, "
+        "ptx (the default), cubin or sass, the last two by NVIDIA's tools",
     )
     parser.add_argument(
         "--approximate-math",

@@ -1,8 +1,10 @@
-"""``tilewright compile --target sm_NN``: PTX and machine code of kernels of ``nvgpu``."""
+"""``tilewright compile --target sm_NN``: PTX and machine code of kernels of Tile IR and ``nvgpu``."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
@@ -14,10 +16,11 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from tilewright.cli.modules import Module
-    from tilewright.gpu import CompiledKernel, CompileOptions
+    from tilewright.gpu import CompiledKernel
 
 #: What can be emitted for GPUs, and what it is.
 EMITS = {
+    "nvgpu": "the code of threads that a kernel of Tile IR becomes",
     "llvm": "the LLVM IR after LLVM's passes",
     "ptx": "the assembly of NVIDIA's virtual machine",
     "cubin": "machine code, by ptxas",
@@ -39,7 +42,13 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     emit = options.emit or "ptx"
     if emit == "cubin":
         refuse_terminal(options.output)
-    compiled = compile_file(options.file, options.target, options, session)
+    source = _source(options, session)
+    if emit == "nvgpu":
+        from tilewright.text import print_text
+
+        write_text(session, options.output, print_text(source.threads))
+        return Exit.OK
+    compiled = source.compile()
     output: str | bytes
     if emit == "llvm":
         output = compiled.llvm_ir
@@ -54,36 +63,46 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     return Exit.OK
 
 
-def compile_file(
-    path: str, arch: str, options: argparse.Namespace, session: Session
-) -> CompiledKernel:
-    """The kernel of a file that ``--entry`` names, or the only one."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A kernel of a file: the module of ``nvgpu`` that it is or has become, and what compiles it."""
+
+    threads: ModuleOp
+    compile: Callable[[], CompiledKernel]
+
+
+def _source(options: argparse.Namespace, session: Session) -> _Source:
+    """The kernel of the file that ``--entry`` names, or the only one."""
+    from tilewright.cli.run_sim import is_tile_ir
+    from tilewright.gpu import CompileOptions
+
+    module = load(options.file, options, session)
+    how = CompileOptions(approximate_math=bool(options.approximate_math))
+    if is_tile_ir(module):
+        from tilewright.cli.modules import machine_module
+        from tilewright.cli.run import entry_of
+        from tilewright.gpu.tiles import TileProgram
+
+        held = machine_module(module, options.file)
+        entry = entry_of(held, options.entry).symbol
+        program = TileProgram(held, options.target, how)
+        return _Source(program.threads(entry), lambda: program.compile(entry))
     from tilewright.gpu import compile_kernel, kernels_of
 
-    module = gpu_module(load(path, options, session), path)
-    kernels = kernels_of(module)
+    threads = gpu_module(module)
+    kernels = kernels_of(threads)
     if options.entry is None and len(kernels) > 1:
         raise UsageError.because(
             f"there are several kernels: {', '.join(kernels)}", help="name one with --entry"
         )
-    return compile_kernel(module, arch, options.entry, compile_options(options))
+    return _Source(threads, lambda: compile_kernel(threads, options.target, options.entry, how))
 
 
-def compile_options(options: argparse.Namespace) -> CompileOptions:
-    from tilewright.gpu import CompileOptions
-
-    return CompileOptions(approximate_math=bool(options.approximate_math))
-
-
-def gpu_module(module: Module, name: str) -> ModuleOp:
-    """The module of a file that holds kernels of `gpu`; a UsageError for tile kernels."""
+def gpu_module(module: Module) -> ModuleOp:
+    """A module without kernels of Tile IR, as one that may hold kernels of `gpu`."""
     from xdsl.dialects.builtin import ModuleOp
 
-    if not isinstance(module, ModuleOp):
-        raise UsageError.because(
-            f"'{name}' holds kernels of cuda_tile, and GPUs run those of gpu and nvgpu here",
-            help="NVIDIA's tileiras compiles cuda_tile for GPUs",
-        )
+    assert isinstance(module, ModuleOp)
     return module
 
 

@@ -28,7 +28,9 @@ UNKNOWN_NAME = define_code(
 # all of xDSL.
 _NO_CODES = frozenset({"tilewright.__main__", "tilewright.universe"})
 #: Dialects whose operations are explained by their full names.
-_DIALECTS = frozenset({"nv_tileaa", "arith", "math", "nvgpu"})
+_DIALECTS = frozenset(
+    {"nv_tileaa", "arith", "math", "nvgpu", "gpu", "nvvm", "memref", "vector", "llvm"}
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +108,12 @@ def _other_operations() -> dict[str, type[DeclaredOp]]:
         import_module(f"tilewright.dialects.{dialect}").load()
         base = import_module(f"tilewright.dialects.{dialect}.base")
         found |= {op.name: op for op in base.OPERATIONS.values()}
+    for dialect in ("arith", "gpu", "nvvm", "memref", "vector", "llvm"):
+        import_module(f"tilewright.dialects.nvgpu.support.{dialect}").load()
+    around = import_module("tilewright.dialects.nvgpu.support.base").OPERATIONS
+    for operations in around.values():
+        # Of operations that tiles have too, those of tiles are told.
+        found = {op.name: op for op in operations.values()} | found
     return found
 
 

@@ -36,14 +36,14 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     module = load(options.file, options, session)
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_sim import is_tile_ir
-    from tilewright.cli.run_specs import bind
+    from tilewright.cli.run_specs import bind, with_elements
     from tilewright.gpu.driver import open_gpu
 
     arch = options.machine.partition(":")[2] or open_gpu().best_architecture().name
     make = _of_tiles if is_tile_ir(module) else _of_threads
     name, parameters, launch = make(module, options, arch)
     values = bind(parameters, options.arguments, options.seed)
-    results = Results(parameters, values, options)
+    results = Results(with_elements(parameters, values), values, options)
     with working(f"running {name}"):
         found = launch(values)
     results.save(session)
@@ -75,7 +75,7 @@ def _of_threads(module: Any, options: argparse.Namespace, arch: str) -> _Launch:
     from tilewright.gpu import compile_kernel, kernels_of
     from tilewright.gpu.launch import launch
 
-    module = gpu_module(module, options.file)
+    module = gpu_module(module)
     kernels = kernels_of(module)
     if options.entry is None and len(kernels) > 1:
         raise UsageError.because(

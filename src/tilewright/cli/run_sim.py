@@ -160,11 +160,11 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             raise UsageError.because(f"the simulator has no --{name}")
     module = load(options.file, options, session)
     from tilewright.cli.run_results import Results
-    from tilewright.cli.run_specs import bind
+    from tilewright.cli.run_specs import bind, with_elements
 
     kernel = _of_tiles(module, options) if is_tile_ir(module) else _of_threads(module, options)
     values = bind(kernel.parameters, options.arguments, options.seed)
-    parameters = kernel.parameters
+    parameters = with_elements(kernel.parameters, values)
     results = Results(parameters, values, options)
     printed: list[str] = []
 
@@ -199,9 +199,10 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
 
 def parameters_of(kernel: Any) -> list[Parameter]:
-    """The parameters of a kernel as the command line sees them: memrefs and tensor maps take
-    arrays."""
+    """The parameters of a kernel as the command line sees them: memrefs, tensor maps and pointers
+    take arrays."""
     from xdsl.dialects.builtin import MemRefType
+    from xdsl.dialects.llvm import LLVMPointerType
 
     from tilewright.cli.run_specs import Parameter
     from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
@@ -211,6 +212,9 @@ def parameters_of(kernel: Any) -> list[Parameter]:
     found: list[Parameter] = []
     for index, argument in enumerate(kernel.arguments):
         name, ty = argument.name_hint or f"arg{index}", argument.type
+        if isinstance(ty, LLVMPointerType):
+            found.append(Parameter(index, name, "", True))
+            continue
         is_map = isinstance(ty, TensorMapDescriptorType)
         try:
             element = element_of(ty.tensor if is_map else ty).name

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,11 @@ _GROUP = "array:"
 _PART = re.compile(r"part:(?P<name>[^:]+)(?::(?P<start>\d+):(?P<stop>\d+))?")
 # In memory two of these elements share a byte, which is what an array can hold.
 _MEMORY_FORMS = {"f4E2M1FN": "i8"}
+#: The types of elements, each before others that are held alike.
+_SHOWN = (
+    *("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN"),
+    *("i64", "i32", "i16", "i8", "i1"),
+)
 _BOOLEANS = {"true": 1, "false": 0}
 _NPZ = re.compile(r"(?P<path>.*\.npz):(?P<key>.+)", re.DOTALL)
 
@@ -57,7 +62,7 @@ class Parameter:
     """A parameter of a kernel.
 
     ``element`` is the type of the number, or of what the pointer points to: i8 for f4E2M1FN,
-    whose elements are passed in pairs.
+    whose elements are passed in pairs; empty for a pointer to elements of any type.
     """
 
     index: int
@@ -66,7 +71,9 @@ class Parameter:
     is_pointer: bool
 
     def __str__(self) -> str:
-        shown = f"ptr<{self.element}>" if self.is_pointer else self.element
+        shown = self.element
+        if self.is_pointer:
+            shown = f"ptr<{self.element}>" if self.element else "ptr"
         return f"'{self.name}: {shown}'"
 
 
@@ -89,6 +96,23 @@ def parameters_of(entry: KernelOp) -> list[Parameter]:
         element = pointee_in(ty) if is_pointer(ty) else ty.element
         element = _MEMORY_FORMS.get(element, element)
         found.append(Parameter(index, name, element, is_pointer(ty)))
+    return found
+
+
+def with_elements(parameters: Sequence[Parameter], values: Sequence[Value]) -> list[Parameter]:
+    """The parameters; pointers to elements of any type point to those of their arrays."""
+    return [
+        parameter if parameter.element else replace(parameter, element=_element_of(value.dtype))
+        for parameter, value in zip(parameters, values, strict=True)
+    ]
+
+
+def _element_of(dtype: np.dtype[Any]) -> str:
+    """The element type of an array, as numbers are shown."""
+    signed = np.dtype(f"i{dtype.itemsize}") if dtype.kind == "u" else dtype
+    found = next((name for name in _SHOWN if dtype_of(name) == signed), None)
+    if found is None:
+        raise _bad(f"there are no elements of dtype {dtype}")
     return found
 
 
@@ -184,7 +208,7 @@ def array_of(
         return _typed(_load(archive["path"], archive["key"]), spec, parameter)
     raise _bad(
         f"'{spec}' is no array, as parameter {parameter} needs",
-        help=f"for example `zeros:{parameter.element}:1024` or `data.npy`",
+        help=f"for example `zeros:{parameter.element or 'f32'}:1024` or `data.npy`",
     )
 
 
@@ -195,7 +219,7 @@ def _part(
     if whole is None:
         known = ", ".join(arrays) or "none"
         raise _bad(f"'{spec}': no array has been given for '{part['name']}'; arrays: {known}")
-    if whole.dtype != dtype_of(parameter.element):
+    if parameter.element and whole.dtype != dtype_of(parameter.element):
         raise _bad(f"'{spec}' holds elements of dtype {whole.dtype}, which do not fit {parameter}")
     if part["start"] is None:
         return whole
@@ -212,7 +236,7 @@ def _made(
     dims, colon, extra = rest.partition(":")
     if element not in FORMATS:
         raise _bad(f"'{spec}': there is no element type '{element}'")
-    if element != parameter.element:
+    if parameter.element not in ("", element):
         raise _bad(f"'{spec}' does not fit parameter {parameter}")
     if not re.fullmatch(r"\d+(x\d+)*", dims):
         raise _bad(f"'{spec}': expected extents such as 128x64, found '{dims}'")
@@ -319,8 +343,8 @@ def _typed(array: Array, spec: str, parameter: Parameter) -> Array:
     Signed and unsigned integers of one width are the same to a kernel. NumPy stores the narrow
     floats as raw bytes, so raw bytes of the right size are taken for elements too.
     """
-    wanted = dtype_of(parameter.element)
     given = array.dtype
+    wanted = dtype_of(parameter.element) if parameter.element else given
     fits = given == wanted or (
         given.itemsize == wanted.itemsize
         and (given.type is np.void or {given.kind, wanted.kind} <= set("iu"))

@@ -1,14 +1,17 @@
 """The CPU machine beside what one would call otherwise on this CPU: NumPy and torch.
 
 All use the same number of threads: ``TILEWRIGHT_THREADS``, or one for each core (NumPy's matrix product
-uses what OPENBLAS_NUM_THREADS says, else one for each core). Peers write into arrays that are there
-already, where they can. Every result is checked before it is measured.
+uses what OPENBLAS_NUM_THREADS says, else one for each core; the rest of NumPy uses one). Peers write into
+arrays that are there already, where they can. Every result is checked before it is measured.
+
+``torch.compile`` is a peer where what is measured is more than one call of a library; it needs a C++
+compiler.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +20,21 @@ import numpy as np
 from benchmarks import cpu_kernels as kernels
 from benchmarks import cpu_memory
 from benchmarks.report import Table
-from benchmarks.timing import Sample, interleaved, interleaved_reports, timed
+from benchmarks.timing import (
+    Sample,
+    interleaved,
+    interleaved_reports,
+    processor_timed,
+    timed,
+)
 from tilewright.cpu import Program
 from tilewright.cpu.runtime.pool import thread_count
 from tilewright.diagnostics import TileIRError
 
 Array = np.ndarray[Any, Any]
 Job = Callable[[], object]
+Peers = dict[str, "Job | str"]
+"""What others do; or why they do not."""
 
 _OURS = "Tilewright"
 _VECTOR_LENGTH = 1 << 24
@@ -50,7 +61,7 @@ class Case:
     check: Callable[[], None]
     work: float
     unit: str
-    peers: dict[str, Job] = field(default_factory=dict)
+    peers: Peers = field(default_factory=dict)
     clear: Callable[[], None] = lambda: None
 
     def job(self, threads: int, *, checked: bool = False) -> Job:
@@ -76,6 +87,17 @@ def _torch() -> Any:
     return torch
 
 
+def _compiled(torch: Any, function: Callable[..., object], tensors: Sequence[Any]) -> Job | str:
+    """A function of torch and tensors, by ``torch.compile``."""
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    call = torch.compile(lambda *given: function(torch, *given))
+    try:
+        call(*tensors)
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return lambda: call(*tensors)
+
+
 def _near(output: Array, expected: Callable[[], Array], bound: float) -> Callable[[], None]:
     """A check to an error relative to the largest element."""
 
@@ -95,7 +117,7 @@ def _random(*dims: int) -> Array:
 def _matmul(m: int, n: int, k: int) -> Case:
     a, b, c = _random(m, k), _random(k, n), np.zeros((m, n), np.float32)
     out = np.empty_like(c)
-    peers: dict[str, Job] = {"NumPy": lambda: np.matmul(a, b, out=out)}
+    peers: Peers = {"NumPy": lambda: np.matmul(a, b, out=out)}
     if (torch := _torch()) is not None:
         ta, tb, tc = (torch.from_numpy(array) for array in (a, b, np.empty_like(c)))
         peers["torch"] = lambda: torch.mm(ta, tb, out=tc)
@@ -123,7 +145,7 @@ def _narrow_matmul(element: str, size: int) -> Case:
     dtype = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}[element]
     a, b = (_random(size, size + extra)[:, :size].astype(dtype) for extra in (0, 1))
     c = np.zeros((size, size), np.float32)
-    peers: dict[str, Job] = {}
+    peers: Peers = {}
     if (torch := _torch()) is not None:
         name = {"f16": "float16", "bf16": "bfloat16"}[element]
         ta, tb = (torch.from_numpy(x.astype(np.float32)).to(getattr(torch, name)) for x in (a, b))
@@ -146,7 +168,7 @@ def _integer_matmul(size: int) -> Case:
     generator = np.random.default_rng(1)
     a, b = (generator.integers(-128, 128, (size, size), np.int8) for _ in range(2))
     c = np.zeros((size, size), np.int32)
-    peers: dict[str, Job] = {}
+    peers: Peers = {}
     if (torch := _torch()) is not None:
         ta, tb, tc = (torch.from_numpy(array) for array in (a, b, np.empty_like(c)))
         peers["torch._int_mm"] = lambda: torch._int_mm(ta, tb, out=tc)
@@ -174,10 +196,11 @@ def _elementwise(
 ) -> Case:
     xs = [_random(_VECTOR_LENGTH + n)[:_VECTOR_LENGTH] for n in range(inputs)]
     out, other = np.zeros(_VECTOR_LENGTH, np.float32), np.empty(_VECTOR_LENGTH, np.float32)
-    peers: dict[str, Job] = {"NumPy": lambda: in_numpy(*xs, other)}
+    peers: Peers = {"NumPy": lambda: in_numpy(*xs, other)}
     if (torch := _torch()) is not None:
         ts = [torch.from_numpy(x) for x in (*xs, np.empty_like(out))]
         peers["torch"] = lambda: in_torch(torch, *ts)
+        peers["torch.compile"] = _compiled(torch, in_torch, ts)
     return Case(
         name,
         f"{name}, 64 MiB of f32",
@@ -243,10 +266,11 @@ def _row_case(
     x, out = _random(_ROWS, _ROWS), np.zeros((_ROWS, _ROWS), np.float32)
     vectors = [_random(_ROWS + n)[:_ROWS] for n in range(parameters)]
     other = np.empty_like(out)
-    peers: dict[str, Job] = {"NumPy": lambda: in_numpy(x, *vectors, other)}
+    peers: Peers = {"NumPy": lambda: in_numpy(x, *vectors, other)}
     if (torch := _torch()) is not None:
         ts = [torch.from_numpy(array) for array in (x, *vectors, np.empty_like(out))]
         peers["torch"] = lambda: in_torch(torch, *ts)
+        peers["torch.compile"] = _compiled(torch, in_torch, ts)
     return Case(
         name,
         f"{name}, {_ROWS} rows of {_ROWS}, f32",
@@ -337,7 +361,7 @@ def _attention(width: int, *, causal: bool) -> Case:
         powers = np.exp(scores - scores.max(axis=2, keepdims=True))
         return powers / powers.sum(axis=2, keepdims=True) @ value
 
-    peers: dict[str, Job] = {}
+    peers: Peers = {}
     if (torch := _torch()) is not None:
         tensors = [torch.from_numpy(array)[None] for array in (q, key, value)]
         attend = torch.nn.functional.scaled_dot_product_attention
@@ -359,7 +383,7 @@ def _attention(width: int, *, causal: bool) -> Case:
 def _transpose() -> Case:
     x, out = _random(_ROWS, _ROWS), np.zeros((_ROWS, _ROWS), np.float32)
     other = np.empty_like(out)
-    peers: dict[str, Job] = {"NumPy": lambda: np.copyto(other, x.T)}
+    peers: Peers = {"NumPy": lambda: np.copyto(other, x.T)}
     if (torch := _torch()) is not None:
         tensor, result = torch.from_numpy(x), torch.from_numpy(np.empty_like(out))
         peers["torch"] = lambda: result.copy_(tensor.t())
@@ -380,7 +404,7 @@ def _transpose() -> Case:
 def _histogram() -> Case:
     x = np.random.default_rng(3).integers(0, kernels.BINS, _VECTOR_LENGTH, np.int32)
     counts = np.zeros(kernels.BINS, np.int32)
-    peers: dict[str, Job] = {"NumPy": lambda: np.bincount(x, minlength=kernels.BINS)}
+    peers: Peers = {"NumPy": lambda: np.bincount(x, minlength=kernels.BINS)}
     if (torch := _torch()) is not None:
         tensor = torch.from_numpy(x)
         peers["torch"] = lambda: torch.bincount(tensor, minlength=kernels.BINS)
@@ -398,13 +422,17 @@ def _histogram() -> Case:
     )
 
 
+def _integer_matmul_1024() -> Case:
+    return _integer_matmul(1024)
+
+
 CASES: list[Callable[[], Case]] = [
     lambda: _matmul(1024, 1024, 1024),
     lambda: _matmul(2048, 2048, 2048),
     lambda: _matmul(1000, 1013, 997),
     lambda: _narrow_matmul("bf16", 1024),
     lambda: _narrow_matmul("f16", 1024),
-    lambda: _integer_matmul(1024),
+    _integer_matmul_1024,
     *_elementwise_cases(),
     *_row_cases(),
     *(
@@ -429,9 +457,12 @@ def _table(case: Case, runs: int) -> Table:
         jobs: dict[str, Job] = {_OURS: case.job(thread_count())}
     except TileIRError as error:
         return Table(case.name, case.title, head, [(_OURS, f"refused: {error}", "", "", "")])
-    samples = _in_turn({**jobs, **case.peers}, runs)
+    jobs |= {name: peer for name, peer in case.peers.items() if not isinstance(peer, str)}
+    samples = _in_turn(jobs, runs)
     base = samples[_OURS].median
     rows = [_row(name, sample, base, case.work) for name, sample in samples.items()]
+    absent = {name: why for name, why in case.peers.items() if isinstance(why, str)}
+    rows += [(name, f"does not work here: {why}", "", "", "") for name, why in absent.items()]
     return Table(case.name, case.title, head, rows)
 
 
@@ -446,19 +477,39 @@ def _row(name: str, sample: Sample, base: float, work: float) -> tuple[str, ...]
 
 
 def _scaling(runs: int) -> Table:
-    """The same launch on one thread and on two."""
+    """The same launch on one thread and on two: by medians; by the fastest runs, which other work on the
+    machine disturbs least; and the processor time that two threads take beside one, which is 1 where
+    they neither wait for one another nor do anything twice."""
     rows: list[tuple[str, ...]] = []
-    for make in (CASES[0], _row_cases()[1], lambda: _attention(64, causal=False)):
+    works = (
+        CASES[0],
+        _integer_matmul_1024,
+        _elementwise_cases()[2],
+        _row_cases()[1],
+        lambda: _attention(64, causal=False),
+        _histogram,
+    )
+    for make in works:
         case = make()
         try:
-            jobs = {str(threads): case.job(threads) for threads in (1, 2)}
+            jobs = {threads: case.job(threads) for threads in (1, 2)}
         except TileIRError as error:
-            rows.append((case.title, f"refused: {error}", "", ""))
+            rows.append((case.title, f"refused: {error}", "", "", "", ""))
             continue
-        samples = interleaved(jobs, runs)
-        one, two = samples["1"].median, samples["2"].median
-        rows.append((case.title, f"{one * 1e3:.2f} ms", f"{two * 1e3:.2f} ms", f"{one / two:.2f}"))
-    head = ("work", "1 thread", "2 threads", "faster by")
+        samples = _in_turn({str(threads): job for threads, job in jobs.items()}, runs)
+        one, two = samples["1"], samples["2"]
+        used = interleaved_reports({str(n): processor_timed(job) for n, job in jobs.items()}, runs)
+        rows.append(
+            (
+                case.title,
+                f"{one.median * 1e3:.2f} ms",
+                f"{two.median * 1e3:.2f} ms",
+                f"{one.median / two.median:.2f}",
+                f"{min(one.seconds) / min(two.seconds):.2f}",
+                f"{used['2'].median / used['1'].median:.2f}",
+            )
+        )
+    head = ("work", "1 thread", "2 threads", "faster by", "fastest runs", "processor time, 2 / 1")
     return Table("scaling", "threads", head, rows)
 
 

@@ -14,10 +14,10 @@ EPSILON = 1e-5
 VECTOR = 4096
 """Elements of a tile of the elementwise kernels."""
 MATRIX_TILES = {
-    "f32": (256, 256, 128),
-    "f16": (256, 256, 128),
-    "bf16": (256, 256, 256),
-    "i8": (256, 256, 256),
+    "f32": (128, 256, 256),
+    "f16": (128, 256, 256),
+    "bf16": (128, 256, 512),
+    "i8": (128, 256, 1024),
 }
 """Tiles of the matrix product, M x N x K, that suit the caches of CPUs."""
 ATTENTION_ROWS, ATTENTION_KEYS = 64, 64

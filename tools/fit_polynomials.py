@@ -134,7 +134,6 @@ def _log(degree: int) -> Fit:
 FITS = {
     "exp32": _exp(4, 32),
     "exp64": _exp(9, 64),
-    "exp, short": _exp(5, 64),
     "exp2 32": _exp2(5, 32),
     "exp2 64": _exp2(11, 64),
     "exp2, short": _exp2(6, 64),
@@ -154,12 +153,11 @@ FITS = {
     ),
     "sin32": _odd(mp.sin, _ANGLE, 2, 32),
     "sin64": _odd(mp.sin, _ANGLE, 5),
-    "sin, short": _odd(mp.sin, _ANGLE, 3),
+    "tan32": _odd(mp.tan, _ANGLE, 6, 32),
     "cos32": _cos(2, 32),
     "cos64": _cos(5, 64),
-    "cos, short": _cos(3, 64),
     "sinh": _odd(mp.sinh, 1, 6),
-    "sinh, short": _odd(mp.sinh, 1, 4),
+    "sinh32": _odd(mp.sinh, 1, 3, 32),
     "atan": _odd(mp.atan, 1, 20),
     "atan, short": _odd(mp.atan, 1, 11),
 }

@@ -6,14 +6,16 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
     i32 @kernel(ptr %args, ptr %grid, ptr %rt, i64 %begin, i64 %end)
 
 * ``%args``: a slot of 8 bytes for each parameter. A pointer is its address; a scalar lies in the
-  low bytes, little-endian, an i1 as one byte 0 or 1. For checked code one more slot
-  follows: the address of a table of the memory that the launch may access, ``{i64 count, [count x
-  {i64 first, i64 behind}]}``, the address of the first byte and that behind the last one of each
-  array and global.
+  low bytes, little-endian, an i1 as one byte 0 or 1. One more slot follows for code that asks for it
+  (``CompiledKernel.asks_for_memory``): the address of a table of the memory that the launch may
+  access, ``{i64 count, [count x {i64 first, i64 behind}]}``, the address of the first byte and that
+  behind the last one of each array and global. The first entries are those of the pointer
+  parameters, in order; that of a bare address may hold all memory.
 * ``%grid``: the extents, ``[3 x i32]``.
 * ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop}``. ``arena`` is memory of the calling
   thread, aligned to ``ARENA_ALIGNMENT``, as large as the compiled kernel asks for, with undefined
-  contents. ``stop`` points to an i32 that becomes nonzero when the run is to end early; a loop that
+  contents; but the i64 at ``PANELS_READY`` before it is 0 in the first call that a thread makes for a
+  launch, and what the kernel then writes, there and to the arena, is still there in the next call. ``stop`` points to an i32 that becomes nonzero when the run is to end early; a loop that
   may go on for ever polls it (a relaxed atomic load) and returns ``STOPPED``.
 * The result is ``DONE`` when all blocks are done, any other number when the run must stop.
 
@@ -42,6 +44,12 @@ STOPPED = 1
 
 SLOT_BYTES = 8
 ARENA_ALIGNMENT = 64
+
+ARENA_PREFIX = 64
+"""Bytes that lie before an arena."""
+PANELS_READY, ARENA_OWNER = -64, -56
+"""Where in them the kernel notes what it has left in the arena, and the runtime the number of the
+launch that has used the arena last."""
 
 YIELD_SYMBOL = "tilewright_yield"
 

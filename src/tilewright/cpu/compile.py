@@ -9,12 +9,13 @@ from xdsl.ir import Attribute, Operation
 
 from tilewright.cpu.abi import Site
 from tilewright.cpu.codegen import kernel
-from tilewright.cpu.codegen.calls import without_calls
 from tilewright.cpu.codegen.plan import make_plan
+from tilewright.cpu.codegen.table import refuse
 from tilewright.cpu.target import HOST, CpuTarget, cpu_target
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.lowering.calls import without_calls
 
 UNKNOWN_KERNEL = define_code(
     "cpu-unknown-kernel",
@@ -47,7 +48,7 @@ class CompiledKernel:
     """A kernel as LLVM IR, with what the runtime must know to run it (see ``abi``).
 
     ``parameters`` are the types of the kernel's parameters. ``may_wait``: its blocks can wait for one
-    another, so that all of them must make progress.
+    another, so that all of them must make progress. ``asks_for_memory``: it wants the table of memory.
     """
 
     llvm_ir: str
@@ -57,6 +58,7 @@ class CompiledKernel:
     sites: tuple[Site, ...]
     may_wait: bool
     target: CpuTarget
+    asks_for_memory: bool = False
     globals: tuple[str, ...] = field(default=())
     """Names of the globals that the code uses; each is a symbol of the same name in it."""
 
@@ -102,6 +104,7 @@ def compile_kernel(
         tuple(made.sites),
         made.may_wait,
         target,
+        made.asks_for_memory,
         made.globals,
     )
 
@@ -118,7 +121,7 @@ def _kernel(module: ModuleOp, entry: str | None) -> FuncOp:
             help=f"there are: {', '.join(kernels) or 'none'}",
         )
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
-    return without_calls(kernels[entry], functions)
+    return without_calls(kernels[entry], functions, refuse)
 
 
 def _globals(module: ModuleOp) -> dict[str, Operation]:

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from tilewright.analysis.verifier import verify
-from tilewright.cpu.abi import ARENA_ALIGNMENT
+from tilewright.cpu.abi import ARENA_ALIGNMENT, ARENA_PREFIX
 from tilewright.cpu.codegen.elements import element_of
 from tilewright.cpu.compile import CompiledKernel, CompileOptions, compile_kernel
 from tilewright.cpu.runtime import engine
@@ -60,10 +60,12 @@ class Loaded:
         slots[len(args)] = ctypes.addressof(memory)
         for number, (ty, value) in enumerate(zip(self.compiled.parameters, args, strict=True)):
             slots[number] = slot_of(ty, value)
-        size = self.compiled.arena_bytes + ARENA_ALIGNMENT
+        size = self.compiled.arena_bytes + ARENA_PREFIX + ARENA_ALIGNMENT
         arena = (ctypes.c_uint8 * size)()
         ctypes.memset(arena, 0xA5, size)
-        base = -(-ctypes.addressof(arena) // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+        start = ctypes.addressof(arena) + ARENA_PREFIX
+        base = -(-start // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+        ctypes.memset(base - ARENA_PREFIX, 0, ARENA_PREFIX)
         stop = ctypes.c_int32(0)
         host_call = _HOST_CALL(self._host_call)
         runtime = (ctypes.c_void_p * 4)(
@@ -85,7 +87,7 @@ class Loaded:
 
 
 def known_memory(args: Sequence[Any]) -> ctypes.Array[ctypes.c_uint64]:
-    """The table that checked code looks at."""
+    """The table of memory for code that asks for it: all pointers are arrays."""
     spans = [np.lib.array_utils.byte_bounds(a) for a in args if isinstance(a, np.ndarray)]
     flat = [len(spans), *(int(address) for span in spans for address in span)]
     return (ctypes.c_uint64 * len(flat))(*flat)

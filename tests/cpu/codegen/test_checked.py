@@ -139,15 +139,67 @@ def test_one_element_too_many(way: str):
         program.launch("k", 2, (x, y, 201))
 
 
-def test_bare_addresses_and_mapped_arrays_are_not_suspected():
+def test_a_bare_address_may_stand_for_any_memory():
     program = Program(_copy_by_pointers(), checked=True)
     x, y = np.arange(3000, dtype=np.float32), np.zeros(3000, np.float32)
-    program.launch("k", 1, (x.ctypes.data, y.ctypes.data, 100))
-    assert (y[:100] == x[:100]).all()
-    program.map_array(x)
-    program.map_array(y)
-    program.launch("k", 8, (x[:100], y[:100], 1000))
+    program.launch("k", 8, (x.ctypes.data, y.ctypes.data, 1000))
     assert (y[:1000] == x[:1000]).all()
+    # The other argument is an array, and bounds what is derived from it.
+    with pytest.raises(TileIRError, match="argument 1, in tile block"):
+        program.launch("k", 8, (x.ctypes.data, y[:900], 1000))
+
+
+def test_an_address_in_a_mapped_array_stands_for_that_array():
+    program = Program(_copy_by_pointers(), checked=True)
+    x, y = np.arange(3000, dtype=np.float32), np.zeros(3000, np.float32)
+    where = program.map_array(x[:1000])
+    program.launch("k", 8, (where, y, 1000))
+    assert (y[:1000] == x[:1000]).all()
+    with pytest.raises(TileIRError, match="argument 0, in tile block"):
+        program.launch("k", 8, (where, y, 1001))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("left", ["x", "y"])
+def test_an_access_that_lands_in_another_array_of_the_launch(way: str, left: str):
+    program = Program(WAYS[way](), checked=True)
+    room = np.zeros(3000, np.float32)
+    lower, upper = room[:1000], room[1000:]
+    x, y = (lower, upper) if left == "x" else (upper, lower)
+    program.launch("k", 8, (x, y, 1000))
+    with pytest.raises(TileIRError) as caught:
+        program.launch("k", 8, (x, y, 1001), threads=1)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == OUTSIDE
+    assert (
+        f"the memory of argument {'xy'.index(left)}, in tile block (7, 0, 0)" in diagnostic.message
+    )
+    assert diagnostic.place is not None
+
+
+def test_pointers_that_come_from_either_of_two_arrays():
+    vector = f"tile<{TILE}xptr<f32>>"
+    program = Program(
+        _kernel(
+            "%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %z: tile<ptr<f32>>, %n: tile<i32>",
+            f"""{_POSITIONS} {_pointers("x")} {_pointers("y")} {_pointers("z")}
+            %two = constant <i32: 2> : tile<{TILE}xi32>
+            %rest = remi %at, %two signed : tile<{TILE}xi32>
+            %zero = constant <i32: 0> : tile<{TILE}xi32>
+            %even = cmpi equal %rest, %zero, signed : tile<{TILE}xi32> -> tile<{TILE}xi1>
+            %p = select %even, %xp, %yp : tile<{TILE}xi1>, {vector}
+            %v, %t = load_ptr_tko weak %p, %on : {vector}, tile<{TILE}xi1> -> tile<{TILE}xf32>, token
+            %u = store_ptr_tko weak %zp, %v, %on : {vector}, tile<{TILE}xf32>, tile<{TILE}xi1> -> token
+            """,
+        ),
+        checked=True,
+    )
+    room = np.arange(4000, dtype=np.float32)
+    x, y, z = room[:1000], room[1000:2000], np.zeros(1000, np.float32)
+    program.launch("k", 8, (x, y, z, 1000))
+    assert (z[::2] == x[::2]).all() and (z[1::2] == y[1::2]).all()
+    with pytest.raises(TileIRError, match="the memory of argument 0 and of argument 1"):
+        program.launch("k", 8, (x, y[:900], z, 1000))
 
 
 def test_scratch_and_globals_are_memory_of_the_launch():
@@ -169,6 +221,72 @@ def test_scratch_and_globals_are_memory_of_the_launch():
     x = np.zeros(1, np.float32)
     program.launch("k", 1, (x,))
     assert x[0] == 1.5
+
+
+OWN_MEMORY = {
+    "a global": ("%p = get_global @held : tile<ptr<f32>>", "the memory of @held"),
+    "scratch": (
+        "%p = alloca num_elem = 8, alignment = 16 : tile<ptr<f32>>",
+        "the memory of what 'alloca' gave",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OWN_MEMORY)
+def test_memory_of_the_kernel_has_bounds_as_well(kind: str):
+    make, message = OWN_MEMORY[kind]
+    program = Program(
+        _kernel(
+            "%x: tile<ptr<f32>>, %n: tile<i32>",
+            f"""
+            {make}
+            %one = constant <f32: 1.0> : tile<f32>
+            %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+            %u = store_ptr_tko weak %q, %one : tile<ptr<f32>>, tile<f32> -> token
+            %c, %w = load_ptr_tko weak %q token=%u : tile<ptr<f32>> -> tile<f32>, token
+            %z = store_ptr_tko weak %x, %c : tile<ptr<f32>>, tile<f32> -> token
+            """,
+            "global @held <f32: [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]> : tile<8xf32>\n"
+            "global @other <f32: [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]> : tile<8xf32>",
+        ),
+        checked=True,
+    )
+    x = np.zeros(1, np.float32)
+    program.launch("k", 1, (x, 7))
+    assert x[0] == 1
+    # Scratch memory is handed out in units of 64 bytes.
+    for beyond in (16, -1, 1 << 20):
+        with pytest.raises(TileIRError, match=message):
+            program.launch("k", 1, (x, beyond))
+
+
+def test_a_pointer_that_a_loop_moves_stays_with_its_array():
+    program = Program(
+        _kernel(
+            "%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>",
+            """
+            %zero = constant <i32: 0> : tile<i32>
+            %one = constant <i32: 1> : tile<i32>
+            %end, %rest = for %i in (%zero to %n, step %one) : tile<i32>
+                iter_values(%p = %x, %q = %y) -> (tile<ptr<f32>>, tile<ptr<f32>>) {
+              %v, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
+              %u = store_ptr_tko weak %q, %v : tile<ptr<f32>>, tile<f32> -> token
+              %p1 = offset %p, %one : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+              %q1 = offset %q, %one : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+              continue %p1, %q1 : tile<ptr<f32>>, tile<ptr<f32>>
+            }
+            """,
+        ),
+        checked=True,
+    )
+    room = np.arange(300, dtype=np.float32)
+    x, y = room[:100], np.zeros(300, np.float32)
+    program.launch("k", 1, (x, y, 100))
+    assert (y[:100] == x).all()
+    with pytest.raises(TileIRError, match="the memory of argument 0"):
+        program.launch("k", 1, (x, y, 101))
+    with pytest.raises(TileIRError, match="the memory of argument 1"):
+        program.launch("k", 1, (room, y[:100], 101))
 
 
 RUNNABLE = [k for k in cutile_kernels() if k.launch] if cutile_available() else []

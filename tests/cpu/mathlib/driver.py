@@ -41,7 +41,7 @@ def native(name: str, bits: int, lanes: int, target_name: str = HOST) -> Callabl
     """The function over arrays of any length, ``lanes`` elements at a time."""
     target = cpu_target(target_name)
     module = ir.Module()
-    function = mathlib.emit(module, name, lanes, bits)
+    function = mathlib.emit(module, name, lanes, bits, target.enabled)
     operands = len(function.args)
     _add_loop(module, function, lanes, bits)
     library = load_object(compile_ir(str(module), target), target, ["drive"])

@@ -7,7 +7,7 @@ import pytest
 from tests.cpu.mathlib.driver import REFERENCES, errors32, native, spread32
 
 from tilewright.cpu.mathlib import FUNCTIONS
-from tilewright.cpu.target import HOST, cpu_target
+from tilewright.cpu.target import HOST, cpu_target, missing_features
 
 ONE = [name for name, about in FUNCTIONS.items() if about.operands == 1]
 TWO = [name for name, about in FUNCTIONS.items() if about.operands == 2]
@@ -104,3 +104,25 @@ def test_avx2(name: str) -> None:
         for seed in range(FUNCTIONS[name].operands)
     ]
     check(name, tuple(arrays), lanes=8, target="x86-64-v3")
+
+
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4") if cpu_target().is_x86 else ()
+
+
+@pytest.mark.parametrize("target", [t for t in LEVELS if not missing_features(cpu_target(t))])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_processor_gives_the_same_bits(name: str, target: str) -> None:
+    arrays = [
+        np.concatenate([SIGNED_EDGES, spread32(1 << 14, seed)])
+        for seed in range(FUNCTIONS[name].operands)
+    ]
+    if name.startswith("exp"):
+        # Where results are subnormal, and where they overflow.
+        arrays[0] = np.concatenate(
+            [arrays[0], np.linspace(-151, -80, 1 << 16), np.linspace(88, 129, 1 << 14)],
+            dtype=np.float32,
+        )
+    usual, found = (native(name, 32, 16, t)(*arrays) for t in (HOST, target))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(usual))
+    numbers = ~np.isnan(usual)
+    np.testing.assert_array_equal(found.view(np.int32)[numbers], usual.view(np.int32)[numbers])

@@ -34,6 +34,16 @@ done:
 }}
 """
 
+#: Writes how many blocks a call has to the element of the first one.
+CHUNKS = f"""{HEAD} {{
+  %data = load ptr, ptr %args
+  %at = getelementptr i64, ptr %data, i64 %begin
+  %size = sub i64 %end, %begin
+  store i64 %size, ptr %at
+  ret i32 0
+}}
+"""
+
 #: Each block counts to a number in its second argument.
 BUSY = f"""{HEAD} {{
 entry:

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from tests.cpu.runtime.hand_written import BUSY, COUNT, Launch, native
+from tests.cpu.runtime.hand_written import BUSY, CHUNKS, COUNT, Launch, native
 
 from tilewright.cpu.runtime.pool import POOL, Pace, Pool, thread_count
 from tilewright.diagnostics import TileIRError
@@ -27,6 +27,28 @@ def test_every_block_runs_once(total: int, threads: int) -> None:
         assert launch.state.finished == total
         assert not launch.state.stop
     assert (counts == 3).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_chunks_get_smaller_towards_the_end(threads: int) -> None:
+    total = 10_000
+    sizes = np.zeros(total, np.int64)
+    # At a pace of a microsecond no chunk is too long.
+    POOL.run(Launch(native(CHUNKS), total, sizes).state, 0, threads, Pace(1e-6))
+    begins = np.flatnonzero(sizes)
+    chunks = sizes[begins]
+    assert chunks.sum() == total and (begins[1:] == begins[:-1] + chunks[:-1]).all()
+    assert chunks.max() == chunks[0] == total // (16 * threads)
+    if threads > 1:
+        assert (np.diff(chunks) <= 0).all()
+        assert chunks[-1] == 1
+
+
+def test_no_chunk_takes_long() -> None:
+    total = 1000
+    sizes = np.zeros(total, np.int64)
+    POOL.run(Launch(native(CHUNKS), total, sizes).state, 0, 2, Pace(1e-3))
+    assert sizes.max() == 10
 
 
 def test_the_pace_is_learnt() -> None:

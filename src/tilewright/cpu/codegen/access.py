@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from math import prod
 
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.basics import is_block_number
 from tilewright.cpu.codegen.checks import check_indices, check_place
 from tilewright.cpu.codegen.elements import (
     I1,
@@ -26,6 +28,7 @@ from tilewright.cpu.codegen.packing import load_packed
 from tilewright.cpu.codegen.table import lowers, refuse
 from tilewright.cpu.codegen.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.views import (
+    Extent,
     Memref,
     Place,
     View,
@@ -56,6 +59,9 @@ _LONG_ROW = 2048
 STREAM_ALIGNMENT = 16
 _SHORTEST_STREAM = 256
 _LARGER_THAN_CACHES = 1 << 25
+#: Tiles that are fetched before their block begins, in bytes.
+_SMALLEST_TILE = 1 << 12
+_LARGEST_TILE = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +72,8 @@ class ViewLoad(Tile):
     padding: Constant
     mask: Tile | None = None
     other: Tile | None = None
+    readers: list[int] = field(default_factory=list, kw_only=True)
+    """The work of the nests that have read it without checks of elements."""
 
     @property
     def sources(self) -> tuple[Tile, ...]:
@@ -106,6 +114,7 @@ class ViewLoad(Tile):
         if dense:
             where = safe_address(nest, self.place, coords, where)
             self._ask_ahead(nest, coords, where)
+            self._ask_for_next_tile(nest, where)
         return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
 
     def _ask_ahead(self, nest: Nest, coords: Coords, where: Lane) -> None:
@@ -126,6 +135,26 @@ class ViewLoad(Tile):
             return pointer
 
         nest.emit([where, further], fetch)
+
+    def _ask_for_next_tile(self, nest: Nest, where: Lane) -> None:
+        """Fetch the tile of the next block while this one is computed with: in the second loop nest
+        that reads it, as the first waits for memory anyway."""
+        ahead = self.place.ahead
+        size = prod(self.dims) * self.element.memory_bytes
+        if nest.masked or ahead is None or not _SMALLEST_TILE <= size <= _LARGEST_TILE:
+            return
+        if nest.work is not None and nest.work not in self.readers:
+            self.readers.append(nest.work)
+        second = len(self.readers) == 2 and nest.work == self.readers[1]
+        if not second or where.level != nest.depth:
+            return
+        unit = self.element.buffer
+
+        def fetch(b: Builder, pointer: Value) -> Value:
+            llvm.prefetch(b, b.gep(pointer, [as_value(ahead)], source_etype=unit), near=False)
+            return pointer
+
+        nest.emit([where], fetch)
 
 
 def load_single(
@@ -378,10 +407,23 @@ def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Pl
     if f.unit.checked:
         check_indices(f, op, view, indices, bounds)
     place = locate(f.builder, view, indices, bounds)
+    place = replace(place, ahead=_next_tile(f, op, view))
     if f.unit.checked:
         mask = op.mask  # pyright: ignore[reportAttributeAccessIssue]
         check_place(f, op, place, None if mask is None else f.tile(mask))
     return place
+
+
+def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
+    """How many elements behind a tile the next block of the grid has its own, where the number of
+    the block counts tiles along one axis."""
+    counted = [axis for axis, index in enumerate(op.indices) if is_block_number(index)]  # pyright: ignore[reportAttributeAccessIssue]
+    if len(counted) != 1:
+        return None
+    stride, step = view.memref.strides[view.axes[counted[0]]], view.steps[counted[0]]
+    if isinstance(stride, int):
+        return stride * step
+    return f.builder.mul(stride, ir.Constant(I64, step))
 
 
 def padding_of(op: M.Access, view: View, element: Element) -> Constant:

@@ -1,4 +1,4 @@
-"""Atomic operations: one element after the other, in row-major order."""
+"""Atomic operations: one element after the other, in row-major order, unless they can be put off."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from tilewright.cpu.codegen import private
 from tilewright.cpu.codegen.elements import Element, element_of
 from tilewright.cpu.codegen.elementwise import EMITTERS
 from tilewright.cpu.codegen.function import FunctionEmitter
@@ -17,6 +18,7 @@ from tilewright.cpu.codegen.pointers import (
     each_element,
     optional,
     ordering_of,
+    pointers_of,
     where_on,
     zero_of,
 )
@@ -50,6 +52,11 @@ _ON_FAILURE = {
 def atomic_rmw(f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp) -> None:
     mode = enum_property(op, "rmw_mode")
     value = f.tile(op.value)
+    if (copies := f.copies.get(op)) is not None:
+        mask = optional(f, op.mask)
+        private.update(f, copies, value, pointers_of(f, op, mask), mask)
+        f.give_token(op)
+        return
     ordering = ordering_of(op)
 
     def update(b: Builder, where: Value, data: Value) -> Value:

@@ -246,6 +246,21 @@ def nothing(f: FunctionEmitter, op: Operation) -> None:
         f.values[result] = None
 
 
+_CASTS = frozenset(
+    {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "nv_tileaa.assume"}
+)
+
+
+def is_block_number(value: SSAValue) -> bool:
+    """Whether a number is that of the tile block along the first axis of the grid."""
+    while isinstance(owner := value.owner, Operation) and owner.name in _CASTS:
+        value = owner.operands[0]
+    owner = value.owner
+    if not isinstance(owner, Operation) or owner.name != "nv_tileaa.get_program_id":
+        return False
+    return int_property(owner, "axis") == 0  # pyright: ignore[reportArgumentType]
+
+
 @lowers("get_program_id", "get_num_programs")
 def program_id(f: FunctionEmitter, op: Operation) -> None:
     if op.operands:
@@ -263,13 +278,15 @@ def splat(f: FunctionEmitter, op: S.SplatOp) -> None:
     f.values[op.result] = Uniform(element_of(ty), T.dims_of(ty), f.scalar(op.source))
 
 
-def _mapped(f: FunctionEmitter, op: Operation, source: Tile, mapping: Any) -> None:
+def _mapped(
+    f: FunctionEmitter, op: Operation, source: Tile, mapping: Any, along: int | None = None
+) -> None:
     result = op.results[0]
     element, dims = element_of(result.type), T.dims_of(result.type)
     if isinstance(source, Uniform):
         f.values[result] = Uniform(element, dims, source.value)
     else:
-        f.define(result, Mapped(element, dims, source, mapping))
+        f.define(result, Mapped(element, dims, source, mapping, along))
 
 
 @lowers("broadcast")
@@ -299,7 +316,8 @@ def permute(f: FunctionEmitter, op: S.PermuteOp) -> None:
         dims = T.dims_of(op.result.type)
         f.define(op.result, Strided(source.element, dims, source.pointer, strides, source.slot))
         return
-    _mapped(f, op, source, permuted(order))
+    along = source.lies_along
+    _mapped(f, op, source, permuted(order), None if along is None else order.index(along))
 
 
 @lowers("extract")

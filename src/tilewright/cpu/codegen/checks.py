@@ -13,13 +13,14 @@ from contextlib import nullcontext
 from llvmlite import ir
 from xdsl.ir import Operation
 
-from tilewright.cpu.abi import SLOT_BYTES, STOPPED, AssertSite
+from tilewright.cpu.abi import AssertSite
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import I1, I8, I32, I64, PTR, pointee_of
+from tilewright.cpu.codegen.elements import I1, I64, pointee_of
 from tilewright.cpu.codegen.function import FunctionEmitter, loops, vector_axis
 from tilewright.cpu.codegen.hosts import call_host
 from tilewright.cpu.codegen.indices import Coords, Index, Lane, fixed, lanes_in
 from tilewright.cpu.codegen.irtypes import Builder, Value
+from tilewright.cpu.codegen.known_memory import names_of
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.slopes import lane_deltas
 from tilewright.cpu.codegen.tiles import Tile
@@ -36,7 +37,7 @@ from tilewright.launching.assertions import OperationSource
 
 OUTSIDE = define_code(
     "cpu-outside-memory",
-    "An access of compiled code leaves the memory of its view, or all arrays of the launch.",
+    "An access of compiled code leaves the memory of its view, or the array that its pointer comes from.",
     "Reported by code that was compiled with checks, at the first such access of a tile block. The "
     "run ends there; what was written before stays. Elements that a mask turns off do not count.",
 )
@@ -52,7 +53,7 @@ _LONGEST_RUN = 1 << 16
 def require(f: FunctionEmitter, op: Operation, condition: Value, message: str) -> None:
     """Stop the run with a message at the place of an operation unless a condition holds.
 
-    The host gets it as a failed check, and the kernel returns ``STOPPED``.
+    The host gets it as a failed check, and the call ends with this block.
     """
     b = f.builder
     site = len(f.unit.sites)
@@ -63,7 +64,7 @@ def require(f: FunctionEmitter, op: Operation, condition: Value, message: str) -
     payload = f.pointer_to(f.scratch(8))
     b.store(ir.Constant(I64, 0), payload)
     call_host(f, site, payload, ir.Constant(I64, 1))
-    b.ret(ir.Constant(I32, STOPPED))
+    f.leave()
     b.position_at_end(fine)
 
 
@@ -107,11 +108,11 @@ def check_pointers(f: FunctionEmitter, op: Operation, pointers: Tile, mask: Tile
 
     tiles = [pointers] if mask is None else [pointers, mask]
     f.flush()
-    whole = _whole_run(f, pointers, size)
+    whole = _whole_run(f, op, pointers, size)
     check_addresses(f, op, pointers.dims, tiles, size, addresses, whole)
 
 
-def _whole_run(f: FunctionEmitter, pointers: Tile, size: int) -> Value | None:
+def _whole_run(f: FunctionEmitter, op: Operation, pointers: Tile, size: int) -> Value | None:
     """Whether the pointers, masked or not, follow one another through one array; None where nothing
     is known of them."""
     long = [axis for axis, extent in enumerate(pointers.dims) if extent > 1]
@@ -134,7 +135,7 @@ def _whole_run(f: FunctionEmitter, pointers: Tile, size: int) -> Value | None:
         ends.append(nest.eval(pointers, tuple(at)).value)
     # Numbers that wrap on the way show in the last one.
     straight = b.icmp_unsigned("==", b.sub(ends[1], ends[0]), ir.Constant(I64, step * (extent - 1)))
-    return b.and_(straight, _is_known(f, b, ends[0], ends[1], size))
+    return b.and_(straight, _is_known(f, b, op, ends[0], ends[1], size))
 
 
 def check_addresses(
@@ -151,13 +152,18 @@ def check_addresses(
     f.flush()
     b, fine = f.builder, _cell(f, ir.Constant(I1, 1))
     with nullcontext() if sure is None else b.if_then(b.not_(sure), likely=False):
-        together = _lie_together(f, dims, tiles, size, addresses)
-        _look_at_each(f, dims, size, addresses, together, fine)
-    require(f, op, b.load(fine, typ=I1), _message(op))
+        together = _lie_together(f, op, dims, tiles, size, addresses)
+        _look_at_each(f, op, dims, size, addresses, together, fine)
+    require(f, op, b.load(fine, typ=I1), _message(f, op))
 
 
 def _lie_together(
-    f: FunctionEmitter, dims: Sequence[int], tiles: Sequence[Tile], size: int, addresses: Addresses
+    f: FunctionEmitter,
+    op: Operation,
+    dims: Sequence[int],
+    tiles: Sequence[Tile],
+    size: int,
+    addresses: Addresses,
 ) -> Value:
     """Whether one array has all elements that are accessed."""
     b = f.builder
@@ -182,7 +188,7 @@ def _lie_together(
     if lanes > 1:
         first = llvm.intrinsic(b, "vector.reduce.umin", [first], I64)
         last = llvm.intrinsic(b, "vector.reduce.umax", [last], I64)
-    return b.or_(b.icmp_unsigned(">", first, last), _is_known(f, b, first, last, size))
+    return b.or_(b.icmp_unsigned(">", first, last), _is_known(f, b, op, first, last, size))
 
 
 def check_place(f: FunctionEmitter, op: Operation, place: Place, mask: Tile | None) -> None:
@@ -202,9 +208,9 @@ def check_place(f: FunctionEmitter, op: Operation, place: Place, mask: Tile | No
         for at in (first, last)
     ]
     size = -(-bits // 8)
-    together = _is_known(f, b, ends[0], ends[1], size)
+    together = _is_known(f, b, op, ends[0], ends[1], size)
     if place.element.is_packed:
-        require(f, op, together, _message(op))
+        require(f, op, together, _message(f, op))
         return
 
     def addresses(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
@@ -217,12 +223,13 @@ def check_place(f: FunctionEmitter, op: Operation, place: Place, mask: Tile | No
 
     f.flush()
     fine = _cell(f, ir.Constant(I1, 1))
-    _look_at_each(f, place.dims, size, addresses, together, fine)
-    require(f, op, b.load(fine, typ=I1), _message(op))
+    _look_at_each(f, op, place.dims, size, addresses, together, fine)
+    require(f, op, b.load(fine, typ=I1), _message(f, op))
 
 
 def _look_at_each(
     f: FunctionEmitter,
+    op: Operation,
     dims: Sequence[int],
     size: int,
     addresses: Addresses,
@@ -236,7 +243,7 @@ def _look_at_each(
     def body(nest: Nest, coords: Coords) -> None:
         where, on = addresses(nest, coords)
         inner = nest.inner
-        good = _is_known(f, inner, where.value, where.value, size)
+        good = _is_known(f, inner, op, where.value, where.value, size)
         if on is not None:
             good = inner.or_(good, inner.not_(on.value))
         inner.store(inner.and_(inner.load(fine, typ=I1), good), fine)
@@ -247,8 +254,20 @@ def _look_at_each(
         nest.close_all()
 
 
-def _message(op: Operation) -> str:
-    return f"'{op.name}' accesses memory outside of all arrays of the launch"
+def _message(f: FunctionEmitter, op: Operation) -> str:
+    assert f.unit.memory is not None
+    roots = f.unit.memory.roots(op.operands[0])
+    where = "all arrays of the launch" if roots is None else f"the memory of {names_of(roots)}"
+    return f"'{op.name}' accesses memory outside of {where}"
+
+
+def _is_known(
+    f: FunctionEmitter, b: Builder, op: Operation, first: Value, last: Value, size: int
+) -> Value:
+    """Whether one array that an access may go to has the elements of ``size`` bytes at two addresses
+    and all between."""
+    assert f.unit.memory is not None
+    return f.unit.memory.holds(f, b, op.operands[0], first, last, size)
 
 
 def _cell(f: FunctionEmitter, value: Value) -> Value:
@@ -257,54 +276,3 @@ def _cell(f: FunctionEmitter, value: Value) -> Value:
         cell = llvm.stack(f.builder, value.type)
     f.builder.store(value, cell)
     return cell
-
-
-def _is_known(f: FunctionEmitter, b: Builder, first: Value, last: Value, size: int) -> Value:
-    """Whether one array of the launch, or scratch memory of the block, has the elements of ``size``
-    bytes at two addresses and all between."""
-    assert f.unit.known_memory is not None
-    bytes_ = ir.Constant(I64, size)
-    found = b.call(_search(f), [f.unit.known_memory, first, last, bytes_])
-    arena = b.ptrtoint(f.frame.arena, I64)
-    for offset, room in f.unit.scratch_memory:
-        start = b.add(arena, ir.Constant(I64, offset))
-        end = b.add(start, ir.Constant(I64, room - size))
-        after = b.icmp_unsigned(">=", first, start)
-        found = b.or_(found, b.and_(after, b.icmp_unsigned("<=", last, end)))
-    return found
-
-
-def _search(f: FunctionEmitter) -> ir.Function:
-    """``i1 (table, first, last, size)``: whether an entry of the table has all of it."""
-    module = f.unit.module
-    if (known := module.globals.get("in_known_memory")) is not None:
-        assert isinstance(known, ir.Function)
-        return known
-    function = ir.Function(module, ir.FunctionType(I1, [PTR, I64, I64, I64]), "in_known_memory")
-    function.linkage = "internal"
-    f.unit.prepare(function)
-    table, first, last, size = function.args
-    b = ir.IRBuilder(function.append_basic_block("entry"))
-    look, further, there, nowhere = (
-        b.append_basic_block(name) for name in ("look", "further", "there", "nowhere")
-    )
-    entry, zero, one = b.block, ir.Constant(I64, 0), ir.Constant(I64, 1)
-    count = b.load(table, typ=I64)
-    b.cbranch(b.icmp_unsigned("==", count, zero), nowhere, look)
-    b.position_at_end(look)
-    number = b.phi(I64)
-    number.add_incoming(zero, entry)
-    at = b.add(b.mul(number, ir.Constant(I64, 2 * SLOT_BYTES)), ir.Constant(I64, SLOT_BYTES))
-    begin_at = b.gep(table, [at], source_etype=I8)
-    end_at = b.gep(begin_at, [ir.Constant(I64, SLOT_BYTES)], source_etype=I8)
-    after = b.icmp_unsigned(">=", first, b.load(begin_at, typ=I64))
-    before = b.icmp_unsigned("<=", last, b.sub(b.load(end_at, typ=I64), size))
-    b.cbranch(b.and_(after, before), there, further)
-    b.position_at_end(further)
-    following = b.add(number, one)
-    number.add_incoming(following, further)
-    b.cbranch(b.icmp_unsigned("<", following, count), look, nowhere)
-    for block, result in ((there, 1), (nowhere, 0)):
-        b.position_at_end(block)
-        b.ret(ir.Constant(I1, result))
-    return function

@@ -1,33 +1,32 @@
-"""Matrix products: operands packed into panels, multiplied by a register-blocked kernel.
+"""Matrix products: operands brought into the form that a register-blocked kernel reads.
 
-The kernel is a function of its own for each shape and scheme. It takes the panels of one product
-and the accumulator tile, and goes over blocks of ``rows`` x ``columns`` elements that stay in vector
-registers while k runs. A *scheme* says how numbers are multiplied: in which type, and how many
-neighbours along k one instruction takes at once (``schemes``).
-
-The left panel is row-major, k padded by nothing; the right panel consists of strips of ``columns``
-columns, in each of which k goes from top to bottom: ``[N / columns][K / group][columns]`` of
-groups.
+A *scheme* says how numbers are multiplied: in which type, and how many neighbours along k one
+instruction takes at once (``schemes``). The right operand is packed into strips of columns; the left
+one is read where it lies if its rows are dense and of the scheme's type, and else copied
+(``microkernel``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.access import ViewLoad
 from tilewright.cpu.codegen.basics import is_poison
-from tilewright.cpu.codegen.elements import I32, I64, PTR, VOID, Element, element_of
+from tilewright.cpu.codegen.elements import F64, I1, I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
-from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.function import FunctionEmitter, loops, merge, vector_axis
 from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in, row_major
-from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
+from tilewright.cpu.codegen.irtypes import Builder, Value
+from tilewright.cpu.codegen.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.nests import Nest
-from tilewright.cpu.codegen.schemes import FLOAT64, Scheme, scheme_for
+from tilewright.cpu.codegen.reuse import panel_of
+from tilewright.cpu.codegen.schemes import Scheme, scheme_of
+from tilewright.cpu.codegen.sums import Target, is_fresh, target_of
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import (
     Elementwise,
@@ -40,40 +39,9 @@ from tilewright.cpu.codegen.tiles import (
     reads_any,
     store_at,
 )
-from tilewright.dialects.declare import enum_property
+from tilewright.cpu.codegen.views import Extent, as_value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
-
-#: Rounds of the loop over k that are written out.
-_UNROLL = 4
-_CACHE_LINE = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """One product: extents, and the block that stays in registers."""
-
-    m: int
-    n: int
-    k: int
-    rows: int
-    lanes: int
-    vectors: int
-
-    @property
-    def columns(self) -> int:
-        return self.lanes * self.vectors
-
-
-def shape_of(f: FunctionEmitter, scheme: Scheme, m: int, n: int, k: int) -> Shape:
-    """The blocking of a product: as many accumulators as registers allow."""
-    target = f.unit.target
-    lanes = min(target.vector_bits // scheme.accumulator_bits, n)
-    vectors = min(2, n // lanes)
-    rows = 8 if target.vector_registers >= 32 else 4
-    if vectors == 1:
-        rows *= 2
-    return Shape(m, n, k, min(rows, m), lanes, vectors)
 
 
 @lowers("dot")
@@ -81,22 +49,18 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
     dims = T.dims_of(op.result.type)
     element = element_of(op.result.type)
     a, b, c = (f.tile(value) for value in (op.a, op.b, op.c))
-    signs = tuple(
-        enum_property(op, f"signedness_{side}") == "signed" if element.name == "i32" else True
-        for side in "ab"
-    )
+    scheme = scheme_of(f.unit.target, op)
     if op.sfa is not None and op.sfb is not None:
-        scheme = FLOAT64
         a, b = scaled(f, a, f.tile(op.sfa), -1), scaled(f, b, f.tile(op.sfb), -2)
-    else:
-        scheme = scheme_for(f.unit.target, a.element, b.element, a.dims[-1], b.dims[-1], signs)
     accumulator = accumulate_into(f, op, (a, b), c, scheme)
-    fresh = is_zero(c)
-    if not fresh:
-        convert = Elementwise(scheme.accumulator, dims, (c,), widening(c.element, scheme))
+    fresh = ir.Constant(I1, 1) if is_zero(c) else is_fresh(f, op)
+    if not is_zero(c):
+        convert = Elementwise(
+            scheme.accumulator, dims, (c,), widening(c.element, scheme.accumulator)
+        )
         f.fill([(accumulator, c if c.element == scheme.accumulator else convert)])
     for batch in range(prod(dims[:-2])):
-        _product(f, scheme, a, b, accumulator, batch, fresh)
+        _product(f, op, scheme, (a, b), accumulator, batch, fresh)
     if element == scheme.accumulator:
         f.values[op.result] = accumulator
         return
@@ -128,11 +92,11 @@ def is_zero(tile: Tile) -> bool:
     return tile.value.get_reference() in ("0x0000000000000000", "0xH0000", "0")
 
 
-def widening(element: Element, scheme: Scheme) -> Emit:
-    """From an element type to the accumulator's."""
-    if element.name == scheme.accumulator.name:
+def widening(element: Element, to: Element) -> Emit:
+    """From an element type to one that has all its numbers."""
+    if element.name == to.name:
         return lambda b, x: x
-    wide = to_double if scheme is FLOAT64 else widen
+    wide = to_double if to.name == "f64" else widen
     return lambda b, x: wide(b, x, element)
 
 
@@ -157,34 +121,39 @@ def scaled(f: FunctionEmitter, tile: Tile, scale: Tile, axis: int) -> Tile:
     def product(b: Builder, x: Value, y: Value) -> Value:
         return b.fmul(to_double(b, x, tile.element), to_double(b, y, scale.element))
 
-    return Elementwise(FLOAT64.accumulator, tile.dims, (tile, spread), product)
+    return Elementwise(F64, tile.dims, (tile, spread), product)
 
 
 def _product(
     f: FunctionEmitter,
+    op: DotOp,
     scheme: Scheme,
-    a: Tile,
-    b: Tile,
+    factors: tuple[Tile, Tile],
     accumulator: Strided,
     batch: int,
-    fresh: bool,
+    fresh: Value,
 ) -> None:
     """Add the product of one batch to the accumulator."""
+    a, b = factors
     (m, k), n = a.dims[-2:], b.dims[-1]
-    shape = shape_of(f, scheme, m, n, k)
-    if len(a.dims) == 3:
-        a, b = _of_batch(a, batch), _of_batch(b, batch)
-    left = left_panel(f, scheme, a)
-    right = right_panel(f, scheme, shape, b)
-    builder = f.builder
-    offset = ir.Constant(I64, batch * m * n)
-    target = builder.gep(accumulator.pointer, [offset], source_etype=scheme.accumulator.register)
-    kernel = kernel_function(f, scheme, shape, fresh)
-    builder.call(kernel, [left, right, target])
+    shape = shape_of(f.unit.target, scheme, m, n, k)
+    left = left_rows(f, scheme, a, batch)
+    right = right_panel(f, op, scheme, shape, _of_batch(b, batch))
+    row_bytes = n * scheme.accumulator.buffer_bytes
+    offset = ir.Constant(I64, batch * m * row_bytes)
+    source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
+    target = Target(source, ir.Constant(I64, row_bytes))
+    if len(a.dims) == 2:
+        target = target_of(f, op, accumulator, row_bytes)
+    kernel = kernel_function(f.unit, scheme, shape)
+    arguments = [left.pointer, left.step, right, source, target.pointer, target.step, fresh]
+    f.builder.call(kernel, arguments)
 
 
 def _of_batch(tile: Tile, batch: int) -> Tile:
-    """One matrix of a batch."""
+    """One matrix of a batch; a matrix is its own."""
+    if len(tile.dims) == 2:
+        return tile
     dims = tile.dims[1:]
     return Mapped(
         tile.element,
@@ -194,24 +163,103 @@ def _of_batch(tile: Tile, batch: int) -> Tile:
     )
 
 
-def left_panel(f: FunctionEmitter, scheme: Scheme, a: Tile) -> Value:
-    """The left operand as the kernel reads it: row-major in the scheme's type."""
-    if (
-        isinstance(a, Strided)
-        and a.strides == row_major(a.dims)
-        and a.element.name == scheme.panel.name
-        and not scheme.left_offset
-    ):
-        return a.pointer
-    convert = scheme.convert_left or widening(a.element, scheme)
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A matrix whose rows are dense: the address of the first one, and the bytes from row to row."""
+
+    pointer: Value
+    step: Value
+
+
+def left_rows(f: FunctionEmitter, scheme: Scheme, a: Tile, batch: int) -> Rows:
+    """The left operand as the kernel reads it."""
+    lies = scheme.convert_left is None and a.element.name == scheme.panel.name
+    if lies and isinstance(a, Strided) and a.strides == row_major(a.dims):
+        matrix = a.dims[-2] * a.dims[-1]
+        return _rows_at(f, a.element, a.pointer, ir.Constant(I64, matrix * batch), a.strides[-2])
+    a_matrix = _of_batch(a, batch)
+    if not lies or not isinstance(a, ViewLoad) or a.mask is not None:
+        return _copied(f, scheme, a_matrix)
+    place = a.place
+    if place.contiguous != len(a.dims) - 1:
+        return _copied(f, scheme, a_matrix)
+    offset: Value = ir.Constant(I64, 0)
+    if batch:
+        offset = f.builder.mul(as_value(place.strides[0]), ir.Constant(I64, batch))
+    there = _rows_at(f, a.element, place.pointer, offset, place.strides[-2])
+    if place.inside is None:
+        return there
+    return _either(f, place.inside, there, lambda: _copied(f, scheme, a_matrix, masked=True))
+
+
+def _rows_at(
+    f: FunctionEmitter, element: Element, pointer: Value, offset: Value, stride: Extent
+) -> Rows:
+    """Rows in memory; ``offset`` and ``stride`` count elements."""
+    b = f.builder
+    first = b.gep(pointer, [offset], source_etype=element.buffer)
+    if isinstance(stride, int):
+        return Rows(first, ir.Constant(I64, stride * element.buffer_bytes))
+    return Rows(first, b.mul(stride, ir.Constant(I64, element.buffer_bytes)))
+
+
+def _either(
+    f: FunctionEmitter, condition: Value, rows: Rows, otherwise: Callable[[], Rows]
+) -> Rows:
+    """Those rows if a condition holds, else others that are made then."""
+    f.flush()
+    b = f.builder
+    here, make, ready = b.block, b.append_basic_block("copy"), b.append_basic_block("ready")
+    b.cbranch(condition, ready, make)
+    b.position_at_end(make)
+    made = otherwise()
+    found = [([rows.pointer, rows.step], here), ([made.pointer, made.step], b.block)]
+    b.branch(ready)
+    b.position_at_end(ready)
+    return Rows(*merge(b, found))
+
+
+def _copied(f: FunctionEmitter, scheme: Scheme, a: Tile, *, masked: bool = False) -> Rows:
+    """The left operand in a buffer; ``masked``: it is known that not all of it is in bounds."""
+    convert = scheme.convert_left or widening(a.element, scheme.panel)
     panel = f.buffer(scheme.panel, a.dims, f.now)
-    f.fill([(panel, Elementwise(scheme.panel, a.dims, (a,), convert))])
-    return panel.pointer
+    source = Elementwise(scheme.panel, a.dims, (a,), convert)
+    if masked:
+        _fill_masked(f, panel, source)
+    else:
+        f.fill([(panel, source)])
+    step = ir.Constant(I64, a.dims[-1] * scheme.panel.buffer_bytes)
+    return Rows(panel.pointer, step)
 
 
-def right_panel(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile) -> Value:
-    """The right operand in strips."""
-    convert = scheme.convert_right or widening(b.element, scheme)
+def _fill_masked(f: FunctionEmitter, panel: Strided, source: Tile) -> None:
+    nest = Nest(f.builder, masked=True)
+
+    def body(nest: Nest, coords: Coords) -> None:
+        value = nest.vector(source, coords)
+        store_at(nest, panel.pointer, panel.element, panel.offset(nest, coords), value)
+
+    axis = vector_axis(source.dims)
+    loops(nest, source.dims, axis, f.lanes([source], source.dims[axis]), 1, body)
+    nest.close_all()
+
+
+def right_panel(f: FunctionEmitter, op: DotOp, scheme: Scheme, shape: Shape, b: Tile) -> Value:
+    """The right operand in strips, packed now or still there from a tile block before."""
+    kept = f.kept_panels.get(op)
+    if kept is not None:
+        found = panel_of(f, op, kept, b, lambda pointer: _pack(f, scheme, shape, b, pointer))
+        if found is not None:
+            return found
+    size = shape.k * shape.n * scheme.panel.buffer_bytes
+    pointer = f.pointer_to(f.scratch(size))
+    _pack(f, scheme, shape, b, pointer)
+    return pointer
+
+
+def _pack(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile, pointer: Value) -> None:
+    """Write the right operand to memory, in strips."""
+    convert = scheme.convert_right or widening(b.element, scheme.panel)
     source: Tile = Elementwise(scheme.panel, b.dims, (b,), convert)
     rows, columns = shape.k // scheme.group, shape.columns
     if scheme.group > 1:
@@ -219,11 +267,10 @@ def right_panel(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile) -> Va
             source = groups_as_they_lie(f, scheme, source)
         else:
             source = Grouped(scheme.unit, (rows, shape.n), source, scheme.group)
-    panel = f.buffer(scheme.unit, (shape.n // columns, rows, columns), f.now)
+    strides = row_major((shape.n // columns, rows, columns))
     # As the matrix that it was, so that rows are read as they lie.
-    strips = _Strips(scheme.unit, source.dims, panel.pointer, panel.strides, None, columns)
+    strips = _Strips(scheme.unit, source.dims, pointer, strides, None, columns)
     f.fill([(strips, source)])
-    return panel.pointer
 
 
 def groups_as_they_lie(f: FunctionEmitter, scheme: Scheme, source: Tile) -> Tile:
@@ -259,16 +306,36 @@ class Grouped(Tile):
         parts = [
             nest.eval(self.source, (nest.shift(first, by), column)) for by in range(self.group)
         ]
-        lanes, bits = lanes_in(coords), 32 // self.group
+        lanes = lanes_in(coords)
+        return nest.emit([nest.widened(part, lanes) for part in parts], joined)
 
-        def join(b: Builder, *values: Value) -> Value:
-            ty = llvm.vector(I32, lanes)
-            total = b.zext(values[0], ty)
-            for place, value in enumerate(values[1:], 1):
-                total = b.or_(total, b.shl(b.zext(value, ty), llvm.number(ty, place * bits)))
-            return total
 
-        return nest.emit([nest.widened(part, lanes) for part in parts], join)
+def joined(b: Builder, *values: Value) -> Value:
+    """Neighbours, of which each vector has one, as the bytes of an i32 for each lane."""
+    lanes, bits = llvm.lanes_of(values[0].type), 32 // len(values)
+    if lanes < len(values):
+        ty = llvm.vector(I32, lanes)
+        total = b.zext(values[0], ty)
+        for place, value in enumerate(values[1:], 1):
+            total = b.or_(total, b.shl(b.zext(value, ty), llvm.number(ty, place * bits)))
+        return total
+    parts = list(values)
+    while len(parts) > 1:
+        both = range(2 * llvm.lanes_of(parts[0].type))
+        parts = [llvm.shuffle(b, *parts[n : n + 2], both) for n in range(0, len(parts), 2)]
+    # First all words that begin with the same columns side by side, then elements within those.
+    words = b.bitcast(parts[0], ir.VectorType(I32, lanes))
+    group = len(values)
+    of_row = lanes // group
+    moved = [row * of_row + word for word in range(of_row) for row in range(group)]
+    near = b.bitcast(llvm.shuffle(b, words, words, moved), parts[0].type)
+    order = [
+        word * group * group + row * group + place
+        for word in range(of_row)
+        for place in range(group)
+        for row in range(group)
+    ]
+    return b.bitcast(llvm.shuffle(b, near, near, order), words.type)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,189 +350,3 @@ class _Strips(Strided):
         strip, place = nest.high_bits(column, self.columns), nest.low_bits(column, self.columns)
         parts = zip((strip, row, place), self.strides, strict=True)
         return nest.sum([nest.times(index, stride) for index, stride in parts])
-
-
-def kernel_function(f: FunctionEmitter, scheme: Scheme, shape: Shape, fresh: bool) -> ir.Function:
-    """The kernel of a shape: ``accumulator (+)= left x right``."""
-    name = f"tilewright.dot.{scheme.name}.{shape.m}x{shape.n}x{shape.k}{'.fresh' if fresh else ''}"
-    module = f.unit.module
-    found = module.globals.get(name)
-    if isinstance(found, ir.Function):
-        return found
-    function = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR, PTR]), name)
-    function.linkage = "internal"
-    f.unit.prepare(function)
-    llvm.add_attribute(function, "noinline")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    for argument, attribute in zip(function.args, ("left", "right", "target"), strict=True):
-        argument.name = attribute
-        argument.add_attribute("noalias")
-    _kernel_body(builder, scheme, shape, fresh, function.args)
-    builder.ret_void()
-    return function
-
-
-def _kernel_body(
-    builder: Builder,
-    scheme: Scheme,
-    shape: Shape,
-    fresh: bool,
-    arguments: Sequence[Value],
-) -> None:
-    left, right, target = arguments
-    nest = Nest(builder)
-    groups = shape.k // scheme.group
-    row_terms = _row_terms(nest, scheme, shape, groups, left) if scheme.right_offset else None
-    strip = nest.loop(shape.n, shape.columns)
-    group_bytes = scheme.group * scheme.panel.buffer_bytes
-    strip_at = _advance(nest.inner, right, _value(strip), groups * group_bytes)
-    column_terms = (
-        _column_terms(nest, scheme, shape, groups, strip_at) if scheme.left_offset else None
-    )
-    block = nest.loop(shape.m, shape.rows)
-    b = nest.inner
-    left_at = _advance(b, left, _value(block), groups * group_bytes)
-    register = scheme.accumulator.register
-    size = scheme.accumulator.buffer_bytes
-    target_at = _advance(b, target, _value(block), shape.n * size)
-    target_at = _advance(b, target_at, _value(strip), size)
-    vector = llvm.vector(register, shape.lanes if shape.lanes > 1 else 0)
-    places = [
-        b.gep(target_at, [ir.Constant(I64, row * shape.n + v * shape.lanes)], source_etype=register)
-        for row in range(shape.rows)
-        for v in range(shape.vectors)
-    ]
-    if fresh:
-        start: list[Value] = [llvm.number(vector, 0)] * len(places)
-    else:
-        start = [b.load(place, typ=vector, align=size) for place in places]
-    if column_terms is not None:
-        start = [b.sub(s, column_terms[i % shape.vectors]) for i, s in enumerate(start)]
-    if row_terms is not None:
-        at = b.gep(row_terms, [_value(block)], source_etype=I32)
-        terms = [
-            llvm.splat(
-                b,
-                b.load(b.gep(at, [ir.Constant(I64, row)], source_etype=I32), typ=I32, align=4),
-                shape.lanes if shape.lanes > 1 else 0,
-            )
-            for row in range(shape.rows)
-        ]
-        start = [b.add(s, terms[i // shape.vectors]) for i, s in enumerate(start)]
-    # What the next block of rows needs is on its way while this one is computed.
-    next_target = _advance(b, places[0], ir.Constant(I64, shape.rows), shape.n * size)
-    for row in range(shape.rows):
-        line = _advance(b, next_target, ir.Constant(I64, row), shape.n * size)
-        for offset in range(0, shape.columns * size, _CACHE_LINE):
-            _fetch(b, line, offset)
-    totals = _sum_over_k(nest, scheme, shape, groups, left_at, strip_at, start)
-    b = nest.inner
-    for place, total in zip(places, totals, strict=True):
-        b.store(total, place, align=size)
-    nest.close_all()
-
-
-def _every_byte(value: int, lanes: int) -> Constant:
-    return llvm.splat_constant(ir.Constant(I32, value * 0x01010101), lanes)
-
-
-def _column_terms(
-    nest: Nest, scheme: Scheme, shape: Shape, groups: int, right: Value
-) -> list[Value]:
-    """p times the sum of each column of a strip."""
-    zero = llvm.number(llvm.vector(I32, shape.lanes), 0)
-    depth = nest.depth
-    step = nest.loop(groups)
-    looped = nest.depth > depth
-    totals: list[Any] = [nest.carried(zero) if looped else zero for _ in range(shape.vectors)]
-    b = nest.inner
-    at = _advance(b, right, _value(step), shape.columns * 4)
-    factor = _every_byte(scheme.left_offset, shape.lanes)
-    after = [
-        scheme.multiply(b, total, factor, scheme.load_right(b, at, v * shape.lanes, shape.lanes))
-        for v, total in enumerate(totals)
-    ]
-    if looped:
-        nest.close(list(zip(totals, after, strict=True)))
-    return after
-
-
-def _row_terms(nest: Nest, scheme: Scheme, shape: Shape, groups: int, left: Value) -> Value:
-    """For each row q times its sum, less K p q, in memory."""
-    terms = llvm.stack(nest.inner, ir.ArrayType(I32, shape.m))
-    zero = llvm.number(llvm.vector(I32, shape.lanes), 0)
-    row = nest.loop(shape.m)
-    depth = nest.depth
-    step = nest.loop(groups)
-    looped = nest.depth > depth
-    total = nest.carried(zero) if looped else zero
-    b = nest.inner
-    at = _advance(b, _advance(b, left, _value(row), groups * 4), _value(step), 4)
-    ones = _every_byte(1, shape.lanes)
-    after = scheme.multiply(b, total, scheme.load_left(b, at, 0, shape.lanes), ones)
-    if looped:
-        nest.close([(total, after)])  # pyright: ignore[reportArgumentType]
-    b = nest.inner
-    first = b.extract_element(after, ir.Constant(I32, 0))
-    raised = b.mul(first, ir.Constant(I32, scheme.right_offset))
-    whole = shape.k * scheme.left_offset * scheme.right_offset
-    place = b.gep(terms, [_value(row)], source_etype=I32)
-    b.store(b.sub(raised, ir.Constant(I32, whole)), place, align=4)
-    while nest.depth:
-        nest.close()
-    return terms
-
-
-def _fetch(b: Builder, pointer: Value, offset: int) -> None:
-    """Ask for the cache line some bytes behind a pointer."""
-    llvm.prefetch(b, b.gep(pointer, [ir.Constant(I64, offset)], source_etype=ir.IntType(8)))
-
-
-def _value(index: Index) -> Value:
-    return ir.Constant(I64, index.base) if isinstance(index.base, int) else index.base.value
-
-
-def _advance(b: Builder, pointer: Value, count: Value, unit: int) -> Value:
-    """The pointer ``count`` times ``unit`` bytes further."""
-    return b.gep(pointer, [count], source_etype=ir.ArrayType(ir.IntType(8), unit))
-
-
-def _sum_over_k(
-    nest: Nest,
-    scheme: Scheme,
-    shape: Shape,
-    groups: int,
-    left: Value,
-    right: Value,
-    start: list[Value],
-) -> list[Value]:
-    """The accumulators after all of k."""
-    unroll = min(_UNROLL, groups)
-    depth = nest.depth
-    step = nest.loop(groups, unroll)
-    looped = nest.depth > depth
-    totals: list[Value] = [nest.carried(s) for s in start] if looped else list(start)
-    phis = list(totals)
-    b = nest.inner
-    unit = scheme.group * scheme.panel.buffer_bytes
-    block = left
-    left = _advance(b, left, _value(step), unit)
-    right = _advance(b, right, _value(step), shape.columns * unit)
-    if looped:
-        ahead = _advance(b, block, ir.Constant(I64, 1), shape.rows * groups * unit)
-        ahead = _advance(b, ahead, _value(step), shape.rows * unit)
-        for offset in range(0, shape.rows * unroll * unit, _CACHE_LINE):
-            _fetch(b, ahead, offset)
-    for k in range(unroll):
-        columns = [
-            scheme.load_right(b, right, (k * shape.columns + v * shape.lanes), shape.lanes)
-            for v in range(shape.vectors)
-        ]
-        for row in range(shape.rows):
-            factor = scheme.load_left(b, left, row * groups + k, shape.lanes)
-            for v, column in enumerate(columns):
-                at = row * shape.vectors + v
-                totals[at] = scheme.multiply(b, totals[at], factor, column)
-    if looped:
-        nest.close(list(zip(phis, totals, strict=True)))  # pyright: ignore[reportArgumentType]
-    return totals

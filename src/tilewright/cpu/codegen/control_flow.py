@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.cpu.abi import STOPPED, YIELD_SYMBOL
-from tilewright.cpu.codegen import effects, llvm
+from tilewright.cpu.abi import YIELD_SYMBOL
+from tilewright.cpu.codegen import effects, llvm, reuse, sums
 from tilewright.cpu.codegen.basics import is_poison
 from tilewright.cpu.codegen.elements import I32, PTR, VOID, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter, merge
@@ -114,11 +114,22 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     initial = op.operands[3:]
     body = op.regions[0].blocks[0]
     targets = _buffers(f, op.results, _last_use(f, op))
-    assign(f, targets, initial)
+    carried_sums = sums.of_loop(f, op)
+    fresh = sums.fresh_positions(carried_sums)
+    assign(f, [None if n in fresh else t for n, t in enumerate(targets)], initial)
+    sums.destinations(f, carried_sums)
+    reuse.choose_groups(f, op, (lower, upper, step))
     starts = [f.scalar(v) for v in initial if is_scalar(v)]
     compare = b.icmp_unsigned if "unsignedCmp" in op.attributes else b.icmp_signed
     entry, inside, after = b.block, b.append_basic_block("for"), b.append_basic_block("endfor")
-    b.cbranch(compare("<", lower, upper), inside, after)
+    never = b.append_basic_block("never") if fresh else after
+    b.cbranch(compare("<", lower, upper), inside, never)
+    left = entry
+    if fresh:
+        b.position_at_end(never)
+        assign(f, [t if n in fresh else None for n, t in enumerate(targets)], initial)
+        left = b.block
+        b.branch(after)
     b.position_at_end(inside)
     counter = b.phi(lower.type)
     counter.add_incoming(lower, entry)
@@ -126,6 +137,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     for phi, value in zip(carried, starts, strict=True):
         phi.add_incoming(value, entry)
     f.values[body.args[0]] = counter
+    f.rounds[op] = sums.Round(counter, lower, upper, step)
     _results(f, body.args[1:], targets, carried)
     for value, argument in f.plan.in_place.items():
         if argument in body.args:
@@ -136,8 +148,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     following = body.last_op.operands
     assign(f, targets, following)
     scalars = [f.scalar(v) for v in following if is_scalar(v)]
-    left = b.sub(upper, counter)
-    again = b.icmp_unsigned(">", left, step)
+    again = b.icmp_unsigned(">", b.sub(upper, counter), step)
     advanced = b.add(counter, step)
     latch = b.block
     counter.add_incoming(advanced, latch)
@@ -145,7 +156,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
         phi.add_incoming(value, latch)
     b.cbranch(again, inside, after)
     b.position_at_end(after)
-    results = merge(b, [(starts, entry), (scalars, latch)]) if starts else []
+    results = merge(b, [(starts, left), (scalars, latch)]) if starts else []
     _results(f, op.results, targets, results)
 
 
@@ -198,7 +209,7 @@ def _poll(f: FunctionEmitter, *, waits: bool) -> None:
     leave, stay = b.append_basic_block("stopped"), b.append_basic_block("go_on")
     b.cbranch(b.icmp_signed("!=", asked, ir.Constant(I32, 0)), leave, stay)
     b.position_at_end(leave)
-    b.ret(ir.Constant(I32, STOPPED))
+    f.leave()
     b.position_at_end(stay)
     if waits:
         b.call(llvm.declare(b.module, YIELD_SYMBOL, VOID, []), [])

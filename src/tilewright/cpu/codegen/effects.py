@@ -116,6 +116,14 @@ def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Ope
     return {op for op, root in written.items() if root is not None and root not in read}
 
 
+def may_write(op: Operation, root: Root | None) -> bool:
+    """Whether an operation may change memory of a root, if others are distinct from it."""
+    if op.name not in _STORES and op.name not in _ATOMICS:
+        return False
+    written = root_of(op.operands[0])
+    return written is None or root is None or written == root
+
+
 def _orders(op: Operation) -> bool:
     semantic = op.properties.get("mem_semantic")
     return semantic is not None and semantic.data.value != "relaxed"  # pyright: ignore[reportAttributeAccessIssue]
@@ -158,7 +166,10 @@ def waits(op: Operation) -> bool:
     return op.name == "scf.while" and any(may_synchronise(inner) for inner in op.walk())
 
 
-def may_wait(op: Operation) -> bool:
-    """Whether an operation can be a block that waits for another one: a loop without a last iteration
-    around an access by which blocks synchronise."""
-    return op.name == "scf.while" and any(may_synchronise(inner) for inner in op.walk())
+def orders(op: Operation) -> bool:
+    """Whether others can tell from an operation what was done before it: it orders accesses, or
+    waits for them."""
+    if op.name in _BARRIERS or waits(op):
+        return True
+    semantic = op.properties.get("mem_semantic")
+    return semantic is not None and semantic.data.value not in ("weak", "relaxed")  # pyright: ignore[reportAttributeAccessIssue]

@@ -153,7 +153,7 @@ def _across_rows(
     masked: bool,
 ) -> list[Value]:
     """Each lane is a row: the elements of a row one after the other."""
-    nest = Nest(f.builder, masked=masked)
+    nest = Nest(f.builder, masked=masked, work=f.now)
     along = vector_axis(rest)
     lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
     found: list[Value] = []
@@ -204,7 +204,7 @@ def _along_rows(
     masked: bool,
 ) -> list[Value]:
     """Lanes and accumulators share a row."""
-    nest = Nest(f.builder, masked=masked)
+    nest = Nest(f.builder, masked=masked, work=f.now)
     extent = fold.dims[fold.axis]
     lanes = f.lanes(fold.tiles, extent)
     coords = [nest.loop(size) for size in rest]
@@ -285,7 +285,7 @@ def _scan_across(
     f: FunctionEmitter, fold: Fold, targets: Sequence[Strided], reverse: bool, masked: bool
 ) -> None:
     """Each lane is a row of its own."""
-    nest = Nest(f.builder, masked=masked)
+    nest = Nest(f.builder, masked=masked, work=f.now)
     extent = fold.dims[fold.axis]
     rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
     along = vector_axis(rest)
@@ -312,7 +312,7 @@ def _scan_along(
     f: FunctionEmitter, fold: Fold, targets: Sequence[Strided], reverse: bool, masked: bool
 ) -> None:
     """Lanes share a row: prefixes within a vector, then with what came before it."""
-    nest = Nest(f.builder, masked=masked)
+    nest = Nest(f.builder, masked=masked, work=f.now)
     extent = fold.dims[fold.axis]
     lanes = f.lanes(fold.tiles, extent)
     rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.ir import Block, Operation, SSAValue
@@ -33,6 +34,13 @@ from tilewright.cpu.codegen.transposition import block_size, by_blocks
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+
+if TYPE_CHECKING:
+    from tilewright.cpu.codegen.known_memory import KnownMemory
+    from tilewright.cpu.codegen.private import Copies
+    from tilewright.cpu.codegen.reuse import Kept
+    from tilewright.cpu.codegen.sums import Destination, Round, RunningSum
 
 #: Loop nests over less work than this many tiles per element handle several vectors in a round.
 _UNROLLED_TILES = 12
@@ -53,18 +61,12 @@ class Unit:
     global_pointers: dict[str, Value] = field(default_factory=dict)
     streams: bool = False
     """Whether there are stores past the caches."""
-    known_memory: Value | None = None
-    """The table of memory that checked code may access (``abi``)."""
-    scratch_memory: list[tuple[int, int]] = field(default_factory=list)
-    """Offset and size of what the kernel itself allocates in the arena."""
+    memory: KnownMemory | None = None
+    """The memory that a launch may access, where the code asks for it."""
 
     def prepare(self, function: ir.Function) -> None:
         """Give a function the attributes that all code has."""
-        llvm.add_attribute(function, "nounwind")
-        if self.target.is_x86:
-            bits = self.target.vector_bits
-            llvm.add_attribute(function, f'"prefer-vector-width"="{bits}"')
-            llvm.add_attribute(function, f'"min-legal-vector-width"="{bits}"')
+        llvm.prepare(function, self.target)
 
 
 @dataclass(slots=True)
@@ -90,6 +92,19 @@ class FunctionEmitter:
         self.plan = plan
         self.builder = builder
         self.frame = frame
+        self.stopped: ir.Block | None = None
+        """Where a call goes that is to end before its time."""
+        self.copies: Mapping[Operation, Copies] = {}
+        """The private copies that atomic updates go to."""
+        self.sums: Mapping[DotOp, RunningSum] = {}
+        self.destinations: dict[Operation, Destination] = {}
+        """For products, and for the stores of what they give: where the last one of a loop writes."""
+        self.kept_panels: Mapping[DotOp, Kept] = {}
+        """The right operands of products that stay packed."""
+        self.first_slots: dict[DotOp, Value] = {}
+        """Where the panels of each such product, in the loop that code is in, begin."""
+        self.rounds: dict[Operation, Round] = {}
+        """Of each loop that code is in."""
         self.arena = Arena()
         self.values: dict[SSAValue, object] = {}
         self.targets: dict[SSAValue, object] = {}
@@ -236,11 +251,13 @@ class FunctionEmitter:
         *,
         axis: int | None = None,
         lanes: int | None = None,
+        unroll: int | None = None,
         guard: Sequence[Value] = (),
     ) -> None:
         """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
 
-        ``lanes`` is the length of the vectors, else what the target has for these tiles.
+        ``lanes`` is the length of the vectors, else what the target has for these tiles; ``unroll``
+        how many of them a round handles.
 
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
         more: without checks of elements, and with.
@@ -248,10 +265,10 @@ class FunctionEmitter:
         self.flush()
 
         def one(masked: bool) -> list[Value]:
-            nest = Nest(self.builder, masked=masked)
+            nest = Nest(self.builder, masked=masked, work=self.now)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
-            rounds = 1 if masked or lanes == 1 else unroll_of(tiles)
+            rounds = 1 if masked or lanes == 1 else unroll or unroll_of(tiles)
             loops(nest, dims, along, width, rounds, body)
             nest.close_all()
             return []
@@ -290,6 +307,11 @@ class FunctionEmitter:
             return [Nest(self.builder, masked=masked).eval(tile, tuple(coords)).value]
 
         return self.versions(guards(tile), one)[0]
+
+    def leave(self) -> None:
+        """End the call, with blocks left over."""
+        assert self.stopped is not None
+        self.builder.branch(self.stopped)
 
     # -- operations --------------------------------------------------------------------------
 

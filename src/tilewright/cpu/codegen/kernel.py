@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from llvmlite import ir
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
-from tilewright.cpu.codegen import effects, families, llvm  # noqa: F401
+from tilewright.cpu.codegen import effects, families, llvm, private, reuse, sums  # noqa: F401
 from tilewright.cpu.codegen.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.function import BLOCK_TYPE, Frame, FunctionEmitter, Unit
 from tilewright.cpu.codegen.irtypes import Builder, Value
+from tilewright.cpu.codegen.known_memory import KnownMemory
 from tilewright.cpu.codegen.plan import make_plan
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -26,6 +28,7 @@ class Made:
     arena_bytes: int
     sites: list[Site]
     may_wait: bool
+    asks_for_memory: bool
     globals: tuple[str, ...]
 
 
@@ -50,12 +53,24 @@ def emit(
     f = FunctionEmitter(unit, plan, b, _frame(b, function))
     for number, argument in enumerate(body.args):
         f.values[argument] = _parameter(b, function.args[0], number, element_of(argument.type))
-    if checked:
+    targets = private.find_targets(func, distinct_arguments=distinct_arguments)
+    if checked or targets:
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
-        unit.known_memory = b.inttoptr(table, PTR)
+        unit.memory = KnownMemory(func, b.inttoptr(table, PTR))
+        count = b.sub(function.args[4], function.args[3])
+        f.copies = private.open_copies(f, targets, partial(_span, f, unit.memory, body), count)
+    products = reuse.find_kept(func.walk(), plan, distinct_arguments=distinct_arguments)
+    f.kept_panels = reuse.open_panels(f, products)
+    f.sums = sums.find_sums(func.walk(), plan, target, checked=checked)
     _blocks(f, function, body)
     may_wait = any(effects.waits(op) for op in func.walk())
-    return Made(module, f.arena.size, unit.sites, may_wait, tuple(unit.global_pointers))
+    asks = unit.memory is not None
+    return Made(module, f.arena.size, unit.sites, may_wait, asks, tuple(unit.global_pointers))
+
+
+def _span(f: FunctionEmitter, memory: KnownMemory, body: Block, number: int) -> tuple[Value, Value]:
+    """The address that a parameter holds, and that behind its array."""
+    return f.scalar(body.args[number]), memory.of_parameter(f.builder, number)[1]
 
 
 def _parameter(b: Builder, slots: Value, number: int, element: Element) -> Value:
@@ -87,6 +102,7 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
     entry = b.block
     head, run, leave = (b.append_basic_block(n) for n in ("next_block", "run_block", "leave"))
     stopped, finished = b.append_basic_block("stop"), b.append_basic_block("finished")
+    f.stopped = stopped
     b.cbranch(b.icmp_signed("<", begin, end), head, finished)
     b.position_at_end(head)
     linear = b.phi(I64)
@@ -101,12 +117,19 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
     following = b.add(linear, ir.Constant(I64, 1))
     linear.add_incoming(following, leave)
     b.cbranch(b.icmp_signed("<", following, end), head, finished)
-    b.position_at_end(finished)
+    out = b.append_basic_block("out")
+    ends = ((finished, DONE), (stopped, STOPPED))
+    for block, _ in ends:
+        b.position_at_end(block)
+        b.branch(out)
+    b.position_at_end(out)
+    result = b.phi(I32)
+    for block, code in ends:
+        result.add_incoming(ir.Constant(I32, code), block)
+    private.close_copies(b, f.copies.values())
     if f.unit.streams:
         llvm.fence_stores(b)
-    b.ret(ir.Constant(I32, DONE))
-    b.position_at_end(stopped)
-    b.ret(ir.Constant(I32, STOPPED))
+    b.ret(result)
 
 
 def _at_block(b: Builder, frame: Frame, linear: Value) -> Frame:

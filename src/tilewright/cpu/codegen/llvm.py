@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
@@ -130,12 +130,28 @@ def intrinsic(
     return b.call(function, list(args))
 
 
-def prefetch(b: Builder, pointer: Value) -> None:
-    """Ask for the cache line at a pointer, which need not be valid."""
+def prefetch(b: Builder, pointer: Value, *, near: bool = True, write: bool = False) -> None:
+    """Ask for the cache line at a pointer, which need not be valid; ``near``: into the first cache."""
     word = ir.IntType(32)
     function = declare(b.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, word, word, word])
-    read, keep_near, data = (ir.Constant(word, value) for value in (0, 3, 1))
-    b.call(function, [pointer, read, keep_near, data])
+    kind, keep, data = (ir.Constant(word, n) for n in (int(write), 3 if near else 2, 1))
+    b.call(function, [pointer, kind, keep, data])
+
+
+def count(
+    b: Builder, start: Value, end: Value, step: Value, body: Callable[[Builder, Value], None]
+) -> None:
+    """Run a body for ``start, start + step, ... < end``."""
+    entry, inside, after = b.block, b.append_basic_block("each"), b.append_basic_block("counted")
+    b.cbranch(b.icmp_unsigned("<", start, end), inside, after)
+    b.position_at_end(inside)
+    at = b.phi(I64)
+    at.add_incoming(start, entry)
+    body(b, at)
+    following = b.add(at, step)
+    at.add_incoming(following, b.block)
+    b.cbranch(b.icmp_unsigned("<", following, end), inside, after)
+    b.position_at_end(after)
 
 
 def any_lane(b: Builder, mask: Value) -> Value:
@@ -216,6 +232,15 @@ class _AnyAttributes(ir.values.FunctionAttributes):
 
     def add(self, name: str) -> None:
         set.add(self, name)
+
+
+def prepare(function: ir.Function, target: CpuTarget) -> None:
+    """Give a function the attributes that all code has."""
+    add_attribute(function, "nounwind")
+    if target.is_x86:
+        bits = target.vector_bits
+        add_attribute(function, f'"prefer-vector-width"="{bits}"')
+        add_attribute(function, f'"min-legal-vector-width"="{bits}"')
 
 
 def add_attribute(function: ir.Function, text: str) -> None:

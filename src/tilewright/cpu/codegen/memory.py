@@ -57,7 +57,8 @@ def alloca(f: FunctionEmitter, op: AllocaOp) -> None:
     size = element.format.bytes_for(int_property(op, "num_elem"))
     room = size + max(alignment - _ALIGNMENT, 0)
     slot = f.scratch(room, f.plan.end)
-    f.unit.scratch_memory.append((slot.offset, room))
+    if f.unit.memory is not None:
+        f.unit.memory.add_scratch(op, slot.offset, room)
     b = f.builder
     address = b.ptrtoint(f.pointer_to(slot), I64)
     if alignment > _ALIGNMENT:

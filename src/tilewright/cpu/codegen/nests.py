@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 class Nest:
     """Levels of loops under construction.
 
-    ``masked``: accesses through views check each element; without it whole tiles are inside.
+    ``masked``: accesses through views check each element; without it whole tiles are inside. ``work``
+    is the same number for all versions of a nest that do the same work.
     """
 
-    def __init__(self, builder: Builder, *, masked: bool = False):
+    def __init__(self, builder: Builder, *, masked: bool = False, work: int | None = None):
         self.levels = [builder]
         self.masked = masked
+        self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []
         self._latches: list[tuple[ir.Block, ir.PhiInstr, int, int]] = []

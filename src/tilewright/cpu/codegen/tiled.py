@@ -19,13 +19,14 @@ from tilewright.cpu.codegen.access import (
     view_of,
 )
 from tilewright.cpu.codegen.checks import check_addresses
-from tilewright.cpu.codegen.elements import I64, PTR, element_of
-from tilewright.cpu.codegen.function import FunctionEmitter, vector_axis
+from tilewright.cpu.codegen.elements import I1, I64, PTR, element_of
+from tilewright.cpu.codegen.function import FunctionEmitter, loops, vector_axis
 from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Type, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.packing import store_packed
 from tilewright.cpu.codegen.pointers import optional, ordered_load, ordered_store, where_on
+from tilewright.cpu.codegen.sums import Destination
 from tilewright.cpu.codegen.table import lowers, refuse
 from tilewright.cpu.codegen.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.views import Memref, Place, View, as_value, full_mask, inside_mask
@@ -65,6 +66,10 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
         f.give_token(op)
         return
 
+    if (destination := f.destinations.get(op)) is not None:
+        _store_rest(f, place, value, destination)
+        f.give_token(op)
+        return
     streams = streaming(f, op, place)
 
     def body(nest: Nest, coords: Coords) -> None:
@@ -79,6 +84,22 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
     ):
         f.nest(place.dims, tiles, body, axis=axis, guard=guard)
     f.give_token(op)
+
+
+def _store_rest(f: FunctionEmitter, place: Place, value: Tile, destination: Destination) -> None:
+    """Store a tile unless the product that made it has."""
+    f.flush()
+    b = f.builder
+    done = b.load(destination.there, typ=I1)
+    with b.if_then(b.not_(done), likely=False):
+        nest = Nest(b, masked=True)
+        axis = vector_axis(place.dims) if place.contiguous is None else place.contiguous
+
+        def body(nest: Nest, coords: Coords) -> None:
+            store_lanes(nest, place, coords, nest.vector(value, coords), None)
+
+        loops(nest, place.dims, axis, f.lanes([value], place.dims[axis]), 1, body)
+        nest.close_all()
 
 
 def _store_packed(f: FunctionEmitter, place: Place, value: Tile, tiles: list[Tile]) -> None:

@@ -150,14 +150,20 @@ Mapping = Callable[["Nest", Coords], "Coords | None"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped(Tile):
-    """The elements of another tile at other positions."""
+    """The elements of another tile at other positions; ``along`` is the axis along which they lie
+    side by side in memory."""
 
     source: Tile
     mapping: Mapping
+    along: int | None = None
 
     @property
     def sources(self) -> tuple[Tile, ...]:
         return (self.source,)
+
+    @property
+    def lies_along(self) -> int | None:
+        return self.along
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
         inner = self.mapping(nest, coords)

@@ -127,9 +127,21 @@ def works_in_place(op: Operation) -> bool:
     return op.name in _IN_PLACE
 
 
+def _is_transposed_factor(op: Operation) -> bool:
+    """Whether a permutation of what was loaded goes into products only, which pack it as it lies."""
+    source = op.operands[0].owner
+    loaded = isinstance(source, Operation) and source.name == "nv_tileaa.tiled_load"
+    uses = list(op.results[0].uses)
+    return loaded and all(
+        use.operation.name == "nv_tileaa.dot" and use.index in (0, 1) for use in uses
+    )
+
+
 def needs_buffer(user: Operation, index: int) -> bool:
     """Whether the operation reads this operand at scattered positions."""
     if user.name == "nv_tileaa.permute":
+        if _is_transposed_factor(user):
+            return False
         order = user.properties["permutation"]
         assert isinstance(order, DenseArrayBase)
         axes = [int(axis) for axis in order.iter_values()]

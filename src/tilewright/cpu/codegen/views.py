@@ -66,6 +66,8 @@ class Place:
     first: Value
     """The memref's pointer, and the number of the first element in it, for elements that share
     bytes and so have no address."""
+    ahead: Extent | None = None
+    """How many elements behind it the next tile block has its tile, where that is known."""
 
 
 def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]) -> Place:

@@ -53,11 +53,18 @@ FUNCTIONS: Mapping[str, MathFunction] = MappingProxyType(
 )
 
 
-def emit(module: ir.Module, name: str, lanes: int, bits: int) -> ir.Function:
+def emit(
+    module: ir.Module,
+    name: str,
+    lanes: int,
+    bits: int,
+    features: frozenset[str] = frozenset(),
+) -> ir.Function:
     """The function of ``FUNCTIONS`` in a module, added where it is not there yet.
 
     It takes and gives ``<lanes x float>`` (bits 32) or ``<lanes x double>`` (bits 64); with one lane
-    scalars. It is internal and always inlined. Rare arguments go through further internal functions.
+    scalars. ``features`` are those of the processor that its code is for. It is internal and always
+    inlined. Rare arguments go through further internal functions.
     """
     symbol = f"tilewright.{name}.v{lanes}f{bits}"
     found = module.globals.get(symbol)
@@ -70,7 +77,7 @@ def emit(module: ir.Module, name: str, lanes: int, bits: int) -> ir.Function:
     function.attributes.add("alwaysinline")
     function.attributes.add("nounwind")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    formulas = Formulas(builder, lanes, bits)
+    formulas = Formulas(builder, lanes, bits, features)
     operands = [Value(formulas, argument) for argument in function.args]
     builder.ret(about.body(formulas, *operands).llvm)
     return function

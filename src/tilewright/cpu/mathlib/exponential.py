@@ -106,29 +106,31 @@ _SINH = (
 )
 
 
-# The same to 43 bits, and (e**r - 1 - r) / r**2 to 34 bits: for f32 results through f64.
-_SINH_SHORT = (
-    0.16666666667047567,
-    0.008333333278443714,
-    0.0001984129540740404,
-    2.755214032300666e-06,
-    2.552668039950511e-08,
+# The same for f32.
+_SINH_SINGLE = (
+    0.1666666716337204,
+    0.008333349600434303,
+    0.0001983615948120132,
+    2.8169538381916936e-06,
 )
-_EXP_SHORT = (
-    0.500000006800554,
-    0.1666666586340294,
-    0.041666293702862546,
-    0.008333497879285112,
-    0.0013944754783382569,
-    0.00019790153468621786,
-)
-_LARGEST_SINGLE = 90.0
+#: Beyond it hyperbolic functions overflow f32.
+_LARGEST_SINGLE = 89.5
+_BITS_OF_PRODUCT = (2 * 127 - 4) << 23
 
 
 def exp(f: Formulas, x: Value) -> Value:
     """e**x: below 1 ulp."""
     table = _TABLE[f.bits]
-    return exp_of_sum(f, f.clamp(x, table.lowest, table.highest), None)
+    held = f.clamp(x, table.lowest, table.highest)
+    return _exp_single(f, held) if f.bits == 32 else exp_of_sum(f, held, None)
+
+
+def _exp_single(f: Formulas, x: Value) -> Value:
+    """e**x without corrections, which f32 needs for no bound of 1 ulp."""
+    table = _TABLE[f.bits]
+    whole, exponent = f.rounded(x, _LOG2_E)
+    r = f.fma(whole, -table.ln2[1], f.fma(whole, -table.ln2[0], x))
+    return f.scaled(f.fma(r, f.polynomial(r, (1.0, *table.exp)), 1.0), whole, exponent)
 
 
 def exp_of_sum(f: Formulas, high: Value, low: Value | None) -> Value:
@@ -143,7 +145,7 @@ def exp_of_sum(f: Formulas, high: Value, low: Value | None) -> Value:
     # What the sum lost; it matters beside r, not inside the polynomial.
     lost = small - (r - rest)
     inner = f.fma(r * r, f.polynomial(r, table.exp), lost)
-    return f.scaled((r + inner) + 1.0, exponent)
+    return f.scaled((r + inner) + 1.0, whole, exponent)
 
 
 def exp2(f: Formulas, x: Value) -> Value:
@@ -152,7 +154,7 @@ def exp2(f: Formulas, x: Value) -> Value:
     held = f.clamp(x, table.lowest2, table.highest2)
     whole, exponent = f.rounded(held)
     r = held - whole
-    return f.scaled(f.fma(r, f.polynomial(r, table.exp2), 1.0), exponent)
+    return f.scaled(f.fma(r, f.polynomial(r, table.exp2), 1.0), whole, exponent)
 
 
 def _reduced(f: Formulas, x: Value) -> tuple[Value, Value, Value]:
@@ -197,32 +199,48 @@ def _half_exp(f: Formulas, x: Value) -> tuple[Value, Value, Value]:
     return growing, growing_rest, shrinking
 
 
-def _half_exp_short(f: Formulas, x: Value) -> tuple[Value, Value]:
-    """``e**x / 2`` and ``e**-x / 2`` to 34 bits, for x from 0 to 90."""
+def _half_exp_single(f: Formulas, x: Value) -> tuple[Value, Value, Value]:
+    """A quarter of ``e**x`` as a sum of two floats of f32, and of ``e**-x``, for x from 0 to 89.5.
+
+    The even and the odd part of the polynomial serve both.
+    """
+    table = _TABLE[32]
     whole, exponent = f.rounded(x, _LOG2_E)
-    r = f.fma(whole, -math.log(2), x)
-    value = f.fma(r * r, f.polynomial(r, _EXP_SHORT), r) + 1.0
-    growing = value * f.power_of_two(exponent - 1)
-    return growing, 0.25 / growing
+    rest = f.fma(whole, -table.ln2[0], x)
+    small = whole * -table.ln2[1]
+    r = rest + small
+    lost = small - (r - rest)
+    square = r * r
+    even, odd = f.polynomial(square, table.exp[::2]), f.polynomial(square, table.exp[1::2]) * r
+    high, low = f.fast_two_sum(r, f.fma(square, even + odd, lost))
+    top, top_rest = f.fast_two_sum(f.number(1.0), high)
+    up = f.power_of_two(exponent - 2)
+    # Bits of powers of two: those of a product of 2**-4, or of zero where there is no such power.
+    opposite = _BITS_OF_PRODUCT - f.bits_of(up)
+    down = f.from_bits(f.call("smax", opposite, f.integer(0)))
+    shrinking = f.fma(square, even - odd, 1.0 - r) * down
+    return top * up, (top_rest + low) * up, shrinking
 
 
-def _sinh_short(f: Formulas, x: Value) -> Value:
+def _sinh_single(f: Formulas, x: Value) -> Value:
     magnitude = f.absolute(x)
-    growing, shrinking = _half_exp_short(f, f.clamp(magnitude, 0.0, _LARGEST_SINGLE))
+    growing, rest, shrinking = _half_exp_single(f, f.clamp(magnitude, 0.0, _LARGEST_SINGLE))
+    large = growing + (rest - shrinking)
     square = x * x
-    small = f.fma(x * square, f.polynomial(square, _SINH_SHORT), x)
-    return f.select(magnitude < 1.0, small, f.copysign(growing - shrinking, x))
+    small = f.fma(x * square, f.polynomial(square, _SINH_SINGLE), x)
+    return f.select(magnitude < 1.0, small, f.copysign(large + large, x))
 
 
-def _cosh_short(f: Formulas, x: Value) -> Value:
-    growing, shrinking = _half_exp_short(f, f.clamp(f.absolute(x), 0.0, _LARGEST_SINGLE))
-    return growing + shrinking
+def _cosh_single(f: Formulas, x: Value) -> Value:
+    growing, rest, shrinking = _half_exp_single(f, f.clamp(f.absolute(x), 0.0, _LARGEST_SINGLE))
+    half = growing + (rest + shrinking)
+    return half + half
 
 
 def sinh(f: Formulas, x: Value) -> Value:
     """Hyperbolic sine: below 1 ulp in f32, 2 ulp in f64."""
     if f.bits == 32:
-        return f.narrow(_sinh_short(f.widened(), f.widen(x)))
+        return _sinh_single(f, x)
     magnitude = f.absolute(x)
     growing, rest, shrinking = _half_exp(f, f.clamp(magnitude, 0.0, 711.0))
     large = f.copysign(_sum(f, growing, -shrinking, rest), x)
@@ -234,7 +252,7 @@ def sinh(f: Formulas, x: Value) -> Value:
 def cosh(f: Formulas, x: Value) -> Value:
     """Hyperbolic cosine: below 1 ulp."""
     if f.bits == 32:
-        return f.narrow(_cosh_short(f.widened(), f.widen(x)))
+        return _cosh_single(f, x)
     growing, rest, shrinking = _half_exp(f, f.clamp(f.absolute(x), 0.0, 711.0))
     return _sum(f, growing, shrinking, rest)
 

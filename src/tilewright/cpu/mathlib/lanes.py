@@ -18,6 +18,10 @@ _FRACTION_BITS = {32: 23, 64: 52}
 _BIAS = {32: 127, 64: 1023}
 _FLOAT = {32: ir.FloatType(), 64: ir.DoubleType()}
 _BOOL = ir.IntType(1)
+#: The feature that has an instruction for scaling, by the width of the vectors.
+_SCALES = {128: "avx512vl", 256: "avx512vl", 512: "avx512f"}
+_WIDEST = 512
+_CURRENT_ROUNDING = 4
 
 Number = int | float
 
@@ -142,13 +146,21 @@ def _bits_of(element: ir.Type) -> int:
 class Formulas:
     """Emits formulas at the place of a builder, for ``lanes`` floats of ``bits`` bits.
 
-    One lane is a scalar.
+    One lane is a scalar. ``features`` are those of the processor, by LLVM's names, that formulas may
+    make use of; they decide on instructions, never on results.
     """
 
-    def __init__(self, builder: ir.IRBuilder, lanes: int, bits: int) -> None:
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        lanes: int,
+        bits: int,
+        features: frozenset[str] = frozenset(),
+    ) -> None:
         self.builder = builder
         self.lanes = lanes
         self.bits = bits
+        self.features = features
 
     def over(self, element: ir.Type) -> ir.Type:
         """The type of one element for each lane."""
@@ -250,10 +262,28 @@ class Formulas:
         """2 to an integer power of the normal range."""
         return self.from_bits((exponent + _BIAS[self.bits]) << _FRACTION_BITS[self.bits])
 
-    def scaled(self, x: Value, exponent: Value) -> Value:
-        """``x`` times 2 to an integer power, rounded once, for exponents up to twice the range."""
+    def scaled(self, x: Value, whole: Value, exponent: Value) -> Value:
+        """``x`` of about 1 times 2 to an integer power, given as a float and as an integer; rounded
+        once, for exponents up to twice the range."""
+        width = self.lanes * self.bits
+        if width in _SCALES and _SCALES[width] in self.features:
+            return self._scaled_at_once(x, whole)
         half = exponent >> 1
         return x * self.power_of_two(half) * self.power_of_two(exponent - half)
+
+    def _scaled_at_once(self, x: Value, whole: Value) -> Value:
+        """The same by an instruction of AVX-512."""
+        width, ty = self.lanes * self.bits, x.llvm.type
+        mask = ir.IntType(max(self.lanes, 8))
+        arguments = [x.llvm, whole.llvm, x.llvm, mask(-1)]
+        types = [ty, ty, ty, mask]
+        if width == _WIDEST:
+            arguments.append(ir.IntType(32)(_CURRENT_ROUNDING))
+            types.append(ir.IntType(32))
+        kind = "ps" if self.bits == 32 else "pd"
+        name = f"llvm.x86.avx512.mask.scalef.{kind}.{width}"
+        function = declare(self.builder.module, name, ir.FunctionType(ty, types))
+        return Value(self, self.builder.call(function, arguments))
 
     def two_sum(self, a: Value, b: Operand) -> tuple[Value, Value]:
         """The rounded sum and its error, exactly."""
@@ -283,7 +313,7 @@ class Formulas:
 
     def widened(self) -> Formulas:
         """The same place and lanes, for f64."""
-        return Formulas(self.builder, self.lanes, 64)
+        return Formulas(self.builder, self.lanes, 64, self.features)
 
     def widen(self, x: Value) -> Value:
         """f32 as f64."""
@@ -312,7 +342,7 @@ def mend(f: Formulas, name: str, body: Body, x: Value, rare: Value, usual: Value
     it stays small.
     """
     builder = f.builder
-    slow = _out_of_line(builder.module, f"{name}.rare.v{f.lanes}f{f.bits}", body, f.lanes, f.bits)
+    slow = _out_of_line(f, f"{name}.rare.v{f.lanes}f{f.bits}", body)
     with builder.goto_entry_block():
         memory = builder.alloca(f.float_type)
     before = builder.block
@@ -327,19 +357,20 @@ def mend(f: Formulas, name: str, body: Body, x: Value, rare: Value, usual: Value
     return Value(f, result)
 
 
-def _out_of_line(module: ir.Module, name: str, body: Body, lanes: int, bits: int) -> ir.Function:
+def _out_of_line(f: Formulas, name: str, body: Body) -> ir.Function:
     """``void (ptr)``: replaces what is in memory by what the body makes of it."""
+    module = f.builder.module
     found = module.globals.get(name)
     if found is not None:
         return found
-    vector = Formulas(ir.IRBuilder(), lanes, bits).float_type
+    vector = f.float_type
     signature = ir.FunctionType(ir.VoidType(), [vector.as_pointer()])
     function = ir.Function(module, signature, name)
     function.linkage = "internal"
     for attribute in ("noinline", "cold", "nounwind"):
         function.attributes.add(attribute)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    formulas = Formulas(builder, lanes, bits)
+    formulas = Formulas(builder, f.lanes, f.bits, f.features)
     argument = Value(formulas, builder.load(function.args[0]))
     builder.store(body(formulas, argument).llvm, function.args[0])
     builder.ret_void()

@@ -54,13 +54,16 @@ _SMALLEST_FACTOR = {32: 0x3F2AAAAB, 64: 0x3FE6A09E667F3BCD}
 _SMALLEST_NORMAL = {32: 2.0**-126, 64: 2.0**-1022}
 
 
-def split(f: Formulas, x: Value) -> tuple[Value, Value]:
-    """``x = 2**exponent * factor`` for positive finite x; the exponent as a float."""
+def split(f: Formulas, x: Value, smallest: int | None = None) -> tuple[Value, Value]:
+    """``x = 2**exponent * factor`` for positive finite x; the exponent as a float.
+
+    ``smallest``: the bits of the smallest factor, where it is not that of the logarithms.
+    """
     fraction = _FRACTION[f.bits]
     tiny = x < _SMALLEST_NORMAL[f.bits]
     normal = f.select(tiny, x * 2.0**fraction, x)
     bits = f.bits_of(normal)
-    distance = bits - _SMALLEST_FACTOR[f.bits]
+    distance = bits - (_SMALLEST_FACTOR[f.bits] if smallest is None else smallest)
     exponent = distance >> fraction
     factor = f.from_bits(bits - (exponent << fraction))
     whole = _to_float(f, exponent)

@@ -45,6 +45,7 @@ _EXP2_SHORT = (
     1.5196378411899333e-05,
 )
 _LARGEST_SINGLE = 200.0
+_ROOT_OF_HALF = 0x3F3504F3
 _LOG2_E = math.log2(math.e)
 
 
@@ -85,33 +86,28 @@ def _power_of_magnitude(f: Formulas, base: Value, exponent: Value) -> Value:
     return exp_of_sum(f, f.clamp(product, _LOWEST, _HIGHEST), f.select(inside, error, 0.0))
 
 
-def _power_short(f: Formulas, base: Value, exponent: Value) -> Value:
-    """``base**exponent`` for positive finite base and finite exponent, to 34 bits where f32 can
-    hold it."""
-    power_of_two, factor = split(f, base)
-    t = factor - 1.0
-    s = t / (t + 2.0)
+def _power_single(f: Formulas, base: Value, exponent: Value) -> Value:
+    """``base**exponent`` for positive finite base and finite exponent, in f32 through f64."""
+    power_of_two, factor = split(f, base, _ROOT_OF_HALF)
+    wide = f.widened()
+    # The quotient (factor - 1) / (factor + 1), by a division in f32 and one correction.
+    inverse = f.widen(1.0 / (factor + 1.0))
+    t = f.widen(factor) - 1.0
+    s = t * inverse
+    s = wide.fma(s, wide.fma(-inverse, t + 2.0, 1.0), s)
     z = s * s
-    logarithm = f.fma(s * z, f.polynomial(z, _LOG_SHORT), s + s)
-    product = f.fma(logarithm, _LOG2_E, power_of_two) * exponent
-    held = f.clamp(product, -_LARGEST_SINGLE, _LARGEST_SINGLE)
-    whole, whole_bits = f.rounded(held)
+    logarithm = wide.fma(s * z, wide.polynomial(z, _LOG_SHORT), s + s)
+    product = wide.fma(logarithm, _LOG2_E, f.widen(power_of_two)) * f.widen(exponent)
+    held = wide.clamp(product, -_LARGEST_SINGLE, _LARGEST_SINGLE)
+    whole, whole_bits = wide.rounded(held)
     r = held - whole
-    return f.fma(r, f.polynomial(r, _EXP2_SHORT), 1.0) * f.power_of_two(whole_bits)
+    value = wide.fma(r, wide.polynomial(r, _EXP2_SHORT), 1.0)
+    return f.narrow(value * wide.power_of_two(whole_bits))
 
 
 def power(f: Formulas, base: Value, exponent: Value) -> Value:
-    """``base**exponent`` with the special cases of C: below 1 ulp. In f32 the exponent may be f64."""
-    if f.bits == 32:
-        return f.narrow(
-            _power(
-                f.widened(),
-                f.widen(base),
-                exponent if exponent.bits == 64 else f.widen(exponent),
-                _power_short,
-            )
-        )
-    return _power(f, base, exponent, _power_of_magnitude)
+    """``base**exponent`` with the special cases of C: below 1 ulp."""
+    return _power(f, base, exponent, _power_single if f.bits == 32 else _power_of_magnitude)
 
 
 def _power(f: Formulas, base: Value, exponent: Value, of_magnitude: Body) -> Value:

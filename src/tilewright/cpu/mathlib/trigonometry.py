@@ -47,18 +47,15 @@ _COS: Mapping[int, tuple[float, ...]] = MappingProxyType(
         ),
     }
 )
-# The same to 37 and 42 bits, for f32 results through f64.
-_SIN_SHORT = (
-    -0.16666666639121286,
-    0.00833332911134377,
-    -0.00019839250222148568,
-    2.717531961207772e-06,
-)
-_COS_SHORT = (
-    0.0416666666163782,
-    -0.0013888883235947504,
-    2.4799391397598492e-05,
-    -2.7200139467500466e-07,
+# (tan(r) - r) / r**3 as a polynomial in r**2, for f32.
+_TAN = (
+    0.3333335220813751,
+    0.13332583010196686,
+    0.05406925454735756,
+    0.021232668310403824,
+    0.010967271402478218,
+    -8.076817175606266e-05,
+    0.004461968317627907,
 )
 
 Remainder = tuple[Value, Value, Value]
@@ -191,15 +188,19 @@ def _wave32(f: Formulas, x: Value, shift: int) -> Value:
     return _wave(f, sine, cosine, quadrant + shift)
 
 
-def _tan_short(f: Formulas, x: Value) -> Value:
-    """The tangent to 35 bits."""
-    r, quadrant = quick_remainder(f, x)
-    square = r * r
-    sine = f.fma(square * r, f.polynomial(square, _SIN_SHORT), r)
-    cosine = f.fma(square, f.fma(square, f.polynomial(square, _COS_SHORT), -0.5), 1.0)
-    odd = (quadrant & 1).equals(1)
-    quotient = f.select(odd, cosine, sine) / f.select(odd, sine, cosine)
-    return _keep_zero(f, x, f.from_bits(f.bits_of(quotient) ^ (quadrant << (f.bits - 1))))
+def _tan_single(f: Formulas, x: Value) -> Value:
+    high, low, quadrant = small_remainder(f, x)
+    square, square_lost = f.two_product(high, high)
+    cube, cube_lost = f.two_product(square, high)
+    series = f.polynomial(square, _TAN)
+    # What ``low`` adds grows with the slope of the tangent, of which this is enough.
+    rest = f.fma(low * square, 1.5, low)
+    rest = f.fma(series, f.fma(square_lost, high, cube_lost), rest)
+    tangent, lost = f.fast_two_sum(high, f.fma(cube, series, rest))
+    inverse = -1.0 / tangent
+    error = f.fma(inverse, lost, f.fma(inverse, tangent, 1.0))
+    cotangent = f.fma(inverse, error, inverse)
+    return _keep_zero(f, x, f.select((quadrant & 1).equals(1), cotangent, tangent))
 
 
 def sin(f: Formulas, x: Value) -> Value:
@@ -221,4 +222,4 @@ def tan(f: Formulas, x: Value) -> Value:
     """Tangent: below 1 ulp."""
     if f.bits == 64:
         return _tan64(f, x)
-    return mend(f, "tilewright.tan", _in_f64(_tan64), x, _rare(f, x), _in_f64(_tan_short)(f, x))
+    return mend(f, "tilewright.tan", _in_f64(_tan64), x, _rare(f, x), _tan_single(f, x))

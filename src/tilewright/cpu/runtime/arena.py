@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
+from contextlib import suppress
 
-from tilewright.cpu.abi import ARENA_ALIGNMENT
+from tilewright.cpu.abi import ARENA_ALIGNMENT, ARENA_PREFIX
 from tilewright.diagnostics import TileIRError, define_code
 
 OUT_OF_MEMORY = define_code(
@@ -14,8 +16,14 @@ OUT_OF_MEMORY = define_code(
 )
 
 
+#: Arenas from this size on lie in large pages, where the system has them: with small ones a product
+#: waits for addresses to be translated, and its tiles may meet in the same lines of the caches.
+_LARGE, _LARGE_PAGE = 1 << 20, 1 << 21
+
+
 class Arena:
-    """Aligned memory that grows when more is asked for. Its contents do not last."""
+    """Aligned memory that grows when more is asked for, behind a prefix (``abi``) that begins as zero.
+    Its contents last for one launch."""
 
     def __init__(self) -> None:
         self._memory: ctypes.Array[ctypes.c_char] | None = None
@@ -27,13 +35,26 @@ class Arena:
         if size > self._size:
             self._memory = None
             try:
-                self._memory = (ctypes.c_char * (size + ARENA_ALIGNMENT))()
-            except (MemoryError, OverflowError, ValueError):
+                self._memory = _memory(ARENA_PREFIX + size + ARENA_ALIGNMENT)
+            except (MemoryError, OverflowError, ValueError, OSError):
                 self._size = -1
                 raise TileIRError.single(
                     OUT_OF_MEMORY, f"a thread needs {size} bytes for tiles, which cannot be had"
                 ) from None
-            start = ctypes.addressof(self._memory)
+            start = ctypes.addressof(self._memory) + ARENA_PREFIX
             self._address = -(-start // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
             self._size = size
         return self._address
+
+
+def _memory(size: int) -> ctypes.Array[ctypes.c_char]:
+    """That many bytes of zeros."""
+    advice = getattr(mmap, "MADV_HUGEPAGE", None)
+    if advice is None or size < _LARGE:
+        return (ctypes.c_char * size)()
+    pages = mmap.mmap(-1, size + _LARGE_PAGE)
+    with suppress(OSError):
+        pages.madvise(advice)
+    # What is handed out begins with a large page.
+    start = -ctypes.addressof(ctypes.c_char.from_buffer(pages)) % _LARGE_PAGE
+    return (ctypes.c_char * size).from_buffer(pages, start)

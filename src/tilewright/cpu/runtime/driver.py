@@ -8,10 +8,12 @@ many chunks as it was allowed (so that the main thread can look for signals).
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY
 from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
 from tilewright.cpu.target import GENERIC, cpu_target
 
@@ -19,9 +21,12 @@ ALL_DONE, STOPPED, MORE_TO_DO = 0, 1, 2
 
 _IR = f"""
 %runtime = type {{ ptr, ptr, ptr, ptr }}
-%launch = type {{ ptr, ptr, ptr, ptr, ptr, i64, i64, [8 x i64], i64, i64, i32 }}
+%launch = type {{ ptr, ptr, ptr, ptr, ptr, i64, i64, i64, [8 x i64], i64, i64, i32, i64 }}
 
 @running = internal global i32 0
+
+declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)
 
 define i32 @take_blocks(ptr %launch, ptr %arena, i64 %allowed) {{
   %one_more = atomicrmw add ptr @running, i32 1 monotonic
@@ -51,9 +56,22 @@ entry:
   %total = load i64, ptr %total_at
   %chunk_at = getelementptr %launch, ptr %launch, i32 0, i32 6
   %chunk = load i64, ptr %chunk_at
-  %next = getelementptr %launch, ptr %launch, i32 0, i32 8
-  %finished = getelementptr %launch, ptr %launch, i32 0, i32 9
-  %stop = getelementptr %launch, ptr %launch, i32 0, i32 10
+  %shares_at = getelementptr %launch, ptr %launch, i32 0, i32 7
+  %shares_given = load i64, ptr %shares_at
+  %shares = call i64 @llvm.umax.i64(i64 %shares_given, i64 1)
+  %next = getelementptr %launch, ptr %launch, i32 0, i32 9
+  %finished = getelementptr %launch, ptr %launch, i32 0, i32 10
+  %stop = getelementptr %launch, ptr %launch, i32 0, i32 11
+  %serial_at = getelementptr %launch, ptr %launch, i32 0, i32 12
+  %serial = load i64, ptr %serial_at
+  %owner_at = getelementptr i8, ptr %arena, i64 {ARENA_OWNER}
+  %ready_at = getelementptr i8, ptr %arena, i64 {PANELS_READY}
+  %owner = load i64, ptr %owner_at
+  %ready = load i64, ptr %ready_at
+  %ours = icmp eq i64 %owner, %serial
+  %still_ready = select i1 %ours, i64 %ready, i64 0
+  store i64 %serial, ptr %owner_at
+  store i64 %still_ready, ptr %ready_at
   store ptr %arena, ptr %rt
   %rt_host = getelementptr %runtime, ptr %rt, i32 0, i32 1
   store ptr %host, ptr %rt_host
@@ -69,15 +87,25 @@ again:
 look:
   %flag = load atomic i32, ptr %stop monotonic, align 4
   %stopping = icmp ne i32 %flag, 0
-  br i1 %stopping, label %stopped, label %take
+  br i1 %stopping, label %stopped, label %ask
+ask:
+  %first_seen = load atomic i64, ptr %next monotonic, align 8
+  br label %take
 take:
-  %begin = atomicrmw add ptr %next, i64 %chunk monotonic
+  %begin = phi i64 [ %first_seen, %ask ], [ %seen, %try ]
   %over = icmp sge i64 %begin, %total
-  br i1 %over, label %done, label %run
+  br i1 %over, label %done, label %try
+try:
+  %rest = sub i64 %total, %begin
+  %share = udiv i64 %rest, %shares
+  %some = call i64 @llvm.umax.i64(i64 %share, i64 1)
+  %size = call i64 @llvm.umin.i64(i64 %some, i64 %chunk)
+  %end = add i64 %begin, %size
+  %exchange = cmpxchg ptr %next, i64 %begin, i64 %end monotonic monotonic
+  %seen = extractvalue {{ i64, i1 }} %exchange, 0
+  %mine = extractvalue {{ i64, i1 }} %exchange, 1
+  br i1 %mine, label %run, label %take
 run:
-  %full = add i64 %begin, %chunk
-  %cut = icmp sgt i64 %full, %total
-  %end = select i1 %cut, i64 %total, i64 %full
   %result = call i32 %kernel(ptr %args, ptr %grid, ptr %rt, i64 %begin, i64 %end)
   %failed = icmp ne i32 %result, 0
   br i1 %failed, label %fail, label %took
@@ -99,11 +127,16 @@ more:
 """
 
 
+_serials = itertools.count(1)
+
+
 class LaunchState(ctypes.Structure):
     """One launch, as the native loop sees it.
 
-    ``next`` is the first block that nobody has taken, ``finished`` counts blocks. What changes
-    stands in other cache lines than what does not.
+    A chunk is one of ``shares`` equal parts of the blocks that are left, but at most ``chunk`` of
+    them: chunks get smaller towards the end, so that all threads end together. ``next`` is the first
+    block that nobody has taken, ``finished`` counts blocks. What changes stands in other cache lines
+    than what does not.
     """
 
     _fields_ = (
@@ -114,11 +147,17 @@ class LaunchState(ctypes.Structure):
         ("user", ctypes.c_void_p),
         ("total", ctypes.c_int64),
         ("chunk", ctypes.c_int64),
+        ("shares", ctypes.c_int64),
         ("_space", ctypes.c_int64 * 8),
         ("next", ctypes.c_int64),
         ("finished", ctypes.c_int64),
         ("stop", ctypes.c_int32),
+        ("serial", ctypes.c_int64),
     )
+
+    def __init__(self, *values: int) -> None:
+        super().__init__(*values)
+        self.serial = next(_serials)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+from array import array as c_array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,11 +17,12 @@ from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
-from tilewright.cpu.runtime.packing import Packed, Packer, span_of
+from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, Span, span_of
 from tilewright.cpu.runtime.pool import POOL, Progress, thread_count
 from tilewright.cpu.runtime.reports import Reports
 from tilewright.cpu.runtime.waiting import PATIENCE, run_waiting
 from tilewright.cpu.target import HOST
+from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import assertion_error
 from tilewright.launching.modules import (
     GlobalMemory,
@@ -120,11 +121,36 @@ class Program:
         have no code; arrays are as they were. While running: a deadlock, and, unless
         ``check_asserts`` is false, failed assertions, once all blocks have run.
         """
+        packed = self._entry(entry)[1].pack(grid, args, allow_overlap=allow_overlap)
+        reports = self._run(entry, packed, print_to, progress, threads, patience)
+        failures = tuple(reports.failures)
+        if failures and check_asserts:
+            raise assertion_error(failures)
+        outputs = tuple(value for value in packed.keep if isinstance(value, np.ndarray))
+        return RunResult(outputs, "".join(reports.printed), failures)
+
+    def launch_packed(
+        self, entry: str, packed: Packed, print_to: Callable[[str], object] | None = None
+    ) -> None:
+        """As :meth:`launch`, with arguments that have been checked and packed by the caller."""
+        reports = self._run(entry, packed, print_to)
+        if reports.failures:
+            raise assertion_error(tuple(reports.failures))
+
+    def _run(
+        self,
+        entry: str | None,
+        packed: Packed,
+        print_to: Callable[[str], object] | None,
+        progress: Progress | None = None,
+        threads: int | None = None,
+        patience: float = PATIENCE,
+    ) -> Reports:
+        """Run a kernel to its end; what it has reported."""
         kernel_op, packer = self._entry(entry)
-        packed = packer.pack(grid, args, allow_overlap=allow_overlap)
         kernel = self._native(kernel_op, distinct=packed.distinct)
         wanted = self._threads if threads is None else thread_count(threads)
-        state, keep = _state(kernel, packed, self._known_memory(packer, packed))
+        state, keep = _state(kernel, packed, self._known_memory(kernel, packer, packed))
         with Reports(kernel.compiled.sites, state, print_to) as reports:
             arena_bytes = kernel.compiled.arena_bytes
             if kernel.compiled.may_wait and state.total > 1:
@@ -134,11 +160,7 @@ class Program:
         if reports.error is not None:
             raise reports.error
         assert not state.stop, "a kernel has stopped without a reason"
-        failures = tuple(reports.failures)
-        if failures and check_asserts:
-            raise assertion_error(failures)
-        outputs = tuple(value for value in packed.keep if isinstance(value, np.ndarray))
-        return RunResult(outputs, "".join(reports.printed), failures)
+        return reports
 
     def _entry(self, name: str | None) -> tuple[KernelOp, Packer]:
         found = self._entries.get(name)
@@ -147,12 +169,18 @@ class Program:
             found = self._entries[name] = kernel, Packer(kernel)
         return found
 
-    def _known_memory(self, packer: Packer, packed: Packed) -> list[int]:
-        """The table of memory for checked code (``abi``); empty for other code."""
-        if not self._options.checked:
+    def _known_memory(self, kernel: NativeKernel, packer: Packer, packed: Packed) -> list[int]:
+        """The table of memory for code that asks for it (``abi``); empty for other code."""
+        if not kernel.compiled.asks_for_memory:
             return []
-        arrays = [*self._mapped, *(memory for _, memory in self._globals.values())]
-        spans = [*packer.spans(packed), *map(span_of, arrays)]
+        spans = packer.spans(packed)
+        if self._options.checked:
+            arrays = [*self._mapped, *(memory for _, memory in self._globals.values())]
+            others = [span_of(array) for array in arrays]
+            pairs = zip(packed.slots, kernel.compiled.parameters, strict=True)
+            addresses = [slot for slot, ty in pairs if isinstance(ty, PtrType)]
+            spans = [_settled(s, at, others) for s, at in zip(spans, addresses, strict=True)]
+            spans += others
         return [len(spans), *(address for span in spans for address in span)]
 
     def _native(self, kernel: KernelOp, *, distinct: bool) -> NativeKernel:
@@ -182,6 +210,13 @@ class Program:
         return self._lowered
 
 
+def _settled(span: Span, address: int, others: Sequence[Span]) -> Span:
+    """The memory that an argument stands for; a bare address for what it lies in, where that is known."""
+    if span != ALL_MEMORY:
+        return span
+    return next((other for other in others if other[0] <= address < other[1]), span)
+
+
 def _global_memory(held: GlobalMemory) -> Array:
     """Aligned bytes that hold a global's initial value."""
     alignment = max(held.alignment, ARENA_ALIGNMENT)
@@ -192,18 +227,23 @@ def _global_memory(held: GlobalMemory) -> Array:
     return memory
 
 
+# Type codes of arrays that compiled code reads.
+_UINT64, _INT32 = "Q", "i"
+
+
+def _address(numbers: c_array[int]) -> int:
+    return numbers.buffer_info()[0]
+
+
 def _state(
     kernel: NativeKernel, packed: Packed, known_memory: Sequence[int]
 ) -> tuple[LaunchState, Any]:
     """A launch as the native loop sees it, and what must live as long."""
-    table = (ctypes.c_uint64 * len(known_memory))(*known_memory)
-    values = [*packed.slots, ctypes.addressof(table)] if known_memory else packed.slots
-    slots = (ctypes.c_uint64 * len(values))(*values)
-    grid = (ctypes.c_int32 * 3)(*packed.grid)
+    table = c_array(_UINT64, known_memory)
+    values = [*packed.slots, _address(table)] if known_memory else packed.slots
+    slots, grid = c_array(_UINT64, values), c_array(_INT32, packed.grid)
     x, y, z = packed.grid
-    state = LaunchState(
-        kernel.address, ctypes.addressof(slots), ctypes.addressof(grid), 0, 0, x * y * z, 1
-    )
+    state = LaunchState(kernel.address, _address(slots), _address(grid), 0, 0, x * y * z, 1)
     return state, (slots, table, grid, packed.keep, kernel)
 
 

@@ -26,8 +26,12 @@ from tilewright.numerics.element_types import FORMATS
 
 #: What needs no other look to see that it is no array of another library.
 _PLAIN = frozenset({np.ndarray, int, float, bool})
-_LAST_ADDRESS = 2**64 - 1
+ALL_MEMORY = (0, 2**64 - 1)
 _STRUCT_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
+
+
+Span = tuple[int, int]
+"""The address of a first byte, and that behind a last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,14 @@ class Packed:
     """A launch that may begin.
 
     ``distinct``: no two arrays share memory, and there are no bare addresses. ``keep`` holds what the
-    slots point to.
+    slots point to. ``spans`` is the memory of each pointer argument, where ``keep`` does not tell.
     """
 
     grid: tuple[int, int, int]
     slots: list[int]
     distinct: bool
-    keep: list[Any]
+    keep: Sequence[Any]
+    spans: list[Span] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +73,16 @@ class Packer:
             for number, ty in enumerate(self._types)
         ]
 
-    def spans(self, packed: Packed) -> list[tuple[int, int]]:
-        """Where the memory that each pointer argument stands for begins and ends.
-
-        A bare address may stand for all memory there is.
-        """
-        found: list[tuple[int, int]] = []
+    def spans(self, packed: Packed) -> list[Span]:
+        """The memory that each pointer argument stands for: ``ALL_MEMORY`` for a bare address."""
+        if packed.spans is not None:
+            return packed.spans
+        found: list[Span] = []
         for spec, value in zip(self._specs, packed.keep, strict=True):
             if not isinstance(spec, _Pointer):
                 continue
             is_array = isinstance(value, np.ndarray) and value.ndim > 0
-            found.append(span_of(value) if is_array else (0, _LAST_ADDRESS))
+            found.append(span_of(value) if is_array else ALL_MEMORY)
         return found
 
     def pack(self, grid: object, args: Sequence[object], *, allow_overlap: bool) -> Packed:
@@ -117,7 +121,7 @@ class Packer:
                 if slot is None:
                     return None
                 slots.append(slot)
-        return Packed(check_grid(grid, self._kernel), slots, _are_apart(spans), args)
+        return Packed(check_grid(grid, self._kernel), slots, are_apart(spans), args)
 
     def _carefully(self, grid: object, args: Sequence[object], allow_overlap: bool) -> Packed:
         checked = check_launch(
@@ -134,20 +138,19 @@ class Packer:
             raise TileIRError([d for error in errors for d in error.diagnostics])
         spans = [np.lib.array_utils.byte_bounds(array) for array in given.arrays.values()]
         bare = any(is_pointer(ty) and n not in given.arrays for n, ty in enumerate(self._types))
-        return Packed(checked.grid, slots, not bare and _are_apart(spans), list(args))
+        return Packed(checked.grid, slots, not bare and are_apart(spans), list(args))
 
 
-def span_of(array: Array) -> tuple[int, int]:
+def span_of(array: Array) -> Span:
     """The addresses of an array's first byte, and of that behind its last one."""
     first, behind = np.lib.array_utils.byte_bounds(array)
     return int(first), int(behind)
 
 
-def _are_apart(spans: list[tuple[int, int]]) -> bool:
+def are_apart(spans: Sequence[Span]) -> bool:
     """Whether no two ranges of addresses have a byte in common."""
-    spans.sort()
     reach = 0
-    for start, end in spans:
+    for start, end in sorted(spans):
         if start < reach:
             return False
         reach = end

@@ -37,6 +37,8 @@ _WORTH_SHARING = 50e-6
 _SLICE = 0.05
 _CHUNK_SECONDS = 0.01
 _CHUNKS_PER_THREAD = 16
+#: Towards the end a thread takes this part of what would be its share of the blocks that are left.
+_SHARES_PER_THREAD = 4
 #: The blocks of a chunk while nobody knows how long one takes.
 _FIRST_CHUNK = 8
 _NO_LIMIT = 1 << 62
@@ -118,12 +120,13 @@ class Pool:
         total = state.total
         alone = threads == 1 or total == 1 or 0 < pace.seconds * total < _WORTH_SHARING
         if alone or not self._busy.acquire(blocking=False):
-            state.chunk = _chunk(total, 1, pace)
+            state.chunk, state.shares = _chunk(total, 1, pace), 1
             self._share(state, arena_bytes, 1, pace, progress)
             return
         try:
             helpers = min(threads, total) - 1
             state.chunk = _chunk(total, helpers + 1, pace)
+            state.shares = _SHARES_PER_THREAD * (helpers + 1)
             self._grow(helpers)
             self._with_helpers(self._workers[:helpers], state, arena_bytes, pace, progress)
         finally:
@@ -196,7 +199,8 @@ class Pool:
 
 
 def _chunk(total: int, threads: int, pace: Pace) -> int:
-    """How many blocks a thread takes at once: few enough to share them well, and to stop soon."""
+    """How many blocks a thread takes at most at once: few enough to share them well, where other work
+    holds a thread up, and to stop soon."""
     in_time = int(_CHUNK_SECONDS / pace.seconds) if pace.seconds else _FIRST_CHUNK
     return max(1, min(in_time, total // (threads * _CHUNKS_PER_THREAD)))
 

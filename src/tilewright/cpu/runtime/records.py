@@ -26,7 +26,7 @@ from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
 from tilewright.launching.modules import KernelOp
 
 #: The rooms whose code decides on what a module becomes.
-_COMPILER = ("cpu", "dialects", "lowering", "numerics", "passes")
+_COMPILER = ("analysis", "cpu", "dialects", "lowering", "numerics", "passes")
 
 
 @cache
@@ -77,6 +77,7 @@ def find_record(
         (),
         facts["may_wait"],
         cpu_target(options.cpu),
+        facts["asks_for_memory"],
         tuple(facts["globals"]),
     )
     return compiled, code
@@ -91,6 +92,7 @@ def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key
         "symbol": compiled.symbol,
         "arena_bytes": compiled.arena_bytes,
         "may_wait": compiled.may_wait,
+        "asks_for_memory": compiled.asks_for_memory,
         "globals": list(compiled.globals),
     }
     cache_.put(key, json.dumps(facts).encode())

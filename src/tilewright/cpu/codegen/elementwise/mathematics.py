@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from llvmlite import ir
+
 from tilewright.cpu import mathlib
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.elements import DOUBLE, Element
@@ -26,9 +28,14 @@ def _library(
     if flush_to_zero:
         wide = [flush(b, v) for v in wide]
     bits = 64 if llvm.scalar_of(wide[0].type) == DOUBLE else 32
-    function = mathlib.emit(b.module, name, max(llvm.lanes_of(wide[0].type), 1), bits)
-    found = b.call(function, wide)
+    found = b.call(_function(b, name, wide[0], bits), wide)
     return narrow(b, flush(b, found) if flush_to_zero else found, element)
+
+
+def _function(b: B, name: str, operand: V, bits: int) -> ir.Function:
+    """The function for vectors as long as an operand."""
+    lanes = max(llvm.lanes_of(operand.type), 1)
+    return mathlib.emit(b.module, name, lanes, bits, llvm.target_of(b).enabled)
 
 
 for _name in mathlib.FUNCTIONS:
@@ -42,8 +49,7 @@ def fpowi(b: B, x: V, exponent: V, *, element: Element) -> V:
     wide = widen(b, x, element)
     double = llvm.shaped(DOUBLE, wide.type)
     base = wide if wide.type == double else b.fpext(wide, double)
-    function = mathlib.emit(b.module, "pow", max(llvm.lanes_of(double), 1), 64)
-    found = b.call(function, [base, b.sitofp(exponent, double)])
+    found = b.call(_function(b, "pow", base, 64), [base, b.sitofp(exponent, double)])
     if wide.type == double:
         return found
     return narrow(b, b.fptrunc(found, wide.type), element)

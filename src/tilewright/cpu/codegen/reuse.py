@@ -1,0 +1,224 @@
+"""Packed operands that are kept from tile block to tile block.
+
+The blocks of a matrix product that a thread runs one after the other often multiply by the same right
+operand. Where nothing in the launch writes to its array, a panel that has been packed stays as it is:
+it is kept in the thread's arena for as long as the launch lasts, with a tag that tells from which tile
+it was packed. A loop over k has a slot for each of its rounds; as many groups of such slots as there
+is room for serve tiles with different numbers along the other axis.
+
+Which products keep their panels is decided for a whole function before code is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.cpu.abi import PANELS_READY
+from tilewright.cpu.codegen import effects, llvm, traits
+from tilewright.cpu.codegen.access import ViewLoad
+from tilewright.cpu.codegen.elements import I8, I64
+from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.irtypes import Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.plan import Plan
+from tilewright.cpu.codegen.schemes import scheme_of
+from tilewright.cpu.codegen.sums import can_be_made_before, make_early
+from tilewright.cpu.codegen.tiles import Tile, walk
+from tilewright.dialects.arith import ArithOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+
+#: The part of the last cache that panels of one kernel may take, and the slots of one product.
+_SHARE_OF_CACHE = 8
+MOST_SLOTS = 256
+FEWEST_SLOTS = 2
+_WORD = 8
+#: Operations that only move or convert what one operand holds.
+_MOVES = frozenset({"nv_tileaa.permute", "nv_tileaa.view", "nv_tileaa.expand_dims"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The panels of one product: where tags and panels begin in the arena, and how many there are.
+
+    ``loop`` is that whose rounds have slots of their own, ``load`` where the operand comes from.
+    """
+
+    load: M.TiledLoadOp
+    loop: Operation | None
+    slots: int
+    words: int
+    panel_bytes: int
+    tags_at: int
+    panels_at: int
+
+
+def find_kept(
+    ops: Iterable[Operation], plan: Plan, *, distinct_arguments: bool
+) -> dict[DotOp, M.TiledLoadOp]:
+    """The products whose right operand is a tile of memory that no block changes, with its load."""
+    every = list(ops)
+    if not distinct_arguments or any(effects.orders(op) for op in every):
+        return {}
+    found: dict[DotOp, M.TiledLoadOp] = {}
+    for op in every:
+        if not isinstance(op, DotOp) or op.sfa is not None or len(T.dims_of(op.b.type)) != 2:
+            continue
+        load = _loaded_from(op.b, plan)
+        root = None if load is None else effects.root_of(load.operands[0])
+        if load is None or root is None or any(effects.may_write(o, root) for o in every):
+            continue
+        found[op] = load
+    return found
+
+
+def _loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
+    """The load that a tile comes from as it is, moved or converted, but never held in a buffer."""
+    while value not in plan.kept:
+        owner = value.owner
+        if isinstance(owner, M.TiledLoadOp):
+            plain = traits.is_weak(owner) and owner.mask is None
+            return owner if plain else None
+        if not isinstance(owner, ArithOp) and getattr(owner, "name", "") not in _MOVES:
+            return None
+        tiles = [v for v in owner.operands if isinstance(v.type, T.TileType)]  # pyright: ignore[reportAttributeAccessIssue]
+        if len(tiles) != 1 or len(owner.operands) != 1:  # pyright: ignore[reportAttributeAccessIssue]
+            return None
+        value = tiles[0]
+    return None
+
+
+def open_panels(f: FunctionEmitter, products: dict[DotOp, M.TiledLoadOp]) -> dict[DotOp, Kept]:
+    """Make room for the panels, before anything else has a place; and, in the first call of a launch,
+    say that there are none."""
+    target = f.unit.target
+    room = max(target.l2_bytes, target.l3_bytes // _SHARE_OF_CACHE) // max(len(products), 1)
+    kept: dict[DotOp, Kept] = {}
+    for op, load in products.items():
+        dims = T.dims_of(op.b.type)
+        panel_bytes = prod(dims) * scheme_of(target, op).panel.buffer_bytes
+        slots = min(room // panel_bytes, MOST_SLOTS)
+        if slots < FEWEST_SLOTS:
+            continue
+        words = 1 + 2 * len(dims)
+        tags = f.arena.place(slots * words * _WORD, 0, f.plan.end)
+        panels = f.arena.place(slots * panel_bytes, 0, f.plan.end)
+        loop = _loop_around(op)
+        kept[op] = Kept(load, loop, slots, words, panel_bytes, tags.offset, panels.offset)
+    if kept:
+        _forget_old(f, kept.values())
+    return kept
+
+
+def _loop_around(op: Operation) -> Operation | None:
+    parent = op.parent_op()
+    while parent is not None and parent.name != "scf.for":
+        parent = parent.parent_op()
+    return parent
+
+
+def _forget_old(f: FunctionEmitter, kept: Iterable[Kept]) -> None:
+    b = f.builder
+    ready_at = b.gep(f.frame.arena, [ir.Constant(I64, PANELS_READY)], source_etype=I8)
+    ready = b.load(ready_at, typ=I64, align=_WORD)
+    with b.if_then(b.icmp_unsigned("==", ready, ir.Constant(I64, 0)), likely=False):
+        for one in kept:
+            nest = Nest(b)
+            number = nest.loop(one.slots * one.words)
+            at = _at(f, nest.inner, one.tags_at, nest.position(number).value, _WORD)
+            nest.inner.store(ir.Constant(I64, -1), at, align=_WORD)
+            nest.close_all()
+        b.store(ir.Constant(I64, 1), ready_at, align=_WORD)
+
+
+def _at(f: FunctionEmitter, b: ir.IRBuilder, offset: int, number: Value, size: int) -> Value:
+    first = b.gep(f.frame.arena, [ir.Constant(I64, offset)], source_etype=I8)
+    return b.gep(first, [number], source_etype=ir.ArrayType(I8, size))
+
+
+def choose_groups(f: FunctionEmitter, loop: Operation, bounds: tuple[Value, Value, Value]) -> None:
+    """Before a loop: find out which slots its products use, given the loop's range and step."""
+    for op, kept in f.kept_panels.items():
+        if kept.loop is not loop:
+            continue
+        b = f.builder
+        lower, upper, step = bounds
+        span = b.add(b.sub(upper, lower), b.sub(step, ir.Constant(step.type, 1)))
+        rounds = _divided(b, span, step)
+        groups = b.udiv(ir.Constant(I64, kept.slots), _at_least_one(b, rounds))
+        number: Value = ir.Constant(I64, 0)
+        for index in kept.load.indices:
+            if can_be_made_before(loop, index, f.plan):
+                make_early(f, index)
+                number = b.add(number, f.as_index(index))
+        group = b.urem(number, _at_least_one(b, groups))
+        f.first_slots[op] = b.mul(group, rounds)
+
+
+def _divided(b: ir.IRBuilder, number: Value, step: Value) -> Value:
+    """The quotient as an i64. The step of a loop without rounds may be zero."""
+    number = _as_i64(b, number)
+    if isinstance(step, ir.Constant) and step.constant == 1:
+        return number
+    return b.udiv(number, _at_least_one(b, _as_i64(b, step)))
+
+
+def _as_i64(b: ir.IRBuilder, number: Value) -> Value:
+    return number if number.type == I64 else b.zext(number, I64)
+
+
+def _at_least_one(b: ir.IRBuilder, number: Value) -> Value:
+    return llvm.intrinsic(b, "umax", [number, ir.Constant(I64, 1)])
+
+
+def panel_of(
+    f: FunctionEmitter, op: DotOp, kept: Kept, source: Tile, pack: Callable[[Value], None]
+) -> Value | None:
+    """The address of the packed operand, packed by ``pack`` unless it is there already; None where
+    the tile cannot be told from others."""
+    loads = [tile for tile in walk(source) if isinstance(tile, ViewLoad)]
+    if len(loads) != 1:
+        return None
+    f.flush()
+    b = f.builder
+    slot = _slot(f, op, kept)
+    tag_at = _at(f, b, kept.tags_at, slot, kept.words * _WORD)
+    panel_at = _at(f, b, kept.panels_at, slot, kept.panel_bytes)
+    tag = _tag(f, loads[0])
+    assert len(tag) <= kept.words
+    places = [
+        b.gep(tag_at, [ir.Constant(I64, number)], source_etype=I64) for number in range(len(tag))
+    ]
+    differs: Value = ir.Constant(ir.IntType(1), 0)
+    for place, word in zip(places, tag, strict=True):
+        known = b.load(place, typ=I64, align=_WORD)
+        differs = b.or_(differs, b.icmp_unsigned("!=", known, word))
+    with b.if_then(differs):
+        for place, word in zip(places, tag, strict=True):
+            b.store(word, place, align=_WORD)
+        pack(panel_at)
+    return panel_at
+
+
+def _tag(f: FunctionEmitter, load: ViewLoad) -> Sequence[Value]:
+    """What decides on the elements of a tile: where it begins, how it lies, where it ends."""
+    place = load.place
+    strides = [stride for stride in place.strides if not isinstance(stride, int)]
+    limits = [limit for limit in place.limits if limit is not None]
+    return [f.builder.ptrtoint(place.pointer, I64), *strides, *limits]
+
+
+def _slot(f: FunctionEmitter, op: DotOp, kept: Kept) -> Value:
+    """The slot of the loop's round; all rounds beyond the slots share the last one."""
+    if kept.loop is None:
+        return ir.Constant(I64, 0)
+    now, b = f.rounds[kept.loop], f.builder
+    number = _divided(b, b.sub(now.counter, now.lower), now.step)
+    last = ir.Constant(I64, kept.slots - 1)
+    return llvm.intrinsic(b, "umin", [b.add(f.first_slots[op], number), last])

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 import pytest
 from tests.lowering.nvgpu.support import lower
+from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
 
 from tilewright.analysis.verifier import verify
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
+from tilewright.lowering.nvgpu.fragments import instruction_for, layout_for
+from tilewright.lowering.nvgpu.matrices import padding
+from tilewright.lowering.nvgpu.mma import Plan
 from tilewright.simulator import SimulationResult
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
@@ -202,6 +208,9 @@ ONE_BY_ONE = [
     Product("i8", "i32", (16, 16, 32), signed=("unsigned", "unsigned")),
     Product("i8", "i32", (16, 16, 32), signed=("signed", "unsigned")),
     Product("f16", "f32", (8, 4, 4), batch=4),
+    Product("tf32", "f32", (8, 128, 16), warps=8),
+    Product("f32", "f32", (16, 512, 8)),
+    Product("f64", "f64", (4, 64, 16), batch=2),
 ]
 
 
@@ -227,13 +236,36 @@ def test_other_products_are_computed_one_by_one(product: Product) -> None:
     np.testing.assert_array_equal(arrays[2], expected)
 
 
-@pytest.mark.parametrize("element", ["f16", "tf32", "f64"])
-def test_rows_of_operands_lie_in_different_banks(element: str) -> None:
-    """What is left comes from writing: rows of operands share banks there."""
-    product = Product(element, "f64" if element == "f64" else "f32", (64, 64, 32))
-    arrays = product.arrays()
-    result = run(product, arrays)
-    assert result.counters.bank_conflicts < 512
+def _banks(addresses: list[int], size: int) -> int:
+    """The most accesses of ``size`` bytes that meet in one bank of shared memory, of 4 bytes."""
+    words = [(address + byte) // 4 for address in addresses for byte in range(0, size, 4)]
+    return max(Counter(word % 32 for word in set(words)).values())
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("columns", [2**n for n in range(12)])
+def test_the_rows_of_a_small_matrix_lie_in_different_banks(columns: int, bits: int) -> None:
+    """Those of 16 bytes that ``ldmatrix`` loads."""
+    stride = (columns + padding(columns, bits)) * bits // 8
+    if columns * bits >= 128:
+        assert stride % 16 == 0
+        assert _banks([row * stride for row in range(8)], 16) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"), list(itertools.product(["tf32", "f64"], [8, 16, 32, 64, 128]))
+)
+def test_lanes_that_load_single_elements_of_b_reach_different_banks(
+    name: str, columns: int
+) -> None:
+    instruction = instruction_for(name, 16, 8, 8)
+    assert instruction is not None
+    layout = layout_for(instruction, 1, 16, columns, 4, b.Float32Type())
+    plan = Plan(name, instruction, layout, 16)
+    stride, size = columns + plan.b_padding, instruction.bits // 8
+    together = 128 // size
+    lanes = [((lane % 4) * stride + lane // 4) * size for lane in range(together)]
+    assert _banks(lanes, size) == 1
 
 
 def test_f32_keeps_its_precision() -> None:
@@ -297,5 +329,5 @@ def test_a_warp_loads_whole_matrices() -> None:
 
 
 def test_long_products_are_a_loop() -> None:
-    ops = list(lower(Product("f16", "f32", (128, 128, 256)).text()).module.walk())
-    assert sum(isinstance(op, MmaSyncOp) for op in ops) == 32
+    ops = list(lower(Product("f16", "f32", (64, 64, 256)).text()).module.walk())
+    assert sum(isinstance(op, MmaSyncOp) for op in ops) == 8

@@ -352,9 +352,18 @@ def _extend(facts: Patterns, op: Operation) -> Pattern | None:
     found = facts.of(source)
     zero_extends = op.name in ("arith.extui", "arith.index_castui")
     keeps = no_wrap(facts.ranges, source) and (not zero_extends or facts.never_negative(source))
-    if keeps and width_of(source.type) != 1:
+    width = width_of(source.type)
+    if keeps and width != 1:
         return found
-    return Pattern(tuple(AxisPattern(1, axis.each, axis.repeat) for axis in found.axes))
+    most = 1 << (width or 1) - 1
+    return Pattern(tuple(_without_wrap(axis, most) for axis in found.axes))
+
+
+def _without_wrap(axis: AxisPattern, most: int = MOST) -> AxisPattern:
+    """Runs so short that none of them goes from the greatest number to the least: they begin at
+    multiples of their length."""
+    run = min(axis.run, axis.divisor, most)
+    return AxisPattern(run, axis.start(run), axis.repeat)
 
 
 @_rule("arith.trunci")
@@ -462,7 +471,7 @@ def _addptr(facts: Patterns, op: Operation) -> Pattern | None:
     straight = no_wrap(facts.ranges, op.operands[1])
 
     def moved(a: AxisPattern, b: AxisPattern) -> AxisPattern:
-        by_offset = min(b.run, a.repeat) if straight else 1
+        by_offset = min(b.run if straight else _without_wrap(b).run, a.repeat)
         by_base = min(a.run, b.repeat)
         repeat = min(a.repeat, b.repeat)
         if by_offset >= by_base:

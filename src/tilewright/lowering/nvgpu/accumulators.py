@@ -1,4 +1,4 @@
-"""Tiles brought into fragments, and back, through shared memory; and loops that carry fragments."""
+"""Tiles brought into fragments, and back, through shared memory."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def _steps(layout: FragmentLayout, place: tuple[int, int, int]) -> tuple[int, in
 def _rounds(low: Threads, layout: FragmentLayout) -> list[tuple[int, list[int]]]:
     """How a tile is brought over: for each round its first row, and the numbers of the fragments.
 
-    A round has so many rows that each thread has whole chunks in it.
+    There are as few as ``_ROOM`` allows. Of each round's rows every warp has whole fragments, and every
+    thread whole chunks.
     """
     rows = layout.batches * layout.rows
     stride = layout.columns + _padding(layout)
@@ -87,6 +88,7 @@ def _padding(layout: FragmentLayout) -> int:
 
 
 def _matrix(low: Threads, layout: FragmentLayout, first: int, rounds: int) -> Matrix:
+    """Room for the rows of one round, from ``first`` on."""
     rows = layout.batches * layout.rows
     return matrix(
         Exchange(low),

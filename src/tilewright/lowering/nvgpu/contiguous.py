@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
@@ -19,18 +20,22 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.nvgpu.support import llvm as L
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
+from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
-from tilewright.lowering.nvgpu.places import known, view_of_access
+from tilewright.lowering.nvgpu.places import Order, known, view_of_access
 from tilewright.lowering.nvgpu.state import Threads, View
-from tilewright.lowering.nvgpu.types import I1, I64
+from tilewright.lowering.nvgpu.types import I1, I64, element_bytes, scalar_of
 from tilewright.lowering.nvgpu.vectors import joined, part, split
 
 _POINTER = LLVMPointerType(b.IntAttr(1))
 #: The bytes of the widest access of a thread.
 _WIDEST = 16
+#: The bytes of tiles that are turned at most: what a block has on every architecture.
+_TURNED = 48 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,59 @@ def either(
     return low.emit(scf.IfOp, (condition,), types, regions=[Region(block) for block in blocks])
 
 
-def straight_access(low: Threads, op: Access) -> Straight | None:
-    """How an access moves whole vectors; None where it does not."""
+def memory_order(low: Threads, op: Access) -> Order | None:
+    """The order of axes in which elements of the tile lie side by side, if it is not that of the tile,
+    and the tile can be turned in shared memory."""
+    if _goes_by_element(op) or values_of(op, "mask"):
+        return None
     found = view_of_access(low, op)
+    if found is None:
+        return None
+    view, indices, _ = found
+    wide = [axis for axis, extent in enumerate(view.dims) if extent > 1]
+    dense = [axis for axis in wide if known(view.memref.strides[view.axes[axis]]) == 1]
+    if not dense or dense[-1] == wide[-1] or low.layout(view.dims).chunk == 1:
+        return None
+    size = pointee_bytes(low, T.PtrType(view.memref.element))
+    if any(T.dims_of(index.type) for index in indices) or prod(view.dims) * size > _TURNED:
+        return None
+    return (*(axis for axis in range(len(view.dims)) if axis != dense[-1]), dense[-1])
+
+
+def turned(
+    low: Threads, value: SSAValue, dims: tuple[int, ...], order: Order, *, back: bool
+) -> SSAValue:
+    """A tile of ``dims`` dealt to threads in an order of its axes, or ``back`` in its own.
+
+    Rows in shared memory are 4 bytes longer than their elements, so that columns are not in one bank.
+    """
+    extents = tuple(dims[axis] for axis in order)
+    element = scalar_of(value.type)
+    stride = extents[-1] + max(4 // element_bytes(element), 1)
+    own = low.coordinates(dims)
+    places = [
+        low.linear(found, (*extents[:-1], stride))
+        for found in (low.coordinates(extents), [own[axis] for axis in order])
+    ]
+    if not back:
+        places.reverse()
+    exchange = Exchange(low)
+    buffer = exchange.buffer(element, prod(extents[:-1]) * stride)
+    exchange.put(buffer, value, places[0])
+    exchange.meet()
+    return exchange.take(buffer, places[1])
+
+
+def _goes_by_element(op: Access) -> bool:
+    """Whether an access has an index for each element."""
+    return isinstance(op, Scattered) and isinstance(values_of(op, "base")[0].type, T.MemrefType)
+
+
+def straight_access(low: Threads, op: Access, order: Order | None = None) -> Straight | None:
+    """How an access moves whole vectors; None where it does not."""
+    if _goes_by_element(op):
+        return None
+    found = view_of_access(low, op, order)
     if found is None:
         return _straight_pointers(low, op)
     if values_of(op, "mask"):

@@ -25,9 +25,8 @@ from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.mma import plan_for, product
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I32, scalar_of, vector_like
+from tilewright.lowering.nvgpu.types import I32, scalar_of, vector_like, width_of
 from tilewright.lowering.nvgpu.vectors import as_index, repeated, reshaped
-from tilewright.numerics.element_types import FORMATS
 
 
 @lowers("dot")
@@ -85,7 +84,7 @@ def _shares_columns(low: Threads, op: DotOp) -> bool:
         op.sfa is None
         and width > 1
         and all(not any((*place[:-2], place[-1])) for place in places)
-        and all(element_bits(value) >= 8 for value in (op.a, op.b))
+        and all(width_of(scalar_of(low.value(value).type)) >= 8 for value in (op.a, op.b))
     )
 
 
@@ -97,9 +96,8 @@ def _by_chunks(low: Threads, op: DotOp) -> None:
     width = min(layout.chunk, columns)
     a, other, c = low.values((op.a, op.b, op.c))
     exchange = Exchange(low)
-    rows = matrix(
-        exchange, low, scalar_of(a.type), (shape[0], depth), padding(depth, element_bits(op.a))
-    )
+    element = scalar_of(a.type)
+    rows = matrix(exchange, low, element, (shape[0], depth), padding(depth, width_of(element)))
     lines = matrix(exchange, low, scalar_of(other.type), (prod(b_dims[:-1]), columns), 0)
     rows.put(a)
     lines.put(other)
@@ -184,11 +182,6 @@ def _scales(low: Threads, op: DotOp, exchange: Exchange) -> _Scales | None:
         made.append(buffer)
     depth, count = T.dims_of(op.a.type)[-1], T.dims_of(op.sfa.type)[-1]
     return _Scales((made[0], made[1]), exchange, depth // count)
-
-
-def element_bits(value: SSAValue) -> int:
-    """The bits of each element of a tile."""
-    return FORMATS[element_name(value)].bits
 
 
 def _sum_type(low: Threads, op: DotOp, ty: Attribute) -> Attribute:

@@ -74,12 +74,9 @@ class Matrix:
         return min(self.low.layout(self.dims).chunk, self.columns)
 
     def _has(self, offset: int) -> bool:
+        """Whether the thread's element with that offset lies in the matrix."""
         row = coordinates_of(offset, self.dims)[0]
-        return self.first <= row < self.first + self.dims[0] // self._parts
-
-    @property
-    def _parts(self) -> int:
-        return self.dims[0] // (self.columns if self.is_turned else self.rows)
+        return self.first <= row < self.first + (self.columns if self.is_turned else self.rows)
 
     def _place(self, offset: int) -> Index:
         """The indices of the thread's element with that offset."""

@@ -24,10 +24,10 @@ from tilewright.dialects.nvgpu.support import llvm as L
 from tilewright.dialects.nvgpu.support import llvm_atomics
 from tilewright.dialects.nvgpu.support.llvm_syntax import ORDERINGS
 from tilewright.dialects.syntax.engine import values_of
-from tilewright.lowering.nvgpu.contiguous import either, straight_access
+from tilewright.lowering.nvgpu.contiguous import either, memory_order, straight_access, turned
 from tilewright.lowering.nvgpu.elementwise import bits_constant
 from tilewright.lowering.nvgpu.exchange import Exchange
-from tilewright.lowering.nvgpu.places import Place, padding_name, place_of_access
+from tilewright.lowering.nvgpu.places import Order, Place, padding_name, place_of_access
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import (
@@ -143,22 +143,25 @@ def load(low: Threads, op: Load) -> None:
     element = element_type(T.element_of(result.type))
     assert element is not None
     held = in_memory(element)
-    straight = straight_access(low, op)
+    order = memory_order(low, op)
+    straight = straight_access(low, op, order)
     if straight is None:
-        low.bind(result, _load_places(low, op, held))
+        low.bind(result, _load_places(low, op, held, None))
         return
     (loaded,) = either(
         low,
         straight.condition,
         lambda: [from_memory(low, straight.load(held), element_name(result))],
-        lambda: [_load_places(low, op, held)],
+        lambda: [_load_places(low, op, held, order)],
     )
+    if order is not None:
+        loaded = turned(low, loaded, T.dims_of(result.type), order, back=True)
     low.bind(result, loaded)
 
 
-def _load_places(low: Threads, op: Load, held: Attribute) -> SSAValue:
+def _load_places(low: Threads, op: Load, held: Attribute, order: Order | None) -> SSAValue:
     """Elements from wherever each lies."""
-    result, place = op.moved, place_of_access(low, op)
+    result, place = op.moved, place_of_access(low, op, order)
     dims = T.dims_of(result.type)
     addresses = tile_of(low, result, place.addresses)
     ty = vector_like(addresses.type, held)
@@ -284,25 +287,28 @@ def store(low: Threads, op: Store) -> None:
         each_element(low, op.moved, place_of_access(low, op), (value,), None, one)
         low.sync.writes = True
         return
-    straight = straight_access(low, op)
+    order = memory_order(low, op)
+    straight = straight_access(low, op, order)
     if straight is None:
-        _store_places(low, op, value)
+        _store_places(low, op, value, None)
         return
+    if order is not None:
+        value = turned(low, value, T.dims_of(op.moved.type), order, back=False)
 
     def whole() -> Sequence[SSAValue]:
         straight.store(value)
         return []
 
     def each() -> Sequence[SSAValue]:
-        _store_places(low, op, value)
+        _store_places(low, op, value, order)
         return []
 
     either(low, straight.condition, whole, each)
 
 
-def _store_places(low: Threads, op: Store, value: SSAValue) -> None:
+def _store_places(low: Threads, op: Store, value: SSAValue, order: Order | None) -> None:
     """Elements to wherever each lies."""
-    place, held = place_of_access(low, op), scalar_of(value.type)
+    place, held = place_of_access(low, op, order), scalar_of(value.type)
     dims = T.dims_of(op.moved.type)
     addresses = tile_of(low, op.moved, place.addresses)
     tile = tile_of(low, op.moved, value)

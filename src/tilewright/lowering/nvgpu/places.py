@@ -102,13 +102,17 @@ def known(value: SSAValue) -> int | None:
     return None
 
 
-def place_of_access(low: Threads, op: Access) -> Place:
+Order = tuple[int, ...]
+"""The axes of a tile, in the order in which its elements are dealt to threads for an access."""
+
+
+def place_of_access(low: Threads, op: Access, order: Order | None = None) -> Place:
     """Where the elements lie that an access is to."""
     masks = values_of(op, "mask")
     mask = low.value(masks[0]) if masks else None
     if isinstance(op, Scattered) and isinstance(values_of(op, "base")[0].type, T.MemrefType):
         return Place(_scattered(low, op), mask, None)
-    found = view_of_access(low, op)
+    found = view_of_access(low, op, order)
     if found is None:
         (base,) = values_of(op, "base")
         return Place(low.value(base), mask, None)
@@ -130,10 +134,29 @@ def _scattered(low: Threads, op: Scattered) -> SSAValue:
 
 
 def view_of_access(
-    low: Threads, op: Access
+    low: Threads, op: Access, order: Order | None = None
 ) -> tuple[View, Sequence[SSAValue], Sequence[bool]] | None:
     """The view of which an access moves a tile, the tile's indices, and which of them are promised
-    to be inside; None where it goes through pointers."""
+    to be inside; None where it goes through pointers. With an ``order`` axes stand in it."""
+    found = _view_of_access(low, op)
+    if found is None or order is None:
+        return found
+    view, indices, promised = found
+    turned = View(
+        view.memref,
+        tuple(view.dims[axis] for axis in order),
+        tuple(view.axes[axis] for axis in order),
+        tuple(view.steps[axis] for axis in order),
+        view.padding,
+        view.sparse,
+    )
+    sure = [axis < len(promised) and promised[axis] for axis in order]
+    return turned, [indices[axis] for axis in order], sure
+
+
+def _view_of_access(
+    low: Threads, op: Access
+) -> tuple[View, Sequence[SSAValue], Sequence[bool]] | None:
     (base,) = values_of(op, "base")
     if isinstance(T.element_of(base.type), T.PtrType):
         return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,12 +12,13 @@ from xdsl.dialects import vector
 from xdsl.dialects.arith import AddiOp, AndIOp, ConstantOp, MuliOp, ShRUIOp
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.ub import PoisonAttr, PoisonOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nvgpu.support import arith_vectors, gpu_ops
-from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.dialects.source_map import place_of
+from tilewright.lowering.filling import Filler, Properties
 from tilewright.lowering.nvgpu.fragments import Fragments
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
 from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions
@@ -39,8 +39,6 @@ SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)
 if TYPE_CHECKING:
     from tilewright.analysis.tileaa import Facts
     from tilewright.lowering.nvgpu.tables import GivenMemory
-
-Properties: TypeAlias = Mapping[str, Attribute | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ class Sync:
         self.shared = self.reads = self.writes = True
 
 
-class Threads:
+class Threads(Filler[Operation]):
     """Fills blocks with what each thread of a block does.
 
     ``op`` is the operation being lowered, whose place new operations inherit. ``block`` is where
@@ -98,9 +96,8 @@ class Threads:
     """
 
     def __init__(self, options: NvgpuOptions, threads: int):
+        super().__init__()
         self.options, self.threads = options, threads
-        self.origins: dict[Operation, Operation] = {}
-        self.op: Operation
         self.prologue = Block()
         self.block = Block()
         self.lanes: int | None = None
@@ -208,30 +205,9 @@ class Threads:
 
     def add(self, op: Operation, block: Block | None = None) -> Operation:
         """Put a new operation at the end of the block, at the place of the one being lowered."""
-        op.location = self.op.location
-        if (source := source_of(self.op)) is not None:
-            set_source(op, source)
-        self.origins[op] = self.op
+        self.place(op, self.op)
         (self.block if block is None else block).add_op(op)
         return op
-
-    def emit(
-        self,
-        kind: type[Operation],
-        operands: Sequence[SSAValue] = (),
-        results: Sequence[Attribute] = (),
-        properties: Properties | None = None,
-        regions: Sequence[Region] = (),
-    ) -> Sequence[SSAValue]:
-        """The results of a new operation; properties that are None are left out."""
-        given = {} if properties is None else properties
-        op = kind.create(
-            operands=operands,
-            result_types=results,
-            properties={name: found for name, found in given.items() if found is not None},
-            regions=regions,
-        )
-        return self.add(op).results
 
     def one(
         self,
@@ -242,15 +218,6 @@ class Threads:
     ) -> SSAValue:
         """The one result of a new operation."""
         return self.emit(kind, operands, (result,), properties)[0]
-
-    @contextmanager
-    def filling(self, block: Block) -> Generator[None, None, None]:
-        """Put new operations at the end of another block for a while."""
-        previous, self.block = self.block, block
-        try:
-            yield
-        finally:
-            self.block = previous
 
     # Numbers.
 

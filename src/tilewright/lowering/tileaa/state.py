@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i32, i64
 from xdsl.dialects.ub import PoisonAttr, PoisonOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import arith
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.groups import SEGMENTS
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
-from tilewright.dialects.source_map import set_source, source_of
+from tilewright.lowering.filling import Filler, Properties
 from tilewright.lowering.tileaa.options import TileAAOptions
 from tilewright.lowering.tileaa.types import lower_type
 
@@ -24,24 +23,17 @@ POISON = PoisonAttr()
 I1 = IntegerType(1)
 TRUE, FALSE = IntegerAttr(1, I1), IntegerAttr(0, I1)
 
-Properties: TypeAlias = Mapping[str, Attribute | None]
 #: The lowering of an operation with regions: yields the lowerings inside, one after the other, and
 #: gives the values of the results. The driver runs them without recursion, at any depth.
 Nested: TypeAlias = Generator["Nested", Sequence[SSAValue], Sequence[SSAValue]]
 
 
-class Lowering:
-    """Fills blocks with operations of ``nv_tileaa`` that stand for those of ``cuda_tile``.
-
-    ``op`` is the operation being lowered, whose place new operations inherit; ``block`` is where
-    they go. ``origins`` tells for each new operation which one it stands for.
-    """
+class Lowering(Filler[TileOp]):
+    """Fills blocks with operations of ``nv_tileaa`` that stand for those of ``cuda_tile``."""
 
     def __init__(self, options: TileAAOptions):
+        super().__init__()
         self.options = options
-        self.origins: dict[Operation, TileOp] = {}
-        self.op: TileOp
-        self.block: Block
         self._values: dict[SSAValue, SSAValue] = {}
         self._indices: dict[tuple[SSAValue, Block], SSAValue] = {}
         self._shared: dict[tuple[type[Operation], Attribute, object], Operation] = {}
@@ -87,40 +79,6 @@ class Lowering:
         self.place(op, self.op)
         self.block.add_op(op)
         return op
-
-    def place(self, op: Operation, origin: TileOp) -> None:
-        """Let a new operation stand where ``origin`` stood."""
-        op.location = origin.location
-        if (source := source_of(origin)) is not None:
-            set_source(op, source)
-        self.origins[op] = origin
-
-    def emit(
-        self,
-        kind: type[Operation],
-        operands: Sequence[SSAValue] = (),
-        results: Sequence[Attribute] = (),
-        properties: Properties | None = None,
-        regions: Sequence[Region] = (),
-    ) -> Sequence[SSAValue]:
-        """The results of a new operation; properties that are None are left out."""
-        given = {} if properties is None else properties
-        op = kind.create(
-            operands=operands,
-            result_types=results,
-            properties={name: found for name, found in given.items() if found is not None},
-            regions=regions,
-        )
-        return self.add(op).results
-
-    @contextmanager
-    def filling(self, block: Block) -> Generator[None, None, None]:
-        """Put new operations at the end of another block for a while."""
-        previous, self.block = self.block, block
-        try:
-            yield
-        finally:
-            self.block = previous
 
     def grouped(
         self,

@@ -323,38 +323,54 @@ _TYPES = (ATTRIBUTES, COLON, TypeOf("input"), Keyword("to"), TypeOf("result"))
 _CONVERSION = (Operand("input"), *_TYPES)
 
 
-@support_op("arith", "extsi")
-class ExtSIOp(Conversion):
-    """The same number, read signed, in a wider type."""
+class Extension(Conversion):
+    """The same number in a wider type."""
 
     input = operand_def(INTEGER)
     result = result_def(INTEGER)
     traits = traits_def(Pure())
     WIDENS: ClassVar = 1
     SYNTAX: ClassVar = _CONVERSION
-    EXAMPLES: ClassVar = examples(
-        """
-        %x = arith.constant dense<1> : vector<2xi8>
-        %y = arith.extsi %x : vector<2xi8> to vector<2xi32>
-        """
+
+
+class FromInteger(Conversion):
+    """Integers as floats, rounded."""
+
+    input = operand_def(INTEGER)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = _CONVERSION
+
+
+class ToInteger(Conversion):
+    """Floats as integers, truncated."""
+
+    input = operand_def(FLOAT)
+    result = result_def(INTEGER)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = _CONVERSION
+
+
+def _example(name: str, source: str, result: str) -> tuple[str, ...]:
+    one = "1.0" if source[0] == "f" else "1"
+    return examples(
+        f"%one = arith.constant dense<{one}> : vector<2x{source}>\n"
+        f"%made = {name} %one : vector<2x{source}> to vector<2x{result}>"
     )
+
+
+@support_op("arith", "extsi")
+class ExtSIOp(Extension):
+    """The same number, read signed, in a wider type."""
+
+    EXAMPLES: ClassVar = _example("arith.extsi", "i8", "i32")
 
 
 @support_op("arith", "extui")
-class ExtUIOp(Conversion):
+class ExtUIOp(Extension):
     """The same number, read unsigned, in a wider type."""
 
-    input = operand_def(INTEGER)
-    result = result_def(INTEGER)
-    traits = traits_def(Pure())
-    WIDENS: ClassVar = 1
-    SYNTAX: ClassVar = _CONVERSION
-    EXAMPLES: ClassVar = examples(
-        """
-        %x = arith.constant dense<1> : vector<2xi8>
-        %y = arith.extui %x : vector<2xi8> to vector<2xi32>
-        """
-    )
+    EXAMPLES: ClassVar = _example("arith.extui", "i8", "i32")
 
 
 @support_op("arith", "trunci")
@@ -368,12 +384,7 @@ class TruncIOp(Conversion):
     WIDENS: ClassVar = -1
     HIDDEN: ClassVar = frozenset({"overflowFlags"})
     SYNTAX: ClassVar = (Operand("input"), Overflow(), *_TYPES)
-    EXAMPLES: ClassVar = examples(
-        """
-        %x = arith.constant dense<1> : vector<2xi32>
-        %y = arith.trunci %x : vector<2xi32> to vector<2xi8>
-        """
-    )
+    EXAMPLES: ClassVar = _example("arith.trunci", "i32", "i8")
 
 
 @support_op("arith", "index_cast")
@@ -399,67 +410,31 @@ class IndexCastOp(Conversion):
 
 
 @support_op("arith", "sitofp")
-class SIToFPOp(Conversion):
+class SIToFPOp(FromInteger):
     """Integers, read signed, as floats."""
 
-    input = operand_def(INTEGER)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
-    SYNTAX: ClassVar = _CONVERSION
-    EXAMPLES: ClassVar = examples(
-        """
-        %x = arith.constant dense<1> : vector<2xi32>
-        %y = arith.sitofp %x : vector<2xi32> to vector<2xf32>
-        """
-    )
+    EXAMPLES: ClassVar = _example("arith.sitofp", "i32", "f32")
 
 
 @support_op("arith", "uitofp")
-class UIToFPOp(Conversion):
+class UIToFPOp(FromInteger):
     """Integers, read unsigned, as floats."""
 
-    input = operand_def(INTEGER)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
-    SYNTAX: ClassVar = _CONVERSION
-    EXAMPLES: ClassVar = examples(
-        """
-        %x = arith.constant dense<1> : vector<2xi32>
-        %y = arith.uitofp %x : vector<2xi32> to vector<2xf32>
-        """
-    )
+    EXAMPLES: ClassVar = _example("arith.uitofp", "i32", "f32")
 
 
 @support_op("arith", "fptosi")
-class FPToSIOp(Conversion):
+class FPToSIOp(ToInteger):
     """Floats as signed integers, truncated."""
 
-    input = operand_def(FLOAT)
-    result = result_def(INTEGER)
-    traits = traits_def(Pure())
-    SYNTAX: ClassVar = _CONVERSION
-    EXAMPLES: ClassVar = examples(
-        """
-        %x = arith.constant dense<1.0> : vector<2xf32>
-        %y = arith.fptosi %x : vector<2xf32> to vector<2xi32>
-        """
-    )
+    EXAMPLES: ClassVar = _example("arith.fptosi", "f32", "i32")
 
 
 @support_op("arith", "fptoui")
-class FPToUIOp(Conversion):
+class FPToUIOp(ToInteger):
     """Floats as unsigned integers, truncated."""
 
-    input = operand_def(FLOAT)
-    result = result_def(INTEGER)
-    traits = traits_def(Pure())
-    SYNTAX: ClassVar = _CONVERSION
-    EXAMPLES: ClassVar = examples(
-        """
-        %x = arith.constant dense<1.0> : vector<2xf32>
-        %y = arith.fptoui %x : vector<2xf32> to vector<2xi32>
-        """
-    )
+    EXAMPLES: ClassVar = _example("arith.fptoui", "f32", "i32")
 
 
 @support_op("arith", "remf")

@@ -48,6 +48,21 @@ def test_histogram(count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
+def test_matmul_of_8_bit_floats(seed: int) -> None:
+    dtype = ml_dtypes.float8_e4m3fn
+    rng = np.random.default_rng(seed)
+    a, b = (rng.standard_normal((rows, 256)).astype(dtype) for rows in (128, 64))
+    d = np.zeros((128, 64), np.float32)
+    result = program("matmul_fp8.mlir").launch(None, (1, 2), 128, [a, b, d, 2], seed=seed)
+    unit = unit_of("wgmma", "f8E4M3FN", 90)
+    wanted = np.zeros_like(d)
+    for k in (0, 128):
+        wanted = multiply_add(a[:, k : k + 128], b[:, k : k + 128].T, wanted, "f8E4M3FN", unit)
+    assert d.tobytes() == wanted.tobytes()
+    assert not result.findings, [found.brief() for found in result.findings]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a"])
 def test_matmul_by_mma(arch: str, seed: int) -> None:
     a, b = _operands(64, 128, 64)

@@ -24,7 +24,7 @@ _PASS_NAMES = (
     "synthesize-debug-info-scopes",
 )
 #: Passes between levels, whose names nobody else uses.
-_LOWERINGS = ("lower-cuda-tile-to-tileaa",)
+_LOWERINGS = ("lower-cuda-tile-to-tileaa", "lower-tileaa-to-nvgpu")
 
 
 def _cuda_tile() -> Dialect:

@@ -106,7 +106,8 @@ def open_panels(f: FunctionEmitter, products: dict[DotOp, M.TiledLoadOp]) -> dic
         slots = min(room // panel_bytes, MOST_SLOTS)
         if slots < FEWEST_SLOTS:
             continue
-        words = 1 + 2 * len(dims)
+        # The tile may have been loaded with more axes than the product sees.
+        words = 1 + 2 * len(T.dims_of(load.moved.type))
         tags = f.arena.place(slots * words * _WORD, 0, f.plan.end)
         panels = f.arena.place(slots * panel_bytes, 0, f.plan.end)
         loop = _loop_around(op)

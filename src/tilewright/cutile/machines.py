@@ -71,16 +71,21 @@ _READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
 #: What the first launch of a kernel needs on each machine.
 _MODULES = {
     "reference": (*_READING, "tilewright.cutile.reference"),
-    "cpu": (*_READING, "tilewright.cutile.on_cpu", "tilewright.cpu.compile"),
+    "cpu": (*_READING, "tilewright.cutile.on_cpu"),
     "sim": (*_READING, "tilewright.cutile.simulated", "tilewright.simulator.tiles"),
     "cuda": (*_READING, "tilewright.cutile.on_gpu"),
 }
 
 
 def get_ready(name: str) -> None:
-    """Import what launches on a machine need, so that the first one does not have to."""
-    for module in _MODULES[name.partition(":")[0]]:
+    """Import and start what launches on a machine need, so that the first one does not have to."""
+    kind = name.partition(":")[0]
+    for module in _MODULES[kind]:
         import_module(module)
+    if kind == "cpu":
+        from tilewright.cpu.runtime.ready import get_ready as get_cpu_ready
+
+        get_cpu_ready()
 
 
 def check_machine(name: str) -> None:

@@ -17,9 +17,11 @@ import hashlib
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tilewright import __version__
@@ -149,13 +151,16 @@ class DiskCache:
         return sorted(found)
 
     def _make_room(self, size: int) -> None:
-        """Evict when this process has written a part of the limit; looking costs time."""
+        """Evict when this process has written a part of the limit; looking costs time, which the first
+        kernel of a process does not wait for."""
         limit = self.limit
         first = not self._written
         self._written += size
-        if first or self._written > limit * _ROOM:
+        if self._written > limit * _ROOM:
             self._written = 1
             self._evict(limit)
+        elif first:
+            threading.Thread(target=self._evict, args=(limit,), daemon=True).start()
 
     def _evict(self, limit: int) -> None:
         files = self._files()
@@ -193,4 +198,9 @@ def cache_directory() -> Path | None:
 def disk_cache() -> DiskCache | None:
     """The cache of this user; None where it is turned off."""
     directory = cache_directory()
-    return None if directory is None else DiskCache(directory)
+    return None if directory is None else _opened(directory)
+
+
+@cache
+def _opened(directory: Path) -> DiskCache:
+    return DiskCache(directory)

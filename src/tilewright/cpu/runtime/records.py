@@ -30,7 +30,7 @@ _COMPILER = ("analysis", "cpu", "dialects", "lowering", "numerics", "passes")
 
 
 @cache
-def _compiler() -> str:
+def compiler_facts() -> str:
     """Every source file of the compiler, with its size and the time of its last change."""
     root = Path(tilewright.__file__).parent
     facts: list[str] = []
@@ -54,7 +54,7 @@ def record_key(
     except TileIRError:  # what bytecode cannot hold
         return None
     target = cpu_target(options.cpu)
-    parts = [code.hex(), kernel.symbol, options.key, level.key, target.key, _compiler()]
+    parts = [code.hex(), kernel.symbol, options.key, level.key, target.key, compiler_facts()]
     return key_of(["record", *parts])
 
 

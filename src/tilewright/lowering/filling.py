@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeAlias, TypeVar
@@ -15,7 +15,7 @@ Properties: TypeAlias = Mapping[str, Attribute | None]
 _OpT = TypeVar("_OpT", bound=Operation)
 
 
-class Filler(Generic[_OpT]):
+class Filler(ABC, Generic[_OpT]):
     """Fills blocks with operations that stand for others.
 
     ``op`` is the operation being lowered, whose place new operations inherit; ``block`` is where

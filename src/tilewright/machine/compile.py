@@ -292,7 +292,8 @@ def _coroutine(
     def start(regs: Registers) -> Coroutine:
         op: Operation | None = None
         try:
-            for function, nested, op, switch in sequence:  # noqa: B007
+            for function, nested, at, switch in sequence:
+                op = at
                 if nested:
                     signal = yield from function(regs)
                 else:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.cpu.codegen import families  # noqa: F401
-from tilewright.cpu.codegen.basics import emitter_of  # noqa: F401
 from tilewright.cpu.codegen.elementwise import EMITTERS
+from tilewright.cpu.codegen.kernel import FAMILIES
 from tilewright.cpu.codegen.table import LOWERINGS, REFUSED
 from tilewright.dialects import arith
 from tilewright.dialects.nv_tileaa.base import OPERATIONS
 from tilewright.numerics.semantics import ELEMENTWISE
 
 arith.load()
+assert FAMILIES, "importing them fills the tables"
 #: What is not lowered by itself: ends of regions, and what stands in modules.
 STRUCTURE = {"func", "global", "yield"}
 

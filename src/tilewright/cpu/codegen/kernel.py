@@ -10,7 +10,24 @@ from llvmlite import ir
 from xdsl.ir import Block, Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
-from tilewright.cpu.codegen import effects, families, llvm, private, reuse, sums  # noqa: F401
+from tilewright.cpu.codegen import (
+    access,
+    atomics,
+    basics,
+    bodies,
+    contraction,
+    control_flow,
+    effects,
+    folds,
+    llvm,
+    memory,
+    pointers,
+    private,
+    reports,
+    reuse,
+    sums,
+    tiled,
+)
 from tilewright.cpu.codegen.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.function import BLOCK_TYPE, Frame, FunctionEmitter, Unit
 from tilewright.cpu.codegen.irtypes import Builder, Value
@@ -18,6 +35,12 @@ from tilewright.cpu.codegen.known_memory import KnownMemory
 from tilewright.cpu.codegen.plan import make_plan
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+
+#: The files that fill the table of lowerings.
+FAMILIES = (
+    *(access, atomics, basics, bodies, contraction, control_flow),
+    *(folds, memory, pointers, reports, tiled),
+)
 
 
 @dataclass(frozen=True, slots=True)

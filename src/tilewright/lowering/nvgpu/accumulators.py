@@ -11,7 +11,6 @@ from xdsl.ir import SSAValue
 from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.fragments import FragmentLayout, Fragments
 from tilewright.lowering.nvgpu.matrices import Index, Matrix, matrix
-from tilewright.lowering.nvgpu.memory import when
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.types import element_bytes
 from tilewright.lowering.nvgpu.vectors import as_index, joined, moved, part, stacked
@@ -143,7 +142,7 @@ def to_tile(low: Threads, held: Fragments) -> SSAValue:
                     room.write(place, part(low, held.parts[at], row))
             return ()
 
-        when(low, used, write, ())
+        low.either(used, write)
         low.barrier()
         chunks += room.take()
     return joined(low, chunks)

@@ -7,16 +7,15 @@ the view and chunks are aligned, which is the same for all threads and is asked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
-from xdsl.dialects import scf, vector
-from xdsl.dialects.llvm import LLVMPointerType
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects import vector
+from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
@@ -28,10 +27,9 @@ from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
 from tilewright.lowering.nvgpu.places import Order, known, view_of_access
 from tilewright.lowering.nvgpu.state import Threads, View
-from tilewright.lowering.nvgpu.types import I1, I64, element_bytes, scalar_of
+from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I1, I64, element_bytes, scalar_of
 from tilewright.lowering.nvgpu.vectors import joined, part, split
 
-_POINTER = LLVMPointerType(b.IntAttr(1))
 #: The bytes of the widest access of a thread.
 _WIDEST = 16
 #: The bytes of tiles that are turned at most: what a block has on every architecture.
@@ -72,27 +70,7 @@ class Straight:
         return {"alignment": b.IntegerAttr(self.alignment, I64)}
 
     def _pointer(self, address: SSAValue) -> SSAValue:
-        return self.low.one(L.IntToPtrOp, (address,), _POINTER)
-
-
-def either(
-    low: Threads,
-    condition: SSAValue | None,
-    make: Callable[[], Sequence[SSAValue]],
-    otherwise: Callable[[], Sequence[SSAValue]],
-) -> Sequence[SSAValue]:
-    """What ``make`` gives where a condition holds that all threads share; or what ``otherwise``
-    gives."""
-    if condition is None:
-        return make()
-    blocks = [Block(), Block()]
-    types: list[Attribute] = []
-    for block, work in zip(blocks, (make, otherwise), strict=True):
-        with low.filling(block):
-            found = work()
-            types = [value.type for value in found]
-            low.emit(scf.YieldOp, found)
-    return low.emit(scf.IfOp, (condition,), types, regions=[Region(block) for block in blocks])
+        return self.low.one(L.IntToPtrOp, (address,), GLOBAL_POINTER)
 
 
 def memory_order(low: Threads, op: Access) -> Order | None:

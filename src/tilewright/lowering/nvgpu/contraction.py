@@ -84,7 +84,7 @@ def _shares_columns(low: Threads, op: DotOp) -> bool:
         op.sfa is None
         and width > 1
         and all(not any((*place[:-2], place[-1])) for place in places)
-        and all(width_of(scalar_of(low.value(value).type)) >= 8 for value in (op.a, op.b))
+        and all(width_of(low.value(value).type) >= 8 for value in (op.a, op.b))
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xdsl.dialects import arith as A
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -83,13 +84,16 @@ def lower_if(low: Threads, op: scf.IfOp) -> None:
 def _choose(low: Threads, op: scf.IfOp) -> None:
     """In a body that computes elements, of which each goes its own way: both are computed, which have
     no effects, and one is taken."""
-    condition = low.value(op.operands[0])
+    condition, outer = low.value(op.operands[0]), low.chosen
     found: list[list[SSAValue]] = []
     for region in op.regions:
+        takes = low.binary(A.XOrIOp, condition, 1) if found else condition
+        low.chosen = low.both(outer, takes)
         *operations, end = region.blocks[0].ops
         for inner in operations:
             low.lower(inner)
         found.append(low.values(carried(low, end.operands)))
+    low.chosen = outer
     chosen = [low.select(condition, yes, no) for yes, no in zip(*found, strict=True)]
     bind_all(low, op.results, chosen)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.analysis.tileaa import Facts
@@ -35,7 +34,7 @@ from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions, check_w
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import REFUSED, RULES
 from tilewright.lowering.nvgpu.tables import GivenMemory, block_number
-from tilewright.lowering.nvgpu.types import I8, I32, I64, SHARED_SPACE
+from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE
 
 #: The files that fill the table.
 FAMILIES = (
@@ -51,7 +50,6 @@ FAMILIES = (
     shapes,
     tables,
 )
-_POINTER = LLVMPointerType(b.IntAttr(1))
 _SHARED_ALIGNMENT = 16
 
 
@@ -194,7 +192,7 @@ class _Kernel(Threads):
         func = self.func
         source = func.body.blocks[0]
         types = [self._parameter_type(argument) for argument in source.args]
-        types += [_POINTER] * self.given.pointers
+        types += [GLOBAL_POINTER] * self.given.pointers
         entry = Block(arg_types=types)
         own = len(source.args)
         for argument, new in zip(source.args, entry.args[:own], strict=True):
@@ -210,7 +208,7 @@ class _Kernel(Threads):
 
     def _parameter_type(self, argument: SSAValue) -> Attribute:
         if isinstance(argument.type, T.PtrType):
-            return _POINTER
+            return GLOBAL_POINTER
         return self.type_of(argument.type)
 
     def _bind_parameter(self, old: SSAValue, new: SSAValue) -> None:

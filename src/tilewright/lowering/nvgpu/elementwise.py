@@ -8,7 +8,6 @@ from xdsl.dialects import math as M
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.arith.base import ArithOp
-from tilewright.dialects.arith.constants import ConstantOp, bits_of_value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, is_set
 from tilewright.dialects.nvgpu.support import arith as S
@@ -16,7 +15,14 @@ from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.rounding import computed, direction, redirected, to_tf32
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, vector_like
+from tilewright.lowering.nvgpu.types import (
+    I32,
+    I64,
+    element_bytes,
+    scalar_of,
+    vector_like,
+    width_of,
+)
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import bits_to_float
 
@@ -26,10 +32,13 @@ _SAME: dict[str, type[Operation]] = {
 }
 
 _PLAIN = (
-    *("addi", "subi", "muli", "divsi", "divui", "ceildivsi", "ceildivui", "floordivsi"),
-    *("remsi", "remui", "maxsi", "maxui", "minsi", "minui", "andi", "ori", "xori"),
+    *("addi", "subi", "muli", "maxsi", "maxui", "minsi", "minui", "andi", "ori", "xori"),
     *("extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "negf", "remf"),
+    # PTX orders -0 before +0 in all four, as Tile IR does.
+    *("maximumf", "minimumf", "maxnumf", "minnumf"),
 )
+#: What is undefined for some divisors.
+_DIVISIONS = ("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi", "remsi", "remui")
 _PLAIN_MATH = (
     *("absi", "absf", "ceil", "floor", "cos", "sin", "tan", "cosh", "sinh", "exp", "log"),
     *("log2", "atan2", "powf", "tanh"),
@@ -40,16 +49,11 @@ def _result_type(low: Threads, op: Operation) -> Attribute:
     return low.type_of(op.results[0].type)
 
 
-def apply(
-    low: Threads,
-    kind: type[Operation],
-    op: Operation,
-    properties: dict[str, Attribute] | None = None,
-) -> SSAValue:
+def apply(low: Threads, kind: type[Operation], op: Operation) -> SSAValue:
     """The operation of that kind on the operands of ``op``."""
     ty = _result_type(low, op)
     operands = [low.operand(value, ty) for value in op.operands]
-    return computed(low, op, operands, lambda given: low.one(kind, given, ty, properties))
+    return computed(low, op, operands, lambda given: low.one(kind, given, ty))
 
 
 @lowers(*(f"arith.{name}" for name in _PLAIN), *(f"math.{name}" for name in _PLAIN_MATH))
@@ -57,26 +61,14 @@ def plain(low: Threads, op: ArithOp) -> None:
     low.bind(op.results[0], apply(low, _SAME[op.name], op))
 
 
-@lowers("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
-def extremes(low: Threads, op: ArithOp) -> None:
-    """PTX orders -0 before +0 in all four, as Tile IR does."""
-    low.bind(op.results[0], apply(low, _SAME[op.name], op))
-
-
-@lowers("arith.constant")
-def constant(low: Threads, op: ConstantOp) -> None:
-    ty = op.results[0].type
-    target = low.type_of(ty)
-    bits = bits_of_value(op.properties["value"])
-    name = (
-        T.element_name(T.element_of(ty)) if not isinstance(T.element_of(ty), b.IndexType) else "i64"
-    )
-    if len(set(bits)) > 1:
-        from tilewright.lowering.nvgpu.tables import from_table
-
-        low.bind(op.results[0], from_table(low, op, bits))
-        return
-    low.bind(op.results[0], bits_constant(low, bits[0], name, target))
+@lowers(*(f"arith.{name}" for name in _DIVISIONS))
+def divide(low: Threads, op: ArithOp) -> None:
+    """Elements that do not take the branch are divided by 1: the program does not divide them."""
+    ty = _result_type(low, op)
+    left, right = (low.operand(value, ty) for value in op.operands)
+    if low.chosen is not None:
+        right = low.select(low.chosen, right, low.constant(1, ty))
+    low.bind(op.results[0], low.one(_SAME[op.name], (left, right), ty))
 
 
 def bits_constant(low: Threads, bits: int, name: str, ty: Attribute) -> SSAValue:
@@ -101,7 +93,7 @@ def integer_power(low: Threads, op: ArithOp) -> None:
     ty = _result_type(low, op)
     base, exponent = (low.operand(value, ty) for value in op.operands)
     wide = vector_like(ty, I32)
-    if _width(exponent.type) < 32:
+    if width_of(exponent.type) < 32:
         exponent = low.one(V.ExtSIOp, (exponent,), wide)
     low.bind(op.results[0], low.one(M.FPowIOp, (base, exponent), ty))
 
@@ -138,7 +130,7 @@ def shift(low: Threads, op: ArithOp) -> None:
     """A shift by the width or more gives zeros, or copies of the sign; here it would be undefined."""
     ty = _result_type(low, op)
     value, amount = (low.operand(v, ty) for v in op.operands)
-    width = _width(ty)
+    width = width_of(ty)
     kind = _SAME[op.name]
     if op.name == "arith.shrsi":
         most = low.constant(width - 1, ty)
@@ -153,18 +145,12 @@ def shift(low: Threads, op: ArithOp) -> None:
     low.bind(op.results[0], low.select(fits, shifted, low.constant(0, ty)))
 
 
-def _width(ty: Attribute) -> int:
-    element = scalar_of(ty)
-    assert isinstance(element, b.IntegerType)
-    return element.width.data
-
-
 @lowers("arith.index_cast", "arith.index_castui")
 def index_cast(low: Threads, op: ArithOp) -> None:
     """Indices are numbers of 64 bits here."""
     ty = _result_type(low, op)
     value = low.operand(op.operands[0], ty)
-    widths = _width(value.type), _width(ty)
+    widths = width_of(value.type), width_of(ty)
     if widths[0] == widths[1]:
         low.bind(op.results[0], value)
     elif widths[0] > widths[1]:
@@ -219,7 +205,7 @@ def high_half(low: Threads, op: AliasOp) -> None:
     """The upper half of the product, by one of twice the width; for 64 bits by four of 32."""
     ty = _result_type(low, op)
     left, right = (low.operand(value, ty) for value in op.operands)
-    width = _width(ty)
+    width = width_of(ty)
     if width < 64:
         wide = vector_like(ty, b.IntegerType(2 * width))
         product = low.binary(

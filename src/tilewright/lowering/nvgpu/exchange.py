@@ -150,7 +150,7 @@ def in_bytes(element: Attribute) -> Attribute:
 
 def widened(low: Threads, values: SSAValue) -> SSAValue:
     """The bits of elements of less than 8 bits as bytes."""
-    bits = vector_like(values.type, b.IntegerType(width_of(scalar_of(values.type))))
+    bits = vector_like(values.type, b.IntegerType(width_of(values.type)))
     if values.type != bits:
         values = low.one(BitcastOp, (values,), bits)
     return low.one(arith_vectors.ExtUIOp, (values,), vector_like(bits, I8))

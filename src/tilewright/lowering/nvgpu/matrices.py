@@ -11,7 +11,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
 from tilewright.lowering.nvgpu.layouts import coordinates_of
-from tilewright.lowering.nvgpu.memory import when
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.types import SHARED_SPACE
 from tilewright.lowering.nvgpu.vectors import as_index, moved, split
@@ -62,7 +61,7 @@ class Matrix:
                     self.write(self._place(offset), part)
             return ()
 
-        when(low, low.owned(self.dims[0] * self.dims[1]), work, ())
+        low.either(low.owned(self.dims[0] * self.dims[1]), work)
 
     def take(self) -> list[SSAValue]:
         """The thread's chunks of the tile that lie in the matrix, which is not turned."""

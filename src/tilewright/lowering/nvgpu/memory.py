@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
-from xdsl.dialects import scf, vector
-from xdsl.dialects.llvm import LLVMPointerType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects import vector
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -24,13 +23,14 @@ from tilewright.dialects.nvgpu.support import llvm as L
 from tilewright.dialects.nvgpu.support import llvm_atomics
 from tilewright.dialects.nvgpu.support.llvm_syntax import ORDERINGS
 from tilewright.dialects.syntax.engine import values_of
-from tilewright.lowering.nvgpu.contiguous import either, memory_order, straight_access, turned
+from tilewright.lowering.nvgpu.contiguous import memory_order, straight_access, turned
 from tilewright.lowering.nvgpu.elementwise import bits_constant
 from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.places import Order, Place, padding_name, place_of_access
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import (
+    GLOBAL_POINTER,
     I1,
     I8,
     I32,
@@ -43,14 +43,13 @@ from tilewright.lowering.nvgpu.types import (
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import padding_bits
 
-_POINTER = LLVMPointerType(b.IntAttr(1))
 _SCOPES = {"tl_blk": "block", "cluster": "cluster", "gpu": "device", "sys": ""}
 _TF32_MASK = -(1 << 13)
 
 
 def pointers(low: Threads, addresses: SSAValue) -> SSAValue:
     """Addresses as pointers to global memory."""
-    return low.one(L.IntToPtrOp, (addresses,), vector_like(addresses.type, _POINTER))
+    return low.one(L.IntToPtrOp, (addresses,), vector_like(addresses.type, GLOBAL_POINTER))
 
 
 def in_memory(element: Attribute) -> Attribute:
@@ -93,23 +92,6 @@ def ordering(op: Operation, default: str = "weak") -> dict[str, Attribute]:
     return found
 
 
-def when(
-    low: Threads,
-    condition: SSAValue | None,
-    make: Callable[[], Sequence[SSAValue]],
-    otherwise: Sequence[SSAValue],
-) -> Sequence[SSAValue]:
-    """What ``make`` gives, in threads where the condition holds; ``otherwise`` in the others."""
-    if condition is None:
-        return make()
-    blocks = [Block(), Block()]
-    for block, work in zip(blocks, (make, lambda: otherwise), strict=True):
-        with low.filling(block):
-            low.emit(scf.YieldOp, work())
-    types = [value.type for value in otherwise]
-    return low.emit(scf.IfOp, (condition,), types, regions=[Region(block) for block in blocks])
-
-
 def spread(low: Threads, value: SSAValue, size: int) -> SSAValue:
     """A tile of which only owners have the elements, with all its copies."""
     if size >= low.threads:
@@ -121,7 +103,7 @@ def spread(low: Threads, value: SSAValue, size: int) -> SSAValue:
     return exchange.take(buffer, low.ids(size))
 
 
-def tile_of(low: Threads, old: SSAValue, value: SSAValue) -> SSAValue:
+def tile_of(low: Threads, value: SSAValue) -> SSAValue:
     """A scalar as a tile of one element, which is what a vector of one place holds."""
     return value if isinstance(value.type, b.VectorType) else low.splat(value, 1)
 
@@ -148,8 +130,7 @@ def load(low: Threads, op: Load) -> None:
     if straight is None:
         low.bind(result, _load_places(low, op, held, None))
         return
-    (loaded,) = either(
-        low,
+    (loaded,) = low.either(
         straight.condition,
         lambda: [from_memory(low, straight.load(held), element_name(result))],
         lambda: [_load_places(low, op, held, order)],
@@ -163,7 +144,7 @@ def _load_places(low: Threads, op: Load, held: Attribute, order: Order | None) -
     """Elements from wherever each lies."""
     result, place = op.moved, place_of_access(low, op, order)
     dims = T.dims_of(result.type)
-    addresses = tile_of(low, result, place.addresses)
+    addresses = tile_of(low, place.addresses)
     ty = vector_like(addresses.type, held)
     count = low.layout(dims).registers
     mask = place.mask
@@ -171,7 +152,7 @@ def _load_places(low: Threads, op: Load, held: Attribute, order: Order | None) -
         mask = low.constant(1, b.VectorType(I1, [count]))
     found = low.one(
         L.MaskedGatherOp,
-        (pointers(low, addresses), tile_of(low, result, mask), low.constant(0, ty)),
+        (pointers(low, addresses), tile_of(low, mask), low.constant(0, ty)),
         ty,
         alignment(held, I32),
     )
@@ -189,7 +170,7 @@ def _with_background(low: Threads, op: Load, place: Place, loaded: SSAValue) -> 
     masks = values_of(op, "mask")
     if masks and others:
         other = low.operand(others[0], loaded.type)
-        mask = tile_of(low, result, low.value(masks[0]))
+        mask = tile_of(low, low.value(masks[0]))
         loaded = low.select(mask, loaded, other)
     if place.inside is None or (name[0] == "i" and padding_name(op, base, low) == "zero"):
         return loaded
@@ -198,7 +179,7 @@ def _with_background(low: Threads, op: Load, place: Place, loaded: SSAValue) -> 
         return loaded
     padding = bits_constant(low, bits, name, loaded.type)
     if masks:
-        mask = tile_of(low, result, low.value(masks[0]))
+        mask = tile_of(low, low.value(masks[0]))
         return low.select(mask, low.select(place.inside, loaded, padding), loaded)
     return low.select(place.inside, loaded, padding)
 
@@ -239,10 +220,10 @@ def each_element(
     ``unchanged``, or zero.
     """
     layout = low.layout(T.dims_of(moved.type))
-    addresses = tile_of(low, moved, place.addresses)
-    tiles = [tile_of(low, moved, value) for value in values]
-    rest = None if unchanged is None else tile_of(low, moved, unchanged)
-    mask = None if place.mask is None else tile_of(low, moved, place.mask)
+    addresses = tile_of(low, place.addresses)
+    tiles = [tile_of(low, value) for value in values]
+    rest = None if unchanged is None else tile_of(low, unchanged)
+    mask = None if place.mask is None else tile_of(low, place.mask)
     owner = low.owned(layout.size)
     total = None
     if result is not None:
@@ -260,7 +241,7 @@ def each_element(
 
         condition = low.both(None if mask is None else element(mask, at), owner)
         otherwise = [] if total is None else [element(total, at)]
-        made = when(low, condition, work, otherwise)
+        made = low.either(condition, work, lambda kept=otherwise: kept)
         if total is not None:
             insert = vector.InsertOp(made[0], total, [at])  # pyright: ignore[reportArgumentType]
             total = low.add(insert).results[0]
@@ -282,7 +263,7 @@ def store(low: Threads, op: Store) -> None:
         def one(address: SSAValue, values: Sequence[SSAValue]) -> None:
             low.emit(L.StoreOp, (values[0], pointers(low, address)), (), properties)
 
-        if "release" in (enum_property(op, "mem_semantic"),):
+        if enum_property(op, "mem_semantic") == "release":
             low.barrier()
         each_element(low, op.moved, place_of_access(low, op), (value,), None, one)
         low.sync.writes = True
@@ -303,25 +284,25 @@ def store(low: Threads, op: Store) -> None:
         _store_places(low, op, value, order)
         return []
 
-    either(low, straight.condition, whole, each)
+    low.either(straight.condition, whole, each)
 
 
 def _store_places(low: Threads, op: Store, value: SSAValue, order: Order | None) -> None:
     """Elements to wherever each lies."""
     place, held = place_of_access(low, op, order), scalar_of(value.type)
     dims = T.dims_of(op.moved.type)
-    addresses = tile_of(low, op.moved, place.addresses)
-    tile = tile_of(low, op.moved, value)
+    addresses = tile_of(low, place.addresses)
+    tile = tile_of(low, value)
     count = low.layout(dims).registers
     mask = low.both(
-        None if place.mask is None else tile_of(low, op.moved, place.mask),
+        None if place.mask is None else tile_of(low, place.mask),
         low.owned(low.layout(dims).size),
     )
     if mask is None:
         mask = low.constant(1, b.VectorType(I1, [count]))
     low.emit(
         L.MaskedScatterOp,
-        (tile, pointers(low, addresses), tile_of(low, op.moved, mask)),
+        (tile, pointers(low, addresses), tile_of(low, mask)),
         (),
         alignment(held, I32),
     )

@@ -17,7 +17,7 @@ from tilewright.dialects.nvgpu.support import gpu_ops
 from tilewright.dialects.print_formats import Conversion, parse_format
 from tilewright.lowering.nvgpu.elementwise import float_cast
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
-from tilewright.lowering.nvgpu.memory import element_name, when
+from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I64
@@ -56,7 +56,7 @@ def lower_print(low: Threads, op: AliasOp) -> None:
                 _print_number(low, piece, low.value(value), element_name(value))
         return []
 
-    when(low, low.compare("eq", low.thread(), 0), work, [])
+    low.either(low.compare("eq", low.thread(), 0), work)
     for result in op.results:
         low.bind(result, None)
 
@@ -82,12 +82,7 @@ def _print_tile(low: Threads, piece: Conversion, value: SSAValue, buffer: Buffer
         inner = prod(dims[axis + 1 :])
 
         def turn(place: SSAValue) -> None:
-            when(
-                low,
-                low.compare("ne", place, 0),
-                lambda: _said(low, ", "),
-                [],
-            )
+            low.either(low.compare("ne", place, 0), lambda: _said(low, ", "))
             row(axis + 1, low.plus(start, low.times(place, inner)))
 
         _loop(low, dims[axis], turn)

@@ -231,7 +231,7 @@ def _joined(
 ) -> SSAValue:
     """Elements of ``ty`` from as many of less than 8 bits as each holds, the first one in the lowest
     place."""
-    width, step = width_of(scalar_of(ty)), width_of(narrow.element)
+    width, step = width_of(ty), width_of(narrow.element)
     words = vector_like(ty, IntegerType(width))
     octets = Buffer(narrow.memory, I8, narrow.count)
     first = low.times(ids, width // step)
@@ -247,10 +247,10 @@ def _parted(
     low: Threads, exchange: Exchange, octets: Buffer, ids: SSAValue, ty: Attribute
 ) -> SSAValue:
     """Elements of less than 8 bits from the bytes that hold them."""
-    each = 8 // width_of(scalar_of(ty))
+    each = 8 // width_of(ty)
     octet = exchange.take(octets, low.binary(ShRUIOp, ids, each.bit_length() - 1))
     number = low.one(V.TruncIOp, (low.binary(AndIOp, ids, each - 1),), octet.type)
-    place = low.times(number, width_of(scalar_of(ty)))
+    place = low.times(number, width_of(ty))
     return narrowed(low, low.binary(ShRUIOp, octet, place), scalar_of(ty))
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects import vector
+from xdsl.dialects import scf, vector
 from xdsl.dialects.arith import AddiOp, AndIOp, ConstantOp, MuliOp, ShRUIOp
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.ub import PoisonAttr, PoisonOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
@@ -92,7 +93,8 @@ class Threads(Filler[Operation]):
     ``op`` is the operation being lowered, whose place new operations inherit. ``block`` is where
     they go; what is the same all along goes to the ``prologue``, once. ``origins`` tells for each
     new operation which one it stands for. ``lanes`` is set in bodies of folds, which stand for so
-    many elements of each thread: scalars are vectors there.
+    many elements of each thread: scalars are vectors there. ``chosen`` tells, in a branch that not all of
+    them take, which do.
     """
 
     def __init__(self, options: NvgpuOptions, threads: int):
@@ -101,6 +103,7 @@ class Threads(Filler[Operation]):
         self.prologue = Block()
         self.block = Block()
         self.lanes: int | None = None
+        self.chosen: SSAValue | None = None
         self.sync = Sync()
         self.scratch_bytes = 0
         self.constant_tables: list[Operation] = []
@@ -113,13 +116,13 @@ class Threads(Filler[Operation]):
     # What the lowering of a kernel defines (driver).
 
     @property
+    @abstractmethod
     def facts(self) -> Facts:
         """What is known of the kernel."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lower(self, op: Operation) -> None:
         """Lower an operation, at the end of the block."""
-        raise NotImplementedError
 
     def block_body(self, block: Block) -> None:
         """Lower the operations of a block, at the end of the block."""
@@ -127,25 +130,47 @@ class Threads(Filler[Operation]):
             self.lower(op)
 
     @property
+    @abstractmethod
     def given(self) -> GivenMemory:
         """The memory that the launch gives beside the arguments."""
-        raise NotImplementedError
 
+    @abstractmethod
     def given_address(self, name: str) -> SSAValue:
         """The address of a global, of 64 bits."""
-        raise NotImplementedError
 
+    @abstractmethod
     def global_type(self, name: str) -> T.MemrefType:
         """The type that the program gives a global."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scratch_of_block(self) -> SSAValue:
         """The address of the scratch memory that the block has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def table_name(self) -> str:
         """A name for one more constant table."""
-        raise NotImplementedError
+
+    def either(
+        self,
+        condition: SSAValue | None,
+        make: Callable[[], Sequence[SSAValue]],
+        otherwise: Callable[[], Sequence[SSAValue]] = tuple,
+    ) -> Sequence[SSAValue]:
+        """What ``make`` gives where the condition holds, and what ``otherwise`` gives where it does
+        not. No condition always holds.
+
+        Barriers may stand in there only if all threads share the condition.
+        """
+        if condition is None:
+            return make()
+        blocks = [Block(), Block()]
+        types: list[Attribute] = []
+        for block, work in zip(blocks, (make, otherwise), strict=True):
+            with self.filling(block):
+                found = work()
+                types = [value.type for value in found]
+                self.emit(scf.YieldOp, found)
+        return self.emit(scf.IfOp, (condition,), types, regions=[Region(block) for block in blocks])
 
     # Values.
 

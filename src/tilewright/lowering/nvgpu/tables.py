@@ -15,6 +15,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tilewright.dialects.arith.constants import ConstantOp, bits_of_value
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -25,7 +26,7 @@ from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support import gpu_ops
 from tilewright.dialects.nvgpu.support.memref import GlobalOp
 from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp
-from tilewright.lowering.nvgpu.elementwise import cast_bits, pointee_bytes
+from tilewright.lowering.nvgpu.elementwise import bits_constant, cast_bits, pointee_bytes
 from tilewright.lowering.nvgpu.state import Memref, Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I8, I64, INDEX, element_bytes, scalar_of
@@ -123,7 +124,19 @@ def block_number(low: Threads) -> SSAValue:
     return low.plus(low.times(low.plus(low.times(z, rows), y), columns), x)
 
 
-def from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
+@lowers("arith.constant")
+def constant(low: Threads, op: ConstantOp) -> None:
+    """A number, the same in every element; or a table where elements differ."""
+    ty, bits = op.results[0].type, bits_of_value(op.properties["value"])
+    if len(set(bits)) > 1:
+        low.bind(op.results[0], _from_table(low, op, bits))
+        return
+    element = T.element_of(ty)
+    name = "i64" if isinstance(element, b.IndexType) else T.element_name(element)
+    low.bind(op.results[0], bits_constant(low, bits[0], name, low.type_of(ty)))
+
+
+def _from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
     """The thread's elements of a constant tile with these bits: read from a table in memory."""
     ty = low.type_of(op.results[0].type)
     element = scalar_of(ty)

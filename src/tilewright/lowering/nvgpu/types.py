@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects import builtin as b
+from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute
 
 from tilewright.dialects.nv_tileaa import types as T
@@ -12,6 +13,7 @@ from tilewright.lowering.nvgpu.layouts import Layout
 
 I1, I8, I32, I64 = (b.IntegerType(width) for width in (1, 8, 32, 64))
 INDEX = b.IndexType()
+GLOBAL_POINTER = LLVMPointerType(b.IntAttr(1))
 SHARED_SPACE = b.IntegerAttr(3, b.IntegerType(64))
 #: Numbers of tf32 are those of f32 that it has.
 _FLOATS: dict[str, Attribute] = {
@@ -67,8 +69,9 @@ def vector_like(ty: Attribute, element: Attribute) -> Attribute:
     return b.VectorType(element, ty.get_shape()) if isinstance(ty, b.VectorType) else element
 
 
-def width_of(element: Attribute) -> int:
-    """The bits of a number type."""
+def width_of(ty: Attribute) -> int:
+    """The bits of a number, or of an element of a vector."""
+    element = scalar_of(ty)
     if isinstance(element, b.IntegerType):
         return element.width.data
     assert isinstance(element, b.AnyFloat)

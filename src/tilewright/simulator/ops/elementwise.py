@@ -380,13 +380,21 @@ def _cmpi(op: Any, t: Translator) -> Step:
     return step
 
 
+def _never(x: Array, y: Array, element: str) -> Array:
+    return np.zeros(x.shape, bool)
+
+
+def _always(x: Array, y: Array, element: str) -> Array:
+    return np.ones(x.shape, bool)
+
+
 @implements("arith.cmpf", wide=True)
 def _cmpf(op: Any, t: Translator) -> Step | None:
     number = op.predicate.value.data
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     kind = (number - 1) % 7
     if number in (0, 15):
-        function: Callable[..., Array] = lambda x, y, element: np.full(x.shape, number == 15)  # noqa: E731
+        function: Callable[..., Array] = _always if number else _never
         keywords: dict[str, Any] = {}
     elif kind == 6:
         function, keywords = _unordered if number == 14 else _ordered, {}
@@ -474,8 +482,11 @@ def to_elements(numbers: Array, element: Element) -> Array:
 @implements("math.copysign", wide=True)
 def _copysign(op: Operation, t: Translator) -> Step:
     element = element_of(op.results[0].type)
-    function = lambda x, y, element: np.copysign(x, y)  # noqa: E731
-    return _step(op, t, _Call(function, (element, element), element, {}))
+    return _step(op, t, _Call(_with_sign, (element, element), element, {}))
+
+
+def _with_sign(x: Array, y: Array, element: str) -> Array:
+    return np.copysign(x, y)
 
 
 @implements("math.ctpop", wide=True)

@@ -343,6 +343,28 @@ REDUCTIONS = [
         {"r": i32(7, 9)},
     ),
     Case(
+        # A division in a branch: a lane that does not take it must not fault.
+        "reduce",
+        """%none = constant <i32: 0> : tile<i32>
+        %r = reduce %a dim=0 identities=[0 : i32] : tile<4x2xi32> -> tile<2xi32>
+        (%e: tile<i32>, %s: tile<i32>) {
+          %c = cmpi not_equal %e, %none, signed : tile<i32> -> tile<i1>
+          %n = if %c -> (tile<i32>) {
+            %one = divi %e, %e signed : tile<i32>
+            %rest = remi %e, %e signed : tile<i32>
+            %t = muli %e, %one : tile<i32>
+            %u = addi %t, %rest : tile<i32>
+            %v = addi %u, %s : tile<i32>
+            yield %v : tile<i32>
+          } else {
+            yield %s : tile<i32>
+          }
+          yield %n : tile<i32>
+        }""",
+        {"a": i32([0, 7], [2, 0], [0, 0], [-8, 60])},
+        {"r": i32(-6, 67)},
+    ),
+    Case(
         "scan",
         "%r = scan %a dim=0 reverse=false identities=[1 : i32] : tile<4xi32> -> tile<4xi32>"
         + ADD_BODY.format("i32", "muli")

@@ -19,6 +19,19 @@ DEADLOCK = define_code(
     "All of them went round many times without any change of memory. Look for a lock that is not "
     "released, a flag that is not set, or a barrier over more blocks than the grid has.",
 )
+AGENT_DEADLOCK = define_code(
+    "agent-deadlock",
+    "All agents of a tile block wait for one another, so none of them can go on.",
+    "Each waits at a queue that nobody will fill or empty, or for the end of another agent. Look "
+    "for a put without a get or the reverse, unequal numbers of them, and queues that two agents "
+    "use in a different order.",
+)
+PLUGIN_RESULT = define_code(
+    "plugin-result",
+    "What a function given as plugin returned does not fit the results of the operation.",
+    "It returns one array for each result, of its shape and a dtype that can be cast to that of "
+    "its elements without loss of kind; a scalar is an array of rank 0 or a number.",
+)
 UNSUPPORTED = define_code(
     "machine-unsupported", "The reference machine cannot run this operation or type."
 )

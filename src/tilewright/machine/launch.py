@@ -21,6 +21,7 @@ from tilewright.launching.modules import (
     kernel_of,
     runnable_module,
 )
+from tilewright.launching.plugins import Plugin
 from tilewright.launching.result import RunResult
 from tilewright.launching.storage import storage_of
 from tilewright.machine.arguments import ArrayMap, bind
@@ -32,9 +33,6 @@ from tilewright.machine.state import Machine
 from tilewright.machine.tensors import ArrayNames
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 from tilewright.numerics.arrays import Array, dtype_of
-
-Plugin = Callable[..., object]
-"""Takes the operands as arrays, scalars of rank 0; gives an array for each result, or the one."""
 
 DEFAULT_MAX_ITERATIONS = 10_000_000
 """Iterations of one loop before it counts as endless."""

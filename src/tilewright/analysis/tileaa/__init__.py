@@ -3,6 +3,7 @@
 Every fact holds in every run of the function without undefined behaviour.
 """
 
+from tilewright.analysis.tileaa.agents import consumer_of, consumers_of, first_user
 from tilewright.analysis.tileaa.bounds import AxisBounds, Bounds, BulkCopies, BulkCopy
 from tilewright.analysis.tileaa.facts import Facts
 from tilewright.analysis.tileaa.lifetimes import Lifetime, Lifetimes
@@ -34,6 +35,9 @@ __all__ = [
     "TokenGraph",
     "Uniformities",
     "Uniformity",
+    "consumer_of",
+    "consumers_of",
+    "first_user",
     "is_effect",
     "is_token",
     "must_stay",

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
 
-from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, FuncOp
-from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
+from tilewright.analysis.tileaa.agents import first_user
+from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp
+from tilewright.launching.foreign_code import function_named
 from tilewright.machine.compile import (
     CompiledBlock,
     Coroutine,
@@ -38,10 +38,10 @@ Begin = Callable[[Registers], Registers]
 def execute(op: ExecuteOp, t: Translator) -> Step | Nested:
     if op.body.blocks:
         return _agent(op, t, *_region(op, t))
-    name = reference(op, "symbol")
-    if not isinstance((symbols_around(op) or {}).get(name), FuncOp):
-        return plugin_step(op, t, name)
-    function = function_of(op, name, t)
+    target = function_named(op)
+    if target is None:
+        return plugin_step(op, t)
+    function = function_of(op, target.symbol, t)
     return _agent(op, t, beginning(t, function, op.operands), function.body, function.results)
 
 
@@ -93,28 +93,10 @@ def _agent(
         yield from waiting(Wait(lambda: strand.has_ended, f"the end of {name}", op))
         return None
 
-    t.waits.setdefault(_first_user(op), []).append(Nested(join))
+    t.waits.setdefault(first_user(op), []).append(Nested(join))
     return Nested(start)
 
 
 def _name(op: ExecuteOp) -> str:
     named = op.properties.get("agent")
     return f"agent '{named.data}'" if isinstance(named, StringAttr) else "an agent"
-
-
-def _first_user(op: ExecuteOp) -> Operation:
-    """The first operation behind it, in its block, that uses a result; or the terminator."""
-    block = op.parent_block()
-    users: set[Operation] = set()
-    for result in op.results:
-        for use in result.uses:
-            user: Operation | None = use.operation
-            while user is not None and user.parent_block() is not block:
-                user = user.parent_op()
-            assert user is not None
-            users.add(user)
-    current = op.next_op
-    while current is not None and current not in users and current.next_op is not None:
-        current = current.next_op
-    assert current is not None, "a block ends in a terminator"
-    return current

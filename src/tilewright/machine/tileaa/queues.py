@@ -7,18 +7,12 @@ anything gets from the queue, wherever it is handed on to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
-from xdsl.traits import IsTerminator
-
+from tilewright.analysis.tileaa.agents import consumer_of, consumers_of
 from tilewright.dialects.declare import int_property
-from tilewright.dialects.nv_tileaa.ops import functions, hints, queues
-from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
+from tilewright.dialects.nv_tileaa.ops import queues
 from tilewright.machine.compile import (
     CompiledBlock,
     Nested,
@@ -66,74 +60,9 @@ class Queue:
         return found
 
 
-def _consumer(op: queues.QueueGetOp) -> int:
-    index = op.properties.get("consumer_index")
-    return index.value.data if isinstance(index, IntegerAttr) else 0
-
-
-def _consumers(queue: SSAValue) -> tuple[int, ...]:
-    """The consumers that a queue reaches; consumer 0 where it reaches none."""
-    seen, pending = {queue}, [queue]
-    found: set[int] = set()
-    while pending:
-        for use in pending.pop().uses:
-            if isinstance(use.operation, queues.QueueGetOp):
-                found.add(_consumer(use.operation))
-            new = [value for value in _handed_on(use.operation, use.index) if value not in seen]
-            seen.update(new)
-            pending += new
-    return tuple(sorted(found)) or (0,)
-
-
-def _handed_on(op: Operation, index: int) -> Iterator[SSAValue]:
-    """The values that hold what an operation takes as its operand of that number."""
-    if isinstance(op, hints.OptimizationBarrierOp | hints.PragmaOp | hints.AssumeOp):
-        yield op.results[index]
-    elif isinstance(op, functions.CallOp | functions.ExecuteOp | functions.PluginOp):
-        yield from _arguments_of(op)[index : index + 1]
-    elif isinstance(op, scf.ForOp) and index >= 3:
-        yield op.results[index - 3]
-        yield op.body.block.args[index - 2]
-    elif isinstance(op, scf.WhileOp):
-        yield op.before_region.block.args[index]
-    elif op.has_trait(IsTerminator) and (parent := op.parent_op()) is not None:
-        yield from _ended(op, parent, index)
-
-
-def _arguments_of(op: Operation) -> Sequence[SSAValue]:
-    if op.regions and op.regions[0].blocks:
-        return op.regions[0].blocks[0].args
-    name = "callee" if isinstance(op, functions.CallOp) else "symbol"
-    target = (symbols_around(op) or {}).get(reference(op, name)) if name in op.properties else None
-    return target.block.args if isinstance(target, functions.FuncOp) else ()
-
-
-def _ended(op: Operation, parent: Operation, index: int) -> Iterator[SSAValue]:
-    """Where a value goes that a terminator hands over."""
-    if isinstance(op, functions.ReturnOp):
-        assert isinstance(parent, functions.FuncOp)
-        module = parent.parent_op()
-        for user in () if module is None else module.walk():
-            if isinstance(user, functions.CallOp | functions.ExecuteOp | functions.PluginOp):
-                named = "callee" if isinstance(user, functions.CallOp) else "symbol"
-                if named in user.properties and reference(user, named) == parent.symbol:
-                    yield user.results[index]
-        return
-    position = index - 1 if isinstance(op, scf.ConditionOp) else index
-    if isinstance(parent, scf.WhileOp) and isinstance(op, scf.YieldOp):
-        yield parent.before_region.block.args[position]
-        return
-    if 0 <= position < len(parent.results):
-        yield parent.results[position]
-    if isinstance(parent, scf.ForOp):
-        yield parent.body.block.args[position + 1]
-    if isinstance(op, scf.ConditionOp) and isinstance(parent, scf.WhileOp):
-        yield parent.after_region.block.args[position]
-
-
 @implements(queues.CreateQueueOp)
 def create_queue(op: queues.CreateQueueOp, t: Translator) -> Step:
-    depth, consumers, result = int_property(op, "depth"), _consumers(op.result), t.slot(op.result)
+    depth, consumers, result = int_property(op, "depth"), consumers_of(op.result), t.slot(op.result)
 
     def step(regs: Registers) -> None:
         regs[result] = Queue(depth, consumers)
@@ -188,7 +117,7 @@ def put(op: queues.QueuePutOp, t: Translator) -> Nested:
 @implements(queues.QueueGetOp)
 def get(op: queues.QueueGetOp, t: Translator) -> Nested:
     """A region works on the tuple when it has left the queue."""
-    queue_slot, consumer = t.slot(op.queue), _consumer(op)
+    queue_slot, consumer = t.slot(op.queue), consumer_of(op)
     targets, results = t.slots(op.results), t.slots(op.results)
     body: CompiledBlock | None = None
     if op.body.blocks:

@@ -19,9 +19,9 @@ from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
 from tilewright.dialects.source_map import place_of
+from tilewright.launching.codes import AGENT_DEADLOCK
 from tilewright.machine.compile import CompiledBlock, Nested, Signal, Step, Translator
 from tilewright.machine.faults import Fault
-from tilewright.machine.tileaa.faults import AGENT_DEADLOCK
 from tilewright.machine.values import Registers
 
 if TYPE_CHECKING:

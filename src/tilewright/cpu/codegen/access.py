@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from llvmlite import ir
+from xdsl.ir import SSAValue
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.basics import is_block_number
 from tilewright.cpu.codegen.checks import check_indices, check_place
-from tilewright.cpu.codegen.elements import (
-    I1,
-    I8,
-    I32,
-    I64,
-    PTR,
-    Element,
-    bits_constant,
-    element_of,
-)
+from tilewright.cpu.codegen.elements import I1, I32, I64, PTR, Element
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.irtypes import Builder, Constant, Type, Value
+from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
-from tilewright.cpu.codegen.packing import load_packed
-from tilewright.cpu.codegen.table import lowers, refuse
+from tilewright.cpu.codegen.packing import load_packed, number_in
+from tilewright.cpu.codegen.table import refuse
 from tilewright.cpu.codegen.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.views import (
     Extent,
@@ -39,16 +32,13 @@ from tilewright.cpu.codegen.views import (
     inside_mask,
     lane_strides,
     locate,
+    padding_value,
     safe_address,
 )
-from tilewright.dialects.cuda_tile.types import DYNAMIC
-from tilewright.dialects.declare import bool_values, enum_property, int_property
+from tilewright.dialects.declare import bool_values, enum_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops import memory as M
-from tilewright.dialects.nv_tileaa.ops import shapes as S
-from tilewright.dialects.nv_tileaa.ops.pointers import MakeMemrefOp
-from tilewright.numerics.floats import padding_bits
+from tilewright.dialects.syntax.engine import values_of
 
 _TF32_MASK = -(1 << 13)
 #: How many rows ahead memory is asked for, and from which length on (in bytes) rows are streams.
@@ -66,10 +56,11 @@ _LARGEST_TILE = 1 << 17
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewLoad(Tile):
-    """The elements of a tile in memory; ``padding`` for those outside."""
+    """The elements of a tile in memory; ``padding`` for those outside, ``other`` for those that the
+    mask turns off."""
 
     place: Place
-    padding: Constant
+    padding: Value
     mask: Tile | None = None
     other: Tile | None = None
     readers: list[int] = field(default_factory=list, kw_only=True)
@@ -88,22 +79,19 @@ class ViewLoad(Tile):
         return None if self.element.is_packed else self.place.contiguous
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
-        mask = inside_mask(nest, self.place, coords) if nest.masked else None
-        passive: Lane = Lane(self.padding)
         lanes = lanes_in(coords)
-        if self.mask is not None:
-            chosen = nest.widened(nest.eval(self.mask, coords), lanes)
-            if mask is None:
-                mask = chosen
-            else:
-                pair = [nest.widened(mask, lanes), chosen]
-                mask = nest.emit(pair, lambda b, x, y: b.and_(x, y))
-            if self.other is not None:
-                passive = nest.widened(nest.eval(self.other, coords), lanes)
+        inside = inside_mask(nest, self.place, coords) if nest.masked else None
+        mask, passive = inside, Lane(self.padding)
+        if self.mask is not None and self.other is not None:
+            chosen = nest.eval(self.mask, coords)
+            mask = both(nest, inside, chosen, lanes)
+            off = nest.eval(self.other, coords)
+            passive = passive_elements(nest, inside, chosen, passive, off, lanes)
         if self.element.is_packed:
             if lanes:
                 return nest.lane_by_lane(self, coords)
-            return load_packed(nest, self.place, coords, passive)
+            number = number_in(nest, self.place, coords)
+            return load_packed(nest, self.place.base, number, mask, passive)
         offset, _ = element_offset(nest, self.place, coords)
         where = address_of(nest, self.place, offset)
         element = self.element
@@ -155,6 +143,27 @@ class ViewLoad(Tile):
             return pointer
 
         nest.emit([where], fetch)
+
+
+def passive_elements(
+    nest: Nest, inside: Lane | None, chosen: Lane, padding: Lane, off: Lane, lanes: int
+) -> Lane:
+    """What a masked load gives where it reads nothing: padding outside of the memory, ``off`` where
+    the mask is off."""
+    if inside is None:
+        return off
+    three = [nest.widened(lane, lanes) for lane in (chosen, padding, off)]
+    return nest.emit(three, lambda b, on, x, y: b.select(on, x, y))
+
+
+def both(nest: Nest, lhs: Lane | None, rhs: Lane, lanes: int) -> Lane:
+    """The conjunction of two masks."""
+    if lhs is None:
+        return rhs
+    pair = [lhs, rhs]
+    if any(llvm.lanes_of(lane.value.type) for lane in pair):
+        pair = [nest.widened(lane, lanes) for lane in pair]
+    return nest.emit(pair, lambda b, x, y: b.and_(x, y))
 
 
 def load_single(
@@ -335,61 +344,6 @@ def store_one(b: Builder, where: Value, data: Value, element: Element, mask: Lan
     llvm.intrinsic(b, "masked.store", [boxed, where, size, on], ir.VoidType(), [one, PTR])
 
 
-# -- the operations ------------------------------------------------------------------------------
-
-
-@lowers("make_memref")
-def make_memref(f: FunctionEmitter, op: MakeMemrefOp) -> None:
-    b = f.builder
-    ty = op.results[0].type
-    assert isinstance(ty, T.MemrefType)
-    element = element_of(ty.element_type)
-    pointer = b.inttoptr(f.scalar(op.base), PTR)
-    for offset in op.offset if isinstance(op.offset, tuple) else [op.offset]:
-        if offset is not None:
-            pointer = b.gep(pointer, [f.as_index(offset)], source_etype=I8)
-    sizes, strides = iter(op.sizes), iter(op.strides)
-    f.values[op.results[0]] = Memref(
-        element,
-        pointer,
-        tuple(f.as_index(next(sizes)) if d == DYNAMIC else d for d in ty.dims),
-        tuple(f.as_index(next(strides)) if d == DYNAMIC else d for d in ty.stride_dims),
-    )
-
-
-@lowers("block_tile")
-def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
-    memref = f.values[op.source]
-    assert isinstance(memref, Memref)
-    dims = int_list(op.properties["tileSizes"])
-    groups = [[axis.value.data for axis in group.data] for group in op.properties["dimGroups"].data]  # pyright: ignore[reportAttributeAccessIssue]
-    if any(len(group) != 1 for group in groups):
-        raise refuse(op, "a tile axis covers several axes of the memref")
-    steps = int_list(op.properties.get("traversalStrides")) or dims
-    sparse = int_property(op, "sparseDim") if "sparseDim" in op.properties else None
-    f.values[op.results[0]] = View(
-        memref,
-        dims,
-        tuple(group[0] for group in groups),
-        steps,
-        enum_property(op, "padding_value"),
-        sparse,
-    )
-
-
-@lowers("get_dim_size")
-def get_dim_size(f: FunctionEmitter, op: S.GetDimSizeOp) -> None:
-    source, axis, b = f.values[op.source], int_property(op, "axis"), f.builder
-    if isinstance(source, Memref):
-        f.values[op.results[0]] = as_value(source.sizes[axis])
-        return
-    assert isinstance(source, View)
-    step = source.steps[axis]
-    size = as_value(source.memref.sizes[source.axes[axis]])
-    raised = b.add(size, ir.Constant(size.type, step - 1))
-    f.values[op.results[0]] = b.udiv(raised, ir.Constant(size.type, step))
-
-
 def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:
     """The view that an access goes through; a memref counts as tiles one element apart."""
     found = f.values[op.operands[0]]
@@ -397,11 +351,23 @@ def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:
         rank = len(found.sizes)
         return View(found, dims or (1,) * rank, tuple(range(rank)), (1,) * rank)
     assert isinstance(found, View)
+    check_sparse(op, found)
     return found
 
 
+def check_sparse(op: M.Access, view: View) -> None:
+    """Refuses an access through a view with a sparse axis that gives no index for each row there."""
+    axes = [axis for axis, index in enumerate(indices_of(op)) if T.dims_of(index.type)]
+    if view.sparse is not None and axes != [view.sparse]:
+        raise refuse(op, f"it must give an index for each row along the sparse axis {view.sparse}")
+
+
+def indices_of(op: M.Access) -> Sequence[SSAValue]:
+    return values_of(op, "indices")
+
+
 def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Place:
-    indices = [f.as_index(value) for value in op.indices]  # pyright: ignore[reportAttributeAccessIssue]
+    indices = [f.as_index(value) for value in indices_of(op)]
     bounds = bool_values(op.properties.get("in_bounds"))
     view = view_of(f, op, dims)
     if f.unit.checked:
@@ -417,16 +383,15 @@ def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Pl
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
     """How many elements behind a tile the next block of the grid has its own, where the number of
     the block counts tiles along one axis."""
-    counted = [axis for axis, index in enumerate(op.indices) if is_block_number(index)]  # pyright: ignore[reportAttributeAccessIssue]
+    counted = [axis for axis, index in enumerate(indices_of(op)) if is_block_number(index)]
     if len(counted) != 1:
         return None
     stride, step = view.memref.strides[view.axes[counted[0]]], view.steps[counted[0]]
-    if isinstance(stride, int):
+    if isinstance(stride, int) and isinstance(step, int):
         return stride * step
-    return f.builder.mul(stride, ir.Constant(I64, step))
+    return f.builder.mul(as_value(stride), as_value(step))
 
 
-def padding_of(op: M.Access, view: View, element: Element) -> Constant:
+def padding_of(op: M.Access, view: View, element: Element) -> Value:
     """What is read outside of the memref; zero where nothing is said."""
-    name = enum_property(op, "padding_value") or view.padding or "zero"
-    return bits_constant(element, padding_bits(name, element.format))
+    return padding_value(enum_property(op, "padding_value") or view.padding, element)

@@ -7,14 +7,8 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.cpu.codegen import private
-from tilewright.cpu.codegen.elements import Element, element_of
-from tilewright.cpu.codegen.elementwise import EMITTERS
-from tilewright.cpu.codegen.function import FunctionEmitter
-from tilewright.cpu.codegen.indices import Coords
-from tilewright.cpu.codegen.irtypes import Builder, Type, Value
-from tilewright.cpu.codegen.nests import Nest
-from tilewright.cpu.codegen.pointers import (
-    address_for,
+from tilewright.cpu.codegen.addresses import (
+    cells_of,
     each_element,
     optional,
     ordering_of,
@@ -22,6 +16,12 @@ from tilewright.cpu.codegen.pointers import (
     where_on,
     zero_of,
 )
+from tilewright.cpu.codegen.elements import Element, element_of
+from tilewright.cpu.codegen.elementwise import EMITTERS
+from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.indices import Coords
+from tilewright.cpu.codegen.irtypes import Builder, Type, Value
+from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Strided, Tile, Uniform, store_at
 from tilewright.dialects.declare import enum_property
@@ -50,6 +50,7 @@ _ON_FAILURE = {
 
 @lowers("atomic_rmw", "tiled_atomic_rmw")
 def atomic_rmw(f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp) -> None:
+    """With ``multimem``, the one replica is updated."""
     mode = enum_property(op, "rmw_mode")
     value = f.tile(op.value)
     if (copies := f.copies.get(op)) is not None:
@@ -111,21 +112,20 @@ def _each(
     """Do something to each element that is accessed; its old values are the result."""
     dims, element = T.dims_of(op.result.type), element_of(op.result.type)
     mask = optional(f, op.mask)
-    address, guard = address_for(f, op, mask)
+    cells, guard = cells_of(f, op, mask)
     target: Strided | None = None
     if op.result.has_one_use() or list(op.result.uses):
         target = f.buffer(element, dims, f.plan.last_use(op.result) if dims else f.now)
 
     def body(nest: Nest, coords: Coords) -> None:
         data = [nest.vector(tile, coords) for tile in (value, *further)]
-        where, on = address(nest, coords)
-        b = nest.inner
-        if target is not None and on is not None:
+        cell, b = cells(nest, coords), nest.inner
+        if target is not None and cell.on is not None:
             passive = nest.vector(absent, coords)
             store_at(nest, target.pointer, element, target.offset(nest, coords), passive)
         place = None if target is None else target.offset(nest, coords)
-        with where_on(b, on):
-            old = act(b, where.value, *data)
+        with where_on(b, cell.on):
+            old = act(b, cell.where.value, *data)
             if target is not None and place is not None:
                 store_at(nest, target.pointer, element, place, old)
 

@@ -31,6 +31,7 @@ from tilewright.cpu.codegen.views import (
     as_value,
     element_offset,
     inside_mask,
+    scaled,
 )
 from tilewright.diagnostics import define_code
 from tilewright.launching.assertions import OperationSource
@@ -81,7 +82,7 @@ def check_indices(
         zip(view.axes, view.steps, view.dims, strict=True)
     ):
         size = as_value(view.memref.sizes[axis])
-        origin = b.mul(indices[position], ir.Constant(I64, step))
+        origin = scaled(b, indices[position], step)
         inside = b.icmp_unsigned("<", origin, size)
         require(
             f,

@@ -19,8 +19,10 @@ from tilewright.cpu.codegen import (
     control_flow,
     effects,
     folds,
+    gathers,
     llvm,
     memory,
+    memrefs,
     pointers,
     private,
     reports,
@@ -39,7 +41,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 #: The files that fill the table of lowerings.
 FAMILIES = (
     *(access, atomics, basics, bodies, contraction, control_flow),
-    *(folds, memory, pointers, reports, tiled),
+    *(folds, gathers, memory, memrefs, pointers, reports, tiled),
 )
 
 

@@ -12,7 +12,7 @@ from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.tiles import Tile
-from tilewright.cpu.codegen.views import Place, element_offset, inside_mask
+from tilewright.cpu.codegen.views import Place, element_offset
 
 BYTE = ELEMENTS["i8"]
 
@@ -83,35 +83,40 @@ class FromBytes(Tile):
         return nest.emit([nest.widened(byte, lanes), nest.widened(place, lanes)], cut)
 
 
-def _number(nest: Nest, place: Place, coords: Coords) -> Lane:
+def number_in(nest: Nest, place: Place, coords: Coords) -> Lane:
     """The number of an element in its memref."""
     offset, _ = element_offset(nest, place, coords)
     first = Lane(place.first)
     return first if offset is None else nest.emit([first, offset], lambda b, x, y: b.add(x, y))
 
 
-def load_packed(nest: Nest, place: Place, coords: Coords, passive: Lane) -> Lane:
-    """One 4-bit element of a tile in memory; ``passive`` outside of the memref."""
-    number = _number(nest, place, coords)
-    base = place.base
+def byte_of(nest: Nest, base: Value, number: Lane) -> tuple[Lane, Lane]:
+    """The address of the byte that has the element of a number, and how far the element lies from its
+    low end."""
+    where = nest.emit(
+        [number], lambda b, n: b.gep(base, [b.lshr(n, ir.Constant(I64, 1))], source_etype=I8)
+    )
+    return where, nest.emit([number], _shift)
 
-    def load(b: Builder, n: Value, *on: Value) -> Value:
-        where = b.gep(base, [b.lshr(n, ir.Constant(I64, 1))], source_etype=I8)
+
+def load_packed(nest: Nest, base: Value, number: Lane, inside: Lane | None, passive: Lane) -> Lane:
+    """The 4-bit element of a number; ``passive`` outside of the memref."""
+    where, shift = byte_of(nest, base, number)
+
+    def load(b: Builder, pointer: Value, amount: Value, *on: Value) -> Value:
         if on:
             one = ir.VectorType(I8, 1)
             mask = b.bitcast(on[0], ir.VectorType(I1, 1))
-            args = [where, ir.Constant(I32, 1), mask, llvm.undefined(one)]
+            args = [pointer, ir.Constant(I32, 1), mask, llvm.undefined(one)]
             found = llvm.intrinsic(b, "masked.load", args, one, [one, PTR])
             byte = b.extract_element(found, ir.Constant(I32, 0))
         else:
-            byte = b.load(where, typ=I8, align=1)
-        moved = b.lshr(byte, _shift(b, n))
-        return b.and_(moved, ir.Constant(I8, 15))
+            byte = b.load(pointer, typ=I8, align=1)
+        return b.and_(b.lshr(byte, amount), ir.Constant(I8, 15))
 
-    inside = inside_mask(nest, place, coords) if nest.masked else None
     if inside is None:
-        return nest.emit([number], load)
-    found = nest.emit([number, inside], load)
+        return nest.emit([where, shift], load)
+    found = nest.emit([where, shift, inside], load)
     return nest.emit([inside, found, passive], lambda b, c, x, y: b.select(c, x, y))
 
 
@@ -121,13 +126,11 @@ def _shift(b: Builder, number: Value) -> Value:
     return b.shl(odd, ir.Constant(I8, 2))
 
 
-def store_packed(nest: Nest, place: Place, coords: Coords, value: Value) -> None:
+def store_packed(nest: Nest, base: Value, number: Lane, value: Value) -> None:
     """Write one 4-bit element. The other half of the byte may be another block's: it is kept by
     clearing and setting bits atomically."""
-    number = _number(nest, place, coords).value
+    where, shift = (lane.value for lane in byte_of(nest, base, number))
     b = nest.inner
-    where = b.gep(place.base, [b.lshr(number, ir.Constant(I64, 1))], source_etype=I8)
-    shift = _shift(b, number)
     kept = b.not_(b.shl(ir.Constant(I8, 15), shift))
     bits = b.shl(b.and_(value, ir.Constant(I8, 15)), shift)
     b.atomic_rmw("and", where, kept, "monotonic")

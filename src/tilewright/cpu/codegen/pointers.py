@@ -1,9 +1,7 @@
-"""Accesses through pointers, and element by element: gathers, scatters, ordered loads and stores."""
+"""Loads and stores through pointers, and of elements of memrefs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -13,42 +11,33 @@ from tilewright.cpu.codegen.access import (
     ViewLoad,
     gather_from,
     loaded,
-    padding_of,
     place_of_tile,
     scatter_to,
-    view_of,
 )
-from tilewright.cpu.codegen.checks import check_pointers
-from tilewright.cpu.codegen.elements import I1, I32, I64, PTR, Element, bits_constant, element_of
+from tilewright.cpu.codegen.addresses import (
+    masked_off,
+    optional,
+    pointers_of,
+    refuse_packed,
+    where_on,
+    zero_of,
+)
+from tilewright.cpu.codegen.elements import I1, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in
-from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
+from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.slopes import lane_deltas
-from tilewright.cpu.codegen.table import lowers, refuse
-from tilewright.cpu.codegen.tiles import Mapped, Tile, Uniform, store_at, to_buffer
+from tilewright.cpu.codegen.table import lowers
+from tilewright.cpu.codegen.tiles import Mapped, Tile, Uniform, to_buffer
 from tilewright.cpu.codegen.views import (
     Place,
-    address_of,
-    element_offset,
     full_mask,
-    inside_mask,
     whole,
 )
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
-
-ORDERINGS = {
-    "": "monotonic",
-    "relaxed": "monotonic",
-    "acquire": "acquire",
-    "release": "release",
-    "acq_rel": "acq_rel",
-}
-"""LLVM's name for each memory semantic of an access that is not weak."""
-
-Address = Callable[[Nest, Coords], tuple[Lane, "Lane | None"]]
-"""The address of the element at a position, and whether it is accessed at all (None: always)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,80 +167,6 @@ def _run_or_gather(
     return found
 
 
-def zero_of(element: Element) -> Constant:
-    return bits_constant(element, 0)
-
-
-def pointer_address(pointers: Tile, mask: Tile | None) -> Address:
-    """Addresses given by a tile of pointers."""
-
-    def address(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
-        where = nest.eval(pointers, coords)
-        where = nest.emit([where], lambda b, p: b.inttoptr(p, llvm.shaped(PTR, p.type)))
-        return where, None if mask is None else nest.eval(mask, coords)
-
-    return address
-
-
-def place_address(place: Place, mask: Tile | None) -> Address:
-    """Addresses in a tile of a view; for single elements. A scalar is the only element there."""
-
-    def address(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
-        at = coords or whole(place.dims)
-        offset, _ = element_offset(nest, place, at)
-        on = inside_mask(nest, place, at) if nest.masked else None
-        if mask is not None:
-            chosen = nest.eval(mask, coords)
-            on = chosen if on is None else nest.emit([on, chosen], lambda b, x, y: b.and_(x, y))
-        return address_of(nest, place, offset), on
-
-    return address
-
-
-def address_for(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> tuple[Address, list[Value]]:
-    """Where an access goes element by element; and under which condition without checks."""
-    base = op.operands[0]
-    if isinstance(base.type, T.MemrefType | T.TiledViewType):
-        place = place_of_tile(f, op, T.dims_of(op.moved.type))
-        if place.element.is_packed:
-            raise refuse(op, "elements share bytes")
-        return place_address(place, mask), [] if place.inside is None else [place.inside]
-    return pointer_address(pointers_of(f, op, mask), mask), []
-
-
-def pointers_of(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> Tile:
-    """The tile of pointers of an access; checked, where the code is to be."""
-    pointers = f.tile(op.operands[0])
-    if f.unit.checked:
-        check_pointers(f, op, pointers, mask)
-    return pointers
-
-
-def each_element(
-    f: FunctionEmitter,
-    dims: Sequence[int],
-    tiles: Sequence[Tile],
-    body: Callable[[Nest, Coords], None],
-    guard: Sequence[Value] = (),
-) -> None:
-    """Run a body for single elements, in row-major order."""
-    f.nest(dims, tiles, body, lanes=1, guard=guard)
-
-
-def where_on(b: Builder, on: Lane | None) -> AbstractContextManager[object]:
-    """What follows only where an element is accessed."""
-    return nullcontext() if on is None else b.if_then(on.value)
-
-
-def optional(f: FunctionEmitter, value: object) -> Tile | None:
-    return None if value is None else f.tile(value)  # pyright: ignore[reportArgumentType]
-
-
-def ordering_of(op: M.Access) -> str:
-    semantic = op.properties.get("mem_semantic")
-    return ORDERINGS["" if semantic is None else semantic.data.value]  # pyright: ignore[reportAttributeAccessIssue]
-
-
 @lowers("load")
 def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     if not traits.is_weak(op):
@@ -275,10 +190,9 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
 def _load_at_indices(f: FunctionEmitter, op: M.LoadOp, mask: Tile | None) -> None:
     """From the given element of a memref on; a scalar is a tile of one element."""
     dims, element = T.dims_of(op.result.type), element_of(op.result.type)
-    if element.is_packed:
-        raise refuse(op, "elements share bytes")
+    refuse_packed(op)
     place = place_of_tile(f, op, dims)
-    other = optional(f, op.other)
+    other = masked_off(f, op)
     if dims:
         f.define(op.result, ViewLoad(element, dims, place, zero_of(element), mask, other))
     else:
@@ -291,37 +205,6 @@ def _load_at_indices(f: FunctionEmitter, op: M.LoadOp, mask: Tile | None) -> Non
 def _of_one_element(tile: Tile, place: Place) -> Tile:
     """A scalar as a tile of one element."""
     return Mapped(tile.element, place.dims, tile, lambda nest, coords: ())
-
-
-def ordered_load(f: FunctionEmitter, op: M.LoadOp | M.TiledLoadOp) -> None:
-    """Each element by itself, in the order that the semantic asks for."""
-    dims, element = T.dims_of(op.result.type), element_of(op.result.type)
-    mask, other = optional(f, op.mask), optional(f, op.other)
-    other = other or Uniform(element, dims, _outside(f, op, element))
-    address, guard = address_for(f, op, mask)
-    target = f.buffer(element, dims, f.plan.last_use(op.result) if dims else f.now)
-    ordering = "monotonic" if traits.is_volatile(op) else ordering_of(op)
-
-    def body(nest: Nest, coords: Coords) -> None:
-        where, on = address(nest, coords)
-        place = target.offset(nest, coords)
-        b = nest.inner
-        if on is not None:
-            store_at(nest, target.pointer, element, place, nest.vector(other, coords))
-        with where_on(b, on):
-            value = b.load_atomic(where.value, ordering, element.buffer_bytes, typ=element.buffer)
-            store_at(nest, target.pointer, element, place, loaded(b, value, element))
-
-    each_element(f, dims, [t for t in (mask, other) if t is not None], body, guard)
-    f.values[op.result] = target if dims else f.element(target, ())
-    f.give_token(op)
-
-
-def _outside(f: FunctionEmitter, op: M.Access, element: Element) -> Constant:
-    """What is read where nothing is accessed."""
-    if isinstance(op.operands[0].type, T.MemrefType | T.TiledViewType):
-        return padding_of(op, view_of(f, op, T.dims_of(op.moved.type)), element)
-    return zero_of(element)
 
 
 @lowers("store")
@@ -396,22 +279,3 @@ def _run_or_scatter(
             _run_store(b, first, data, on, element)
         with apart:
             scatter()
-
-
-def ordered_store(f: FunctionEmitter, op: M.StoreOp | M.TiledStoreOp) -> None:
-    value, mask = f.tile(op.value), optional(f, op.mask)
-    address, guard = address_for(f, op, mask)
-    ordering = "monotonic" if traits.is_weak(op) or traits.is_volatile(op) else ordering_of(op)
-    element = value.element
-
-    def body(nest: Nest, coords: Coords) -> None:
-        data = nest.vector(value, coords)
-        where, on = address(nest, coords)
-        b = nest.inner
-        with where_on(b, on):
-            held = to_buffer(b, data, element)
-            llvm.store_atomic(b, held, where.value, ordering, element.buffer_bytes)
-
-    tiles = [tile for tile in (value, mask) if tile is not None]
-    each_element(f, value.dims, tiles, body, guard)
-    f.give_token(op)

@@ -9,10 +9,11 @@ from functools import partial
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import I1, I32, I64, Element
+from tilewright.cpu.codegen.elements import I1, I32, I64, Element, bits_constant
 from tilewright.cpu.codegen.indices import Coords, Lane, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
 from tilewright.cpu.codegen.nests import Nest
+from tilewright.numerics.floats import padding_bits
 
 Extent = Value | int
 
@@ -30,13 +31,17 @@ class Memref:
 @dataclass(frozen=True, slots=True)
 class View:
     """Tiles cut out of a memref: tile axis i lies along axis ``axes[i]`` of it, and tile number k
-    starts at element ``k * steps[i]``."""
+    starts at element ``k * steps[i]``.
+
+    ``padding`` names what lies outside, or is it, in register form. Along ``sparse`` an access gives
+    the element coordinate of each row.
+    """
 
     memref: Memref
     dims: tuple[int, ...]
     axes: tuple[int, ...]
-    steps: tuple[int, ...]
-    padding: str = ""
+    steps: tuple[Extent, ...]
+    padding: str | Value = ""
     sparse: int | None = None
 
 
@@ -44,13 +49,24 @@ def as_value(extent: Extent) -> Value:
     return ir.Constant(I64, extent) if isinstance(extent, int) else extent
 
 
+def scaled(b: Builder, value: Value, by: Extent) -> Value:
+    """``value * by``."""
+    return value if isinstance(by, int) and by == 1 else b.mul(value, as_value(by))
+
+
+def padding_value(padding: str | Value, element: Element) -> Value:
+    """The number that a padding stands for; zero where nothing is said."""
+    if not isinstance(padding, str):
+        return padding
+    return bits_constant(element, padding_bits(padding or "zero", element.format))
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The elements of one tile in memory.
 
-    ``origins`` are element coordinates of its first element along the tile's axes; ``limits`` how
-    many of its elements lie in the memref along each, None where all do. ``pointer`` is the address
-    of the first element, ``strides`` are in elements.
+    ``limits`` are how many of its elements lie in the memref along each axis, None where all do.
+    ``pointer`` is the address of the first element, ``strides`` are in elements.
     """
 
     element: Element
@@ -73,7 +89,6 @@ class Place:
 def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]) -> Place:
     """The tile with these numbers."""
     memref = view.memref
-    origins: list[Value] = []
     limits: list[Value | None] = []
     strides = tuple(memref.strides[axis] for axis in view.axes)
     offset: Value | None = None
@@ -82,11 +97,10 @@ def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence
         zip(view.axes, view.steps, view.dims, strict=True)
     ):
         index = indices[position]
-        origin = index if step == 1 else b.mul(index, ir.Constant(I64, step), flags=["nuw"])
-        origins.append(origin)
-        part = origin
-        if strides[position] != 1:
-            part = b.mul(origin, as_value(strides[position]))
+        origin = index
+        if not isinstance(step, int) or step != 1:
+            origin = b.mul(index, as_value(step), flags=["nuw"])
+        part = scaled(b, origin, strides[position])
         offset = part if offset is None else b.add(offset, part)
         if position < len(in_bounds) and in_bounds[position]:
             limits.append(None)

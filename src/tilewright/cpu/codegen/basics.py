@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.carried import chosen, rebuilt, types_of_parts
 from tilewright.cpu.codegen.elements import (
     ELEMENTS,
     I64,
@@ -40,11 +41,14 @@ from tilewright.cpu.codegen.tiles import (
     repeated,
     reshaped,
 )
-from tilewright.dialects.arith import ArithOp, ConstantOp
+from tilewright.cpu.codegen.views import Memref
+from tilewright.dialects.arith import ArithOp, ConstantOp, SelectOp
+from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list, is_set
 from tilewright.dialects.nv_tileaa.ops import shapes as S
+from tilewright.launching.modules import strides_of
 
 _INDEX_CASTS = frozenset({"arith.index_cast", "arith.index_castui"})
 
@@ -88,6 +92,10 @@ def emitter_of(op: ArithOp) -> Emit:
 
 @lowers("arith.elementwise")
 def elementwise(f: FunctionEmitter, op: ArithOp) -> None:
+    if isinstance(op, SelectOp) and not T.is_scalar_or_tile(op.result.type):
+        condition, lhs, rhs = (f.values[value] for value in op.operands)
+        f.values[op.result] = chosen(f.builder, condition, lhs, rhs, op.result.type)
+        return
     apply(f, op.results[0], list(op.operands), emitter_of(op), op.MEANING)
 
 
@@ -219,11 +227,11 @@ def constant_pointer(f: FunctionEmitter, element: Element, bits: list[int]) -> V
 def poison(f: FunctionEmitter, op: Operation) -> None:
     """A value that nothing looks at."""
     result = op.results[0]
-    undefined = llvm.undefined(element_of(result.type).register)
+    parts = [llvm.undefined(ty) for ty in types_of_parts(result.type)]
     if isinstance(result.type, T.TileType):
-        f.values[result] = Uniform(element_of(result.type), result.type.dims, undefined)
+        f.values[result] = Uniform(element_of(result.type), result.type.dims, parts[0])
     else:
-        f.values[result] = undefined
+        f.values[result] = rebuilt(result.type, iter(parts))
 
 
 def is_poison(tile: object) -> bool:
@@ -299,12 +307,24 @@ def broadcast(f: FunctionEmitter, op: S.BroadcastOp) -> None:
 def view(f: FunctionEmitter, op: S.ViewOp | S.ExpandDimsOp) -> None:
     result = op.results[0]
     if isinstance(result.type, T.MemrefType):
-        raise refuse(op, "a view of a memref")
+        f.values[result] = _viewed(f, op, result.type)
+        return
     source = f.tile(op.operands[0])
     if not isinstance(result.type, T.TileType):
         f.values[result] = f.element(source, [Index(0, None, 1 << 62)] * len(source.dims))
     else:
         _mapped(f, op, source, reshaped(source.dims, result.type.dims))
+
+
+def _viewed(f: FunctionEmitter, op: Operation, result: T.MemrefType) -> Memref:
+    """The same memory under another type: extents and strides stay, or are those of the new shape."""
+    source = f.values[op.operands[0]]
+    assert isinstance(source, Memref)
+    if len(source.sizes) == result.rank:
+        return source
+    if DYNAMIC in result.dims:
+        raise refuse(op, "nothing says what the dynamic extents of another rank are")
+    return Memref(source.element, source.pointer, result.dims, strides_of(result))
 
 
 @lowers("permute")

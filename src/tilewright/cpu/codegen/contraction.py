@@ -251,6 +251,11 @@ def right_panel(f: FunctionEmitter, op: DotOp, scheme: Scheme, shape: Shape, b: 
         found = panel_of(f, op, kept, b, lambda pointer: _pack(f, scheme, shape, b, pointer))
         if found is not None:
             return found
+    return pack(f, scheme, shape, b)
+
+
+def pack(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile) -> Value:
+    """The right operand in strips, packed now."""
     size = shape.k * shape.n * scheme.panel.buffer_bytes
     pointer = f.pointer_to(f.scratch(size))
     _pack(f, scheme, shape, b, pointer)

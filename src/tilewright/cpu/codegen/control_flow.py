@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.cpu.abi import YIELD_SYMBOL
 from tilewright.cpu.codegen import effects, llvm, reuse, sums
 from tilewright.cpu.codegen.basics import is_poison
+from tilewright.cpu.codegen.carried import parts_of, rebuilt
 from tilewright.cpu.codegen.elements import I32, PTR, VOID, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter, merge
 from tilewright.cpu.codegen.irtypes import Value
@@ -18,12 +19,13 @@ from tilewright.cpu.codegen.tiles import Strided, is_same_buffer, only_in_step, 
 from tilewright.dialects.nv_tileaa import types as T
 
 
-def is_scalar(value: SSAValue) -> bool:
-    return T.is_scalar_or_tile(value.type) and not isinstance(value.type, T.TileType)
-
-
 def is_tile(value: SSAValue) -> bool:
     return isinstance(value.type, T.TileType)
+
+
+def _parts(f: FunctionEmitter, values: Sequence[SSAValue]) -> list[Value]:
+    """The numbers of all values that are no tiles."""
+    return [part for v in values if not is_tile(v) for part in parts_of(f.values[v])]
 
 
 def _buffers(f: FunctionEmitter, values: Sequence[SSAValue], last: int) -> list[Strided | None]:
@@ -82,7 +84,7 @@ def lower_if(f: FunctionEmitter, op: Operation) -> None:
         last = inner.last_op
         operands = list(last.operands) if last is not None and op.results else []
         assign(f, targets, operands) if operands else None
-        scalars = [f.scalar(v) for v in operands if is_scalar(v)]
+        scalars = _parts(f, operands)
         found.append((scalars, b.block))
         if not b.block.is_terminated:
             b.branch(done)
@@ -96,15 +98,10 @@ def _results(
     targets: Sequence[Strided | None],
     scalars: Sequence[Value],
 ) -> None:
-    """Bind values that control brought along; tokens carry nothing."""
+    """Bind values that control brought along."""
     given = iter(scalars)
     for value, target in zip(values, targets, strict=True):
-        if target is not None:
-            f.values[value] = target
-        elif is_scalar(value):
-            f.values[value] = next(given)
-        else:
-            f.values[value] = None
+        f.values[value] = rebuilt(value.type, given) if target is None else target
 
 
 @lowers("scf.for")
@@ -119,7 +116,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     assign(f, [None if n in fresh else t for n, t in enumerate(targets)], initial)
     sums.destinations(f, carried_sums)
     reuse.choose_groups(f, op, (lower, upper, step))
-    starts = [f.scalar(v) for v in initial if is_scalar(v)]
+    starts = _parts(f, initial)
     compare = b.icmp_unsigned if "unsignedCmp" in op.attributes else b.icmp_signed
     entry, inside, after = b.block, b.append_basic_block("for"), b.append_basic_block("endfor")
     never = b.append_basic_block("never") if fresh else after
@@ -147,7 +144,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     f.now = f.plan.position[body.last_op]
     following = body.last_op.operands
     assign(f, targets, following)
-    scalars = [f.scalar(v) for v in following if is_scalar(v)]
+    scalars = _parts(f, following)
     again = b.icmp_unsigned(">", b.sub(upper, counter), step)
     advanced = b.add(counter, step)
     latch = b.block
@@ -168,7 +165,7 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     states = _buffers(f, before.args, last)
     passed = _buffers(f, op.results, last)
     assign(f, states, op.operands)
-    starts = [f.scalar(v) for v in op.operands if is_scalar(v)]
+    starts = _parts(f, op.operands)
     entry, head = b.block, b.append_basic_block("while")
     b.branch(head)
     b.position_at_end(head)
@@ -183,7 +180,7 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     f.now = f.plan.position[condition]
     flag, *handed = condition.operands
     assign(f, passed, handed)
-    scalars = [f.scalar(v) for v in handed if is_scalar(v)]
+    scalars = _parts(f, handed)
     step, done = b.append_basic_block("do"), b.append_basic_block("endwhile")
     b.cbranch(f.scalar(flag), step, done)
     b.position_at_end(step)
@@ -193,8 +190,8 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     f.now = f.plan.position[after.last_op]
     following = after.last_op.operands
     assign(f, states, following)
-    for phi, value in zip(carried, [v for v in following if is_scalar(v)], strict=True):
-        phi.add_incoming(f.scalar(value), b.block)
+    for phi, value in zip(carried, _parts(f, following), strict=True):
+        phi.add_incoming(value, b.block)
     b.branch(head)
     b.position_at_end(done)
     _results(f, op.results, passed, scalars)

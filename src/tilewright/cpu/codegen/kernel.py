@@ -11,15 +11,16 @@ from xdsl.ir import Block, Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
 from tilewright.cpu.codegen import (
-    access,
     atomics,
     basics,
     bodies,
     contraction,
     control_flow,
+    convolution,
     effects,
     folds,
     gathers,
+    histogram,
     llvm,
     memory,
     memrefs,
@@ -40,8 +41,8 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 
 #: The files that fill the table of lowerings.
 FAMILIES = (
-    *(access, atomics, basics, bodies, contraction, control_flow),
-    *(folds, gathers, memory, memrefs, pointers, reports, tiled),
+    *(atomics, basics, bodies, contraction, control_flow, convolution),
+    *(folds, gathers, histogram, memory, memrefs, pointers, reports, tiled),
 )
 
 

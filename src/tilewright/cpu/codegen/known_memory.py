@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property, reduce
-from math import prod
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -21,6 +20,7 @@ from tilewright.cpu.codegen.elements import ELEMENTS, I1, I8, I64, PTR
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.launching.modules import strides_of
 
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.function import FunctionEmitter
@@ -85,7 +85,8 @@ class KnownMemory:
             return self.of_parameter(b, int(root.name))
         if root.kind == "global":
             first = b.ptrtoint(f.unit.global_pointers[root.name], I64)
-            return first, b.add(first, ir.Constant(I64, _global_bytes(f.unit.globals_, root.name)))
+            size = global_bytes(_type_of_global(f.unit.globals_, root.name))
+            return first, b.add(first, ir.Constant(I64, size))
         offset, room = self._scratch[root.name]
         first = b.add(b.ptrtoint(f.frame.arena, I64), ir.Constant(I64, offset))
         return first, b.add(first, ir.Constant(I64, room))
@@ -101,10 +102,16 @@ def names_of(roots: Iterable[Root]) -> str:
     )
 
 
-def _global_bytes(declared: Mapping[str, Operation], name: str) -> int:
+def global_bytes(ty: T.MemrefType) -> int:
+    """The size of a global's memory, up to its last element."""
+    reach = sum((n - 1) * step for n, step in zip(ty.dims, strides_of(ty), strict=True))
+    return ELEMENTS[T.element_name(ty.element_type)].format.bytes_for(reach + 1)
+
+
+def _type_of_global(declared: Mapping[str, Operation], name: str) -> T.MemrefType:
     ty = declared[name].properties["type"]
     assert isinstance(ty, T.MemrefType)
-    return ELEMENTS[T.element_name(ty.element_type)].format.bytes_for(prod(ty.dims))
+    return ty
 
 
 def _within(b: Builder, span: tuple[Value, Value], first: Value, last: Value, size: int) -> Value:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from llvmlite import ir
 from xdsl.ir import Operation
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.basics import slice_positions, symbol_name
-from tilewright.cpu.codegen.elements import ELEMENTS, I8, I64, element_of, pointee_of
+from tilewright.cpu.codegen.elements import I8, I64, element_of, pointee_of
 from tilewright.cpu.codegen.function import FunctionEmitter
-from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in, row_major
+from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in
+from tilewright.cpu.codegen.known_memory import global_bytes
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Shifted, Tile
 from tilewright.cpu.codegen.views import Memref
+from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp, InsertSliceOp
+from tilewright.launching.modules import strides_of
 
 #: The alignment that vectors like best.
 _ALIGNMENT = 64
@@ -34,19 +36,17 @@ def get_global(f: FunctionEmitter, op: M.GetGlobalOp) -> None:
     assert isinstance(ty, T.MemrefType)
     pointer = f.unit.global_pointers.get(name)
     if pointer is None:
-        unit = ir.ArrayType(
-            I8, max(prod(ty.dims), 1) * ELEMENTS[T.element_name(ty.element_type)].memory_bytes
-        )
-        variable = ir.GlobalVariable(f.unit.module, unit, name)
+        variable = ir.GlobalVariable(f.unit.module, ir.ArrayType(I8, global_bytes(ty)), name)
         variable.linkage = "external"
         pointer = f.unit.global_pointers[name] = llvm.opaque(variable)
     result = op.results[0]
-    if isinstance(result.type, T.MemrefType):
-        f.values[result] = Memref(
-            element_of(result.type.element_type), pointer, ty.dims, row_major(ty.dims)
-        )
-    else:
+    if not isinstance(result.type, T.MemrefType):
         f.values[result] = f.builder.ptrtoint(pointer, I64)
+        return
+    # Of another shape than the global's the memref has strides of its own.
+    shape = ty if DYNAMIC in result.type.dims or result.type.dims == ty.dims else result.type
+    element = element_of(ty.element_type)
+    f.values[result] = Memref(element, pointer, shape.dims, strides_of(shape))
 
 
 @lowers("ext.alloca")

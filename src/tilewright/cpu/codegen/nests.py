@@ -175,12 +175,14 @@ class Nest:
         return Index(moved, index.offsets, min(index.align, align))
 
     def times(self, index: Index, factor: int) -> Index:
-        """``index * factor``, a power of two or zero."""
+        """``index * factor``."""
         if not factor:
             return Index(0, index.offsets and (0,) * len(index.offsets), alignment(0))
         offsets = index.offsets and tuple(offset * factor for offset in index.offsets)
         return Index(
-            self._base("mul", index.base, factor), offsets, min(index.align * factor, 1 << 62)
+            self._base("mul", index.base, factor),
+            offsets,
+            min(index.align * alignment(factor), 1 << 62),
         )
 
     def sum(self, parts: Sequence[Index]) -> Index:

@@ -48,10 +48,7 @@ REFUSED: dict[str, str] = {
         ),
         "queues and dynamic work are for the levels below, where agents run side by side",
     ),
-    **dict.fromkeys(
-        ("nv_tileaa.conv_dot", "nv_tileaa.conv_tile", "nv_tileaa.histogram"),
-        "cuda_tile has nothing that becomes it",
-    ),
+    "nv_tileaa.conv_tile": "nothing says which elements of the activation are in the window at an index",
     "nv_tileaa.call": "calls are replaced by what they call before code is made",
     "nv_tileaa.launch_func": "kernels are launched from outside",
 }

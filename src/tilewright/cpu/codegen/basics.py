@@ -41,6 +41,7 @@ from tilewright.cpu.codegen.tiles import (
     repeated,
     reshaped,
 )
+from tilewright.cpu.codegen.traits import ALIAS_ELEMENTWISE
 from tilewright.cpu.codegen.views import Memref
 from tilewright.dialects.arith import ArithOp, ConstantOp, SelectOp
 from tilewright.dialects.cuda_tile.types import DYNAMIC
@@ -97,25 +98,6 @@ def elementwise(f: FunctionEmitter, op: ArithOp) -> None:
         f.values[op.result] = chosen(f.builder, condition, lhs, rhs, op.result.type)
         return
     apply(f, op.results[0], list(op.operands), emitter_of(op), op.MEANING)
-
-
-ALIAS_ELEMENTWISE = {
-    "nv_tileaa.addf": "addf",
-    "nv_tileaa.subf": "subf",
-    "nv_tileaa.mulf": "mulf",
-    "nv_tileaa.divf": "divf",
-    "nv_tileaa.fma": "fma",
-    "nv_tileaa.sqrt": "sqrt",
-    "nv_tileaa.rsqrt": "rsqrt",
-    "nv_tileaa.exp2": "exp2",
-    "nv_tileaa.mulhiui": "mulhii",
-    "nv_tileaa.int_to_ptr": "int_to_ptr",
-    "nv_tileaa.ptr_to_int": "ptr_to_int",
-    "nv_tileaa.fp_to_fp": "ftof",
-    "nv_tileaa.clampf": "clampf",
-    "nv_tileaa.addptr": "offset",
-    "nv_tileaa.bitcast": "bitcast",
-}
 
 
 def alias_emitter(op: Operation) -> Emit:

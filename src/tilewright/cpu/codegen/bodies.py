@@ -1,7 +1,7 @@
 """Regions that compute elements (of reduce, scan, generate) as code on vectors.
 
-Every operation in them is element-wise, so that a body runs on many elements at once. Both sides of
-an ``scf.if`` are computed and one is chosen, which costs nothing but time because they have no effects.
+Where every operation in them is element-wise, a body runs on many elements at once. Both sides of an
+``scf.if`` are computed then and one is chosen, which costs nothing but time because they have no effects.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.basics import ALIAS_ELEMENTWISE, alias_emitter, emitter_of
+from tilewright.cpu.codegen import llvm, traits
+from tilewright.cpu.codegen.basics import alias_emitter, emitter_of
 from tilewright.cpu.codegen.elements import bits_constant, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
-from tilewright.cpu.codegen.table import lowers, refuse
+from tilewright.cpu.codegen.scalar_bodies import generate_each
+from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Tile
 from tilewright.dialects.arith import ArithOp, ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
@@ -71,12 +72,7 @@ class ElementBody:
         if op.name == "nv_tileaa.assume":
             values[result] = self._value(b, op.operands[0], values, lanes)
             return
-        if isinstance(op, ArithOp):
-            emit = emitter_of(op)
-        elif op.name in ALIAS_ELEMENTWISE:
-            emit = alias_emitter(op)
-        else:
-            raise refuse(op, "it stands in a body that computes elements")
+        emit = emitter_of(op) if isinstance(op, ArithOp) else alias_emitter(op)
         values[result] = emit(b, *(self._value(b, v, values, lanes) for v in op.operands))
 
     def _choose(self, b: Builder, op: Operation, values: dict[SSAValue, Value], lanes: int) -> None:
@@ -103,5 +99,8 @@ class Generated(Tile):
 @lowers("generate")
 def generate(f: FunctionEmitter, op: GenerateOp) -> None:
     result = op.result
+    if not traits.is_body_of_elements(op):
+        generate_each(f, op)
+        return
     body = ElementBody(f, op.body.blocks[0])
     f.define(result, Generated(element_of(result.type), T.dims_of(result.type), body))

@@ -16,13 +16,14 @@ from llvmlite import ir
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr
 from xdsl.ir import Operation
 
-from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen import llvm, traits
 from tilewright.cpu.codegen.bodies import ElementBody
-from tilewright.cpu.codegen.elements import I32, Element, bits_constant
+from tilewright.cpu.codegen.elements import I32, Element, bits_constant, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter, loops, vector_axis
 from tilewright.cpu.codegen.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
 from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.scalar_bodies import fold_each
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Strided, Tile, guards, store_at
 from tilewright.dialects.arith.constants import bits_of_value
@@ -92,20 +93,18 @@ def identity_constant(attribute: Any, element: Element) -> Constant:
     return bits_constant(element, bits)
 
 
-def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
+def identities_of(op: ReduceOp | ScanOp) -> tuple[Constant, ...]:
+    """What each of the accumulators begins with."""
     identities = op.properties["identities"]
     assert isinstance(identities, ArrayAttr)
+    pairs = zip(identities.data, op.operands, strict=True)
+    return tuple(identity_constant(a, element_of(value.type)) for a, value in pairs)
+
+
+def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
     body = ElementBody(f, op.regions[0].blocks[0])
-    return Fold(
-        tuple(tiles),
-        int_property(op, "axis"),
-        tuple(
-            identity_constant(a, tile.element)
-            for a, tile in zip(identities.data, tiles, strict=True)
-        ),
-        body,
-        _is_commutative(body),
-    )
+    axis = int_property(op, "axis")
+    return Fold(tuple(tiles), axis, identities_of(op), body, _is_commutative(body))
 
 
 def _is_commutative(body: ElementBody) -> bool:
@@ -120,6 +119,9 @@ def _is_commutative(body: ElementBody) -> bool:
 
 @lowers("reduce")
 def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
+    if not traits.is_body_of_elements(op):
+        fold_each(f, op, int_property(op, "axis"), identities_of(op))
+        return
     fold = fold_of(f, op, f.read_once(op.operands))
     rest = tuple(extent for axis, extent in enumerate(fold.dims) if axis != fold.axis)
     targets: list[Strided] = []
@@ -252,12 +254,15 @@ def _along_rows(
 
 @lowers("scan")
 def scan(f: FunctionEmitter, op: ScanOp) -> None:
+    reverse = is_set(op, "reverse")
+    if not traits.is_body_of_elements(op):
+        fold_each(f, op, int_property(op, "axis"), identities_of(op), reverse=reverse)
+        return
     fold = fold_of(f, op, f.read_once(op.operands))
     targets = [
         f.buffer(element, fold.dims, f.plan.last_use(result))
         for element, result in zip(fold.elements, op.results, strict=True)
     ]
-    reverse = is_set(op, "reverse")
     inner = all(extent == 1 for extent in fold.dims[fold.axis + 1 :])
     lanes = f.lanes(fold.tiles, fold.dims[fold.axis])
     along = inner and lanes > 1

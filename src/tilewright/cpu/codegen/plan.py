@@ -27,8 +27,6 @@ _COST_LIMIT = 1 << 20
 _DEPTH_LIMIT = 48
 _NESTING_LIMIT = 200
 
-LOOPS = frozenset({"scf.for", "scf.while"})
-
 
 @dataclass(slots=True)
 class Plan:
@@ -87,7 +85,7 @@ class Plan:
             parent = block.parent_op()
             if parent is None:
                 break
-            if parent.name in LOOPS:
+            if traits.repeats(parent):
                 last = max(last, self.last_inside[parent])
             block = parent.parent
         return last
@@ -206,7 +204,7 @@ def _loops_between(op: Operation, reader: Operation) -> int:
         parent = block.parent_op()
         if parent is None:
             break
-        count += parent.name in LOOPS
+        count += traits.repeats(parent)
         block = parent.parent
     return min(count, 3)
 

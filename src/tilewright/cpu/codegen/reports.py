@@ -15,8 +15,8 @@ from tilewright.cpu.codegen.hosts import call_host
 from tilewright.cpu.codegen.indices import Coords, lanes_in, row_major
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
-from tilewright.cpu.codegen.table import lowers, refuse
-from tilewright.cpu.codegen.tiles import buffer_tile
+from tilewright.cpu.codegen.table import lowers
+from tilewright.cpu.codegen.tiles import Elementwise, Tile, buffer_tile
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.hints import AssertOp, PrintOp
 from tilewright.launching.assertions import OperationSource
@@ -25,9 +25,7 @@ from tilewright.launching.assertions import OperationSource
 @lowers("print")
 def print_(f: FunctionEmitter, op: PrintOp) -> None:
     values = [v for v in op.operands if not isinstance(v.type, T.MemTokenType)]
-    tiles = [f.tile(value) for value in values]
-    if any(tile.element.is_packed for tile in tiles):
-        raise refuse(op, "elements share bytes")
+    tiles = [_for_host(f.tile(value)) for value in values]
     offsets: list[int] = []
     size = 0
     for tile in tiles:
@@ -44,6 +42,18 @@ def print_(f: FunctionEmitter, op: PrintOp) -> None:
     f.unit.sites.append(PrintSite(format_.data, operands, OperationSource.of(op)))
     call_host(f, site, payload, ir.Constant(I64, size))
     f.give_token(op)
+
+
+def _for_host(tile: Tile) -> Tile:
+    """A tile as the host reads it: i4 with its sign."""
+    if tile.element.name != "i4":
+        return tile
+    return Elementwise(tile.element, tile.dims, (tile,), _with_sign)
+
+
+def _with_sign(b: Builder, nibble: Value) -> Value:
+    high = llvm.number(nibble.type, 4)
+    return b.ashr(b.shl(nibble, high), high)
 
 
 @lowers("assert")

@@ -63,13 +63,36 @@ _EXPENSIVE: dict[str, int] = {
     "itof": 2,
     "ftoi": 3,
 }
+ALIAS_ELEMENTWISE: dict[str, str] = {
+    "nv_tileaa.addf": "addf",
+    "nv_tileaa.subf": "subf",
+    "nv_tileaa.mulf": "mulf",
+    "nv_tileaa.divf": "divf",
+    "nv_tileaa.fma": "fma",
+    "nv_tileaa.sqrt": "sqrt",
+    "nv_tileaa.rsqrt": "rsqrt",
+    "nv_tileaa.exp2": "exp2",
+    "nv_tileaa.mulhiui": "mulhii",
+    "nv_tileaa.int_to_ptr": "int_to_ptr",
+    "nv_tileaa.ptr_to_int": "ptr_to_int",
+    "nv_tileaa.fp_to_fp": "ftof",
+    "nv_tileaa.clampf": "clampf",
+    "nv_tileaa.addptr": "offset",
+    "nv_tileaa.bitcast": "bitcast",
+}
+"""The element-wise operations of nv_tileaa, with the names of what they mean in
+``numerics.semantics``."""
+
 _MOVING = frozenset(
     {"broadcast", "view", "extract", "extract_slice", "cat", "permute", "ext.insert_slice"}
 )
 _FREE = frozenset({"splat", "make_range"})
 _IN_PLACE = frozenset({"nv_tileaa.dot"})
 _LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load", "nv_tileaa.gather_load"})
-_ELEMENT_BODIES = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "nv_tileaa.generate"})
+_WITH_BODIES = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "nv_tileaa.generate"})
+#: What bodies may hold, beside arithmetic on scalars, to run on many elements at once.
+_IN_BODIES = frozenset({"nv_tileaa.yield", "scf.yield", "nv_tileaa.assume", "ub.poison"})
+_LOOPS = frozenset({"scf.for", "scf.while"})
 
 
 def short_name(op: Operation) -> str:
@@ -93,6 +116,8 @@ def is_lazy(op: Operation) -> bool:
         return True
     if op.name in _LOADS:
         return is_weak(op)
+    if op.name == "nv_tileaa.generate":
+        return is_body_of_elements(op)
     return short_name(op) in _LAZY
 
 
@@ -109,8 +134,24 @@ def is_free(op: Operation) -> bool:
 
 
 def is_body_of_elements(op: Operation) -> bool:
-    """Whether the regions compute single elements."""
-    return op.name in _ELEMENT_BODIES
+    """Whether the regions compute single elements, many at once."""
+    return op.name in _WITH_BODIES and all(
+        _runs_on_elements(inner) for region in op.regions for inner in region.block.ops
+    )
+
+
+def _runs_on_elements(op: Operation) -> bool:
+    if not all(T.is_scalar_or_tile(v.type) and not T.dims_of(v.type) for v in op.results):
+        return False
+    if op.name == "scf.if":
+        blocks = [block for region in op.regions for block in region.blocks]
+        return all(_runs_on_elements(inner) for block in blocks for inner in block.ops)
+    return isinstance(op, ArithOp) or op.name in ALIAS_ELEMENTWISE or op.name in _IN_BODIES
+
+
+def repeats(op: Operation) -> bool:
+    """Whether what stands inside runs several times."""
+    return op.name in _LOOPS or (op.name in _WITH_BODIES and not is_body_of_elements(op))
 
 
 def cost(op: Operation) -> int:

@@ -1,0 +1,150 @@
+"""Reductions, scans and generated tiles whose bodies hold more than element-wise operations.
+
+Such a body runs as it is written, for one element after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+from xdsl.ir import Block
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.elements import I64, element_of
+from tilewright.cpu.codegen.function import FunctionEmitter
+from tilewright.cpu.codegen.indices import Coords, Index, Lane
+from tilewright.cpu.codegen.irtypes import Constant, Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.tiles import Strided, Tile, store_at
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
+
+
+def _run(f: FunctionEmitter, block: Block, arguments: Sequence[Value]) -> list[Value]:
+    """What a body yields for these arguments."""
+    f.values.update(zip(block.args, arguments, strict=True))
+    for op in block.ops:
+        if op.name == "nv_tileaa.yield":
+            f.flush()
+            f.now = f.plan.position[op]
+            return [f.scalar(value) for value in op.operands]
+        f.operation(op)
+    raise AssertionError("a body ends in a terminator")
+
+
+def _each(
+    f: FunctionEmitter, dims: Sequence[int], body: Callable[[tuple[Value, ...]], None]
+) -> None:
+    """Run a body for all positions in a shape, in row-major order."""
+
+    def along(position: tuple[Value, ...]) -> None:
+        if len(position) == len(dims):
+            body(position)
+            return
+        bounds = (ir.Constant(I64, n) for n in (0, dims[len(position)], 1))
+        start, end, step = bounds
+        llvm.count(f.builder, start, end, step, lambda b, at: along((*position, at)))
+
+    f.flush()
+    along(())
+
+
+def _coords(position: Sequence[Value]) -> Coords:
+    return tuple(Index(Lane(at), None, 1) for at in position)
+
+
+def _put(f: FunctionEmitter, target: Strided, position: Sequence[Value], value: Value) -> None:
+    nest = Nest(f.builder)
+    offset = target.offset(nest, _coords(position))
+    store_at(nest, target.pointer, target.element, offset, value)
+
+
+def generate_each(f: FunctionEmitter, op: GenerateOp) -> None:
+    dims = T.dims_of(op.result.type)
+    last = max(f.plan.last_inside[op], f.plan.last_use(op.result))
+    target = f.buffer(element_of(op.result.type), dims, last)
+
+    def element(position: tuple[Value, ...]) -> None:
+        (value,) = _run(f, op.body.blocks[0], position)
+        _put(f, target, position, value)
+
+    _each(f, dims, element)
+    f.values[op.result] = target
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The accumulated values of a row, in variables."""
+
+    cells: tuple[Value, ...]
+    identities: tuple[Constant, ...]
+
+    @classmethod
+    def of(cls, f: FunctionEmitter, identities: tuple[Constant, ...]) -> State:
+        with f.builder.goto_entry_block():
+            cells = tuple(llvm.stack(f.builder, identity.type) for identity in identities)
+        return cls(cells, identities)
+
+    def set(self, f: FunctionEmitter, values: Sequence[Value]) -> None:
+        for cell, value in zip(self.cells, values, strict=True):
+            f.builder.store(value, cell)
+
+    def get(self, f: FunctionEmitter) -> list[Value]:
+        pairs = zip(self.cells, self.identities, strict=True)
+        return [f.builder.load(cell, typ=identity.type) for cell, identity in pairs]
+
+
+def fold_each(
+    f: FunctionEmitter,
+    op: ReduceOp | ScanOp,
+    axis: int,
+    identities: tuple[Constant, ...],
+    *,
+    reverse: bool = False,
+) -> None:
+    """A reduction or scan, row by row."""
+    inside = f.plan.last_inside[op]
+    sources = [_held(f, f.tile(value), inside) for value in op.operands]
+    dims = sources[0].dims
+    rest = (*dims[:axis], *dims[axis + 1 :])
+    keeps_all = isinstance(op, ScanOp)
+    shape = dims if keeps_all else rest
+    targets: list[Strided] = []
+    if shape:
+        lasts = [max(inside, f.plan.last_use(result)) for result in op.results]
+        pairs = zip(sources, lasts, strict=True)
+        targets = [f.buffer(source.element, shape, last) for source, last in pairs]
+    state = State.of(f, identities)
+
+    def row(position: tuple[Value, ...]) -> None:
+        state.set(f, identities)
+
+        def element(number: tuple[Value, ...]) -> None:
+            (place,) = number
+            if reverse:
+                place = f.builder.sub(ir.Constant(I64, dims[axis] - 1), place)
+            at = (*position[:axis], place, *position[axis:])
+            elements = [f.element(source, _coords(at)) for source in sources]
+            pairs = zip(elements, state.get(f), strict=True)
+            found = _run(f, op.regions[0].blocks[0], [value for pair in pairs for value in pair])
+            state.set(f, found)
+            if keeps_all:
+                for target, value in zip(targets, found, strict=True):
+                    _put(f, target, at, value)
+
+        _each(f, dims[axis : axis + 1], element)
+        if not keeps_all:
+            for target, value in zip(targets, state.get(f), strict=False):
+                _put(f, target, position, value)
+
+    _each(f, rest, row)
+    found = targets or state.get(f)
+    f.values.update(zip(op.results, found, strict=True))
+
+
+def _held(f: FunctionEmitter, tile: Tile, last: int) -> Tile:
+    """A tile in a buffer."""
+    return tile if isinstance(tile, Strided) else f.keep(tile, last)

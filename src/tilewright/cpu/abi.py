@@ -12,11 +12,14 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   behind the last one of each array and global. The first entries are those of the pointer
   parameters, in order; that of a bare address may hold all memory.
 * ``%grid``: the extents, ``[3 x i32]``.
-* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop}``. ``arena`` is memory of the calling
+* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr next, ptr total}``. ``arena`` is memory of the calling
   thread, aligned to ``ARENA_ALIGNMENT``, as large as the compiled kernel asks for, with undefined
   contents; but the i64 at ``PANELS_READY`` before it is 0 in the first call that a thread makes for a
   launch, and what the kernel then writes, there and to the arena, is still there in the next call. ``stop`` points to an i32 that becomes nonzero when the run is to end early; a loop that
   may go on for ever polls it (a relaxed atomic load) and returns ``STOPPED``.
+  ``next`` points to an i64, the first block that no thread has taken, ``total`` to one that counts the
+  blocks; a kernel that takes over the work of another block adds 1 to the former, and then to the i64
+  behind it, which counts finished blocks.
 * The result is ``DONE`` when all blocks are done, any other number when the run must stop.
 
 ``host_call(ptr user, i32 site, ptr block, ptr payload, i64 count)`` hands over what prints and
@@ -30,6 +33,22 @@ the addresses when it loads the code.
 
 Generated code may call ``YIELD_SYMBOL`` (``void ()``), which gives up the rest of the time slice, in
 loops that wait.
+
+A kernel with agents calls the scheduler of ``runtime.strands``. A strand lies in memory as
+``STRAND_TYPE``: its coroutine (null for the tile block), the strands after and before it in the ring,
+what it waits for (``UNTIL_...``, 0 for nothing), the number of the place where it waits, the strand or
+queue that it waits for, its consumer's number there, whether it has ended, ``STARTS`` if it came to a
+halt because it started another, and its number. A queue begins with ``QUEUE_HEADER`` i64 numbers, its
+depth, how many tuples were put, and how many consumers it counts; for each of these follows an i64, how
+many tuples it has had. The functions are:
+
+* ``i1 CAN_GO_ON(ptr strand)``: whether it need not wait.
+* ``i32 RUN_STRANDS(ptr block, ptr first, ptr stop)``: run the strands of a tile block, ``first`` before
+  others, until the block can go on (``WENT_ON``), nobody can (``ALL_WAIT``) or ``stop`` was set
+  (``TO_STOP``).
+* ``void END_STRANDS(ptr block)``: end all agents where they are.
+* ``i64 LIST_STRANDS(ptr block, ptr list)``: write the numbers of each strand and of the place where it
+  waits; how many numbers there are.
 """
 
 from __future__ import annotations
@@ -38,9 +57,14 @@ from dataclasses import dataclass
 
 from tilewright.launching.assertions import OperationSource
 from tilewright.launching.codes import ASSERTION_FAILED
+from tilewright.launching.value_types import TileLike
 
 DONE = 0
 STOPPED = 1
+
+RT_NEXT, RT_TOTAL = 4, 5
+NO_BLOCK = -1
+"""The number that stands for no work taken over."""
 
 SLOT_BYTES = 8
 ARENA_ALIGNMENT = 64
@@ -52,6 +76,17 @@ PANELS_READY, ARENA_OWNER = -64, -56
 launch that has used the arena last."""
 
 YIELD_SYMBOL = "tilewright_yield"
+
+STRAND_TYPE = "{ ptr, ptr, ptr, i32, i32, ptr, i64, i32, i32, i64 }"
+STRAND_BYTES = 64
+QUEUE_HEADER = 3
+UNTIL_ENDED, UNTIL_MORE, UNTIL_ROOM = 1, 2, 3
+STARTS = 1
+WENT_ON, ALL_WAIT, TO_STOP = 0, 1, 2
+CAN_GO_ON = "tilewright_can_go_on"
+RUN_STRANDS = "tilewright_run_strands"
+END_STRANDS = "tilewright_end_strands"
+LIST_STRANDS = "tilewright_list_strands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +112,38 @@ class AssertSite:
     code: str = ASSERTION_FAILED
 
 
-Site = PrintSite | AssertSite
+@dataclass(frozen=True, slots=True)
+class DeadlockSite:
+    """Where agents may come to a halt: the names of strands, and of places what is waited for there.
+
+    The payload is ``count`` i64 numbers: for each strand its own and that of its place.
+    """
+
+    names: list[str]
+    places: list[tuple[str, OperationSource]]
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySite:
+    """A memref that a plugin gets: element type, extents and strides follow as numbers."""
+
+    element: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSite:
+    """A call of a function that was given for foreign code.
+
+    The payload is ``count`` i64 numbers: for each operand the address of its elements, row-major, each
+    in bytes of its own; of a memref its address, extents and strides (in elements); then for each
+    result the address where it goes.
+    """
+
+    name: str
+    operands: tuple[TileLike | MemorySite, ...]
+    results: tuple[TileLike, ...]
+    source: OperationSource
+
+
+Site = PrintSite | AssertSite | DeadlockSite | PluginSite

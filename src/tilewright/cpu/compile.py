@@ -31,16 +31,21 @@ class CompileOptions:
     ``cpu``: the name of a target (``target.cpu_target``). ``checked``: every access is checked; one
     outside of the memory of its view stops the run. ``distinct_arguments``: pointer arguments of one
     launch point into different arrays, as launches check it; without it, loads and stores through
-    different arguments keep their order.
+    different arguments keep their order. ``plugins``: the names of the functions that launches have for
+    foreign code.
     """
 
     cpu: str = HOST
     checked: bool = False
     distinct_arguments: bool = True
+    plugins: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
-        return f"{self.cpu} checked={self.checked} distinct={self.distinct_arguments}"
+        return (
+            f"{self.cpu} checked={self.checked} distinct={self.distinct_arguments} "
+            f"plugins={sorted(self.plugins)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class CompiledKernel:
     """A kernel as LLVM IR, with what the runtime must know to run it (see ``abi``).
 
     ``parameters`` are the types of the kernel's parameters. ``may_wait``: its blocks can wait for one
-    another, so that all of them must make progress. ``asks_for_memory``: it wants the table of memory.
+    another, so that all of them must make progress. ``asks_for_memory``: it wants the table of memory. ``has_agents``: it calls the scheduler of agents.
     """
 
     llvm_ir: str
@@ -59,6 +64,7 @@ class CompiledKernel:
     may_wait: bool
     target: CpuTarget
     asks_for_memory: bool = False
+    has_agents: bool = False
     globals: tuple[str, ...] = field(default=())
     """Names of the globals that the code uses; each is a symbol of the same name in it."""
 
@@ -76,7 +82,7 @@ def plan_text(
     module: ModuleOp, entry: str | None = None, options: CompileOptions = CompileOptions()
 ) -> str:
     """What ``compile_kernel`` decides on before it makes code: which tiles get buffers."""
-    func = _kernel(module, entry)
+    func = _kernel(module, entry, options)
     return make_plan(func.body.blocks[0], distinct_arguments=options.distinct_arguments).describe()
 
 
@@ -87,7 +93,7 @@ def compile_kernel(
 
     Raises TileIRError for a name that the module lacks, and for operations without code.
     """
-    func = _kernel(module, entry)
+    func = _kernel(module, entry, options)
     target = cpu_target(options.cpu)
     made = kernel.emit(
         func,
@@ -95,6 +101,7 @@ def compile_kernel(
         checked=options.checked,
         distinct_arguments=options.distinct_arguments,
         globals_=_globals(module),
+        plugins=options.plugins,
     )
     return CompiledKernel(
         str(made.module),
@@ -105,11 +112,12 @@ def compile_kernel(
         made.may_wait,
         target,
         made.asks_for_memory,
+        made.has_agents,
         made.globals,
     )
 
 
-def _kernel(module: ModuleOp, entry: str | None) -> FuncOp:
+def _kernel(module: ModuleOp, entry: str | None, options: CompileOptions) -> FuncOp:
     """The kernel of that name, without calls."""
     kernels = kernels_of(module)
     if entry is None and len(kernels) == 1:
@@ -121,7 +129,7 @@ def _kernel(module: ModuleOp, entry: str | None) -> FuncOp:
             help=f"there are: {', '.join(kernels) or 'none'}",
         )
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
-    return without_calls(kernels[entry], functions, refuse)
+    return without_calls(kernels[entry], functions, refuse, plugins=options.plugins)
 
 
 def _globals(module: ModuleOp) -> dict[str, Operation]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nv_tileaa.ops.functions import CallOp, FuncOp
+from tilewright.dialects.nv_tileaa.ops.functions import (
+    CallOp,
+    ExecuteOp,
+    FuncOp,
+    PluginOp,
+    YieldOp,
+)
 from tilewright.dialects.nv_tileaa.ops.symbols import reference
 from tilewright.dialects.source_map import set_source, source_of
 
@@ -15,16 +22,24 @@ Refuse = Callable[[Operation, str], TileIRError]
 """The error that an operation is refused, and why."""
 
 
-def without_calls(func: FuncOp, functions: Mapping[str, FuncOp], refuse: Refuse) -> FuncOp:
+def without_calls(
+    func: FuncOp,
+    functions: Mapping[str, FuncOp],
+    refuse: Refuse,
+    *,
+    plugins: Collection[str] = (),
+) -> FuncOp:
     """The function with the bodies of all that it calls in place of the calls.
 
-    The function itself, which stays as it is, where it calls nothing. Recursion raises what
-    ``refuse`` makes of it.
+    Agents that run a function get its body as their region. ``plugins`` are names of code that a
+    plugin operation finds elsewhere, whatever the module has under that name. The function itself,
+    which stays as it is, where it calls nothing. Recursion raises what ``refuse`` makes of it.
     """
-    if not any(isinstance(op, CallOp) for op in func.walk()):
+    expansion = _Expansion(functions, refuse, plugins)
+    if not any(expansion.callee(op) for op in func.walk()):
         return func
     copy = _copy(func)
-    _expand(copy, functions, (func.symbol,), refuse)
+    expansion.expand(copy, (func.symbol,))
     return copy
 
 
@@ -37,19 +52,49 @@ def _copy(func: FuncOp) -> FuncOp:
     return copy
 
 
-def _expand(
-    func: FuncOp, functions: Mapping[str, FuncOp], active: tuple[str, ...], refuse: Refuse
-) -> None:
-    for call in [op for op in func.walk() if isinstance(op, CallOp)]:
-        name = reference(call, "callee")
-        if name in active:
-            raise refuse(call, f"'{name}' calls itself")
-        body = _copy(functions[name])
-        _expand(body, functions, (*active, name), refuse)
-        _replace(call, body)
+@dataclass(frozen=True, slots=True)
+class _Expansion:
+    functions: Mapping[str, FuncOp]
+    refuse: Refuse
+    plugins: Collection[str]
+
+    def callee(self, op: Operation) -> str | None:
+        """The function of the module that an operation runs, if it has no body of its own."""
+        if isinstance(op, CallOp):
+            return reference(op, "callee")
+        if not isinstance(op, PluginOp | ExecuteOp) or "symbol" not in op.properties:
+            return None
+        name = reference(op, "symbol")
+        taken = isinstance(op, PluginOp) and name in self.plugins
+        return name if name in self.functions and not taken else None
+
+    def expand(self, func: FuncOp, active: tuple[str, ...]) -> None:
+        for call in list(func.walk()):
+            name = self.callee(call)
+            if name is None:
+                continue
+            if name in active:
+                raise self.refuse(call, f"'{name}' calls itself")
+            body = _copy(self.functions[name])
+            self.expand(body, (*active, name))
+            if isinstance(call, ExecuteOp):
+                _become_region(call, body)
+            else:
+                _replace(call, body)
 
 
-def _replace(call: CallOp, callee: FuncOp) -> None:
+def _become_region(agent: ExecuteOp, callee: FuncOp) -> None:
+    block = callee.body.detach_block(0)
+    end = block.last_op
+    assert end is not None
+    block.insert_op_before(YieldOp.create(operands=end.operands), end)
+    end.detach()
+    end.erase()
+    del agent.properties["symbol"]
+    agent.body.add_block(block)
+
+
+def _replace(call: Operation, callee: FuncOp) -> None:
     block = call.parent
     body = callee.body.blocks[0]
     assert block is not None

@@ -262,7 +262,7 @@ def test_what_has_no_code_is_refused_at_its_place():
     text = """
     module {
       nv_tileaa.func @k() attributes {kernel} {
-        %q = nv_tileaa.create_queue {depth = 2 : i32} : !nv_tileaa.queue<i32>
+        nv_tileaa.plugin {code = "wgmma"} : () -> ()
         nv_tileaa.return
       }
     }
@@ -270,7 +270,8 @@ def test_what_has_no_code_is_refused_at_its_place():
     with pytest.raises(TileIRError) as caught:
         load_text(text)
     (problem,) = caught.value.diagnostics
-    assert problem.code == "cpu-unsupported" and "create_queue" in problem.message
+    assert problem.code == "cpu-unsupported" and "'wgmma'" in problem.message
+    assert problem.place is not None and problem.place.line == 4
 
 
 def test_single_elements_at_the_indices_of_a_memref():

@@ -49,6 +49,7 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list, is_set
 from tilewright.dialects.nv_tileaa.ops import shapes as S
+from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.launching.modules import strides_of
 
 _INDEX_CASTS = frozenset({"arith.index_cast", "arith.index_castui"})
@@ -246,17 +247,9 @@ def is_block_number(value: SSAValue) -> bool:
     while isinstance(owner := value.owner, Operation) and owner.name in _CASTS:
         value = owner.operands[0]
     owner = value.owner
-    if not isinstance(owner, Operation) or owner.name != "nv_tileaa.get_program_id":
+    if not isinstance(owner, GetProgramIdOp) or owner.program_id is not None:
         return False
-    return int_property(owner, "axis") == 0  # pyright: ignore[reportArgumentType]
-
-
-@lowers("get_program_id", "get_num_programs")
-def program_id(f: FunctionEmitter, op: Operation) -> None:
-    if op.operands:
-        raise refuse(op, "work that was taken over does not exist here")
-    values = f.frame.block_id if op.name.endswith("id") else f.frame.grid
-    f.values[op.results[0]] = values[int_property(op, "axis")]  # pyright: ignore[reportArgumentType]
+    return int_property(owner, "axis") == 0
 
 
 # -- shapes --------------------------------------------------------------------------------------

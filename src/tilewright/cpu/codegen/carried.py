@@ -31,6 +31,10 @@ def types_of_parts(ty: Attribute) -> list[Type]:
     """The types of the numbers that a value of a type consists of; that of an element for a tile."""
     if isinstance(ty, T.MemTokenType):
         return []
+    if isinstance(ty, T.QueueType):
+        return [PTR]
+    if isinstance(ty, T.ProgramIdType):
+        return [I64]
     if isinstance(ty, T.MemrefType):
         return [PTR, *[I64] * (2 * ty.rank)]
     if isinstance(ty, T.TiledViewType):

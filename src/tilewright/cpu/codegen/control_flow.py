@@ -23,20 +23,21 @@ def is_tile(value: SSAValue) -> bool:
     return isinstance(value.type, T.TileType)
 
 
-def _parts(f: FunctionEmitter, values: Sequence[SSAValue]) -> list[Value]:
+def parts(f: FunctionEmitter, values: Sequence[SSAValue]) -> list[Value]:
     """The numbers of all values that are no tiles."""
     return [part for v in values if not is_tile(v) for part in parts_of(f.values[v])]
 
 
-def _buffers(f: FunctionEmitter, values: Sequence[SSAValue], last: int) -> list[Strided | None]:
-    """A buffer for each tile among the values."""
+def buffers(f: FunctionEmitter, values: Sequence[SSAValue], last: int) -> list[Strided | None]:
+    """A buffer for each tile among the values, in use until position ``last``."""
     return [
         f.buffer(element_of(v.type), T.dims_of(v.type), last) if is_tile(v) else None
         for v in values
     ]
 
 
-def _last_use(f: FunctionEmitter, op: Operation) -> int:
+def last_use(f: FunctionEmitter, op: Operation) -> int:
+    """The last position at which a tile is read that an operation's regions make, or its results."""
     last = f.plan.last_inside[op]
     return max([last, *(f.plan.last_use(r) for r in op.results if is_tile(r))])
 
@@ -69,7 +70,7 @@ def assign(
 @lowers("scf.if")
 def lower_if(f: FunctionEmitter, op: Operation) -> None:
     b = f.builder
-    targets = _buffers(f, op.results, _last_use(f, op))
+    targets = buffers(f, op.results, last_use(f, op))
     regions = [region for region in op.regions if region.blocks]
     condition = f.scalar(op.operands[0])
     names = ("then", "else") if len(regions) == 2 else ("then",)
@@ -84,7 +85,7 @@ def lower_if(f: FunctionEmitter, op: Operation) -> None:
         last = inner.last_op
         operands = list(last.operands) if last is not None and op.results else []
         assign(f, targets, operands) if operands else None
-        scalars = _parts(f, operands)
+        scalars = parts(f, operands)
         found.append((scalars, b.block))
         if not b.block.is_terminated:
             b.branch(done)
@@ -110,13 +111,13 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     lower, upper, step = (f.scalar(v) for v in op.operands[:3])
     initial = op.operands[3:]
     body = op.regions[0].blocks[0]
-    targets = _buffers(f, op.results, _last_use(f, op))
+    targets = buffers(f, op.results, last_use(f, op))
     carried_sums = sums.of_loop(f, op)
     fresh = sums.fresh_positions(carried_sums)
     assign(f, [None if n in fresh else t for n, t in enumerate(targets)], initial)
     sums.destinations(f, carried_sums)
     reuse.choose_groups(f, op, (lower, upper, step))
-    starts = _parts(f, initial)
+    starts = parts(f, initial)
     compare = b.icmp_unsigned if "unsignedCmp" in op.attributes else b.icmp_signed
     entry, inside, after = b.block, b.append_basic_block("for"), b.append_basic_block("endfor")
     never = b.append_basic_block("never") if fresh else after
@@ -144,7 +145,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     f.now = f.plan.position[body.last_op]
     following = body.last_op.operands
     assign(f, targets, following)
-    scalars = _parts(f, following)
+    scalars = parts(f, following)
     again = b.icmp_unsigned(">", b.sub(upper, counter), step)
     advanced = b.add(counter, step)
     latch = b.block
@@ -161,11 +162,11 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
 def lower_while(f: FunctionEmitter, op: Operation) -> None:
     b = f.builder
     before, after = (region.blocks[0] for region in op.regions)
-    last = _last_use(f, op)
-    states = _buffers(f, before.args, last)
-    passed = _buffers(f, op.results, last)
+    last = last_use(f, op)
+    states = buffers(f, before.args, last)
+    passed = buffers(f, op.results, last)
     assign(f, states, op.operands)
-    starts = _parts(f, op.operands)
+    starts = parts(f, op.operands)
     entry, head = b.block, b.append_basic_block("while")
     b.branch(head)
     b.position_at_end(head)
@@ -180,7 +181,7 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     f.now = f.plan.position[condition]
     flag, *handed = condition.operands
     assign(f, passed, handed)
-    scalars = _parts(f, handed)
+    scalars = parts(f, handed)
     step, done = b.append_basic_block("do"), b.append_basic_block("endwhile")
     b.cbranch(f.scalar(flag), step, done)
     b.position_at_end(step)
@@ -190,7 +191,7 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     f.now = f.plan.position[after.last_op]
     following = after.last_op.operands
     assign(f, states, following)
-    for phi, value in zip(carried, _parts(f, following), strict=True):
+    for phi, value in zip(carried, parts(f, following), strict=True):
         phi.add_incoming(value, b.block)
     b.branch(head)
     b.position_at_end(done)
@@ -210,6 +211,8 @@ def _poll(f: FunctionEmitter, *, waits: bool) -> None:
     b.position_at_end(stay)
     if waits:
         b.call(llvm.declare(b.module, YIELD_SYMBOL, VOID, []), [])
+        if f.strand is not None:
+            f.strand.give_way(f)
 
 
 @lowers("return")

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 _LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load", "nv_tileaa.gather_load"})
 _STORES = frozenset({"nv_tileaa.store", "nv_tileaa.tiled_store", "nv_tileaa.scatter_store"})
 _ATOMICS = frozenset({"nv_tileaa.atomic_cas", "nv_tileaa.atomic_rmw", "nv_tileaa.tiled_atomic_rmw"})
-_BARRIERS = frozenset({"nv_tileaa.ext.fence", "nv_tileaa.call", "nv_tileaa.ext.grid_dependency"})
+#: What runs other code, or lets it run, beside what orders accesses.
+_BARRIERS = frozenset(
+    f"nv_tileaa.{name}"
+    for name in (
+        *("ext.fence", "ext.grid_dependency", "call", "execute", "queue.put", "queue.get"),
+        *("plugin", "inject_ir", "launch_func", "extern_elementwise", "elementwise_inline_asm"),
+        "call_elementwise_intrinsic",
+    )
+)
 #: Operations whose result points where their first operand does.
 _FROM_FIRST = frozenset(
     f"nv_tileaa.{name}"

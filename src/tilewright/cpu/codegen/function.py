@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     from tilewright.cpu.codegen.known_memory import KnownMemory
     from tilewright.cpu.codegen.private import Copies
     from tilewright.cpu.codegen.reuse import Kept
+    from tilewright.cpu.codegen.strands import AgentMemory, Strand, Strands
     from tilewright.cpu.codegen.sums import Destination, Round, RunningSum
 
 #: Loop nests over less work than this many tiles per element handle several vectors in a round.
 _UNROLLED_TILES = 12
 _UNROLL = 4
 _ANY_EXTENT = 1 << 24
+_ENDS = frozenset({"scf.yield", "scf.condition", "nv_tileaa.queue.yield", "nv_tileaa.yield"})
 _READ_ONCE = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "nv_tileaa.create_mem_token"})
 
 
@@ -63,6 +65,10 @@ class Unit:
     """Whether there are stores past the caches."""
     memory: KnownMemory | None = None
     """The memory that a launch may access, where the code asks for it."""
+    strands: Strands | None = None
+    """The agents of a kernel that has any, or queues."""
+    plugins: Collection[str] = ()
+    """Names of the functions that are given for foreign code."""
 
     def prepare(self, function: ir.Function) -> None:
         """Give a function the attributes that all code has."""
@@ -79,6 +85,12 @@ class Frame:
     block_id: tuple[Value, Value, Value]
     place: Value
     """The block's coordinates in memory, ``[3 x i32]``."""
+    root: Value
+    """The thread's arena; that of an agent is a part of it."""
+    cursor: Value | None
+    """Where the number of the last block lies that the call has begun, if blocks take over others."""
+    end: Value
+    """The number of the first block that is not the call's."""
 
 
 Body = Callable[[Nest, Coords], None]
@@ -92,6 +104,12 @@ class FunctionEmitter:
         self.plan = plan
         self.builder = builder
         self.frame = frame
+        self.strand: Strand | None = None
+        """Which strand of the tile block the code is for, where there are several."""
+        self.joins: dict[Operation, list[Callable[[], None]]] = {}
+        """What waits for agents, by the operation before which it does."""
+        self.memory: AgentMemory | None = None
+        """Where the arena lies in the thread's; None for the tile block, whose is the first part."""
         self.stopped: ir.Block | None = None
         """Where a call goes that is to end before its time."""
         self.copies: Mapping[Operation, Copies] = {}
@@ -191,6 +209,10 @@ class FunctionEmitter:
     def pointer_to(self, slot: Slot) -> Value:
         offset = ir.Constant(I64, slot.offset)
         return self.builder.gep(self.frame.arena, [offset], source_etype=I8)
+
+    def in_thread(self, slot: Slot) -> Value:
+        """How far behind the start of the thread's arena a slot lies."""
+        return ir.Constant(I64, slot.offset) if self.memory is None else self.memory.at(slot.offset)
 
     def keep(self, tile: Tile, last: int) -> Strided:
         """The tile in a new buffer."""
@@ -316,11 +338,12 @@ class FunctionEmitter:
     # -- operations --------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
-        """Make the code of a block's operations, but for a terminator of scf."""
+        """Make the code of a block's operations, but for what ends a region."""
         for op in block.ops:
-            if op.name in ("scf.yield", "scf.condition"):
+            if op.name in _ENDS:
                 self.flush()
                 self.now = self.plan.position[op]
+                self._join(op)
                 return
             self.operation(op)
 
@@ -331,7 +354,13 @@ class FunctionEmitter:
             raise refuse(op, REFUSED.get(op.name, "there is none"))
         if self.pending and not (traits.is_lazy(op) or op.name in _READ_ONCE):
             self.flush()
+        self._join(op)
         lowering(self, op)
+
+    def _join(self, op: Operation) -> None:
+        """Wait for the agents that must have ended before an operation."""
+        for wait in self.joins.pop(op, ()):
+            wait()
 
     def give_token(self, op: Operation) -> None:
         """The token of an operation's effect, which carries nothing."""
@@ -347,6 +376,16 @@ class FunctionEmitter:
 
 def _is_elementwise(op: Operation) -> bool:
     return isinstance(op, ArithOp) and op.name != "arith.constant"
+
+
+def block_coordinates(
+    b: Builder, grid: tuple[Value, Value, Value], linear: Value
+) -> tuple[Value, Value, Value]:
+    """The place in the grid of the block with a number."""
+    width, height = (b.zext(extent, I64) for extent in grid[:2])
+    rest = b.udiv(linear, width)
+    x, y, z = b.urem(linear, width), b.urem(rest, height), b.udiv(rest, height)
+    return b.trunc(x, I32), b.trunc(y, I32), b.trunc(z, I32)
 
 
 def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list[Value]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from llvmlite import ir
@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
 from tilewright.cpu.codegen import (
+    agents,
     atomics,
     basics,
     bodies,
@@ -19,6 +20,7 @@ from tilewright.cpu.codegen import (
     convolution,
     effects,
     folds,
+    foreign,
     gathers,
     histogram,
     llvm,
@@ -26,23 +28,33 @@ from tilewright.cpu.codegen import (
     memrefs,
     pointers,
     private,
+    programs,
+    queues,
     reports,
     reuse,
     sums,
     tiled,
 )
 from tilewright.cpu.codegen.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element, element_of
-from tilewright.cpu.codegen.function import BLOCK_TYPE, Frame, FunctionEmitter, Unit
+from tilewright.cpu.codegen.function import (
+    BLOCK_TYPE,
+    Frame,
+    FunctionEmitter,
+    Unit,
+    block_coordinates,
+)
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.known_memory import KnownMemory
 from tilewright.cpu.codegen.plan import make_plan
+from tilewright.cpu.codegen.strands import TileBlock, find_strands
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.queues import CancelNextProgramIdOp
 
 #: The files that fill the table of lowerings.
 FAMILIES = (
-    *(atomics, basics, bodies, contraction, control_flow, convolution),
-    *(folds, gathers, histogram, memory, memrefs, pointers, reports, tiled),
+    *(agents, atomics, basics, bodies, contraction, control_flow, convolution, folds, foreign),
+    *(gathers, histogram, memory, memrefs, pointers, programs, queues, reports, tiled),
 )
 
 
@@ -55,6 +67,7 @@ class Made:
     sites: list[Site]
     may_wait: bool
     asks_for_memory: bool
+    has_agents: bool
     globals: tuple[str, ...]
 
 
@@ -65,10 +78,13 @@ def emit(
     checked: bool,
     distinct_arguments: bool,
     globals_: Mapping[str, Operation],
+    plugins: Collection[str],
 ) -> Made:
     """The code of a kernel."""
     module = llvm.TargetModule(func.symbol, target)
-    unit = Unit(module, target, checked, globals_=globals_)
+    unit = Unit(module, target, checked, globals_=globals_, plugins=plugins)
+    ops = list(func.walk())
+    unit.strands = find_strands(ops, unit.sites)
     body = func.body.blocks[0]
     plan = make_plan(body, distinct_arguments=distinct_arguments)
     function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR, PTR, I64, I64]), func.symbol)
@@ -76,7 +92,8 @@ def emit(
     for argument, name in zip(function.args, ("args", "grid", "rt", "begin", "end"), strict=True):
         argument.name = name
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    f = FunctionEmitter(unit, plan, b, _frame(b, function))
+    takes_over = any(isinstance(op, CancelNextProgramIdOp) for op in ops)
+    f = FunctionEmitter(unit, plan, b, _frame(b, function, takes_over=takes_over))
     for number, argument in enumerate(body.args):
         f.values[argument] = _parameter(b, function.args[0], number, element_of(argument.type))
     targets = private.find_targets(func, distinct_arguments=distinct_arguments)
@@ -85,13 +102,25 @@ def emit(
         unit.memory = KnownMemory(func, b.inttoptr(table, PTR))
         count = b.sub(function.args[4], function.args[3])
         f.copies = private.open_copies(f, targets, partial(_span, f, unit.memory, body), count)
-    products = reuse.find_kept(func.walk(), plan, distinct_arguments=distinct_arguments)
+    if unit.strands is not None:
+        # What follows concerns all operations of a kernel, and knows nothing of agents.
+        ops, f.strand = [], TileBlock(f)
+    products = reuse.find_kept(ops, plan, distinct_arguments=distinct_arguments)
     f.kept_panels = reuse.open_panels(f, products)
-    f.sums = sums.find_sums(func.walk(), plan, target, checked=checked)
+    f.sums = sums.find_sums(ops, plan, target, checked=checked)
     _blocks(f, function, body)
     may_wait = any(effects.waits(op) for op in func.walk())
     asks = unit.memory is not None
-    return Made(module, f.arena.size, unit.sites, may_wait, asks, tuple(unit.global_pointers))
+    size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
+    return Made(
+        module,
+        size,
+        unit.sites,
+        may_wait,
+        asks,
+        unit.strands is not None,
+        tuple(unit.global_pointers),
+    )
 
 
 def _span(f: FunctionEmitter, memory: KnownMemory, body: Block, number: int) -> tuple[Value, Value]:
@@ -108,7 +137,7 @@ def _parameter(b: Builder, slots: Value, number: int, element: Element) -> Value
     return value
 
 
-def _frame(b: Builder, function: ir.Function) -> Frame:
+def _frame(b: Builder, function: ir.Function, *, takes_over: bool) -> Frame:
     """What is the same for all blocks; the coordinates of the block are filled in later."""
     _, grid, runtime, _, _ = function.args
     extents = tuple(
@@ -117,7 +146,8 @@ def _frame(b: Builder, function: ir.Function) -> Frame:
     )
     arena = b.load(runtime, typ=PTR)
     place = llvm.stack(b, BLOCK_TYPE)
-    return Frame(arena, runtime, extents, extents, place)  # pyright: ignore[reportArgumentType]
+    cursor = llvm.stack(b, I64) if takes_over else None
+    return Frame(arena, runtime, extents, extents, place, arena, cursor, function.args[4])  # pyright: ignore[reportArgumentType]
 
 
 def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
@@ -137,10 +167,13 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
     b.cbranch(b.icmp_signed("!=", asked, ir.Constant(I32, 0)), stopped, run)
     b.position_at_end(run)
     f.frame = _at_block(b, f.frame, linear)
+    if f.frame.cursor is not None:
+        b.store(linear, f.frame.cursor)
     f.block(body)  # pyright: ignore[reportArgumentType]
     b.branch(leave)
     b.position_at_end(leave)
-    following = b.add(linear, ir.Constant(I64, 1))
+    last = linear if f.frame.cursor is None else b.load(f.frame.cursor, typ=I64)
+    following = b.add(last, ir.Constant(I64, 1))
     linear.add_incoming(following, leave)
     b.cbranch(b.icmp_signed("<", following, end), head, finished)
     out = b.append_basic_block("out")
@@ -152,6 +185,8 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
     result = b.phi(I32)
     for block, code in ends:
         result.add_incoming(ir.Constant(I32, code), block)
+    if isinstance(f.strand, TileBlock):
+        f.strand.end_all(b)
     private.close_copies(b, f.copies.values())
     if f.unit.streams:
         llvm.fence_stores(b)
@@ -159,11 +194,8 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
 
 
 def _at_block(b: Builder, frame: Frame, linear: Value) -> Frame:
-    width, height = (b.zext(extent, I64) for extent in frame.grid[:2])
-    rest = b.udiv(linear, width)
-    parts = (b.urem(linear, width), b.urem(rest, height), b.udiv(rest, height))
-    block_id = tuple(b.trunc(part, I32) for part in parts)
+    block_id = block_coordinates(b, frame.grid, linear)
     for axis, part in enumerate(block_id):
         where = b.gep(frame.place, [ir.Constant(I64, axis)], source_etype=I32)
         b.store(part, where, align=4)
-    return Frame(frame.arena, frame.runtime, frame.grid, block_id, frame.place)  # pyright: ignore[reportArgumentType]
+    return replace(frame, block_id=block_id)

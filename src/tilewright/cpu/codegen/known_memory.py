@@ -8,6 +8,7 @@ to arrays of the launch that no parameter stands for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -34,27 +35,33 @@ class KnownMemory:
 
     def __init__(self, func: FuncOp, table: Value) -> None:
         self._func = func
-        self._table = table
+        self.table = table
         parameters = func.body.blocks[0].args
         pointers = [n for n, value in enumerate(parameters) if isinstance(value.type, T.PtrType)]
         self._entries = {number: entry for entry, number in enumerate(pointers)}
         allocations = (op for op in func.walk() if op.name == "nv_tileaa.ext.alloca")
         self._numbers = {op: str(number) for number, op in enumerate(allocations)}
-        self._scratch: dict[str, tuple[int, int]] = {}
+        self._scratch: dict[str, tuple[Value, int]] = {}
 
     @cached_property
     def provenances(self) -> Provenances:
         return Provenances(self._func)
 
-    def add_scratch(self, op: Operation, offset: int, room: int) -> None:
-        """What an operation allocates: bytes of the arena."""
+    def with_table(self, table: Value) -> KnownMemory:
+        """The same memory, in another function, where its table is another value."""
+        other = copy(self)
+        other.table = table
+        return other
+
+    def add_scratch(self, op: Operation, offset: Value, room: int) -> None:
+        """What an operation allocates: bytes of the thread's arena."""
         self._scratch[self._numbers[op]] = (offset, room)
 
     def of_parameter(self, b: Builder, number: int) -> tuple[Value, Value]:
         """The address of the first byte that a pointer parameter stands for, and behind the last."""
         start = SLOT_BYTES + _ENTRY_BYTES * self._entries[number]
         first, behind = (
-            b.load(b.gep(self._table, [ir.Constant(I64, at)], source_etype=I8), typ=I64)
+            b.load(b.gep(self.table, [ir.Constant(I64, at)], source_etype=I8), typ=I64)
             for at in (start, start + SLOT_BYTES)
         )
         return first, behind
@@ -74,7 +81,7 @@ class KnownMemory:
             spans = [self._span(f, b, root) for root in roots]
             return reduce(b.or_, (_within(b, span, first, last, size) for span in spans))
         bytes_ = ir.Constant(I64, size)
-        found = b.call(_search(f), [self._table, first, last, bytes_])
+        found = b.call(_search(f), [self.table, first, last, bytes_])
         for number in self._scratch:
             span = self._span(f, b, Root("alloca", number))
             found = b.or_(found, _within(b, span, first, last, size))
@@ -88,7 +95,7 @@ class KnownMemory:
             size = global_bytes(_type_of_global(f.unit.globals_, root.name))
             return first, b.add(first, ir.Constant(I64, size))
         offset, room = self._scratch[root.name]
-        first = b.add(b.ptrtoint(f.frame.arena, I64), ir.Constant(I64, offset))
+        first = b.add(b.ptrtoint(f.frame.root, I64), offset)
         return first, b.add(first, ir.Constant(I64, room))
 
 

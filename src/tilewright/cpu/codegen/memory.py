@@ -58,7 +58,7 @@ def alloca(f: FunctionEmitter, op: AllocaOp) -> None:
     room = size + max(alignment - _ALIGNMENT, 0)
     slot = f.scratch(room, f.plan.end)
     if f.unit.memory is not None:
-        f.unit.memory.add_scratch(op, slot.offset, room)
+        f.unit.memory.add_scratch(op, f.in_thread(slot), room)
     b = f.builder
     address = b.ptrtoint(f.pointer_to(slot), I64)
     if alignment > _ALIGNMENT:

@@ -127,7 +127,7 @@ def _number(body: Block, plan: Plan) -> list[Operation]:
                 raise refuse(op, f"regions are nested more than {_NESTING_LIMIT} deep")
             plan.position[op] = len(ops)
             ops.append(op)
-            if not traits.is_body_of_elements(op):
+            if not traits.is_body_of_elements(op) and not traits.is_agent(op):
                 for region in op.regions:
                     for inner in region.blocks:
                         visit(inner, depth + 1)
@@ -170,8 +170,8 @@ def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
     """The operations whose loop nests compute a value, if it is not kept."""
     seen: set[Operation] = set()
     for use in value.uses:
-        user = use.operation
-        if user not in plan.position:
+        user = _planned(use.operation, plan)
+        if user is None:
             continue
         if traits.is_lazy(user) and not any(r in plan.kept for r in user.results):
             found = [r for result in user.results for r in plan.readers.get(result, ())]
@@ -181,6 +181,13 @@ def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
             if reader not in seen:
                 seen.add(reader)
                 yield reader
+
+
+def _planned(op: Operation | None, plan: Plan) -> Operation | None:
+    """The operation itself, or the agent that it is part of."""
+    while op is not None and op not in plan.position:
+        op = op.parent_op()
+    return op
 
 
 def _must_keep(

@@ -26,31 +26,10 @@ LOWERINGS: dict[str, Lowering] = {}
 """By the full name of the operation."""
 
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "nv_tileaa.extern_elementwise",
-            "nv_tileaa.elementwise_inline_asm",
-            "nv_tileaa.call_elementwise_intrinsic",
-            "nv_tileaa.plugin",
-            "nv_tileaa.inject_ir",
-            "nv_tileaa.execute",
-        ),
-        "it runs code for a GPU",
+    "nv_tileaa.conv_tile": (
+        "nothing says which elements of the activation are in the window at an index"
     ),
-    **dict.fromkeys(
-        (
-            "nv_tileaa.create_queue",
-            "nv_tileaa.queue.get",
-            "nv_tileaa.queue.put",
-            "nv_tileaa.queue.yield",
-            "nv_tileaa.cancel_next_program_id",
-            "nv_tileaa.is_valid_program_id",
-        ),
-        "queues and dynamic work are for the levels below, where agents run side by side",
-    ),
-    "nv_tileaa.conv_tile": "nothing says which elements of the activation are in the window at an index",
     "nv_tileaa.call": "calls are replaced by what they call before code is made",
-    "nv_tileaa.launch_func": "kernels are launched from outside",
 }
 """Operations without code, and why."""
 

@@ -154,6 +154,11 @@ def repeats(op: Operation) -> bool:
     return op.name in _LOOPS or (op.name in _WITH_BODIES and not is_body_of_elements(op))
 
 
+def is_agent(op: Operation) -> bool:
+    """Whether the operation runs its region beside what follows, as a function of its own."""
+    return op.name == "nv_tileaa.execute"
+
+
 def cost(op: Operation) -> int:
     """What an element costs, given its operands', in units of a simple operation."""
     if isinstance(op, ConstantOp):

@@ -20,7 +20,7 @@ from tilewright.cpu.target import GENERIC, cpu_target
 ALL_DONE, STOPPED, MORE_TO_DO = 0, 1, 2
 
 _IR = f"""
-%runtime = type {{ ptr, ptr, ptr, ptr }}
+%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr }}
 %launch = type {{ ptr, ptr, ptr, ptr, ptr, i64, i64, i64, [8 x i64], i64, i64, i32, i64 }}
 
 @running = internal global i32 0
@@ -79,6 +79,10 @@ entry:
   store ptr %user, ptr %rt_user
   %rt_stop = getelementptr %runtime, ptr %rt, i32 0, i32 3
   store ptr %stop, ptr %rt_stop
+  %rt_next = getelementptr %runtime, ptr %rt, i32 0, i32 4
+  store ptr %next, ptr %rt_next
+  %rt_total = getelementptr %runtime, ptr %rt, i32 0, i32 5
+  store ptr %total_at, ptr %rt_total
   br label %again
 again:
   %left = phi i64 [ %allowed, %entry ], [ %left_after, %took ]

@@ -96,6 +96,11 @@ def optimize(module: llvm.ModuleRef, target: CpuTarget, level: OptLevel = DEFAUL
     options.loop_interleaving = level.vectorize
     options.loop_unrolling = level.unroll
     builder = llvm.create_pass_builder(target.create_machine(), options)
+    if _has_coroutines(module):
+        # LLVM's own pipeline without optimisation splits them.
+        plain = llvm.create_pipeline_tuning_options(0)
+        splitting = llvm.create_pass_builder(target.create_machine(), plain)
+        splitting.getModulePassManager().run(module, splitting)
     if level.speed not in _PIPELINES:
         builder.getModulePassManager().run(module, builder)
         return
@@ -103,6 +108,10 @@ def optimize(module: llvm.ModuleRef, target: CpuTarget, level: OptLevel = DEFAUL
     for name in _PIPELINES[level.speed]:
         getattr(passes, f"add_{name}_pass")()
     passes.run(module, builder)
+
+
+def _has_coroutines(module: llvm.ModuleRef) -> bool:
+    return any("llvm.coro." in function.name for function in module.functions)
 
 
 def emit_object(module: llvm.ModuleRef, target: CpuTarget) -> bytes:

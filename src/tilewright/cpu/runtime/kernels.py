@@ -22,6 +22,7 @@ from tilewright.cpu.runtime.engine import (
 )
 from tilewright.cpu.runtime.pool import Pace
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
+from tilewright.cpu.runtime.strands import strand_symbols
 from tilewright.launching.modules import KernelOp
 
 _IN_MEMORY = 256
@@ -114,6 +115,8 @@ def _in_memory(
 ) -> NativeKernel:
     """The kernel in this process, linked if it is not here yet."""
     imports = {name: global_addresses[name] for name in compiled.globals}
+    if compiled.has_agents:
+        imports |= strand_symbols()
     full_key = (key, tuple(sorted(imports.items())))
     with _lock:
         library = _libraries.get(full_key)

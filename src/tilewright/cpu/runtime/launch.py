@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array as c_array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from tilewright.launching.modules import (
     kernel_of,
     runnable_module,
 )
+from tilewright.launching.plugins import Plugin
 from tilewright.launching.result import RunResult
 from tilewright.launching.storage import storage_of
 from tilewright.lowering import lower_to_tileaa
@@ -46,7 +47,9 @@ class Program:
     The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. ``cpu`` names a
     target (``host``, ``generic``, ...); ``checked`` compiles checks of every access in; ``threads``
     is how many threads launches use, unless they say otherwise: by default as many as the
-    environment variable TILEWRIGHT_THREADS says, or one for each core.
+    environment variable TILEWRIGHT_THREADS says, or one for each core. ``plugins`` gives functions on
+    NumPy arrays for the code that a module of ``nv_tileaa`` calls but does not hold, by the names that
+    it has there; they may be called in any thread.
 
     Several threads may launch at once; their launches share globals.
     """
@@ -59,10 +62,12 @@ class Program:
         checked: bool = False,
         threads: int | None = None,
         level: OptLevel = DEFAULT_LEVEL,
+        plugins: Mapping[str, Plugin] | None = None,
     ) -> None:
         self.module = runnable_module(module)
         self.timings = Timings()
-        self._options = CompileOptions(cpu=cpu, checked=checked)
+        self._plugins = dict(plugins or {})
+        self._options = CompileOptions(cpu=cpu, checked=checked, plugins=frozenset(self._plugins))
         self._level = level
         self._threads = thread_count(threads)
         self._lowered: BuiltinModuleOp | None = None
@@ -151,7 +156,7 @@ class Program:
         kernel = self._native(kernel_op, distinct=packed.distinct)
         wanted = self._threads if threads is None else thread_count(threads)
         state, keep = _state(kernel, packed, self._known_memory(kernel, packer, packed))
-        with Reports(kernel.compiled.sites, state, print_to) as reports:
+        with Reports(kernel.compiled.sites, state, print_to, self._plugins) as reports:
             arena_bytes = kernel.compiled.arena_bytes
             if kernel.compiled.may_wait and state.total > 1:
                 run_waiting(state, arena_bytes, keep, progress=progress, patience=patience)
@@ -256,11 +261,12 @@ def run(
     cpu: str = HOST,
     checked: bool = False,
     threads: int | None = None,
+    plugins: Mapping[str, Plugin] | None = None,
     **options: Any,
 ) -> RunResult:
     """Load a module, run one of its kernels (the only one by default), and unload it.
 
     See :class:`Program` and :meth:`Program.launch` for the arguments, options and errors.
     """
-    program = Program(module, cpu=cpu, checked=checked, threads=threads)
+    program = Program(module, cpu=cpu, checked=checked, threads=threads, plugins=plugins)
     return program.launch(entry, grid, args, **options)

@@ -78,6 +78,7 @@ def find_record(
         facts["may_wait"],
         cpu_target(options.cpu),
         facts["asks_for_memory"],
+        facts["has_agents"],
         tuple(facts["globals"]),
     )
     return compiled, code
@@ -93,6 +94,7 @@ def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key
         "arena_bytes": compiled.arena_bytes,
         "may_wait": compiled.may_wait,
         "asks_for_memory": compiled.asks_for_memory,
+        "has_agents": compiled.has_agents,
         "globals": list(compiled.globals),
     }
     cache_.put(key, json.dumps(facts).encode())

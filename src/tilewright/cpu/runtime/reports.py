@@ -5,17 +5,21 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from tilewright.cpu.abi import AssertSite, PrintSite, Site
+from tilewright.cpu.abi import AssertSite, DeadlockSite, PluginSite, PrintSite, Site
 from tilewright.cpu.runtime.driver import LaunchState
-from tilewright.diagnostics import TileIRError
+from tilewright.cpu.runtime.foreign import call_plugin
+from tilewright.diagnostics import Note, TileIRError
+from tilewright.launching.agents import deadlock_message, waits_here
 from tilewright.launching.assertions import AssertionFailure
-from tilewright.launching.codes import ASSERTION_FAILED
+from tilewright.launching.codes import AGENT_DEADLOCK, ASSERTION_FAILED
+from tilewright.launching.plugins import Plugin
 from tilewright.launching.printing import format_tiles, parse_format
 from tilewright.launching.storage import storage_of
 from tilewright.launching.value_types import INDEX_ELEMENT
@@ -25,17 +29,23 @@ _SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
 )
 _ALIGNMENT = 8
+NO_PLUGINS: Mapping[str, Plugin] = MappingProxyType({})
 
 
 class Reports:
     """Gathers what one launch says. A context: kernels may report while it is entered."""
 
     def __init__(
-        self, sites: Sequence[Site], state: LaunchState, print_to: Callable[[str], object] | None
+        self,
+        sites: Sequence[Site],
+        state: LaunchState,
+        print_to: Callable[[str], object] | None,
+        plugins: Mapping[str, Plugin] = NO_PLUGINS,
     ) -> None:
         self._sites = sites
         self._state = state
         self._print_to = print_to
+        self._plugins = plugins
         self._lock = threading.Lock()
         self._number = next(_numbers)
         self.printed: list[str] = []
@@ -55,12 +65,18 @@ class Reports:
     def take(self, site_number: int, block: tuple[int, int, int], payload: int, count: int) -> None:
         """One report. Whatever goes wrong in it ends the launch."""
         site = self._sites[site_number]
+        if isinstance(site, PluginSite):
+            call_plugin(site, self._plugins, payload, count)
+            return
         with self._lock:
             if isinstance(site, PrintSite):
                 self._print(site, ctypes.string_at(payload, count))
+                return
+            numbers = np.frombuffer(ctypes.string_at(payload, count * 8), np.int64)
+            if isinstance(site, AssertSite):
+                self._fail(site, block, numbers)
             else:
-                positions = np.frombuffer(ctypes.string_at(payload, count * 8), np.int64)
-                self._fail(site, block, positions)
+                self.stop(_deadlock(site, numbers.reshape(-1, 2).tolist()))
 
     def stop(self, error: BaseException) -> None:
         if self.error is None:
@@ -96,6 +112,14 @@ class Reports:
             AssertionFailure(site.message, tuple(map(int, index)), block, site.source)
             for index in indices
         )
+
+
+def _deadlock(site: DeadlockSite, strands: Sequence[Sequence[int]]) -> TileIRError:
+    """The error that all strands of a tile block wait: the number of each, and of its place."""
+    waits = [(site.names[name], *site.places[place]) for name, place in strands]
+    message = deadlock_message([(name, what) for name, what, _ in waits])
+    notes = [Note(waits_here(name), source.place) for name, _, source in waits]
+    return TileIRError.single(AGENT_DEADLOCK, message, waits[0][2].place, notes=notes)
 
 
 def _tile(data: bytes, offset: int, element: str, dims: tuple[int, ...]) -> tuple[Array, int]:

@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
 from tilewright.dialects.source_map import place_of
+from tilewright.launching.agents import deadlock_message, waits_here
 from tilewright.launching.codes import AGENT_DEADLOCK
 from tilewright.machine.compile import CompiledBlock, Nested, Signal, Step, Translator
 from tilewright.machine.faults import Fault
@@ -131,11 +132,10 @@ class Strands:
 
     def _deadlock(self) -> Fault:
         waits = [(strand.name, strand.wait) for strand in self.living if strand.wait is not None]
-        listed = "; ".join(f"{name} waits for {wait.what}" for name, wait in waits)
         fault = Fault(
             AGENT_DEADLOCK,
-            f"nothing in the tile block can go on: {listed}",
-            notes=[Note(f"{name} waits here", place_of(wait.op)) for name, wait in waits],
+            deadlock_message([(name, wait.what) for name, wait in waits]),
+            notes=[Note(waits_here(name), place_of(wait.op)) for name, wait in waits],
         )
         fault.op = waits[0][1].op
         return fault

@@ -1,0 +1,210 @@
+"""The native scheduler of agents: who goes on when a strand of a tile block cannot.
+
+A strand is an agent, or the tile block itself, the first one. Agents are coroutines of LLVM; the tile
+block runs on its thread's stack and calls the scheduler where it has to wait, which resumes the others,
+one at a time, until the block can go on. The strands that live form a ring, in the order in which they
+were started. After one that waits comes the next that can go on; one that was started runs at once.
+
+``abi`` tells how strands and queues lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from tilewright.cpu.abi import (
+    ALL_WAIT,
+    CAN_GO_ON,
+    END_STRANDS,
+    LIST_STRANDS,
+    RUN_STRANDS,
+    STARTS,
+    STRAND_TYPE,
+    TO_STOP,
+    UNTIL_ENDED,
+    UNTIL_MORE,
+    UNTIL_ROOM,
+    WENT_ON,
+)
+from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.target import GENERIC, cpu_target
+
+_SYMBOLS = (CAN_GO_ON, RUN_STRANDS, END_STRANDS, LIST_STRANDS)
+
+_IR = f"""
+%strand = type {STRAND_TYPE}
+%queue = type {{ i64, i64, i64 }}
+
+declare void @llvm.coro.resume(ptr)
+declare void @llvm.coro.destroy(ptr)
+declare i1 @llvm.coro.done(ptr)
+
+define i1 @{CAN_GO_ON}(ptr %strand) {{
+  %kind_at = getelementptr %strand, ptr %strand, i32 0, i32 3
+  %kind = load i32, ptr %kind_at
+  %object_at = getelementptr %strand, ptr %strand, i32 0, i32 5
+  %object = load ptr, ptr %object_at
+  switch i32 %kind, label %yes [
+    i32 {UNTIL_ENDED}, label %ended
+    i32 {UNTIL_MORE}, label %more
+    i32 {UNTIL_ROOM}, label %room
+  ]
+yes:
+  ret i1 1
+ended:
+  %ended_at = getelementptr %strand, ptr %object, i32 0, i32 7
+  %flag = load i32, ptr %ended_at
+  %is_over = icmp ne i32 %flag, 0
+  ret i1 %is_over
+more:
+  %consumer_at = getelementptr %strand, ptr %strand, i32 0, i32 6
+  %consumer = load i64, ptr %consumer_at
+  %all_taken = getelementptr %queue, ptr %object, i32 1
+  %taken_at = getelementptr i64, ptr %all_taken, i64 %consumer
+  %taken = load i64, ptr %taken_at
+  %put_at = getelementptr %queue, ptr %object, i32 0, i32 1
+  %put = load i64, ptr %put_at
+  %has_more = icmp slt i64 %taken, %put
+  ret i1 %has_more
+room:
+  %depth = load i64, ptr %object
+  %given_at = getelementptr %queue, ptr %object, i32 0, i32 1
+  %given = load i64, ptr %given_at
+  %count_at = getelementptr %queue, ptr %object, i32 0, i32 2
+  %count = load i64, ptr %count_at
+  %first = getelementptr %queue, ptr %object, i32 1
+  br label %each
+each:
+  %number = phi i64 [ 0, %room ], [ %following, %each ]
+  %least = phi i64 [ %given, %room ], [ %lesser, %each ]
+  %at = getelementptr i64, ptr %first, i64 %number
+  %had = load i64, ptr %at
+  %is_less = icmp slt i64 %had, %least
+  %lesser = select i1 %is_less, i64 %had, i64 %least
+  %following = add i64 %number, 1
+  %further = icmp slt i64 %following, %count
+  br i1 %further, label %each, label %known
+known:
+  %held = sub i64 %given, %lesser
+  %has_room = icmp slt i64 %held, %depth
+  ret i1 %has_room
+}}
+
+define i32 @{RUN_STRANDS}(ptr %main, ptr %wanted, ptr %stop) {{
+entry:
+  br label %search
+search:
+  %from = phi ptr [ %wanted, %entry ], [ %next, %ended ], [ %chosen, %yielded ]
+  br label %look
+look:
+  %strand = phi ptr [ %from, %search ], [ %second, %other ]
+  %ready = call i1 @{CAN_GO_ON}(ptr %strand)
+  br i1 %ready, label %found, label %other
+other:
+  %second_at = getelementptr %strand, ptr %strand, i32 0, i32 1
+  %second = load ptr, ptr %second_at
+  %around = icmp eq ptr %second, %from
+  br i1 %around, label %nobody, label %look
+found:
+  %kind_at = getelementptr %strand, ptr %strand, i32 0, i32 3
+  store i32 0, ptr %kind_at
+  %is_main = icmp eq ptr %strand, %main
+  br i1 %is_main, label %back, label %resume
+resume:
+  %event_at = getelementptr %strand, ptr %strand, i32 0, i32 8
+  store i32 0, ptr %event_at
+  %handle = load ptr, ptr %strand
+  call void @llvm.coro.resume(ptr %handle)
+  %flag = load atomic i32, ptr %stop monotonic, align 4
+  %stopping = icmp ne i32 %flag, 0
+  br i1 %stopping, label %stopped, label %after
+after:
+  %next_at = getelementptr %strand, ptr %strand, i32 0, i32 1
+  %next = load ptr, ptr %next_at
+  %done = call i1 @llvm.coro.done(ptr %handle)
+  br i1 %done, label %ended, label %yielded
+ended:
+  call void @unlink(ptr %strand)
+  br label %search
+yielded:
+  %event = load i32, ptr %event_at
+  %started = icmp eq i32 %event, {STARTS}
+  %last_at = getelementptr %strand, ptr %main, i32 0, i32 2
+  %last = load ptr, ptr %last_at
+  %chosen = select i1 %started, ptr %last, ptr %next
+  br label %search
+back:
+  ret i32 {WENT_ON}
+nobody:
+  ret i32 {ALL_WAIT}
+stopped:
+  ret i32 {TO_STOP}
+}}
+
+define internal void @unlink(ptr %strand) {{
+  %ended_at = getelementptr %strand, ptr %strand, i32 0, i32 7
+  store i32 1, ptr %ended_at
+  %next_at = getelementptr %strand, ptr %strand, i32 0, i32 1
+  %next = load ptr, ptr %next_at
+  %prev_at = getelementptr %strand, ptr %strand, i32 0, i32 2
+  %prev = load ptr, ptr %prev_at
+  %prevs_next = getelementptr %strand, ptr %prev, i32 0, i32 1
+  store ptr %next, ptr %prevs_next
+  %nexts_prev = getelementptr %strand, ptr %next, i32 0, i32 2
+  store ptr %prev, ptr %nexts_prev
+  %handle = load ptr, ptr %strand
+  call void @llvm.coro.destroy(ptr %handle)
+  ret void
+}}
+
+define void @{END_STRANDS}(ptr %main) {{
+  %next_at = getelementptr %strand, ptr %main, i32 0, i32 1
+  br label %look
+look:
+  %strand = load ptr, ptr %next_at
+  %alone = icmp eq ptr %strand, %main
+  br i1 %alone, label %out, label %end
+end:
+  call void @unlink(ptr %strand)
+  br label %look
+out:
+  ret void
+}}
+
+define i64 @{LIST_STRANDS}(ptr %main, ptr %list) {{
+entry:
+  br label %each
+each:
+  %strand = phi ptr [ %main, %entry ], [ %next, %each ]
+  %count = phi i64 [ 0, %entry ], [ %more, %each ]
+  %name_at = getelementptr %strand, ptr %strand, i32 0, i32 9
+  %name = load i64, ptr %name_at
+  %place_at = getelementptr %strand, ptr %strand, i32 0, i32 4
+  %place = load i32, ptr %place_at
+  %place_wide = zext i32 %place to i64
+  %at = getelementptr i64, ptr %list, i64 %count
+  store i64 %name, ptr %at
+  %beside = getelementptr i64, ptr %at, i64 1
+  store i64 %place_wide, ptr %beside
+  %more = add i64 %count, 2
+  %next_at = getelementptr %strand, ptr %strand, i32 0, i32 1
+  %next = load ptr, ptr %next_at
+  %around = icmp eq ptr %next, %main
+  br i1 %around, label %out, label %each
+out:
+  ret i64 %more
+}}
+"""
+
+
+@cache
+def _library() -> Library:
+    target = cpu_target(GENERIC)
+    return load_object(compile_ir(_IR, target), target, _SYMBOLS)
+
+
+@cache
+def strand_symbols() -> Mapping[str, int]:
+    """The addresses of the scheduler's functions, by the names under which kernels call them."""
+    return {name: _library().address(name) for name in _SYMBOLS}

@@ -6,7 +6,8 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
     i32 @kernel(ptr %args, ptr %grid, ptr %rt, i64 %begin, i64 %end)
 
 * ``%args``: a slot of 8 bytes for each parameter. A pointer is its address; a scalar lies in the
-  low bytes, little-endian, an i1 as one byte 0 or 1. One more slot follows for code that asks for it
+  low bytes, little-endian, an i1 as one byte 0 or 1; a tile is the address of its elements, row-major,
+  each in bytes of its own. One more slot follows for code that asks for it
   (``CompiledKernel.asks_for_memory``): the address of a table of the memory that the launch may
   access, ``{i64 count, [count x {i64 first, i64 behind}]}``, the address of the first byte and that
   behind the last one of each array and global. The first entries are those of the pointer

@@ -268,3 +268,39 @@ def test_memrefs_and_views_go_through_loops_and_branches(steps: str):
     _run(text, a, b, *results.values(), plugins={})
     for name, array in results.items():
         np.testing.assert_array_equal(array, expected[name])
+
+
+TILE_PARAMETER = """
+module {{
+  nv_tileaa.func @k(%t: tile<2x4x{ty}>, %p: !nv_tileaa.ptr<{ty}, 1>) attributes {{kernel}} {{
+    %z = arith.constant 0 : index
+    %m = nv_tileaa.make_memref %p : (!nv_tileaa.ptr<{ty}, 1>)
+      -> !nv_tileaa.memref<4x2x{ty}, strides = [2, 1], 1>
+    %u = nv_tileaa.permute %t {{permutation = array<i64: 1, 0>}} : tile<2x4x{ty}> -> tile<4x2x{ty}>
+    nv_tileaa.tiled_store %m[%z, %z], %u
+      : !nv_tileaa.memref<4x2x{ty}, strides = [2, 1], 1>, tile<4x2x{ty}>, index, index
+    nv_tileaa.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ty", "dtype"),
+    [("f32", np.float32), ("bf16", ml_dtypes.bfloat16), ("i1", np.bool_), ("i64", np.int64)],
+)
+def test_tiles_are_passed_by_value(ty: str, dtype: type):
+    tile = (np.arange(8).reshape(2, 4) % 3).astype(dtype)
+    result = np.zeros((4, 2), dtype)
+    program = Program(checked(TILE_PARAMETER.format(ty=ty)))
+    program.launch("k", 1, [tile, result])
+    np.testing.assert_array_equal(result, tile.T)
+    program.launch("k", 1, [np.asfortranarray(tile[:, ::-1]), result])
+    np.testing.assert_array_equal(result, tile[:, ::-1].T)
+
+
+def test_tiles_of_another_shape_are_refused():
+    program = Program(checked(TILE_PARAMETER.format(ty="f32")))
+    with pytest.raises(TileIRError) as caught:
+        program.launch("k", 1, [np.zeros((4, 2), np.float32), np.zeros((4, 2), np.float32)])
+    assert caught.value.diagnostics[0].code == "bad-argument"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from llvmlite import ir
-from xdsl.ir import Block, Operation
+from xdsl.ir import Attribute, Block, Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
 from tilewright.cpu.codegen import (
@@ -43,11 +43,14 @@ from tilewright.cpu.codegen.function import (
     Unit,
     block_coordinates,
 )
+from tilewright.cpu.codegen.indices import row_major
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.known_memory import KnownMemory
 from tilewright.cpu.codegen.plan import make_plan
 from tilewright.cpu.codegen.strands import TileBlock, find_strands
+from tilewright.cpu.codegen.tiles import Strided
 from tilewright.cpu.target import CpuTarget
+from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.queues import CancelNextProgramIdOp
 
@@ -95,7 +98,7 @@ def emit(
     takes_over = any(isinstance(op, CancelNextProgramIdOp) for op in ops)
     f = FunctionEmitter(unit, plan, b, _frame(b, function, takes_over=takes_over))
     for number, argument in enumerate(body.args):
-        f.values[argument] = _parameter(b, function.args[0], number, element_of(argument.type))
+        f.values[argument] = _argument(b, function.args[0], number, argument.type)
     targets = private.find_targets(func, distinct_arguments=distinct_arguments)
     if checked or targets:
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
@@ -126,6 +129,14 @@ def emit(
 def _span(f: FunctionEmitter, memory: KnownMemory, body: Block, number: int) -> tuple[Value, Value]:
     """The address that a parameter holds, and that behind its array."""
     return f.scalar(body.args[number]), memory.of_parameter(f.builder, number)[1]
+
+
+def _argument(b: Builder, slots: Value, number: int, ty: Attribute) -> object:
+    """What a parameter holds; a tile is passed by its address."""
+    if not isinstance(ty, T.TileType):
+        return _parameter(b, slots, number, element_of(ty))
+    address = b.inttoptr(_parameter(b, slots, number, ELEMENTS["ptr"]), PTR)
+    return Strided(element_of(ty), ty.dims, address, row_major(ty.dims))
 
 
 def _parameter(b: Builder, slots: Value, number: int, element: Element) -> Value:

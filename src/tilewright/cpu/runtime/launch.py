@@ -249,7 +249,7 @@ def _state(
     slots, grid = c_array(_UINT64, values), c_array(_INT32, packed.grid)
     x, y, z = packed.grid
     state = LaunchState(kernel.address, _address(slots), _address(grid), 0, 0, x * y * z, 1)
-    return state, (slots, table, grid, packed.keep, kernel)
+    return state, (slots, table, grid, packed.keep, packed.copies, kernel)
 
 
 def run(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.cpu.runtime.buffers import tile_bytes
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.arguments import ARRAY_DTYPES, check_grid, misaligned
@@ -39,7 +40,8 @@ class Packed:
     """A launch that may begin.
 
     ``distinct``: no two arrays share memory, and there are no bare addresses. ``keep`` holds what the
-    slots point to. ``spans`` is the memory of each pointer argument, where ``keep`` does not tell.
+    slots point to, as it was given, ``copies`` what they point to otherwise: tiles that are passed by
+    value. ``spans`` is the memory of each pointer argument, where ``keep`` does not tell.
     """
 
     grid: tuple[int, int, int]
@@ -47,6 +49,7 @@ class Packed:
     distinct: bool
     keep: Sequence[Any]
     spans: list[Span] | None = None
+    copies: Sequence[Array] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,14 @@ class Packer:
             self._kernel, grid, args, seed=0, max_iterations=1, allow_overlap=allow_overlap
         )
         given = checked.arguments
-        slots = [_slot_of(value, ty) for value, ty in zip(given.values, self._types, strict=True)]
+        slots: list[int] = []
+        copies: list[Array] = []
+        for value, ty in zip(given.values, self._types, strict=True):
+            if ty.rank:
+                copies.append(tile_bytes(ty, value))
+                slots.append(copies[-1].ctypes.data)
+            else:
+                slots.append(_slot_of(value, ty))
         errors: list[TileIRError] = []
         for number, array in given.arrays.items():
             slots[number] = array.ctypes.data
@@ -138,7 +148,8 @@ class Packer:
             raise TileIRError([d for error in errors for d in error.diagnostics])
         spans = [np.lib.array_utils.byte_bounds(array) for array in given.arrays.values()]
         bare = any(is_pointer(ty) and n not in given.arrays for n, ty in enumerate(self._types))
-        return Packed(checked.grid, slots, not bare and are_apart(spans), list(args))
+        distinct = not bare and are_apart(spans)
+        return Packed(checked.grid, slots, distinct, list(args), copies=copies)
 
 
 def span_of(array: Array) -> Span:
@@ -159,7 +170,7 @@ def are_apart(spans: Sequence[Span]) -> bool:
 
 def _launchable(kernel: KernelOp, number: int, ty: Any) -> TileLike:
     found = tile_like(ty)
-    if found is None or found.rank:
+    if found is None or (found.rank and is_pointer(found)):
         raise TileIRError.single(
             BAD_ARGUMENT,
             f"argument {number} cannot be passed on this machine: its type is '{ty}'",
@@ -177,6 +188,8 @@ def _slot_of(value: Array, ty: TileLike) -> int:
 
 
 def _number_packer(ty: TileLike) -> _Number:
+    if ty.rank:
+        return _no_quick_way
     fmt = FORMATS[ty.element]
     if fmt.is_float:
         return _float_packer(ty.element)

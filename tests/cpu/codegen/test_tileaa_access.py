@@ -21,6 +21,12 @@ ORDERS = {
     "ordered": "mem_semantic = {strong}, mem_scope = sys",
     "volatile": "volatile = true",
 }
+#: Every order with one element type, and every type in some order and in none.
+WAYS = [
+    pytest.param(dtype, name, id=f"{np.dtype(dtype).name}-{name}")
+    for dtype in DTYPES
+    for name in (ORDERS if dtype is np.float32 else ("weak", "ordered"))
+]
 F4 = "f4E2M1FN"
 
 
@@ -58,8 +64,7 @@ def view_of(array: np.ndarray, shape: tuple[int, ...], attributes: str = "") -> 
 ONES = "%one = arith.constant 1 : index\n%two = arith.constant 2 : index\n"
 
 
-@pytest.mark.parametrize("name", ORDERS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize(("dtype", "name"), WAYS)
 def test_masked_tiles_at_the_edge(dtype: object, name: str) -> None:
     """Padding outside, the other value where masked off, zero without one."""
     a, b, m = numbers(dtype, (12, 20)), numbers(dtype, (8, 16), 1), flags((8, 16))
@@ -108,8 +113,7 @@ nv_tileaa.store %p, %b, %m {store} : {pointer}, f32, i1
     )
 
 
-@pytest.mark.parametrize("name", ORDERS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize(("dtype", "name"), WAYS)
 def test_gathers_and_scatters_of_memrefs(dtype: object, name: str) -> None:
     rng = np.random.default_rng(3)
     a, b, m = numbers(dtype, (12, 20)), numbers(dtype, (4, 8), 1), flags((4, 8))
@@ -422,8 +426,7 @@ def test_checked_code_finds_what_leaves_an_array(what: str, inside: bool) -> Non
 # -- pointers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ORDERS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize(("dtype", "name"), WAYS)
 def test_masked_tiles_of_pointers(dtype: object, name: str) -> None:
     """Pointers that are chosen, permuted and joined."""
     a, b, m = numbers(dtype, (64,)), numbers(dtype, (4, 8), 1), flags((4, 8))

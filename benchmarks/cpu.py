@@ -446,9 +446,11 @@ CASES: list[Callable[[], Case]] = [
 
 
 def _in_turn(jobs: dict[str, Job], runs: int) -> dict[str, Sample]:
-    """As ``interleaved``, with time for the threads of the job before to stop spinning: those of
-    OpenMP and OpenBLAS wait for the next call on a core that the next job is to have."""
-    return interleaved_reports({n: timed(job) for n, job in jobs.items()}, runs, pause=_PAUSE)
+    """As ``interleaved``, with time for the threads of the job before to stop spinning (those of
+    OpenMP and OpenBLAS wait for the next call on a core that the next job is to have), and with the
+    processors awake."""
+    reports = {name: timed(job) for name, job in jobs.items()}
+    return interleaved_reports(reports, runs, pause=_PAUSE, awake=True)
 
 
 def _table(case: Case, runs: int) -> Table:

@@ -55,16 +55,24 @@ def interleaved(jobs: dict[str, Callable[[], object]], runs: int) -> dict[str, S
 
 
 def interleaved_reports(
-    jobs: dict[str, Callable[[], float]], runs: int, *, pause: float = 0.0
+    jobs: dict[str, Callable[[], float]],
+    runs: int,
+    *,
+    pause: float = 0.0,
+    awake: bool = False,
 ) -> dict[str, Sample]:
     """As ``interleaved``, for jobs that tell their seconds themselves.
 
-    ``pause``: seconds before each, in which the threads of another process can stop spinning.
+    ``pause``: seconds before each, in which threads that others have left spinning can stop.
+    ``awake``: each runs once uncounted right before it is measured. A virtual machine that was idle
+    gives its threads one processor for some milliseconds, before it wakes the next.
     """
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for round_number in range(runs + 1):
         for name, job in jobs.items():
             time.sleep(pause)
+            if awake:
+                job()
             elapsed = job()
             if round_number:
                 times[name].append(elapsed)

@@ -3,21 +3,42 @@
 Python is not in it: a thread enters once, takes chunks of consecutive blocks from a counter that all
 threads share, and leaves when there are none left, when the run is to stop, or when it has taken as
 many chunks as it was allowed (so that the main thread can look for signals).
+
+A helping thread stays in native code for a moment when it is done (``serve``): the next launch, if it
+comes at once, finds it awake on a processor of its own, as the threads of OpenMP and OpenBLAS are.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import platform
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY
 from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
 from tilewright.cpu.target import GENERIC, cpu_target
 
 ALL_DONE, STOPPED, MORE_TO_DO = 0, 1, 2
+
+#: What a mailbox says: its thread waits in Python, or in native code; or it has a job.
+_AWAY, _LINGERS, _HAS_JOB = 0, 1, 2
+#: Nanoseconds for which a thread without a job stays in native code.
+_LINGERING = 1_000_000 if hasattr(time, "CLOCK_MONOTONIC") else 0
+_CLOCK = getattr(time, "CLOCK_MONOTONIC", 0)
+_LOOKS = 64
+_NO_LIMIT = 1 << 62
+_PAUSES = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+_PAUSE_DECLARED, _PAUSE = _PAUSES.get(
+    {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine()), ("", "")
+)
 
 _IR = f"""
 %runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr }}
@@ -128,6 +149,97 @@ stopped:
 more:
   ret i32 {MORE_TO_DO}
 }}
+
+declare i32 @clock_gettime(i32, ptr)
+{_PAUSE_DECLARED}
+
+define internal i64 @now() {{
+  %time = alloca {{ i64, i64 }}
+  %failed = call i32 @clock_gettime(i32 {_CLOCK}, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest_at = getelementptr {{ i64, i64 }}, ptr %time, i32 0, i32 1
+  %rest = load i64, ptr %rest_at
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}}
+
+define internal i1 @comes(ptr %box, i32 %wanted, i64 %looks) {{
+entry:
+  br label %look
+look:
+  %number = phi i64 [ 0, %entry ], [ %following, %other ]
+  %state = load atomic i32, ptr %box acquire, align 4
+  %is = icmp eq i32 %state, %wanted
+  br i1 %is, label %yes, label %other
+other:
+  {_PAUSE}
+  %following = add i64 %number, 1
+  %further = icmp slt i64 %following, %looks
+  br i1 %further, label %look, label %no
+yes:
+  ret i1 1
+no:
+  ret i1 0
+}}
+
+define void @serve(ptr %box) {{
+entry:
+  %launch_at = getelementptr i8, ptr %box, i64 8
+  %arena_at = getelementptr i8, ptr %box, i64 16
+  br label %job
+job:
+  %launch = load ptr, ptr %launch_at
+  %arena = load ptr, ptr %arena_at
+  %result = call i32 @take_blocks(ptr %launch, ptr %arena, i64 {_NO_LIMIT})
+  store atomic i32 {_LINGERS}, ptr %box release, align 4
+  %since = call i64 @now()
+  br label %linger
+linger:
+  %next = call i1 @comes(ptr %box, i32 {_HAS_JOB}, i64 {_LOOKS})
+  br i1 %next, label %job, label %clock
+clock:
+  %time = call i64 @now()
+  %passed = sub i64 %time, %since
+  %waits = icmp slt i64 %passed, {_LINGERING}
+  br i1 %waits, label %linger, label %leave
+leave:
+  %exchange = cmpxchg ptr %box, i32 {_LINGERS}, i32 {_AWAY} acq_rel acquire
+  %left = extractvalue {{ i32, i1 }} %exchange, 1
+  br i1 %left, label %out, label %job
+out:
+  ret void
+}}
+
+define i32 @post(ptr %box) {{
+  %exchange = cmpxchg ptr %box, i32 {_LINGERS}, i32 {_HAS_JOB} acq_rel acquire
+  %taken = extractvalue {{ i32, i1 }} %exchange, 1
+  br i1 %taken, label %there, label %away
+there:
+  ret i32 1
+away:
+  store atomic i32 {_HAS_JOB}, ptr %box release, align 4
+  ret i32 0
+}}
+
+define i32 @is_done(ptr %box, i64 %looks) {{
+entry:
+  br label %look
+look:
+  %number = phi i64 [ 0, %entry ], [ %following, %again ]
+  %state = load atomic i32, ptr %box acquire, align 4
+  %works = icmp eq i32 %state, {_HAS_JOB}
+  br i1 %works, label %again, label %yes
+again:
+  {_PAUSE}
+  %following = add i64 %number, 1
+  %further = icmp slt i64 %following, %looks
+  br i1 %further, label %look, label %no
+yes:
+  ret i32 1
+no:
+  ret i32 0
+}}
 """
 
 
@@ -164,11 +276,31 @@ class LaunchState(ctypes.Structure):
         self.serial = next(_serials)
 
 
+class Mailbox(ctypes.Structure):
+    """What a helping thread is to do: a launch, and the arena that it has for it."""
+
+    _fields_ = (
+        ("state", ctypes.c_int32),
+        ("launch", ctypes.c_void_p),
+        ("arena", ctypes.c_void_p),
+        ("_space", ctypes.c_int64 * 13),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """``take_blocks(state, arena, allowed chunks)`` gives ALL_DONE, STOPPED or MORE_TO_DO."""
+    """The native functions.
+
+    ``take_blocks(launch, arena, allowed chunks)`` gives ALL_DONE, STOPPED or MORE_TO_DO. ``serve(box)``
+    does the job of a mailbox, and those that come soon afterwards. ``post(box)``: there is a job; not 0
+    if the thread is in ``serve``, else someone must call that. ``is_done(box, looks)``: whether the
+    job is done, after that many looks at the most.
+    """
 
     take_blocks: Callable[[int, int, int], int]
+    serve: Callable[[int], None]
+    post: Callable[[int], int]
+    is_done: Callable[[int, int], int]
     is_running_address: int
     """``i32 ()``: whether a thread is in the loop; may be called by a signal handler."""
     _library: Library
@@ -176,8 +308,20 @@ class Driver:
 
 @cache
 def driver() -> Driver:
-    """The loop as native code; compiled when first used."""
+    """The functions as native code; compiled when first used."""
     target = cpu_target(GENERIC)
-    library = load_object(compile_ir(_IR, target), target, ["take_blocks", "is_running"])
-    signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    return Driver(signature(library.address("take_blocks")), library.address("is_running"), library)
+    names = ("take_blocks", "serve", "post", "is_done", "is_running")
+    library = load_object(compile_ir(_IR, target), target, names)
+    pointer, word, wide = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+
+    def function(name: str, *signature: object) -> Any:
+        return ctypes.CFUNCTYPE(*signature)(library.address(name))  # pyright: ignore[reportArgumentType]
+
+    return Driver(
+        function("take_blocks", word, pointer, pointer, wide),
+        function("serve", None, pointer),
+        function("post", word, pointer),
+        function("is_done", word, pointer, wide),
+        library.address("is_running"),
+        library,
+    )

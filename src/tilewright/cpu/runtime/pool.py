@@ -8,6 +8,7 @@ for Ctrl-C.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -17,7 +18,8 @@ from ctypes import addressof
 from dataclasses import dataclass, field
 
 from tilewright.cpu.runtime.arena import Arena
-from tilewright.cpu.runtime.driver import MORE_TO_DO, LaunchState, driver
+from tilewright.cpu.runtime.driver import MORE_TO_DO, LaunchState, Mailbox, driver
+from tilewright.cpu.runtime.placing import ANYWHERE, keep_away, own_processor
 from tilewright.cpu.target import usable_cores
 from tilewright.diagnostics import TileIRError, define_code
 
@@ -41,7 +43,9 @@ _CHUNKS_PER_THREAD = 16
 _SHARES_PER_THREAD = 4
 #: The blocks of a chunk while nobody knows how long one takes.
 _FIRST_CHUNK = 8
-_NO_LIMIT = 1 << 62
+#: How often a thread that has ended its part looks for the others before it sleeps, and how long then.
+_LOOKS = 2000
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 50e-6, 1e-3
 
 Progress = Callable[[int, int], object]
 
@@ -72,32 +76,52 @@ class Pace:
 
 
 class Worker:
-    """A thread that waits for jobs, and its arena."""
+    """A thread that waits for launches to help with, and its arena."""
 
     def __init__(self) -> None:
         self.arena = Arena()
-        self._job: Callable[[Arena], object] | None = None
-        self._go, self._done = threading.Lock(), threading.Lock()
+        self._box = Mailbox()
+        self._where = addressof(self._box)
+        self._go = threading.Lock()
         self._go.acquire()
-        self._done.acquire()
-        threading.Thread(target=self._serve, name="tilewright", daemon=True).start()
+        self._away_from = ANYWHERE
+        self._thread = threading.Thread(target=self._serve, name="tilewright", daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
+        serve = driver().serve
         while True:
             self._go.acquire()
-            assert self._job is not None
-            self._job(self.arena)
-            self._job = None
-            self._done.release()
+            serve(self._where)
 
-    def begin(self, job: Callable[[Arena], object]) -> None:
-        """Run a job, which must not raise."""
-        self._job = job
-        self._go.release()
+    def begin(self, state: LaunchState, arena_bytes: int, away_from: int = ANYWHERE) -> None:
+        """Help with a launch, on a processor other than ``away_from``. Its memory must have been found
+        before (``arena.address``)."""
+        if away_from != self._away_from:
+            keep_away(self._thread.native_id, away_from)
+            self._away_from = away_from
+        self._box.launch = addressof(state)
+        self._box.arena = self.arena.address(arena_bytes)
+        if not driver().post(self._where):
+            self._go.release()
 
-    def wait(self, timeout: float = -1) -> bool:
-        """Whether the job is over, waiting for it at most that long."""
-        return self._done.acquire(timeout=timeout)
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the thread has done its part, waiting for it at most that long."""
+        is_done, deadline = driver().is_done, _deadline(timeout)
+        if is_done(self._where, _LOOKS):
+            return True
+        pause = _SHORTEST_PAUSE
+        while not is_done(self._where, 1):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return True
+
+
+def _deadline(timeout: float | None) -> float:
+    return math.inf if timeout is None else time.monotonic() + timeout
 
 
 @dataclass(slots=True)
@@ -155,14 +179,14 @@ class Pool:
         pace: Pace,
         progress: Progress | None,
     ) -> None:
-        # Memory is found before any thread begins: a job must not raise.
+        # Memory is found before any thread begins.
         for helper in helpers:
             helper.arena.address(arena_bytes)
-        take, where = driver().take_blocks, addressof(state)
         begun: list[Worker] = []
+        here = own_processor()
         try:
             for helper in helpers:
-                helper.begin(lambda arena: take(where, arena.address(arena_bytes), _NO_LIMIT))
+                helper.begin(state, arena_bytes, here)
                 begun.append(helper)
             self._share(state, arena_bytes, len(helpers) + 1, pace, progress)
         except BaseException:

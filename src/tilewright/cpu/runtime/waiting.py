@@ -11,10 +11,9 @@ wait, which is how it is ended then, and on Ctrl-C.
 from __future__ import annotations
 
 import time
-from ctypes import addressof
 from typing import TYPE_CHECKING
 
-from tilewright.cpu.runtime.driver import LaunchState, driver
+from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.pool import POOL, Progress, Worker
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.codes import DEADLOCK
@@ -28,7 +27,6 @@ PATIENCE = 10.0
 
 _LOOK = 0.05
 _TIME_TO_STOP = 5.0
-_NO_LIMIT = 1 << 62
 
 # Threads that did not stop still use their launch; it must never be freed.
 _lost: list[object] = []
@@ -50,11 +48,10 @@ def run_waiting(
     with POOL.exclusively(min(state.total, IN_FLIGHT)) as workers:
         for worker in workers:
             worker.arena.address(arena_bytes)
-        take, where = driver().take_blocks, addressof(state)
         begun: list[Worker] = []
         try:
             for worker in workers:
-                worker.begin(lambda arena: take(where, arena.address(arena_bytes), _NO_LIMIT))
+                worker.begin(state, arena_bytes)
                 begun.append(worker)
             _watch(state, begun, progress, patience)
         finally:

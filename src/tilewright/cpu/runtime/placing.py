@@ -1,0 +1,43 @@
+"""On which processors helping threads run: not on that of the thread that launches.
+
+A thread that is woken often begins on the processor of the one that wakes it, and shares it until the
+system notices, some milliseconds later: for most launches too late. Where the system lets us, helping
+threads may run on every processor that the process may use, but for that one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+
+ANYWHERE = -1
+"""No processor to stay away from."""
+
+
+@cache
+def _current() -> Callable[[], int] | None:
+    """The system's function that gives the processor of the calling thread."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    function = getattr(ctypes.CDLL(None), "sched_getcpu", None)
+    if function is None or function() < 0:
+        return None
+    return function
+
+
+def own_processor() -> int:
+    """The processor that the calling thread is on; ANYWHERE where nothing can be done about it."""
+    function = _current()
+    return ANYWHERE if function is None else function()
+
+
+def keep_away(thread: int | None, processor: int) -> None:
+    """Let a thread (by its number in the system) run everywhere but on one processor."""
+    if thread is None or _current() is None:
+        return
+    with suppress(OSError):
+        usable = os.sched_getaffinity(0)
+        os.sched_setaffinity(thread, usable - {processor} or usable)

@@ -13,14 +13,14 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   behind the last one of each array and global. The first entries are those of the pointer
   parameters, in order; that of a bare address may hold all memory.
 * ``%grid``: the extents, ``[3 x i32]``.
-* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr next, ptr total}``. ``arena`` is memory of the calling
+* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr range, ptr finished}``. ``arena`` is memory of the calling
   thread, aligned to ``ARENA_ALIGNMENT``, as large as the compiled kernel asks for, with undefined
   contents; but the i64 at ``PANELS_READY`` before it is 0 in the first call that a thread makes for a
   launch, and what the kernel then writes, there and to the arena, is still there in the next call. ``stop`` points to an i32 that becomes nonzero when the run is to end early; a loop that
   may go on for ever polls it (a relaxed atomic load) and returns ``STOPPED``.
-  ``next`` points to an i64, the first block that no thread has taken, ``total`` to one that counts the
-  blocks; a kernel that takes over the work of another block adds 1 to the former, and then to the i64
-  behind it, which counts finished blocks.
+  ``range`` points to two i64, the first block that no thread has taken and the one behind the last; a
+  kernel that takes over the work of another block (``CompiledKernel.takes_over``) adds 1 to the former,
+  and then to ``finished``, an i64 that counts blocks.
 * The result is ``DONE`` when all blocks are done, any other number when the run must stop.
 
 ``host_call(ptr user, i32 site, ptr block, ptr payload, i64 count)`` hands over what prints and
@@ -63,7 +63,7 @@ from tilewright.launching.value_types import TileLike
 DONE = 0
 STOPPED = 1
 
-RT_NEXT, RT_TOTAL = 4, 5
+RT_RANGE, RT_FINISHED = 4, 5
 NO_BLOCK = -1
 """The number that stands for no work taken over."""
 

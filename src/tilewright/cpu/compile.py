@@ -54,6 +54,7 @@ class CompiledKernel:
 
     ``parameters`` are the types of the kernel's parameters. ``may_wait``: its blocks can wait for one
     another, so that all of them must make progress. ``asks_for_memory``: it wants the table of memory. ``has_agents``: it calls the scheduler of agents.
+    ``takes_over``: its blocks take over the work of others.
     """
 
     llvm_ir: str
@@ -65,6 +66,7 @@ class CompiledKernel:
     target: CpuTarget
     asks_for_memory: bool = False
     has_agents: bool = False
+    takes_over: bool = False
     globals: tuple[str, ...] = field(default=())
     """Names of the globals that the code uses; each is a symbol of the same name in it."""
 
@@ -113,6 +115,7 @@ def compile_kernel(
         target,
         made.asks_for_memory,
         made.has_agents,
+        made.takes_over,
         made.globals,
     )
 

@@ -7,11 +7,14 @@ import signal
 import sys
 import threading
 import time
+from ctypes import addressof
 
 import numpy as np
 import pytest
 from tests.cpu.runtime.hand_written import BUSY, CHUNKS, COUNT, Launch, native
 
+from tilewright.cpu.runtime.arena import Arena
+from tilewright.cpu.runtime.driver import ALL_DONE, MORE_TO_DO, driver
 from tilewright.cpu.runtime.pool import POOL, Pace, Pool, thread_count
 from tilewright.diagnostics import TileIRError
 
@@ -35,13 +38,32 @@ def test_chunks_get_smaller_towards_the_end(threads: int) -> None:
     sizes = np.zeros(total, np.int64)
     # At a pace of a microsecond no chunk is too long.
     POOL.run(Launch(native(CHUNKS), total, sizes).state, 0, threads, Pace(1e-6))
-    begins = np.flatnonzero(sizes)
-    chunks = sizes[begins]
-    assert chunks.sum() == total and (begins[1:] == begins[:-1] + chunks[:-1]).all()
-    assert chunks.max() == chunks[0] == total // (16 * threads)
-    if threads > 1:
-        assert (np.diff(chunks) <= 0).all()
-        assert chunks[-1] == 1
+    for number in range(threads):
+        first, behind = (total * n // threads for n in (number, number + 1))
+        begins = first + np.flatnonzero(sizes[first:behind])
+        chunks = sizes[begins]
+        assert chunks.sum() == behind - first
+        assert (begins[1:] == begins[:-1] + chunks[:-1]).all()
+        assert chunks.max() == chunks[0] == total // (16 * threads)
+        if threads > 1:
+            assert (np.diff(chunks) <= 0).all()
+            assert chunks[-1] == 1
+
+
+def test_a_thread_begins_with_its_own_blocks_and_helps_with_the_others() -> None:
+    total = 1000
+    sizes = np.zeros(total, np.int64)
+    launch = Launch(native(CHUNKS), total, sizes)
+    launch.state.divide(4)
+    arena = Arena()
+    take = driver().take_blocks
+    launch.state.chunk, launch.state.shares = 250, 1
+    where = addressof(launch.state)
+    assert take(where, arena.address(64), 1, 2) == MORE_TO_DO
+    assert np.flatnonzero(sizes).tolist() == [500] and launch.state.finished == 250
+    assert take(where, arena.address(64), 100, 2) == ALL_DONE
+    assert np.flatnonzero(sizes).tolist() == [0, 250, 500, 750]
+    assert launch.state.finished == total
 
 
 def test_no_chunk_takes_long() -> None:

@@ -71,6 +71,7 @@ class Made:
     may_wait: bool
     asks_for_memory: bool
     has_agents: bool
+    takes_over: bool
     globals: tuple[str, ...]
 
 
@@ -122,6 +123,7 @@ def emit(
         may_wait,
         asks,
         unit.strands is not None,
+        takes_over,
         tuple(unit.global_pointers),
     )
 

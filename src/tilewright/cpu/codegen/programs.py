@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 from xdsl.ir import Operation
 
-from tilewright.cpu.abi import NO_BLOCK, RT_NEXT, RT_TOTAL
+from tilewright.cpu.abi import NO_BLOCK, RT_FINISHED, RT_RANGE
 from tilewright.cpu.codegen.elements import I64, PTR
 from tilewright.cpu.codegen.function import FunctionEmitter, block_coordinates
 from tilewright.cpu.codegen.irtypes import Value
@@ -40,11 +40,11 @@ def cancel_next(f: FunctionEmitter, op: Operation) -> None:
     b.store(following, cursor)
     b.branch(done)
     b.position_at_end(others)
-    counter = _runtime(f, RT_NEXT)
+    counter = _runtime(f, RT_RANGE)
     taken = b.atomic_rmw("add", counter, one, "monotonic")
-    there = b.icmp_signed("<", taken, b.load(_runtime(f, RT_TOTAL), typ=I64))
-    finished = b.gep(counter, [one], source_etype=I64)
-    b.atomic_rmw("add", finished, b.zext(there, I64), "monotonic")
+    bound = b.load(b.gep(counter, [one], source_etype=I64), typ=I64)
+    there = b.icmp_signed("<", taken, bound)
+    b.atomic_rmw("add", _runtime(f, RT_FINISHED), b.zext(there, I64), "monotonic")
     found = b.select(there, taken, none)
     b.branch(done)
     b.position_at_end(done)

@@ -1,6 +1,6 @@
 """The native loop in which a thread takes blocks of a grid and runs them.
 
-Python is not in it: a thread enters once, takes chunks of consecutive blocks from a counter that all
+Python is not in it: a thread enters once, takes chunks of consecutive blocks from counters that all
 threads share, and leaves when there are none left, when the run is to stop, or when it has taken as
 many chunks as it was allowed (so that the main thread can look for signals).
 
@@ -42,16 +42,17 @@ _PAUSE_DECLARED, _PAUSE = _PAUSES.get(
 
 _IR = f"""
 %runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr }}
-%launch = type {{ ptr, ptr, ptr, ptr, ptr, i64, i64, i64, [8 x i64], i64, i64, i32, i64 }}
+%launch = type {{ ptr, ptr, ptr, ptr, ptr, i64, i64, i64, ptr, i64, [8 x i64], i64, i64, i64, i32, i64 }}
+%range = type {{ i64, i64, [6 x i64] }}
 
 @running = internal global i32 0
 
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 
-define i32 @take_blocks(ptr %launch, ptr %arena, i64 %allowed) {{
+define i32 @take_blocks(ptr %launch, ptr %arena, i64 %allowed, i64 %me) {{
   %one_more = atomicrmw add ptr @running, i32 1 monotonic
-  %result = call i32 @take_blocks_counted(ptr %launch, ptr %arena, i64 %allowed)
+  %result = call i32 @take_blocks_counted(ptr %launch, ptr %arena, i64 %allowed, i64 %me)
   %one_less = atomicrmw sub ptr @running, i32 1 monotonic
   ret i32 %result
 }}
@@ -61,7 +62,7 @@ define i32 @is_running() {{
   ret i32 %count
 }}
 
-define internal i32 @take_blocks_counted(ptr %launch, ptr %arena, i64 %allowed) {{
+define internal i32 @take_blocks_counted(ptr %launch, ptr %arena, i64 %allowed, i64 %me) {{
 entry:
   %rt = alloca %runtime
   %kernel = load ptr, ptr %launch
@@ -74,16 +75,22 @@ entry:
   %user_at = getelementptr %launch, ptr %launch, i32 0, i32 4
   %user = load ptr, ptr %user_at
   %total_at = getelementptr %launch, ptr %launch, i32 0, i32 5
-  %total = load i64, ptr %total_at
   %chunk_at = getelementptr %launch, ptr %launch, i32 0, i32 6
   %chunk = load i64, ptr %chunk_at
   %shares_at = getelementptr %launch, ptr %launch, i32 0, i32 7
   %shares_given = load i64, ptr %shares_at
   %shares = call i64 @llvm.umax.i64(i64 %shares_given, i64 1)
-  %next = getelementptr %launch, ptr %launch, i32 0, i32 9
-  %finished = getelementptr %launch, ptr %launch, i32 0, i32 10
-  %stop = getelementptr %launch, ptr %launch, i32 0, i32 11
-  %serial_at = getelementptr %launch, ptr %launch, i32 0, i32 12
+  %ranges_at = getelementptr %launch, ptr %launch, i32 0, i32 8
+  %ranges_given = load ptr, ptr %ranges_at
+  %count_at = getelementptr %launch, ptr %launch, i32 0, i32 9
+  %count_given = load i64, ptr %count_at
+  %all = getelementptr %launch, ptr %launch, i32 0, i32 11
+  %finished = getelementptr %launch, ptr %launch, i32 0, i32 13
+  %stop = getelementptr %launch, ptr %launch, i32 0, i32 14
+  %serial_at = getelementptr %launch, ptr %launch, i32 0, i32 15
+  %split = icmp ne ptr %ranges_given, null
+  %ranges = select i1 %split, ptr %ranges_given, ptr %all
+  %count = select i1 %split, i64 %count_given, i64 1
   %serial = load i64, ptr %serial_at
   %owner_at = getelementptr i8, ptr %arena, i64 {ARENA_OWNER}
   %ready_at = getelementptr i8, ptr %arena, i64 {PANELS_READY}
@@ -101,12 +108,13 @@ entry:
   %rt_stop = getelementptr %runtime, ptr %rt, i32 0, i32 3
   store ptr %stop, ptr %rt_stop
   %rt_next = getelementptr %runtime, ptr %rt, i32 0, i32 4
-  store ptr %next, ptr %rt_next
-  %rt_total = getelementptr %runtime, ptr %rt, i32 0, i32 5
-  store ptr %total_at, ptr %rt_total
+  store ptr %all, ptr %rt_next
+  %rt_finished = getelementptr %runtime, ptr %rt, i32 0, i32 5
+  store ptr %finished, ptr %rt_finished
   br label %again
 again:
   %left = phi i64 [ %allowed, %entry ], [ %left_after, %took ]
+  %passed_before = phi i64 [ 0, %entry ], [ %passed, %took ]
   %none_left = icmp eq i64 %left, 0
   br i1 %none_left, label %more, label %look
 look:
@@ -114,14 +122,24 @@ look:
   %stopping = icmp ne i32 %flag, 0
   br i1 %stopping, label %stopped, label %ask
 ask:
+  %passed = phi i64 [ %passed_before, %look ], [ %passed_more, %further ]
+  %sum = add i64 %me, %passed
+  %number = urem i64 %sum, %count
+  %next = getelementptr %range, ptr %ranges, i64 %number
+  %bound_at = getelementptr %range, ptr %next, i32 0, i32 1
+  %bound = load i64, ptr %bound_at
   %first_seen = load atomic i64, ptr %next monotonic, align 8
   br label %take
 take:
   %begin = phi i64 [ %first_seen, %ask ], [ %seen, %try ]
-  %over = icmp sge i64 %begin, %total
-  br i1 %over, label %done, label %try
+  %over = icmp sge i64 %begin, %bound
+  br i1 %over, label %further, label %try
+further:
+  %passed_more = add i64 %passed, 1
+  %none = icmp uge i64 %passed_more, %count
+  br i1 %none, label %done, label %ask
 try:
-  %rest = sub i64 %total, %begin
+  %rest = sub i64 %bound, %begin
   %share = udiv i64 %rest, %shares
   %some = call i64 @llvm.umax.i64(i64 %share, i64 1)
   %size = call i64 @llvm.umin.i64(i64 %some, i64 %chunk)
@@ -135,8 +153,8 @@ run:
   %failed = icmp ne i32 %result, 0
   br i1 %failed, label %fail, label %took
 took:
-  %count = sub i64 %end, %begin
-  %before = atomicrmw add ptr %finished, i64 %count monotonic
+  %size_done = sub i64 %end, %begin
+  %before = atomicrmw add ptr %finished, i64 %size_done monotonic
   %left_after = sub i64 %left, 1
   br label %again
 fail:
@@ -187,11 +205,13 @@ define void @serve(ptr %box) {{
 entry:
   %launch_at = getelementptr i8, ptr %box, i64 8
   %arena_at = getelementptr i8, ptr %box, i64 16
+  %number_at = getelementptr i8, ptr %box, i64 24
   br label %job
 job:
   %launch = load ptr, ptr %launch_at
   %arena = load ptr, ptr %arena_at
-  %result = call i32 @take_blocks(ptr %launch, ptr %arena, i64 {_NO_LIMIT})
+  %me = load i64, ptr %number_at
+  %result = call i32 @take_blocks(ptr %launch, ptr %arena, i64 {_NO_LIMIT}, i64 %me)
   store atomic i32 {_LINGERS}, ptr %box release, align 4
   %since = call i64 @now()
   br label %linger
@@ -246,13 +266,25 @@ no:
 _serials = itertools.count(1)
 
 
+class _Range(ctypes.Structure):
+    """Blocks from ``next``, the first one that nobody has taken, up to ``end``."""
+
+    _fields_ = (
+        ("next", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+        ("_space", ctypes.c_int64 * 6),
+    )
+
+
 class LaunchState(ctypes.Structure):
     """One launch, as the native loop sees it.
 
-    A chunk is one of ``shares`` equal parts of the blocks that are left, but at most ``chunk`` of
-    them: chunks get smaller towards the end, so that all threads end together. ``next`` is the first
-    block that nobody has taken, ``finished`` counts blocks. What changes stands in other cache lines
-    than what does not.
+    The blocks lie in ranges: one for all threads, from ``next`` to ``end``, or, after ``divide``, one
+    for each thread, so that blocks side by side, which often read the same memory, run on one thread.
+    A thread takes chunks from the front of its own range, and then from the others. A chunk is one of
+    ``shares`` equal parts of what is left, but at most ``chunk`` blocks: chunks get smaller towards the
+    end, so that all threads end together. ``finished`` counts blocks. What changes stands in other
+    cache lines than what does not.
     """
 
     _fields_ = (
@@ -264,8 +296,11 @@ class LaunchState(ctypes.Structure):
         ("total", ctypes.c_int64),
         ("chunk", ctypes.c_int64),
         ("shares", ctypes.c_int64),
+        ("ranges", ctypes.c_void_p),
+        ("range_count", ctypes.c_int64),
         ("_space", ctypes.c_int64 * 8),
         ("next", ctypes.c_int64),
+        ("end", ctypes.c_int64),
         ("finished", ctypes.c_int64),
         ("stop", ctypes.c_int32),
         ("serial", ctypes.c_int64),
@@ -273,17 +308,29 @@ class LaunchState(ctypes.Structure):
 
     def __init__(self, *values: int) -> None:
         super().__init__(*values)
+        self.end = self.total
         self.serial = next(_serials)
+        self._held: object = None
+
+    def divide(self, threads: int) -> None:
+        """Give each thread a range of its own, of equally many blocks."""
+        ranges = (_Range * threads)()
+        for number, part in enumerate(ranges):
+            part.next = self.total * number // threads
+            part.end = self.total * (number + 1) // threads
+        self.ranges, self.range_count = ctypes.addressof(ranges), threads
+        self._held = ranges
 
 
 class Mailbox(ctypes.Structure):
-    """What a helping thread is to do: a launch, and the arena that it has for it."""
+    """What a helping thread is to do: a launch, the arena that it has for it, and its number there."""
 
     _fields_ = (
         ("state", ctypes.c_int32),
         ("launch", ctypes.c_void_p),
         ("arena", ctypes.c_void_p),
-        ("_space", ctypes.c_int64 * 13),
+        ("number", ctypes.c_int64),
+        ("_space", ctypes.c_int64 * 12),
     )
 
 
@@ -291,13 +338,13 @@ class Mailbox(ctypes.Structure):
 class Driver:
     """The native functions.
 
-    ``take_blocks(launch, arena, allowed chunks)`` gives ALL_DONE, STOPPED or MORE_TO_DO. ``serve(box)``
+    ``take_blocks(launch, arena, allowed chunks, number of the thread)`` gives ALL_DONE, STOPPED or MORE_TO_DO. ``serve(box)``
     does the job of a mailbox, and those that come soon afterwards. ``post(box)``: there is a job; not 0
     if the thread is in ``serve``, else someone must call that. ``is_done(box, looks)``: whether the
     job is done, after that many looks at the most.
     """
 
-    take_blocks: Callable[[int, int, int], int]
+    take_blocks: Callable[[int, int, int, int], int]
     serve: Callable[[int], None]
     post: Callable[[int], int]
     is_done: Callable[[int, int], int]
@@ -318,7 +365,7 @@ def driver() -> Driver:
         return ctypes.CFUNCTYPE(*signature)(library.address(name))  # pyright: ignore[reportArgumentType]
 
     return Driver(
-        function("take_blocks", word, pointer, pointer, wide),
+        function("take_blocks", word, pointer, pointer, wide, wide),
         function("serve", None, pointer),
         function("post", word, pointer),
         function("is_done", word, pointer, wide),

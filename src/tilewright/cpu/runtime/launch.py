@@ -161,7 +161,8 @@ class Program:
             if kernel.compiled.may_wait and state.total > 1:
                 run_waiting(state, arena_bytes, keep, progress=progress, patience=patience)
             else:
-                POOL.run(state, arena_bytes, wanted, kernel.pace, progress)
+                divided = not kernel.compiled.takes_over
+                POOL.run(state, arena_bytes, wanted, kernel.pace, progress, divided=divided)
         if reports.error is not None:
             raise reports.error
         assert not state.stop, "a kernel has stopped without a reason"

@@ -94,14 +94,17 @@ class Worker:
             self._go.acquire()
             serve(self._where)
 
-    def begin(self, state: LaunchState, arena_bytes: int, away_from: int = ANYWHERE) -> None:
-        """Help with a launch, on a processor other than ``away_from``. Its memory must have been found
-        before (``arena.address``)."""
+    def begin(
+        self, state: LaunchState, arena_bytes: int, number: int, away_from: int = ANYWHERE
+    ) -> None:
+        """Help with a launch, as the thread of that number, on a processor other than ``away_from``. Its
+        memory must have been found before (``arena.address``)."""
         if away_from != self._away_from:
             keep_away(self._thread.native_id, away_from)
             self._away_from = away_from
         self._box.launch = addressof(state)
         self._box.arena = self.arena.address(arena_bytes)
+        self._box.number = number
         if not driver().post(self._where):
             self._go.release()
 
@@ -139,8 +142,11 @@ class Pool:
         threads: int,
         pace: Pace,
         progress: Progress | None = None,
+        *,
+        divided: bool = True,
     ) -> None:
-        """Run all blocks of a launch, unless it is stopped on the way."""
+        """Run all blocks of a launch, unless it is stopped on the way. ``divided``: each thread begins
+        with a range of its own."""
         total = state.total
         alone = threads == 1 or total == 1 or 0 < pace.seconds * total < _WORTH_SHARING
         if alone or not self._busy.acquire(blocking=False):
@@ -150,7 +156,11 @@ class Pool:
         try:
             helpers = min(threads, total) - 1
             state.chunk = _chunk(total, helpers + 1, pace)
-            state.shares = _SHARES_PER_THREAD * (helpers + 1)
+            state.shares = _SHARES_PER_THREAD
+            if divided:
+                state.divide(helpers + 1)
+            else:
+                state.shares *= helpers + 1
             self._grow(helpers)
             self._with_helpers(self._workers[:helpers], state, arena_bytes, pace, progress)
         finally:
@@ -185,8 +195,8 @@ class Pool:
         begun: list[Worker] = []
         here = own_processor()
         try:
-            for helper in helpers:
-                helper.begin(state, arena_bytes, here)
+            for number, helper in enumerate(helpers, start=1):
+                helper.begin(state, arena_bytes, number, here)
                 begun.append(helper)
             self._share(state, arena_bytes, len(helpers) + 1, pace, progress)
         except BaseException:
@@ -209,7 +219,7 @@ class Pool:
         chunk_seconds = pace.seconds * state.chunk
         allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
         started = time.perf_counter()
-        while take(where, arena, allowed) == MORE_TO_DO:
+        while take(where, arena, allowed, 0) == MORE_TO_DO:
             if progress is not None:
                 progress(state.finished, total)
         if not state.stop:

@@ -79,6 +79,7 @@ def find_record(
         cpu_target(options.cpu),
         facts["asks_for_memory"],
         facts["has_agents"],
+        facts["takes_over"],
         tuple(facts["globals"]),
     )
     return compiled, code
@@ -95,6 +96,7 @@ def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key
         "may_wait": compiled.may_wait,
         "asks_for_memory": compiled.asks_for_memory,
         "has_agents": compiled.has_agents,
+        "takes_over": compiled.takes_over,
         "globals": list(compiled.globals),
     }
     cache_.put(key, json.dumps(facts).encode())

@@ -51,7 +51,7 @@ def run_waiting(
         begun: list[Worker] = []
         try:
             for worker in workers:
-                worker.begin(state, arena_bytes)
+                worker.begin(state, arena_bytes, 0)
                 begun.append(worker)
             _watch(state, begun, progress, patience)
         finally:

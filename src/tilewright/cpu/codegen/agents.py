@@ -12,7 +12,7 @@ from math import prod
 
 from llvmlite import ir
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tilewright.analysis.tileaa import first_user
 from tilewright.cpu.abi import SLOT_BYTES, STRAND_BYTES, UNTIL_ENDED
@@ -97,16 +97,22 @@ def _seen_from(
     return replace(buffer_tile(element, dims, pointer, 0), slot=mark)
 
 
+def _own_tile(g: FunctionEmitter, value: SSAValue, slot: Slot) -> Strided:
+    """A tile in the memory of the agent whose code this is."""
+    element, dims = element_of(value.type), T.dims_of(value.type)
+    return buffer_tile(element, dims, g.pointer_to(slot), slot.offset)
+
+
 def _captured(op: ExecuteOp) -> list[SSAValue]:
     """The operands, and what the region uses from outside."""
-    inside = {op, *op.walk()}
     found = dict.fromkeys(op.operands)
+    inside: set[SSAValue] = set(op.body.blocks[0].args)
     for inner in op.body.walk():
-        for value in inner.operands:
-            owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
-            if owner is op or owner in inside - {op}:
-                continue
-            found[value] = None
+        inside.update(inner.results)
+        inside.update(
+            arg for region in inner.regions for block in region.blocks for arg in block.args
+        )
+        found |= dict.fromkeys(value for value in inner.operands if value not in inside)
     return list(found)
 
 
@@ -203,8 +209,7 @@ class _Function:
         for value in captured:
             if is_tile(value):
                 slot = taken[value] = self._room(g, value)
-                element, dims = element_of(value.type), T.dims_of(value.type)
-                g.values[value] = buffer_tile(element, dims, g.pointer_to(slot), slot.offset)
+                g.values[value] = _own_tile(g, value, slot)
             else:
                 g.values[value] = rebuilt(value.type, scalars)
         arguments = self._op.body.blocks[0].args
@@ -221,9 +226,7 @@ class _Function:
     ) -> None:
         for value, slot in zip(values, slots, strict=True):
             if slot is not None:
-                element, dims = element_of(value.type), T.dims_of(value.type)
-                target = buffer_tile(element, dims, g.pointer_to(slot), slot.offset)
-                g.fill([(target, g.tile(value))])
+                g.fill([(_own_tile(g, value, slot), g.tile(value))])
         memory = g.pointer_to(room)
         for number, part in enumerate(parts(g, values)):
             at = ir.Constant(I64, number * SLOT_BYTES)

@@ -24,9 +24,10 @@ def array_of_constant(constant: TileConstantAttr) -> Array:
 
 
 def array_of_data(data: bytes, element: str, dims: tuple[int, ...]) -> Array:
-    """The tile whose elements' patterns are in ``data``, or one that fills it; i1 takes a byte."""
-    if element == "i1":
-        bits = np.frombuffer(data, np.uint8) != 0
+    """The tile whose elements' patterns are in ``data``, or one that fills it; i1 and i4 take a byte."""
+    if element in ("i1", "i4"):
+        raw = np.frombuffer(data, np.uint8)
+        bits = raw != 0 if element == "i1" else from_bits(raw, element)
         tile = np.full(dims, bits[0]) if bits.size == 1 else bits.reshape(dims)
     else:
         tile = from_constant_bytes(data, element, dims)

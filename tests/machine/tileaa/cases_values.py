@@ -275,6 +275,18 @@ CONVERSIONS = [
         },
     ),
     Case(
+        # Elements of four bits.
+        "arith.constant",
+        """%c = arith.constant dense<[1, -2, 7, -8]> : tile<4xi4>
+        %r = arith.extsi %c : tile<4xi4> to tile<4xi32>
+        %d = arith.constant dense<-3> : tile<2xi4>
+        %s = arith.extui %d : tile<2xi4> to tile<2xi32>
+        %e = arith.constant dense<[0.5, -6.0]> : tile<2xf4E2M1FN>
+        %u = nv_tileaa.fp_to_fp %e : tile<2xf4E2M1FN> -> tile<2xf32>""",
+        {},
+        {"r": i32(1, -2, 7, -8), "s": i32(13, 13), "u": f32(0.5, -6.0)},
+    ),
+    Case(
         "nv_tileaa.fp_to_fp",
         "%r = nv_tileaa.fp_to_fp %a {rounding_mode = nearest_even} : tile<2xf32> -> tile<2xf16>\n"
         "%s = nv_tileaa.fp_to_fp %a {rounding_mode = zero} : tile<2xf32> -> tile<2xf16>",

@@ -29,7 +29,7 @@ from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp
 from tilewright.lowering.nvgpu.elementwise import bits_constant, cast_bits, pointee_bytes
 from tilewright.lowering.nvgpu.state import Memref, Threads
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I1, I8, I64, INDEX, element_bytes, scalar_of
+from tilewright.lowering.nvgpu.types import I1, I8, I64, INDEX, element_bytes, scalar_of, width_of
 from tilewright.numerics.element_types import FORMATS
 
 #: What every part of a block's scratch memory begins at a multiple of.
@@ -173,4 +173,6 @@ def _from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
     )
     if element == I1:
         return low.compare("ne", found, low.constant(0, b.VectorType(I8, [count])))
+    if (width := width_of(ty)) < word.width.data:
+        found = low.one(V.TruncIOp, (found,), b.VectorType(b.IntegerType(width), [count]))
     return cast_bits(low, found, ty)

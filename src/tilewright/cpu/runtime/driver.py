@@ -14,6 +14,7 @@ import ctypes
 import itertools
 import platform
 import time
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -266,14 +267,9 @@ no:
 _serials = itertools.count(1)
 
 
-class _Range(ctypes.Structure):
-    """Blocks from ``next``, the first one that nobody has taken, up to ``end``."""
-
-    _fields_ = (
-        ("next", ctypes.c_int64),
-        ("end", ctypes.c_int64),
-        ("_space", ctypes.c_int64 * 6),
-    )
+#: What stands behind the numbers of a range (its next block, and the one behind the last), so that the
+#: next range lies in another cache line.
+_SPACE = (0,) * 6
 
 
 class LaunchState(ctypes.Structure):
@@ -314,12 +310,14 @@ class LaunchState(ctypes.Structure):
 
     def divide(self, threads: int) -> None:
         """Give each thread a range of its own, of equally many blocks."""
-        ranges = (_Range * threads)()
-        for number, part in enumerate(ranges):
-            part.next = self.total * number // threads
-            part.end = self.total * (number + 1) // threads
-        self.ranges, self.range_count = ctypes.addressof(ranges), threads
-        self._held = ranges
+        numbers: list[int] = []
+        begin = 0
+        for number in range(1, threads + 1):
+            end = self.total * number // threads
+            numbers += (begin, end, *_SPACE)
+            begin = end
+        self._held = ranges = array("q", numbers)
+        self.ranges, self.range_count = ranges.buffer_info()[0], threads
 
 
 class Mailbox(ctypes.Structure):

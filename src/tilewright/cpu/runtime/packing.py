@@ -67,6 +67,7 @@ class Packer:
     def __init__(self, kernel: KernelOp) -> None:
         self._kernel = kernel
         self._place = place_of(kernel)
+        self._last_grid: tuple[object, tuple[int, int, int]] = None, (1, 1, 1)
         self._types = [_launchable(kernel, n, p.type) for n, p in enumerate(kernel.block.args)]
         written = first_writes(kernel)
         self._specs: list[_Pointer | _Number] = [
@@ -124,7 +125,17 @@ class Packer:
                 if slot is None:
                     return None
                 slots.append(slot)
-        return Packed(check_grid(grid, self._kernel), slots, are_apart(spans), args)
+        return Packed(self._extents(grid), slots, are_apart(spans), args)
+
+    def _extents(self, grid: object) -> tuple[int, int, int]:
+        """The grid with three extents, checked if it is not that of the launch before."""
+        if type(grid) is not tuple:
+            return check_grid(grid, self._kernel)
+        known, extents = self._last_grid
+        if grid != known or any(type(extent) is not int for extent in grid):
+            extents = check_grid(grid, self._kernel)
+            self._last_grid = grid, extents
+        return extents
 
     def _carefully(self, grid: object, args: Sequence[object], allow_overlap: bool) -> Packed:
         checked = check_launch(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.figure import figure
 from benchmarks.timing import Sample
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -62,7 +63,8 @@ def machine() -> str:
 
 
 def record(group: str, tables: Sequence[Table]) -> Path:
-    """Write one group of tables as Markdown and JSON; returns the Markdown file."""
+    """Write one group of tables as Markdown and JSON, and a figure of ratios where it has any; returns
+    the Markdown file."""
     RESULTS.mkdir(exist_ok=True)
     text = f"Measured on {machine()}; medians of interleaved runs.\n\n"
     text += "\n".join(table.markdown() for table in tables)
@@ -70,4 +72,6 @@ def record(group: str, tables: Sequence[Table]) -> Path:
     path.write_text(text, encoding="utf-8")
     data = {t.name: {"title": t.title, "head": list(t.head), "rows": t.rows} for t in tables}
     (RESULTS / f"{group}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    if (drawn := figure(data, machine())) is not None:
+        (RESULTS / f"{group}.svg").write_text(drawn, encoding="utf-8")
     return path

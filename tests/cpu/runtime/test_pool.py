@@ -16,6 +16,7 @@ from tests.cpu.runtime.hand_written import BUSY, CHUNKS, COUNT, Launch, native
 from tilewright.cpu.runtime.arena import Arena
 from tilewright.cpu.runtime.driver import ALL_DONE, MORE_TO_DO, driver
 from tilewright.cpu.runtime.pool import POOL, Pace, Pool, thread_count
+from tilewright.cpu.target import usable_cores
 from tilewright.diagnostics import TileIRError
 
 
@@ -171,3 +172,28 @@ def test_bad_numbers_in_the_environment(monkeypatch, text: str) -> None:
     with pytest.raises(TileIRError) as error:
         thread_count()
     assert "TILEWRIGHT_THREADS" in error.value.diagnostics[0].message
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinities")
+@pytest.mark.skipif(usable_cores() < 2, reason="there is one processor only")
+def test_helpers_stay_off_the_processor_of_the_launch() -> None:
+    usable, pool = os.sched_getaffinity(0), Pool()
+    counts = np.zeros(64, np.int64)
+
+    def places() -> set[int]:
+        """Where the helper may run after a launch."""
+        pool.run(Launch(native(COUNT), 64, counts).state, 128, 2, Pace())
+        number = pool._workers[0]._thread.native_id
+        assert number is not None
+        return os.sched_getaffinity(number)
+
+    seen = {frozenset(places()) for _ in range(20)}
+    assert seen <= {frozenset(usable - {processor}) for processor in usable}
+    before = places()
+    try:
+        os.sched_setaffinity(0, usable - before)
+        if len(usable - before) == 1:
+            assert places() == before
+    finally:
+        os.sched_setaffinity(0, usable)
+    assert (counts == 22).all()

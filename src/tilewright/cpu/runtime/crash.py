@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from functools import cache
 
 from tilewright.cpu.runtime.driver import driver
 from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.once import once
 from tilewright.cpu.target import GENERIC, cpu_target
 
 MESSAGE = """
@@ -51,7 +51,7 @@ go_on:
 """
 
 
-@cache
+@once
 def report_crashes() -> Library | None:
     """Install the handler, once; None on systems without such signals."""
     if os.name != "posix":

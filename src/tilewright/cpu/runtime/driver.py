@@ -17,11 +17,11 @@ import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY
 from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.once import once
 from tilewright.cpu.target import GENERIC, cpu_target
 
 ALL_DONE, STOPPED, MORE_TO_DO = 0, 1, 2
@@ -351,7 +351,7 @@ class Driver:
     _library: Library
 
 
-@cache
+@once
 def driver() -> Driver:
     """The functions as native code; compiled when first used."""
     target = cpu_target(GENERIC)

@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
 
 import llvmlite.binding as llvm
 
 from tilewright.cpu.abi import YIELD_SYMBOL
+from tilewright.cpu.runtime.once import once
 from tilewright.cpu.target import UNKNOWN_CPU, CpuTarget, missing_features
 from tilewright.diagnostics import TileIRError, define_code
 
@@ -154,7 +154,7 @@ class Library:
 _numbers = itertools.count()
 
 
-@cache
+@once
 def _linker() -> llvm.LLJIT:
     """The one linker of the process; it is never closed, libraries are unloaded one by one."""
     return llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
@@ -186,7 +186,7 @@ def load_object(
         raise _failed("the object code cannot be loaded", error) from error
 
 
-@cache
+@once
 def _yield_address() -> int:
     """The address of the system's function that gives up a time slice."""
     name = "SwitchToThread" if os.name == "nt" else "sched_yield"

@@ -35,9 +35,13 @@ def own_processor() -> int:
 
 
 def keep_away(thread: int | None, processor: int) -> None:
-    """Let a thread (by its number in the system) run everywhere but on one processor."""
+    """Let a thread (by its number in the system) run where the calling thread may, but for one processor.
+
+    Nothing changes where the calling thread is bound to a single one.
+    """
     if thread is None or _current() is None:
         return
     with suppress(OSError):
         usable = os.sched_getaffinity(0)
-        os.sched_setaffinity(thread, usable - {processor} or usable)
+        if len(usable) > 1:
+            os.sched_setaffinity(thread, usable - {processor})

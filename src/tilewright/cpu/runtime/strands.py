@@ -11,7 +11,6 @@ were started. After one that waits comes the next that can go on; one that was s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 from tilewright.cpu.abi import (
     ALL_WAIT,
@@ -28,6 +27,7 @@ from tilewright.cpu.abi import (
     WENT_ON,
 )
 from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.once import once
 from tilewright.cpu.target import GENERIC, cpu_target
 
 _SYMBOLS = (CAN_GO_ON, RUN_STRANDS, END_STRANDS, LIST_STRANDS)
@@ -198,13 +198,13 @@ out:
 """
 
 
-@cache
+@once
 def _library() -> Library:
     target = cpu_target(GENERIC)
     return load_object(compile_ir(_IR, target), target, _SYMBOLS)
 
 
-@cache
+@once
 def strand_symbols() -> Mapping[str, int]:
     """The addresses of the scheduler's functions, by the names under which kernels call them."""
     return {name: _library().address(name) for name in _SYMBOLS}

@@ -40,6 +40,7 @@ _OURS = "Tilewright"
 _VECTOR_LENGTH = 1 << 24
 _ROWS = 4096
 _TOKENS, _HEADS = 2048, 4
+_LARGEST = 8
 _PAUSE = 0.1
 _GPU_TILE = (128, 128, 64)
 """A matrix product that a GPU's compiler is made for."""
@@ -422,6 +423,37 @@ def _histogram() -> Case:
     )
 
 
+def _top_k() -> Case:
+    x, count = _random(_ROWS, _ROWS), _LARGEST
+    out, places = np.zeros((_ROWS, count), np.float32), np.zeros((_ROWS, count), np.int32)
+
+    def in_numpy() -> object:
+        found = np.argpartition(x, -count, axis=1)[:, -count:]
+        values = np.take_along_axis(x, found, 1)
+        order = np.argsort(-values, axis=1)
+        return np.take_along_axis(values, order, 1), np.take_along_axis(found, order, 1)
+
+    def check() -> None:
+        np.testing.assert_array_equal(out, -np.sort(-x, axis=1)[:, :count])
+        np.testing.assert_array_equal(out, np.take_along_axis(x, places, 1))
+
+    peers: Peers = {"NumPy": in_numpy}
+    if (torch := _torch()) is not None:
+        tensor = torch.from_numpy(x)
+        peers["torch"] = lambda: torch.topk(tensor, count, 1)
+    return Case(
+        "top_k",
+        f"the {count} largest of each row, {_ROWS} rows of {_ROWS}, f32",
+        kernels.top_k(_ROWS, count),
+        (_ROWS,),
+        (x, places, out, _ROWS),
+        check,
+        4e-9 * x.size,
+        "GB/s",
+        peers,
+    )
+
+
 def _integer_matmul_1024() -> Case:
     return _integer_matmul(1024)
 
@@ -442,6 +474,7 @@ CASES: list[Callable[[], Case]] = [
     ),
     _transpose,
     _histogram,
+    _top_k,
 ]
 
 
@@ -519,7 +552,12 @@ def _checked(runs: int) -> Table:
     """The same launch with checks of all accesses and without, on one thread."""
     rows: list[tuple[str, ...]] = []
     add, softmax, prefix_sum = _elementwise_cases()[0], _row_cases()[1], _row_cases()[-1]
-    for make in (CASES[0], add, softmax, prefix_sum, CASES[-5], _transpose, _histogram):
+    works = (
+        *(CASES[0], add, softmax, prefix_sum),
+        lambda: _attention(64, causal=True),
+        *(_transpose, _histogram, _top_k),
+    )
+    for make in works:
         case = make()
         jobs = {kind: case.job(1, checked=kind == "checked") for kind in ("plain", "checked")}
         samples = interleaved(jobs, runs)

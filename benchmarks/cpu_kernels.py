@@ -288,3 +288,46 @@ def prefix_sum(width: int):
         sums = k.scan(values, 1, 0.0, lambda b, element, total: b.addf(element, total))
         k.store_view_tko(sums, out, [block, zero])
     return module.build()
+
+
+def top_k(width: int, count: int):
+    """The largest elements of each row and their places, one after the other."""
+    module = ModuleBuilder()
+    pointers = {"x": ptr("f32"), "places": ptr("i32"), "out": ptr("f32")}
+    with module.entry("top_k", pointers | {"rows": "i32"}) as k:
+        dims = (1, width)
+        block, _, _ = k.get_tile_block_id()
+        x = k.make_tensor_view(k.args.x, shape=[k.args.rows, width], strides=[width, 1])
+        values, _ = k.load_view_tko(
+            k.partition(x, tile=dims, padding="neg_inf"), [block, k.constant(0, "i32")]
+        )
+        results, places = (
+            _matrix(k, array, k.args.rows, count, (1, 1)) for array in (k.args.out, k.args.places)
+        )
+        lanes = k.reshape(k.iota(type=tile((width,), "i32")), shape=dims)
+        nowhere = k.constant(width, tile(dims, "i32"))
+        lowest = k.constant(float("-inf"), tile(dims, "f32"))
+        for number in range(count):
+            best = _largest(k, values)
+            there = k.cmpf(
+                values,
+                _spread(k, best, dims),
+                comparison_predicate="equal",
+                comparison_ordering="ordered",
+            )
+            place = k.reduce(k.select(there, lanes, nowhere), 1, width, _smaller)
+            at = [block, k.constant(number, "i32")]
+            k.store_view_tko(k.reshape(best, shape=(1, 1)), results, at)
+            k.store_view_tko(k.reshape(place, shape=(1, 1)), places, at)
+            taken = k.cmpi(
+                lanes,
+                _spread(k, place, dims),
+                comparison_predicate="equal",
+                signedness="signed",
+            )
+            values = k.select(taken, lowest, values)
+    return module.build()
+
+
+def _smaller(b: Builder, element: Value, best: Value) -> Value:
+    return b.mini(element, best, signedness="signed")

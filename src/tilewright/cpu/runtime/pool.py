@@ -43,8 +43,9 @@ _CHUNKS_PER_THREAD = 16
 _SHARES_PER_THREAD = 4
 #: The blocks of a chunk while nobody knows how long one takes.
 _FIRST_CHUNK = 8
-#: How often a thread that has ended its part looks for the others before it sleeps, and how long then.
-_LOOKS = 2000
+#: How often a thread that has ended its part looks for the others before it sleeps (for some tenths of a
+#: millisecond), and how long it sleeps then.
+_LOOKS = 20_000
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 50e-6, 1e-3
 
 Progress = Callable[[int, int], object]

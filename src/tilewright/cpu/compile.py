@@ -53,8 +53,9 @@ class CompiledKernel:
     """A kernel as LLVM IR, with what the runtime must know to run it (see ``abi``).
 
     ``parameters`` are the types of the kernel's parameters. ``may_wait``: its blocks can wait for one
-    another, so that all of them must make progress. ``asks_for_memory``: it wants the table of memory. ``has_agents``: it calls the scheduler of agents.
-    ``takes_over``: its blocks take over the work of others.
+    another, so that all of them must make progress. ``asks_for_memory``: it wants the table of memory.
+    ``has_agents``: it calls the scheduler of agents. ``takes_over``: its blocks take over the work of
+    others.
     """
 
     llvm_ir: str

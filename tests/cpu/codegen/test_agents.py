@@ -325,6 +325,20 @@ def test_a_full_queue_that_nobody_empties_is_a_deadlock():
         _on_cpu(kernel_text(body, {"n": number}, {}), number)
 
 
+def test_a_queue_without_consumers_is_full_beside_one_that_has_some():
+    body = f"""
+%other = nv_tileaa.create_queue {{depth = 1}} : {Q}
+nv_tileaa.queue.put %other, %n : {Q}, i32
+%x = nv_tileaa.queue.get %other {{consumer_index = 3}} : {Q} -> i32
+%q = nv_tileaa.create_queue {{depth = 1}} : {Q}
+nv_tileaa.queue.put %q, %n : {Q}, i32
+nv_tileaa.queue.put %q, %n : {Q}, i32
+"""
+    number = one(1, np.int32)
+    with pytest.raises(TileIRError, match="waits for room in a queue of depth 1"):
+        _on_cpu(kernel_text(body, {"n": number}, {}), number)
+
+
 def test_an_agent_that_waits_for_memory_gives_way():
     body = f"""
 nv_tileaa.execute {{agent = "waiter"}} : () -> () {{

@@ -184,7 +184,7 @@ def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
 
 
 def _planned(op: Operation | None, plan: Plan) -> Operation | None:
-    """The operation itself, or the agent that it is part of."""
+    """The operation itself, or the one that it is part of."""
     while op is not None and op not in plan.position:
         op = op.parent_op()
     return op

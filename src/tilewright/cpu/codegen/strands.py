@@ -14,7 +14,7 @@ from typing import Protocol
 from llvmlite import ir
 from xdsl.ir import Operation
 
-from tilewright.analysis.tileaa import consumer_of
+from tilewright.analysis.tileaa import consumer_of, consumers_of
 from tilewright.cpu.abi import (
     ALL_WAIT,
     CAN_GO_ON,
@@ -117,7 +117,9 @@ def find_strands(ops: Sequence[Operation], sites: list[Site]) -> Strands | None:
     """The strands of a kernel that has agents or queues."""
     if not any(isinstance(op, ExecuteOp | CreateQueueOp) for op in ops):
         return None
-    consumers = {consumer_of(op) for op in ops if isinstance(op, QueueGetOp)} or {0}
+    queues = [op for op in ops if isinstance(op, CreateQueueOp)]
+    consumers = {consumer for op in queues for consumer in consumers_of(op.result)}
+    consumers |= {consumer_of(op) for op in ops if isinstance(op, QueueGetOp)}
     strands = Strands(tuple(sorted(consumers)), len(sites))
     sites.append(strands.report)
     return strands

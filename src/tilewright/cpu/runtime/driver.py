@@ -207,7 +207,9 @@ entry:
   %launch_at = getelementptr i8, ptr %box, i64 8
   %arena_at = getelementptr i8, ptr %box, i64 16
   %number_at = getelementptr i8, ptr %box, i64 24
-  br label %job
+  %asked = load atomic i32, ptr %box acquire, align 4
+  %has_job = icmp eq i32 %asked, {_HAS_JOB}
+  br i1 %has_job, label %job, label %out
 job:
   %launch = load ptr, ptr %launch_at
   %arena = load ptr, ptr %arena_at
@@ -336,10 +338,10 @@ class Mailbox(ctypes.Structure):
 class Driver:
     """The native functions.
 
-    ``take_blocks(launch, arena, allowed chunks, number of the thread)`` gives ALL_DONE, STOPPED or MORE_TO_DO. ``serve(box)``
-    does the job of a mailbox, and those that come soon afterwards. ``post(box)``: there is a job; not 0
-    if the thread is in ``serve``, else someone must call that. ``is_done(box, looks)``: whether the
-    job is done, after that many looks at the most.
+    ``take_blocks(launch, arena, allowed chunks, number of the thread)`` gives ALL_DONE, STOPPED or
+    MORE_TO_DO. ``serve(box)`` does the job of a mailbox, if there is one, and those that come soon
+    afterwards. ``post(box)``: there is a job; not 0 if the thread is in ``serve``, else someone must
+    call that. ``is_done(box, looks)``: whether the job is done, after that many looks at the most.
     """
 
     take_blocks: Callable[[int, int, int, int], int]

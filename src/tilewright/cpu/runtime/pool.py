@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import addressof
 from dataclasses import dataclass, field
 
@@ -85,6 +85,7 @@ class Worker:
         self._where = addressof(self._box)
         self._go = threading.Lock()
         self._go.acquire()
+        self._is_called = True
         self._away_from = ANYWHERE
         self._thread = threading.Thread(target=self._serve, name="tilewright", daemon=True)
         self._thread.start()
@@ -106,11 +107,22 @@ class Worker:
         self._box.launch = addressof(state)
         self._box.arena = self.arena.address(arena_bytes)
         self._box.number = number
-        if not driver().post(self._where):
-            self._go.release()
+        self._is_called = False
+        self._is_called = bool(driver().post(self._where))
+        self._call()
+
+    def _call(self) -> None:
+        """Bring the thread out of Python, where it waits there; without a job it goes back."""
+        if not self._is_called:
+            self._is_called = True
+            with suppress(
+                RuntimeError
+            ):  # It has been called, but Ctrl-C came before that was noted.
+                self._go.release()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Whether the thread has done its part, waiting for it at most that long."""
+        self._call()
         is_done, deadline = driver().is_done, _deadline(timeout)
         if is_done(self._where, _LOOKS):
             return True
@@ -197,8 +209,8 @@ class Pool:
         here = own_processor()
         try:
             for number, helper in enumerate(helpers, start=1):
-                helper.begin(state, arena_bytes, number, here)
                 begun.append(helper)
+                helper.begin(state, arena_bytes, number, here)
             self._share(state, arena_bytes, len(helpers) + 1, pace, progress)
         except BaseException:
             state.stop = 1

@@ -51,8 +51,8 @@ def run_waiting(
         begun: list[Worker] = []
         try:
             for worker in workers:
-                worker.begin(state, arena_bytes, 0)
                 begun.append(worker)
+                worker.begin(state, arena_bytes, 0)
             _watch(state, begun, progress, patience)
         finally:
             _stop(state, begun, keep)

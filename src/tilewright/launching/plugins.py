@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.launching.storage import storage_of
 from tilewright.launching.value_types import TileLike
 from tilewright.numerics.arrays import Array, dtype_of
 
@@ -41,3 +42,19 @@ def plugin_results(name: str, found: object, types: Sequence[TileLike]) -> list[
             )
         arrays.append(array.astype(dtype))
     return arrays
+
+
+def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How many elements lie from the first one of a memref to its last; strides are in elements."""
+    pairs = zip(shape, strides, strict=True)
+    return sum((extent - 1) * stride for extent, stride in pairs if extent) + 1
+
+
+def array_over(
+    memory: Array, offset: int, element: str, shape: Sequence[int], strides: Sequence[int]
+) -> Array:
+    """A memref as an array over bytes, from one of them on; raw bytes where elements share them."""
+    storage, dtype = storage_of(element), dtype_of(element)
+    steps = tuple(stride * storage.size for stride in strides)
+    raw = np.ndarray(tuple(shape), storage.raw, memory, offset, steps)
+    return raw if storage.packed or dtype.itemsize != storage.raw.itemsize else raw.view(dtype)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from tilewright.cpu.abi import MemorySite, PluginSite
 from tilewright.cpu.runtime.buffers import bytes_at, read_tile, tile_bytes
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.codes import PLUGIN_RESULT
-from tilewright.launching.plugins import Plugin, PluginResultError, plugin_results
+from tilewright.launching.plugins import (
+    Plugin,
+    PluginResultError,
+    array_over,
+    plugin_results,
+    reach_of,
+)
 from tilewright.launching.storage import storage_of
-from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.numerics.arrays import Array
 
 
 def call_plugin(site: PluginSite, plugins: Mapping[str, Plugin], payload: int, count: int) -> None:
@@ -39,15 +43,9 @@ def call_plugin(site: PluginSite, plugins: Mapping[str, Plugin], payload: int, c
 
 
 def _memory(kind: MemorySite, numbers: Iterator[int]) -> Array:
-    """A memref as an array over its memory; raw bytes where elements share them."""
+    """A memref as an array over its memory."""
     base = next(numbers)
     shape = tuple(next(numbers) for _ in range(kind.rank))
     strides = tuple(next(numbers) for _ in range(kind.rank))
-    storage, dtype = storage_of(kind.element), dtype_of(kind.element)
-    pairs = zip(shape, strides, strict=True)
-    reach = sum((extent - 1) * stride for extent, stride in pairs if extent) + 1
-    memory = bytes_at(base, reach * storage.size)
-    steps = tuple(stride * storage.size for stride in strides)
-    raw = np.ndarray(shape, storage.raw, memory, 0, steps)
-    plain = storage.packed or dtype.itemsize != storage.raw.itemsize
-    return raw if plain else raw.view(dtype)
+    memory = bytes_at(base, reach_of(shape, strides) * storage_of(kind.element).size)
+    return array_over(memory, 0, kind.element, shape, strides)

@@ -16,7 +16,7 @@ from tilewright.launching.foreign_code import (
     missing_plugin,
     plugin_name,
 )
-from tilewright.launching.plugins import PluginResultError, plugin_results
+from tilewright.launching.plugins import PluginResultError, array_over, plugin_results, reach_of
 from tilewright.launching.storage import storage_of
 from tilewright.launching.value_types import TileLike, tile_like
 from tilewright.machine.compile import Nested, Step, Translator, implements
@@ -24,7 +24,7 @@ from tilewright.machine.faults import Fault
 from tilewright.machine.memory import Memory
 from tilewright.machine.tileaa.functions import call_step, function_of
 from tilewright.machine.values import TOKEN, Registers, TensorView
-from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.numerics.arrays import Array
 
 Read = Callable[[Registers], object]
 
@@ -86,17 +86,12 @@ def _reader(op: Operation, value: SSAValue, t: Translator) -> Read:
 
 
 def _memory_of(tensor: TensorView, element: str, memory: Memory) -> Array:
-    """The elements of a tensor as an array over memory; raw bytes where elements share them."""
-    storage = storage_of(element)
-    size = storage.size
-    pairs = list(zip(tensor.shape, tensor.strides, strict=True))
-    reach = sum((extent - 1) * stride for extent, stride in pairs if extent) + 1
-    allocation = memory.find(tensor.base, reach * size, size, write=True)
-    steps = tuple(stride * size for stride in tensor.strides)
-    offset = tensor.base - allocation.base
-    raw = np.ndarray(tensor.shape, storage.raw, allocation.buffer, offset, steps)
-    dtype = dtype_of(element)
-    return raw if storage.packed or dtype.itemsize != storage.raw.itemsize else raw.view(dtype)
+    """The elements of a tensor as an array over memory."""
+    size = storage_of(element).size
+    reach = reach_of(tensor.shape, tensor.strides)
+    found = memory.find(tensor.base, reach * size, size, write=True)
+    offset = tensor.base - found.base
+    return array_over(found.buffer, offset, element, tensor.shape, tensor.strides)
 
 
 @implements(*(kind for kind in FOREIGN if kind not in (functions.PluginOp, functions.ExecuteOp)))

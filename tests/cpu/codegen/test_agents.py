@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.machine.tileaa.agents import CROSSED, WAITER
 from tests.machine.tileaa.support import checked, f32, i32, kernel_text, one
 from tests.machine.tileaa.support import launch as on_reference
 
@@ -288,23 +289,7 @@ nv_tileaa.store %mem_a[%at], %r : !nv_tileaa.memref<200xi32, strides = [1], 1>, 
 
 
 def test_a_deadlock_names_everybody_and_where_they_wait():
-    body = f"""
-%p = nv_tileaa.create_queue {{depth = 1}} : {Q}
-%q = nv_tileaa.create_queue {{depth = 1}} : {Q}
-nv_tileaa.execute %p, %q {{agent = "left"}} : {Q}, {Q} {{
-^bb0(%in: {Q}, %out: {Q}):
-  %x = nv_tileaa.queue.get %in {{consumer_index = 3}} : {Q} -> i32
-  nv_tileaa.queue.put %out, %x : {Q}, i32
-  nv_tileaa.yield
-}}
-nv_tileaa.execute %p, %q {{agent = "right"}} : {Q}, {Q} {{
-^bb0(%out: {Q}, %in: {Q}):
-  %x = nv_tileaa.queue.get %in : {Q} -> i32
-  nv_tileaa.queue.put %out, %x : {Q}, i32
-  nv_tileaa.yield
-}}
-"""
-    text = kernel_text(body, {}, {})
+    text = kernel_text(CROSSED, {}, {})
     with pytest.raises(TileIRError) as expected:
         on_reference(text)
     with pytest.raises(TileIRError) as caught:
@@ -340,26 +325,9 @@ nv_tileaa.queue.put %q, %n : {Q}, i32
 
 
 def test_an_agent_that_waits_for_memory_gives_way():
-    body = f"""
-nv_tileaa.execute {{agent = "waiter"}} : () -> () {{
-  %none = arith.constant 0 : i32
-  %seen = scf.while (%v = %none) : (i32) -> (i32) {{
-    %flag = nv_tileaa.load %ptr_f {{mem_semantic = acquire, mem_scope = tl_blk}} : {P} -> i32
-    %go = arith.cmpi eq, %flag, %none : i32
-    scf.condition(%go) %flag : i32
-  }} do {{
-  ^bb0(%v: i32):
-    scf.yield %v : i32
-  }}
-  nv_tileaa.store %ptr_s, %seen : {P}, i32
-  nv_tileaa.yield
-}}
-%seven = arith.constant 7 : i32
-nv_tileaa.store %ptr_f, %seven {{mem_semantic = release, mem_scope = tl_blk}} : {P}, i32
-"""
-    arrays = {"f": one(0, np.int32), "s": one(0, np.int32)}
-    _on_cpu(kernel_text(body, arrays, {}), *arrays.values())
-    assert arrays["s"] == 7
+    arrays = {"f": one(0, np.int32), "r": one(0, np.int32)}
+    _on_cpu(kernel_text(WAITER, arrays, {}), *arrays.values())
+    assert arrays["r"] == 7
 
 
 def test_checked_code_checks_agents():

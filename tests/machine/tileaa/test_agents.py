@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.machine.tileaa.agents import CROSSED, WAITER
 from tests.machine.tileaa.support import f32, i32, kernel_text, launch, one
 
 from tilewright.diagnostics import TileIRError
@@ -233,50 +234,16 @@ scf.if %first {{
 
 def test_an_agent_may_wait_for_memory_that_its_own_block_writes():
     """Nothing says that it waits, so it has to give way by itself."""
-    pointer = "!nv_tileaa.ptr<i32, 1>"
-    body = f"""
-nv_tileaa.execute {{agent = "waiter"}} : () -> () {{
-  %none = arith.constant 0 : i32
-  %seen = scf.while (%v = %none) : (i32) -> (i32) {{
-    %flag = nv_tileaa.load %ptr_f {{mem_semantic = acquire, mem_scope = tl_blk}} : {pointer} -> i32
-    %go = arith.cmpi eq, %flag, %none : i32
-    scf.condition(%go) %flag : i32
-  }} do {{
-  ^bb0(%v: i32):
-    scf.yield %v : i32
-  }}
-  nv_tileaa.store %ptr_r, %seen : {pointer}, i32
-  nv_tileaa.yield
-}}
-%seven = arith.constant 7 : i32
-nv_tileaa.store %ptr_f, %seven {{mem_semantic = release, mem_scope = tl_blk}} : {pointer}, i32
-"""
     for seed in SEEDS:
-        found = _run(body, ("f", one(0, np.int32)), ("r", one(0, np.int32)), seed=seed)
+        found = _run(WAITER, ("f", one(0, np.int32)), ("r", one(0, np.int32)), seed=seed)
         assert found["r"] == 7
 
 
 class TestDeadlock:
     def test_names_everybody_and_what_they_wait_for(self):
-        body = f"""
-%p = nv_tileaa.create_queue {{depth = 1}} : {Q}
-%q = nv_tileaa.create_queue {{depth = 1}} : {Q}
-nv_tileaa.execute %p, %q {{agent = "left"}} : {Q}, {Q} {{
-^bb0(%in: {Q}, %out: {Q}):
-  %x = nv_tileaa.queue.get %in {{consumer_index = 3}} : {Q} -> i32
-  nv_tileaa.queue.put %out, %x : {Q}, i32
-  nv_tileaa.yield
-}}
-nv_tileaa.execute %p, %q {{agent = "right"}} : {Q}, {Q} {{
-^bb0(%out: {Q}, %in: {Q}):
-  %x = nv_tileaa.queue.get %in : {Q} -> i32
-  nv_tileaa.queue.put %out, %x : {Q}, i32
-  nv_tileaa.yield
-}}
-"""
         for seed in SEEDS:
             with pytest.raises(TileIRError) as caught:
-                launch(kernel_text(body, {}, {}), seed=seed)
+                launch(kernel_text(CROSSED, {}, {}), seed=seed)
             (found,) = caught.value.diagnostics
             assert found.code == "agent-deadlock"
             assert (

@@ -1,8 +1,9 @@
 """The kernel of a matrix product: panels in, sums of products out.
 
 There is a function of its own for each shape and scheme. It goes over blocks of ``rows`` x ``columns``
-elements that stay in vector registers while k runs; for each strip of columns, which stays in the
-first cache, over all rows.
+elements that stay in vector registers while k runs: for some rows, which stay in the first cache, over
+all strips of columns, which stream through it from the second. Blocks side by side also write side by
+side, in few pages.
 
 The left operand is read row by row, with any distance between rows, k dense; the right one lies in
 strips of ``columns`` columns, in each of which k goes from top to bottom:
@@ -27,8 +28,8 @@ from tilewright.cpu.target import CpuTarget
 #: Rounds of the loop over k that are written out.
 _UNROLL = 4
 _CACHE_LINE = 64
-#: How many rows before its own a row is asked for, when rows are read for the first time.
-_ROWS_AHEAD = 8
+#: How many lines are asked for before a strip.
+_MOST_FETCHES = 32
 #: How many groups of a row are summed at once, most first.
 _SUM_LANES = (16, 8, 4)
 
@@ -114,18 +115,20 @@ class _Kernel:
 
     def emit(self) -> None:
         nest, shape = self.nest, self.shape
-        terms = self._row_terms() if self.scheme.row_factor else None
-        strip = nest.loop(shape.n, shape.columns)
-        strip_at = _advance(nest.inner, self.right, _value(strip), self.groups * self.group_bytes)
         block = nest.loop(shape.m, shape.rows)
-        size = self.scheme.accumulator.buffer_bytes
-        row_bytes = _number(shape.n * size)
-        start = self._start(self._places(self.sums, row_bytes, strip, block), terms, block)
-        places = self._places(self.target, self.target_step, strip, block)
         b = nest.inner
         first = _further(b, self.left, _value(block), self.left_step)
         rows = [_further(b, first, _number(row), self.left_step) for row in range(shape.rows)]
-        self._fetch_targets(places, row_bytes, strip, block)
+        terms = self._terms(rows) if self.scheme.row_factor else None
+        strip = nest.loop(shape.n, shape.columns)
+        b = nest.inner
+        strip_at = _advance(b, self.right, _value(strip), self.groups * self.group_bytes)
+        size = self.scheme.accumulator.buffer_bytes
+        row_bytes = _number(shape.n * size)
+        start = self._start(row_bytes, strip, block, terms)
+        places = self._places(self.target, self.target_step, strip, block)
+        self._fetch(places, write=True)  # They are on their way while k runs.
+        self._fetch_next_rows(first, strip)
         totals = self._sum_over_k(rows, strip_at, start)
         b = nest.inner
         for place, total in zip(places, totals, strict=True):
@@ -144,13 +147,18 @@ class _Kernel:
             for v in range(self.shape.vectors)
         ]
 
-    def _start(self, places: list[Value], terms: Value | None, block: Index) -> list[Value]:
-        """What the sums begin with: zero or what is there, and what offsets add."""
+    def _start(
+        self, row_bytes: Value, strip: Index, block: Index, terms: list[Value] | None
+    ) -> list[Value]:
+        """What the totals begin with: zero or the sums, and what the scheme adds."""
         b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
         before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
         b.cbranch(self.fresh, begin, add)
         b.position_at_end(add)
+        places = self._places(self.sums, row_bytes, strip, block)
         found = [b.load(place, typ=self.vector, align=size) for place in places]
+        following = self.nest.shift(strip, self.shape.columns)
+        self._fetch(self._places(self.sums, row_bytes, following, block), write=False)
         b.branch(begin)
         b.position_at_end(begin)
         start: list[Value] = []
@@ -161,58 +169,59 @@ class _Kernel:
             start.append(phi)
         if terms is None:
             return start
-        at = b.gep(terms, [_value(block)], source_etype=I32)
-        rows = [
-            b.load(b.gep(at, [_number(row)], source_etype=I32), typ=I32, align=4)
-            for row in range(self.shape.rows)
-        ]
-        spread = [llvm.splat(b, row, llvm.lanes_of(self.vector)) for row in rows]
+        spread = [llvm.splat(b, term, llvm.lanes_of(self.vector)) for term in terms]
         return [b.add(s, spread[i // self.shape.vectors]) for i, s in enumerate(start)]
 
-    def _fetch_targets(
-        self, places: list[Value], row_bytes: Value, strip: Index, block: Index
-    ) -> None:
-        """What is written when k is through is on its way while it runs, and so are the sums of the
-        block that is next."""
-        shape, size = self.shape, self.scheme.accumulator.buffer_bytes
-        following = self.nest.shift(block, shape.rows)
-        sums = self._places(self.sums, row_bytes, strip, following)
-        b = self.nest.inner
-        for lines, write in ((places, True), (sums, False)):
-            for place in lines[:: shape.vectors]:
-                for offset in range(0, shape.columns * size, _CACHE_LINE):
-                    llvm.prefetch(b, _advance(b, place, _number(offset), 1), write=write)
+    def _fetch(self, places: list[Value], *, write: bool) -> None:
+        """Ask for the lines of a block of a matrix."""
+        b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
+        for place in places[:: self.shape.vectors]:
+            for offset in range(0, self.shape.columns * size, _CACHE_LINE):
+                llvm.prefetch(b, _advance(b, place, _number(offset), 1), write=write)
 
-    def _row_terms(self) -> Value:
-        """For each row the sum of its elements times the scheme's factor, in memory."""
+    def _fetch_next_rows(self, first: Value, strip: Index) -> None:
+        """Ask for the rows of the next block, for each strip a part of them."""
+        shape, b = self.shape, self.nest.inner
+        lines_of_row = self.groups * self.group_bytes // _CACHE_LINE
+        lines = shape.rows * lines_of_row * shape.columns // shape.n
+        if shape.m == shape.rows or not lines:
+            return
+        ahead = _further(b, first, _number(shape.rows), self.left_step)
+        strips_before = b.udiv(_value(strip), _number(shape.columns))
+        for number in range(min(lines, _MOST_FETCHES)):
+            line = b.add(b.mul(strips_before, _number(lines)), _number(number))
+            row, column = b.udiv(line, _number(lines_of_row)), b.urem(line, _number(lines_of_row))
+            at = _further(b, ahead, row, self.left_step)
+            llvm.prefetch(b, _advance(b, at, column, _CACHE_LINE), near=False)
+
+    def _terms(self, rows: list[Value]) -> list[Value]:
+        """For each row the sum of its elements times the scheme's factor."""
         nest, scheme = self.nest, self.scheme
-        terms = llvm.stack(nest.inner, ir.ArrayType(I32, self.shape.m))
         lanes = next((n for n in _SUM_LANES if n <= self.groups), 0)
-        row = nest.loop(self.shape.m)
-        row_at = _further(nest.inner, self.left, _value(row), self.left_step)
+        # A whole vector is the least that the instruction takes: of few groups each is in all lanes.
+        zero = llvm.number(ir.VectorType(I32, lanes or _SUM_LANES[-1]), 0)
+        depth = nest.depth
+        group = nest.loop(self.groups, lanes or 1)
+        looped = nest.depth > depth
+        phis = [nest.carried(zero) for _ in rows] if looped else []
         b = nest.inner
-        ahead = _further(b, row_at, _number(_ROWS_AHEAD), self.left_step)
-        for offset in range(0, self.groups * self.group_bytes, _CACHE_LINE):
-            llvm.prefetch(b, _advance(b, ahead, _number(offset), 1))
-        total: Value
+        totals: list[Value] = []
+        for row, before in zip(rows, phis or [zero] * len(rows), strict=True):
+            here = _advance(b, row, _value(group), self.group_bytes)
+            if lanes:
+                values = scheme.load_right(b, here, 0, lanes)
+            else:
+                values = scheme.load_left(b, here, 0, _SUM_LANES[-1])
+            totals.append(scheme.add_up(b, before, values))
+        sums: list[Value] = list(totals)
+        if looped:
+            nest.close(list(zip(phis, totals, strict=True)))
+            b = nest.inner
         if lanes:
-            total = llvm.number(ir.VectorType(I32, lanes), 0)
-            for first in range(0, self.groups, lanes):
-                values = scheme.load_right(b, row_at, first, lanes)
-                total = scheme.add_up(b, total, values)
-            total = llvm.intrinsic(b, "vector.reduce.add", [total], I32)
+            sums = [llvm.intrinsic(b, "vector.reduce.add", [total], I32) for total in sums]
         else:
-            # A whole vector is the least that the instruction takes: the same group in each lane.
-            total = llvm.number(ir.VectorType(I32, _SUM_LANES[-1]), 0)
-            for group in range(self.groups):
-                values = scheme.load_left(b, row_at, group, _SUM_LANES[-1])
-                total = scheme.add_up(b, total, values)
-            total = b.extract_element(total, ir.Constant(I32, 0))
-        place = b.gep(terms, [_value(row)], source_etype=I32)
-        b.store(b.mul(total, ir.Constant(I32, scheme.row_factor)), place, align=4)
-        while nest.depth:
-            nest.close()
-        return terms
+            sums = [b.extract_element(total, ir.Constant(I32, 0)) for total in sums]
+        return [b.mul(total, ir.Constant(I32, scheme.row_factor)) for total in sums]
 
     def _sum_over_k(self, rows: list[Value], strip: Value, start: list[Value]) -> list[Value]:
         """The accumulators after all of k."""
@@ -224,8 +233,6 @@ class _Kernel:
         phis = [nest.carried(s) for s in start] if looped else []
         totals: list[Value] = list(phis) or list(start)
         b = nest.inner
-        if looped:
-            self._fetch_rows(rows[0], step, unroll)
         right = _advance(b, strip, _value(step), shape.columns * self.group_bytes)
         here = [_advance(b, row, _value(step), self.group_bytes) for row in rows]
         for k in range(unroll):
@@ -241,22 +248,6 @@ class _Kernel:
         if looped:
             nest.close(list(zip(phis, totals, strict=True)))
         return totals
-
-    def _fetch_rows(self, first: Value, step: Index, unroll: int) -> None:
-        """Ask for the next block's rows of the left operand, a part of its lines in each round."""
-        shape, b = self.shape, self.nest.inner
-        lines_of_row = self.groups * self.group_bytes // _CACHE_LINE
-        lines = shape.rows * unroll * self.group_bytes // _CACHE_LINE
-        if shape.m == shape.rows or not lines or not lines_of_row:
-            return
-        ahead = _further(b, first, _number(shape.rows), self.left_step)
-        for number in range(lines):
-            line = b.add(b.mul(_value(step), _number(lines)), _number(number * unroll))
-            line = b.lshr(line, _number(unroll.bit_length() - 1))
-            row = b.lshr(line, _number(lines_of_row.bit_length() - 1))
-            at = _further(b, ahead, row, self.left_step)
-            column = b.and_(line, _number(lines_of_row - 1))
-            llvm.prefetch(b, _advance(b, at, column, _CACHE_LINE), near=False)
 
 
 def _number(value: int) -> Value:

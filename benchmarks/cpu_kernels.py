@@ -17,7 +17,7 @@ MATRIX_TILES = {
     "f32": (128, 256, 256),
     "f16": (128, 256, 256),
     "bf16": (128, 256, 512),
-    "i8": (128, 256, 1024),
+    "i8": (64, 512, 1024),
 }
 """Tiles of the matrix product, M x N x K, that suit the caches of CPUs."""
 ATTENTION_ROWS, ATTENTION_KEYS = 64, 64

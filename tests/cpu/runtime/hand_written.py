@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -151,16 +150,6 @@ class Launch:
 
     def __init__(self, kernel: NativeKernel, total: int, array: Any = None, number: int = 0):
         self.array = np.zeros(1, np.int64) if array is None else array
-        self._args = (ctypes.c_uint64 * 2)(self.array.ctypes.data, number)
-        self._grid = (ctypes.c_int32 * 3)(total, 1, 1)
-        self.state = LaunchState(
-            kernel.address,
-            ctypes.addressof(self._args),
-            ctypes.addressof(self._grid),
-            0,
-            0,
-            total,
-            1,
-        )
-        # The state points into these, also where a test holds on to nothing but the state.
-        self.state.kept = (self._args, self._grid, self.array, kernel)
+        # What the state points to lives as long as it, also where a test holds on to nothing else.
+        slots = (self.array.ctypes.data, number)
+        self.state = LaunchState(kernel.address, slots, (total, 1, 1), (self.array, kernel))

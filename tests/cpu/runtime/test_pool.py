@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from ctypes import addressof
+import weakref
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_a_thread_begins_with_its_own_blocks_and_helps_with_the_others() -> None
     arena = Arena()
     take = driver().take_blocks
     launch.state.chunk, launch.state.shares = 250, 1
-    where = addressof(launch.state)
+    where = launch.state.address
     assert take(where, arena.address(64), 1, 2) == MORE_TO_DO
     assert np.flatnonzero(sizes).tolist() == [500] and launch.state.finished == 250
     assert take(where, arena.address(64), 100, 2) == ALL_DONE
@@ -104,6 +104,25 @@ def test_launches_from_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert all((array == 20).all() for array in counts)
+
+
+def test_a_launch_that_is_over_is_left_alone() -> None:
+    """A helping thread that comes late, when all blocks have run, harms neither the next launch, whose
+    memory may be elsewhere, nor what the last one used."""
+    pool, kernel = Pool(), native(COUNT)
+    for number in range(300):
+        counts = np.zeros(2, np.int64)
+        launch = Launch(kernel, 2, counts)
+        pool.run(launch.state, 64 << number // 20, 2, Pace())
+        assert (counts == 1).all()
+        if number % 10 == 0:
+            time.sleep(0.002)  # The helping thread goes to sleep.
+    array = np.zeros(1000, np.int64)
+    used = weakref.ref(array)
+    launch = Launch(kernel, 1000, array)
+    pool.run(launch.state, 64, 2, Pace())
+    del array, launch
+    assert used() is None
 
 
 def test_a_stop_ends_it() -> None:

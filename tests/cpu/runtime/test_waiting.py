@@ -19,21 +19,21 @@ from tilewright.diagnostics import TileIRError
 @pytest.mark.parametrize("total", [2, 5, 64, 200])
 def test_all_wait_for_the_last(total: int) -> None:
     launch = Launch(native(WAIT_FOR_LAST), total, number=total - 1)
-    run_waiting(launch.state, 64, launch)
+    run_waiting(launch.state, 64)
     assert launch.state.finished == total
 
 
 def test_more_blocks_than_may_be_in_flight(monkeypatch) -> None:
     monkeypatch.setattr(waiting, "IN_FLIGHT", 8)
     launch = Launch(native(WAIT_FOR_LAST), 100, number=0)
-    run_waiting(launch.state, 64, launch)
+    run_waiting(launch.state, 64)
     assert launch.state.finished == 100
 
 
 def test_each_block_runs_once() -> None:
     counts = np.zeros(1000, np.int64)
     launch = Launch(native(COUNT), 1000, counts)
-    run_waiting(launch.state, 64, launch)
+    run_waiting(launch.state, 64)
     assert (counts == 1).all()
 
 
@@ -41,13 +41,13 @@ def test_a_deadlock_is_reported_and_ended() -> None:
     launch = Launch(native(WAIT_FOR_LAST), 4, number=99)
     before = threading.active_count()
     with pytest.raises(TileIRError) as error:
-        run_waiting(launch.state, 64, launch, patience=0.02)
+        run_waiting(launch.state, 64, patience=0.02)
     (found,) = error.value.diagnostics
     assert found.code == "deadlock"
     assert "0 of 4 tile blocks have ended, and 4 seem to wait" in found.message
     # No thread was lost: the same ones run the next launch.
     following = Launch(native(WAIT_FOR_LAST), 4, number=3)
-    run_waiting(following.state, 64, following)
+    run_waiting(following.state, 64)
     assert following.state.finished == 4
     assert threading.active_count() <= max(before, 5)
 
@@ -56,7 +56,7 @@ def test_waiting_for_a_block_that_cannot_begin(monkeypatch) -> None:
     monkeypatch.setattr(waiting, "IN_FLIGHT", 3)
     launch = Launch(native(WAIT_FOR_LAST), 10, number=9)
     with pytest.raises(TileIRError) as error:
-        run_waiting(launch.state, 64, launch, patience=0.02)
+        run_waiting(launch.state, 64, patience=0.02)
     assert "at most 3 tile blocks" in error.value.diagnostics[0].help
 
 
@@ -66,12 +66,12 @@ def test_ctrl_c() -> None:
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_waiting(launch.state, 64, launch)
+        run_waiting(launch.state, 64)
     assert time.monotonic() - started < 10
 
 
 def test_progress() -> None:
     told: list[int] = []
     launch = Launch(native(WAIT_FOR_LAST), 20, number=19)
-    run_waiting(launch.state, 64, launch, progress=lambda done, _: told.append(done))
+    run_waiting(launch.state, 64, progress=lambda done, _: told.append(done))
     assert told == sorted(set(told))

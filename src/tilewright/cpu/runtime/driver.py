@@ -15,7 +15,7 @@ import itertools
 import platform
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,12 @@ from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
 from tilewright.cpu.runtime.once import once
 from tilewright.cpu.target import GENERIC, cpu_target
 
-ALL_DONE, STOPPED, MORE_TO_DO = 0, 1, 2
+#: How a thread leaves the loop: none is left to take, but others may still run some; it is to stop; it
+#: has taken as many as it was allowed; all blocks of all threads have run.
+ALL_DONE, STOPPED, MORE_TO_DO, FINISHED = 0, 1, 2, 3
 
 #: What a mailbox says: its thread waits in Python, or in native code; or it has a job.
-_AWAY, _LINGERS, _HAS_JOB = 0, 1, 2
+_AWAY, _LINGERS, HAS_JOB = 0, 1, 2
 #: Nanoseconds for which a thread without a job stays in native code.
 _LINGERING = 1_000_000 if hasattr(time, "CLOCK_MONOTONIC") else 0
 _CLOCK = getattr(time, "CLOCK_MONOTONIC", 0)
@@ -155,7 +157,7 @@ run:
   br i1 %failed, label %fail, label %took
 took:
   %size_done = sub i64 %end, %begin
-  %before = atomicrmw add ptr %finished, i64 %size_done monotonic
+  %before = atomicrmw add ptr %finished, i64 %size_done release
   %left_after = sub i64 %left, 1
   br label %again
 fail:
@@ -169,8 +171,37 @@ more:
   ret i32 {MORE_TO_DO}
 }}
 
-declare i32 @clock_gettime(i32, ptr)
 {_PAUSE_DECLARED}
+
+define i32 @work(ptr %launch, ptr %arena, i64 %allowed, i64 %looks) {{
+entry:
+  %result = call i32 @take_blocks(ptr %launch, ptr %arena, i64 %allowed, i64 0)
+  %all_taken = icmp eq i32 %result, {ALL_DONE}
+  br i1 %all_taken, label %wait, label %out
+out:
+  ret i32 %result
+wait:
+  %total_at = getelementptr %launch, ptr %launch, i32 0, i32 5
+  %total = load i64, ptr %total_at
+  %finished_at = getelementptr %launch, ptr %launch, i32 0, i32 13
+  br label %look
+look:
+  %number = phi i64 [ 0, %wait ], [ %following, %again ]
+  %finished = load atomic i64, ptr %finished_at acquire, align 8
+  %is_finished = icmp sge i64 %finished, %total
+  br i1 %is_finished, label %all, label %again
+again:
+  {_PAUSE}
+  %following = add i64 %number, 1
+  %further = icmp slt i64 %following, %looks
+  br i1 %further, label %look, label %some
+all:
+  ret i32 {FINISHED}
+some:
+  ret i32 {ALL_DONE}
+}}
+
+declare i32 @clock_gettime(i32, ptr)
 
 define internal i64 @now() {{
   %time = alloca {{ i64, i64 }}
@@ -208,7 +239,7 @@ entry:
   %arena_at = getelementptr i8, ptr %box, i64 16
   %number_at = getelementptr i8, ptr %box, i64 24
   %asked = load atomic i32, ptr %box acquire, align 4
-  %has_job = icmp eq i32 %asked, {_HAS_JOB}
+  %has_job = icmp eq i32 %asked, {HAS_JOB}
   br i1 %has_job, label %job, label %out
 job:
   %launch = load ptr, ptr %launch_at
@@ -219,7 +250,7 @@ job:
   %since = call i64 @now()
   br label %linger
 linger:
-  %next = call i1 @comes(ptr %box, i32 {_HAS_JOB}, i64 {_LOOKS})
+  %next = call i1 @comes(ptr %box, i32 {HAS_JOB}, i64 {_LOOKS})
   br i1 %next, label %job, label %clock
 clock:
   %time = call i64 @now()
@@ -235,13 +266,13 @@ out:
 }}
 
 define i32 @post(ptr %box) {{
-  %exchange = cmpxchg ptr %box, i32 {_LINGERS}, i32 {_HAS_JOB} acq_rel acquire
+  %exchange = cmpxchg ptr %box, i32 {_LINGERS}, i32 {HAS_JOB} acq_rel acquire
   %taken = extractvalue {{ i32, i1 }} %exchange, 1
   br i1 %taken, label %there, label %away
 there:
   ret i32 1
 away:
-  store atomic i32 {_HAS_JOB}, ptr %box release, align 4
+  store atomic i32 {HAS_JOB}, ptr %box release, align 4
   ret i32 0
 }}
 
@@ -251,7 +282,7 @@ entry:
 look:
   %number = phi i64 [ 0, %entry ], [ %following, %again ]
   %state = load atomic i32, ptr %box acquire, align 4
-  %works = icmp eq i32 %state, {_HAS_JOB}
+  %works = icmp eq i32 %state, {HAS_JOB}
   br i1 %works, label %again, label %yes
 again:
   {_PAUSE}
@@ -269,13 +300,42 @@ no:
 _serials = itertools.count(1)
 
 
-#: What stands behind the numbers of a range (its next block, and the one behind the last), so that the
-#: next range lies in another cache line.
-_SPACE = (0,) * 6
+#: The words of a launch, in the order of ``%launch``, before its grid and its slots.
+_WORDS = (
+    *("kernel", "args", "grid", "host_call", "user", "total", "chunk", "shares"),
+    *("ranges", "range_count", *8 * ("",), "next", "end", "finished", "stop", "serial"),
+)
+_KERNEL, _ARGS, _GRID, _TOTAL, _CHUNK, _RANGES, _RANGE_COUNT, _END, _SERIAL = map(
+    _WORDS.index,
+    ("kernel", "args", "grid", "total", "chunk", "ranges", "range_count", "end", "serial"),
+)
+_BLANK = (0,) * len(_WORDS)
+_GRID_AT = len(_WORDS)
+_SLOTS_AT = _GRID_AT + 2
+#: The words of a range: its next block, and the one behind the last; the next range lies in another
+#: cache line.
+_RANGE = 8
+_WORD = 8
+_UNSIGNED = "Q"
 
 
-class LaunchState(ctypes.Structure):
-    """One launch, as the native loop sees it.
+def _word(name: str) -> Any:
+    place = _WORDS.index(name)
+
+    def read(self: LaunchState) -> int:
+        return self.words[place]
+
+    def write(self: LaunchState, value: int) -> None:
+        self.words[place] = value
+
+    return property(read, write)
+
+
+class LaunchState:
+    """One launch, as the native loop sees it; ``keep`` lives as long.
+
+    All is in one array of words, with the grid and the slots that the kernel reads: a launch that
+    follows a large one finds cold caches, and feels every object that it makes.
 
     The blocks lie in ranges: one for all threads, from ``next`` to ``end``, or, after ``divide``, one
     for each thread, so that blocks side by side, which often read the same memory, run on one thread.
@@ -285,41 +345,39 @@ class LaunchState(ctypes.Structure):
     cache lines than what does not.
     """
 
-    _fields_ = (
-        ("kernel", ctypes.c_void_p),
-        ("args", ctypes.c_void_p),
-        ("grid", ctypes.c_void_p),
-        ("host_call", ctypes.c_void_p),
-        ("user", ctypes.c_void_p),
-        ("total", ctypes.c_int64),
-        ("chunk", ctypes.c_int64),
-        ("shares", ctypes.c_int64),
-        ("ranges", ctypes.c_void_p),
-        ("range_count", ctypes.c_int64),
-        ("_space", ctypes.c_int64 * 8),
-        ("next", ctypes.c_int64),
-        ("end", ctypes.c_int64),
-        ("finished", ctypes.c_int64),
-        ("stop", ctypes.c_int32),
-        ("serial", ctypes.c_int64),
-    )
+    host_call, user = _word("host_call"), _word("user")
+    total, chunk, shares = _word("total"), _word("chunk"), _word("shares")
+    next, finished, stop = _word("next"), _word("finished"), _word("stop")
 
-    def __init__(self, *values: int) -> None:
-        super().__init__(*values)
-        self.end = self.total
-        self.serial = next(_serials)
-        self._held: object = None
+    def __init__(
+        self, kernel: int, slots: Sequence[int], grid: tuple[int, int, int], keep: object = None
+    ) -> None:
+        x, y, z = grid
+        self.words = words = array(_UNSIGNED, (*_BLANK, x | y << 32, z, *slots))
+        self.address = words.buffer_info()[0]
+        words[_KERNEL] = kernel
+        words[_ARGS] = self.address + _SLOTS_AT * _WORD
+        words[_GRID] = self.address + _GRID_AT * _WORD
+        words[_TOTAL] = words[_END] = x * y * z
+        words[_CHUNK] = 1
+        words[_SERIAL] = next(_serials)
+        self.keep = keep
+        self._ranges = words
+
+    @property
+    def memory(self) -> object:
+        """What the native loop looks at, apart from what the kernel does."""
+        return self.words, self._ranges
 
     def divide(self, threads: int) -> None:
         """Give each thread a range of its own, of equally many blocks."""
-        numbers: list[int] = []
-        begin = 0
-        for number in range(1, threads + 1):
-            end = self.total * number // threads
-            numbers += (begin, end, *_SPACE)
+        self._ranges = ranges = array(_UNSIGNED, bytes(threads * _RANGE * _WORD))
+        total, begin = self.total, 0
+        for number in range(threads):
+            end = total * (number + 1) // threads
+            ranges[_RANGE * number], ranges[_RANGE * number + 1] = begin, end
             begin = end
-        self._held = ranges = array("q", numbers)
-        self.ranges, self.range_count = ranges.buffer_info()[0], threads
+        self.words[_RANGES], self.words[_RANGE_COUNT] = ranges.buffer_info()[0], threads
 
 
 class Mailbox(ctypes.Structure):
@@ -339,12 +397,15 @@ class Driver:
     """The native functions.
 
     ``take_blocks(launch, arena, allowed chunks, number of the thread)`` gives ALL_DONE, STOPPED or
-    MORE_TO_DO. ``serve(box)`` does the job of a mailbox, if there is one, and those that come soon
+    MORE_TO_DO. ``work(launch, arena, allowed chunks, looks)`` is for the thread that launches, whose
+    number is 0: when none is left to take it looks that many times whether the others are through, and
+    gives FINISHED if so. ``serve(box)`` does the job of a mailbox, if there is one, and those that come soon
     afterwards. ``post(box)``: there is a job; not 0 if the thread is in ``serve``, else someone must
     call that. ``is_done(box, looks)``: whether the job is done, after that many looks at the most.
     """
 
     take_blocks: Callable[[int, int, int, int], int]
+    work: Callable[[int, int, int, int], int]
     serve: Callable[[int], None]
     post: Callable[[int], int]
     is_done: Callable[[int, int], int]
@@ -357,7 +418,7 @@ class Driver:
 def driver() -> Driver:
     """The functions as native code; compiled when first used."""
     target = cpu_target(GENERIC)
-    names = ("take_blocks", "serve", "post", "is_done", "is_running")
+    names = ("take_blocks", "work", "serve", "post", "is_done", "is_running")
     library = load_object(compile_ir(_IR, target), target, names)
     pointer, word, wide = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 
@@ -366,6 +427,7 @@ def driver() -> Driver:
 
     return Driver(
         function("take_blocks", word, pointer, pointer, wide, wide),
+        function("work", word, pointer, pointer, wide, wide),
         function("serve", None, pointer),
         function("post", word, pointer),
         function("is_done", word, pointer, wide),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array as c_array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,16 @@ from tilewright.numerics.arrays import Array, dtype_of
 Grid = int | Sequence[int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A kernel of the module: how its arguments are packed, and its code, for arrays that do not overlap
+    (True) and for others, as far as that is made."""
+
+    op: KernelOp
+    packer: Packer
+    code: dict[bool, NativeKernel] = field(default_factory=dict)
+
+
 class Program:
     """A loaded module: its globals live as long as it does, its kernels are compiled once.
 
@@ -74,8 +84,7 @@ class Program:
         self._globals = {
             held.name: (held, _global_memory(held)) for held in globals_of(self.module)
         }
-        self._kernels: dict[tuple[KernelOp, bool], NativeKernel] = {}
-        self._entries: dict[str | None, tuple[KernelOp, Packer]] = {}
+        self._entries: dict[str | None, _Entry] = {}
         self._mapped: list[Array] = []
 
     def map_array(self, array: Array) -> int:
@@ -99,7 +108,7 @@ class Program:
 
     def prepare(self, entry: str | None = None) -> NativeKernel:
         """Compile a kernel for launches whose arrays do not overlap; a launch does it by itself."""
-        return self._native(self._entry(entry)[0], distinct=True)
+        return self._native(self._entry(entry), distinct=True)
 
     def launch(
         self,
@@ -126,25 +135,26 @@ class Program:
         have no code; arrays are as they were. While running: a deadlock, and, unless
         ``check_asserts`` is false, failed assertions, once all blocks have run.
         """
-        packed = self._entry(entry)[1].pack(grid, args, allow_overlap=allow_overlap)
-        reports = self._run(entry, packed, print_to, progress, threads, patience)
+        found = self._entry(entry)
+        packed = found.packer.pack(grid, args, allow_overlap=allow_overlap)
+        reports = self._run(found, packed, print_to, progress, threads, patience)
         failures = tuple(reports.failures)
         if failures and check_asserts:
             raise assertion_error(failures)
-        outputs = tuple(value for value in packed.keep if isinstance(value, np.ndarray))
+        outputs = tuple([value for value in packed.keep if isinstance(value, np.ndarray)])
         return RunResult(outputs, "".join(reports.printed), failures)
 
     def launch_packed(
         self, entry: str, packed: Packed, print_to: Callable[[str], object] | None = None
     ) -> None:
         """As :meth:`launch`, with arguments that have been checked and packed by the caller."""
-        reports = self._run(entry, packed, print_to)
+        reports = self._run(self._entry(entry), packed, print_to)
         if reports.failures:
             raise assertion_error(tuple(reports.failures))
 
     def _run(
         self,
-        entry: str | None,
+        entry: _Entry,
         packed: Packed,
         print_to: Callable[[str], object] | None,
         progress: Progress | None = None,
@@ -152,33 +162,39 @@ class Program:
         patience: float = PATIENCE,
     ) -> Reports:
         """Run a kernel to its end; what it has reported."""
-        kernel_op, packer = self._entry(entry)
-        kernel = self._native(kernel_op, distinct=packed.distinct)
+        kernel = self._native(entry, distinct=packed.distinct)
+        compiled = kernel.compiled
         wanted = self._threads if threads is None else thread_count(threads)
-        state, keep = _state(kernel, packed, self._known_memory(kernel, packer, packed))
-        with Reports(kernel.compiled.sites, state, print_to, self._plugins) as reports:
-            arena_bytes = kernel.compiled.arena_bytes
-            if kernel.compiled.may_wait and state.total > 1:
-                run_waiting(state, arena_bytes, keep, progress=progress, patience=patience)
+        slots: Sequence[int] = packed.slots
+        table: c_array[int] | None = None
+        if compiled.asks_for_memory:
+            table = c_array(_UNSIGNED, self._known_memory(kernel, entry.packer, packed))
+            slots = [*slots, table.buffer_info()[0]]
+        keep = table, packed.keep, packed.copies, kernel
+        state = LaunchState(kernel.address, slots, packed.grid, keep)
+        with Reports(compiled.sites, state, print_to, self._plugins) as reports:
+            if compiled.may_wait and state.total > 1:
+                run_waiting(state, compiled.arena_bytes, progress=progress, patience=patience)
             else:
-                divided = not kernel.compiled.takes_over
-                POOL.run(state, arena_bytes, wanted, kernel.pace, progress, divided=divided)
+                divided = not compiled.takes_over
+                POOL.run(
+                    state, compiled.arena_bytes, wanted, kernel.pace, progress, divided=divided
+                )
         if reports.error is not None:
             raise reports.error
         assert not state.stop, "a kernel has stopped without a reason"
         return reports
 
-    def _entry(self, name: str | None) -> tuple[KernelOp, Packer]:
+    def _entry(self, name: str | None) -> _Entry:
         found = self._entries.get(name)
         if found is None:
-            kernel = kernel_of(self.module, name)
-            found = self._entries[name] = kernel, Packer(kernel)
+            op = kernel_of(self.module, name)
+            same = (entry for entry in self._entries.values() if entry.op is op)
+            found = self._entries[name] = next(same, None) or _Entry(op, Packer(op))
         return found
 
     def _known_memory(self, kernel: NativeKernel, packer: Packer, packed: Packed) -> list[int]:
-        """The table of memory for code that asks for it (``abi``); empty for other code."""
-        if not kernel.compiled.asks_for_memory:
-            return []
+        """The table of memory for code that asks for it (``abi``)."""
         spans = packer.spans(packed)
         if self._options.checked:
             arrays = [*self._mapped, *(memory for _, memory in self._globals.values())]
@@ -189,13 +205,13 @@ class Program:
             spans += others
         return [len(spans), *(address for span in spans for address in span)]
 
-    def _native(self, kernel: KernelOp, *, distinct: bool) -> NativeKernel:
-        found = self._kernels.get((kernel, distinct))
+    def _native(self, entry: _Entry, *, distinct: bool) -> NativeKernel:
+        found = entry.code.get(distinct)
         if found is not None:
             return found
         found = prepare_kernel(
             self.module,
-            kernel,
+            entry.op,
             self._tileaa,
             replace(self._options, distinct_arguments=distinct),
             self._level,
@@ -203,7 +219,7 @@ class Program:
             self.timings,
         )
         report_crashes()
-        self._kernels[kernel, distinct] = found
+        entry.code[distinct] = found
         return found
 
     def _tileaa(self) -> BuiltinModuleOp:
@@ -233,24 +249,8 @@ def _global_memory(held: GlobalMemory) -> Array:
     return memory
 
 
-# Type codes of arrays that compiled code reads.
-_UINT64, _INT32 = "Q", "i"
-
-
-def _address(numbers: c_array[int]) -> int:
-    return numbers.buffer_info()[0]
-
-
-def _state(
-    kernel: NativeKernel, packed: Packed, known_memory: Sequence[int]
-) -> tuple[LaunchState, Any]:
-    """A launch as the native loop sees it, and what must live as long."""
-    table = c_array(_UINT64, known_memory)
-    values = [*packed.slots, _address(table)] if known_memory else packed.slots
-    slots, grid = c_array(_UINT64, values), c_array(_INT32, packed.grid)
-    x, y, z = packed.grid
-    state = LaunchState(kernel.address, _address(slots), _address(grid), 0, 0, x * y * z, 1)
-    return state, (slots, table, grid, packed.keep, packed.copies, kernel)
+#: The type code of arrays that compiled code reads.
+_UNSIGNED = "Q"
 
 
 def run(

@@ -6,7 +6,9 @@ a few microseconds. Everything else, right or wrong, goes through the checks tha
 
 from __future__ import annotations
 
+import ctypes
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +29,7 @@ from tilewright.numerics.element_types import FORMATS
 
 #: What needs no other look to see that it is no array of another library.
 _PLAIN = frozenset({np.ndarray, int, float, bool})
+_LISTS = frozenset({tuple, list})
 ALL_MEMORY = (0, 2**64 - 1)
 _STRUCT_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
@@ -35,7 +38,7 @@ Span = tuple[int, int]
 """The address of a first byte, and that behind a last one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Packed:
     """A launch that may begin.
 
@@ -91,20 +94,20 @@ class Packer:
 
     def pack(self, grid: object, args: Sequence[object], *, allow_overlap: bool) -> Packed:
         """The slots for these arguments; a TileIRError with everything that is wrong with them."""
-        if isinstance(args, tuple | list):
-            given = [
+        quick = self._quickly(grid, args)
+        if quick is None and isinstance(args, tuple | list):
+            args = [
                 value if type(value) in _PLAIN else as_array(value, f"argument {n}", self._place)
                 for n, value in enumerate(args)
             ]
-            quick = self._quickly(grid, given)
-            if quick is not None and (allow_overlap or quick.distinct):
-                return quick
-            args = given
+            quick = self._quickly(grid, args)
+        if quick is not None and (allow_overlap or quick.distinct):
+            return quick
         return self._carefully(grid, args, allow_overlap)
 
-    def _quickly(self, grid: object, args: list[Any]) -> Packed | None:
+    def _quickly(self, grid: object, args: Sequence[Any]) -> Packed | None:
         """The usual case; None where anything is out of the ordinary."""
-        if len(args) != len(self._specs):
+        if type(args) not in _LISTS or len(args) != len(self._specs):
             return None
         slots: list[int] = []
         spans: list[tuple[int, int]] = []
@@ -115,7 +118,7 @@ class Packer:
                 flags = value.flags
                 if not flags.c_contiguous or (spec.is_written and not flags.writeable):
                     return None
-                address, size = value.__array_interface__["data"][0], value.nbytes
+                address, size = address_of(value), value.nbytes
                 if not size or address % value.itemsize:
                     return None
                 spans.append((address, address + size))
@@ -125,13 +128,15 @@ class Packer:
                 if slot is None:
                     return None
                 slots.append(slot)
-        return Packed(self._extents(grid), slots, are_apart(spans), args)
+        return Packed(self._extents(grid), slots, are_apart(spans), tuple(args))
 
     def _extents(self, grid: object) -> tuple[int, int, int]:
         """The grid with three extents, checked if it is not that of the launch before."""
         if type(grid) is not tuple:
             return check_grid(grid, self._kernel)
         known, extents = self._last_grid
+        if grid is known:
+            return extents
         if grid != known or any(type(extent) is not int for extent in grid):
             extents = check_grid(grid, self._kernel)
             self._last_grid = grid, extents
@@ -161,6 +166,28 @@ class Packer:
         bare = any(is_pointer(ty) and n not in given.arrays for n, ty in enumerate(self._types))
         distinct = not bare and are_apart(spans)
         return Packed(checked.grid, slots, distinct, list(args), copies=copies)
+
+
+def _address_by_interface(array: Array) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _address_by_layout(array: Array) -> int:
+    return ctypes.c_void_p.from_address(id(array) + object.__basicsize__).value or 0
+
+
+def _quickest_address() -> Callable[[Array], int]:
+    """How the address of an array's first element is found: where NumPy's ABI puts it, right behind
+    the head of the object. Its other ways make a dozen objects, which take longer than all the rest of
+    packing."""
+    sample = np.zeros(3)[1:]
+    is_native = sys.implementation.name == "cpython"
+    if is_native and _address_by_layout(sample) == _address_by_interface(sample):
+        return _address_by_layout
+    return _address_by_interface
+
+
+address_of = _quickest_address()
 
 
 def span_of(array: Array) -> Span:

@@ -18,7 +18,14 @@ from ctypes import addressof
 from dataclasses import dataclass, field
 
 from tilewright.cpu.runtime.arena import Arena
-from tilewright.cpu.runtime.driver import MORE_TO_DO, LaunchState, Mailbox, driver
+from tilewright.cpu.runtime.driver import (
+    FINISHED,
+    HAS_JOB,
+    MORE_TO_DO,
+    LaunchState,
+    Mailbox,
+    driver,
+)
 from tilewright.cpu.runtime.placing import ANYWHERE, keep_away, own_processor
 from tilewright.cpu.target import usable_cores
 from tilewright.diagnostics import TileIRError, define_code
@@ -87,6 +94,7 @@ class Worker:
         self._go.acquire()
         self._is_called = True
         self._away_from = ANYWHERE
+        self._looks_at: object = None
         self._thread = threading.Thread(target=self._serve, name="tilewright", daemon=True)
         self._thread.start()
 
@@ -96,20 +104,33 @@ class Worker:
             self._go.acquire()
             serve(self._where)
 
+    def get_ready(self, arena_bytes: int) -> None:
+        """Find memory for the next launch. The last one may be over, since all its blocks have run, while
+        the thread has yet to see that none is left for it."""
+        if self._box.state == HAS_JOB:
+            self.wait()
+        self.arena.address(arena_bytes)
+
     def begin(
-        self, state: LaunchState, arena_bytes: int, number: int, away_from: int = ANYWHERE
+        self, state: LaunchState, arena_bytes: int, number: int, *, elsewhere: bool = False
     ) -> None:
-        """Help with a launch, as the thread of that number, on a processor other than ``away_from``. Its
-        memory must have been found before (``arena.address``)."""
-        if away_from != self._away_from:
-            keep_away(self._thread.native_id, away_from)
-            self._away_from = away_from
-        self._box.launch = addressof(state)
+        """Help with a launch, as the thread of that number; ``elsewhere``: on another processor than the
+        calling thread. It must be ready (``get_ready``)."""
+        self._looks_at = state.memory
+        self._box.launch = state.address
         self._box.arena = self.arena.address(arena_bytes)
         self._box.number = number
         self._is_called = False
         self._is_called = bool(driver().post(self._where))
-        self._call()
+        if not self._is_called:
+            # It sleeps, and would wake up here.
+            self._keep_away_from(own_processor() if elsewhere else ANYWHERE)
+            self._call()
+
+    def _keep_away_from(self, processor: int) -> None:
+        if processor != self._away_from:
+            keep_away(self._thread.native_id, processor)
+            self._away_from = processor
 
     def _call(self) -> None:
         """Bring the thread out of Python, where it waits there; without a job it goes back."""
@@ -202,21 +223,21 @@ class Pool:
         pace: Pace,
         progress: Progress | None,
     ) -> None:
-        # Memory is found before any thread begins.
         for helper in helpers:
-            helper.arena.address(arena_bytes)
+            helper.get_ready(arena_bytes)
         begun: list[Worker] = []
-        here = own_processor()
+        finished = False
         try:
             for number, helper in enumerate(helpers, start=1):
                 begun.append(helper)
-                helper.begin(state, arena_bytes, number, here)
-            self._share(state, arena_bytes, len(helpers) + 1, pace, progress)
+                helper.begin(state, arena_bytes, number, elsewhere=True)
+            finished = self._share(state, arena_bytes, len(helpers) + 1, pace, progress)
         except BaseException:
             state.stop = 1
             raise
         finally:
-            _join(begun)
+            if not finished:
+                _join(begun)
 
     def _share(
         self,
@@ -225,18 +246,19 @@ class Pool:
         threads: int,
         pace: Pace,
         progress: Progress | None,
-    ) -> None:
-        """The calling thread's share of the work."""
+    ) -> bool:
+        """The calling thread's share of the work; whether all is known to be finished."""
         arena = self._arena().address(arena_bytes)
-        take, where, total = driver().take_blocks, addressof(state), state.total
+        work, where, total = driver().work, state.address, state.total
         chunk_seconds = pace.seconds * state.chunk
         allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
         started = time.perf_counter()
-        while take(where, arena, allowed, 0) == MORE_TO_DO:
+        while (result := work(where, arena, allowed, _LOOKS)) == MORE_TO_DO:
             if progress is not None:
                 progress(state.finished, total)
         if not state.stop:
             pace.learn((time.perf_counter() - started) * threads / total)
+        return result == FINISHED
 
     def _arena(self) -> Arena:
         found = getattr(self._own, "arena", None)

@@ -35,19 +35,16 @@ _lost: list[object] = []
 def run_waiting(
     state: LaunchState,
     arena_bytes: int,
-    keep: object,
     *,
     progress: Progress | None = None,
     patience: float = PATIENCE,
 ) -> None:
-    """Run all blocks of a launch, unless it is stopped on the way.
-
-    ``keep`` is all that the launch uses. A TileIRError where the blocks seem to wait for ever.
-    """
+    """Run all blocks of a launch, unless it is stopped on the way. A TileIRError where the blocks seem
+    to wait for ever."""
     state.chunk = 1
     with POOL.exclusively(min(state.total, IN_FLIGHT)) as workers:
         for worker in workers:
-            worker.arena.address(arena_bytes)
+            worker.get_ready(arena_bytes)
         begun: list[Worker] = []
         try:
             for worker in workers:
@@ -55,7 +52,7 @@ def run_waiting(
                 worker.begin(state, arena_bytes, 0)
             _watch(state, begun, progress, patience)
         finally:
-            _stop(state, begun, keep)
+            _stop(state, begun)
 
 
 def _watch(
@@ -81,7 +78,7 @@ def _watch(
             )
 
 
-def _stop(state: LaunchState, running: Sequence[Worker], keep: object) -> None:
+def _stop(state: LaunchState, running: Sequence[Worker]) -> None:
     """Make the threads that still run end; those that do not are given up."""
     if not running:
         return
@@ -90,4 +87,4 @@ def _stop(state: LaunchState, running: Sequence[Worker], keep: object) -> None:
     for worker in running:
         if not worker.wait(max(0.0, deadline - time.monotonic())):
             POOL.give_up(worker)
-            _lost.append((worker, state, keep))
+            _lost.append((worker, state))

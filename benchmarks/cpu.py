@@ -42,6 +42,7 @@ _ROWS = 4096
 _TOKENS, _HEADS = 2048, 4
 _LARGEST = 8
 _PAUSE = 0.1
+_LONG_ENOUGH = 0.3
 _GPU_TILE = (128, 128, 64)
 """A matrix product that a GPU's compiler is made for."""
 
@@ -483,7 +484,7 @@ def _in_turn(jobs: dict[str, Job], runs: int) -> dict[str, Sample]:
     OpenMP and OpenBLAS wait for the next call on a core that the next job is to have), and with the
     processors awake."""
     reports = {name: timed(job) for name, job in jobs.items()}
-    return interleaved_reports(reports, runs, pause=_PAUSE, awake=True)
+    return interleaved_reports(reports, runs, pause=_PAUSE, awake=True, long_enough=_LONG_ENOUGH)
 
 
 def _table(case: Case, runs: int) -> Table:

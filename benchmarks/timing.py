@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import subprocess
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _SETTLING = 0.01
+_MOST_RUNS = 41
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +67,30 @@ def interleaved_reports(
     *,
     pause: float = 0.0,
     awake: bool = False,
+    long_enough: float = 0.0,
 ) -> dict[str, Sample]:
     """As ``interleaved``, for jobs that tell their seconds themselves.
 
     ``pause``: seconds before each, in which threads that others have left spinning can stop.
     ``awake``: each runs once uncounted right before it is measured. A virtual machine that was idle
     gives its threads one processor for some milliseconds, before it wakes the next.
+    ``long_enough``: seconds that a job is to run in all; short ones, which other work on the machine
+    disturbs most, run up to ``_MOST_RUNS`` times for that.
     """
+
+    def measure(job: Callable[[], float]) -> float:
+        time.sleep(pause)
+        if awake:
+            job()
+        return job()
+
+    first = [measure(job) for job in jobs.values()]
+    wanted = math.ceil(long_enough / max(*first, 1e-9))
+    runs = max(runs, min(wanted, _MOST_RUNS))
     times: dict[str, list[float]] = {name: [] for name in jobs}
-    for round_number in range(runs + 1):
+    for _ in range(runs):
         for name, job in jobs.items():
-            time.sleep(pause)
-            if awake:
-                job()
-            elapsed = job()
-            if round_number:
-                times[name].append(elapsed)
+            times[name].append(measure(job))
     return {name: Sample(tuple(found)) for name, found in times.items()}
 
 

@@ -51,19 +51,21 @@ def test_chunks_get_smaller_towards_the_end(threads: int) -> None:
             assert chunks[-1] == 1
 
 
-def test_a_thread_begins_with_its_own_blocks_and_helps_with_the_others() -> None:
+@pytest.mark.parametrize("threads", [4, 20])
+def test_a_thread_begins_with_its_own_blocks_and_helps_with_the_others(threads: int) -> None:
     total = 1000
+    part = total // threads
     sizes = np.zeros(total, np.int64)
     launch = Launch(native(CHUNKS), total, sizes)
-    launch.state.divide(4)
+    launch.state.divide(threads)
     arena = Arena()
     take = driver().take_blocks
-    launch.state.chunk, launch.state.shares = 250, 1
+    launch.state.chunk, launch.state.shares = part, 1
     where = launch.state.address
     assert take(where, arena.address(64), 1, 2) == MORE_TO_DO
-    assert np.flatnonzero(sizes).tolist() == [500] and launch.state.finished == 250
+    assert np.flatnonzero(sizes).tolist() == [2 * part] and launch.state.finished == part
     assert take(where, arena.address(64), 100, 2) == ALL_DONE
-    assert np.flatnonzero(sizes).tolist() == [0, 250, 500, 750]
+    assert np.flatnonzero(sizes).tolist() == list(range(0, total, part))
     assert launch.state.finished == total
 
 

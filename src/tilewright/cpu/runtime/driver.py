@@ -43,9 +43,18 @@ _PAUSE_DECLARED, _PAUSE = _PAUSES.get(
     {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine()), ("", "")
 )
 
+#: The words of a range: its next block, and the one behind the last; the next range lies in another
+#: cache line. A launch has room for some.
+_RANGE, _ROOM = 8, 8
+_NO_RANGES = (0,) * (_RANGE * _ROOM)
+_RANGES_AT = 24
+
 _IR = f"""
 %runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr }}
-%launch = type {{ ptr, ptr, ptr, ptr, ptr, i64, i64, i64, ptr, i64, [8 x i64], i64, i64, i64, i32, i64 }}
+%launch = type {{
+  ptr, ptr, ptr, i64, i64, i64, ptr, i64, i64, [7 x i64], i64, i64, i64, i32, [4 x i64],
+  [{_ROOM} x %range], i32, i32, i32, i32, [0 x i64]
+}}
 %range = type {{ i64, i64, [6 x i64] }}
 
 @running = internal global i32 0
@@ -69,28 +78,25 @@ define internal i32 @take_blocks_counted(ptr %launch, ptr %arena, i64 %allowed, 
 entry:
   %rt = alloca %runtime
   %kernel = load ptr, ptr %launch
-  %args_at = getelementptr %launch, ptr %launch, i32 0, i32 1
-  %args = load ptr, ptr %args_at
-  %grid_at = getelementptr %launch, ptr %launch, i32 0, i32 2
-  %grid = load ptr, ptr %grid_at
-  %host_at = getelementptr %launch, ptr %launch, i32 0, i32 3
+  %host_at = getelementptr %launch, ptr %launch, i32 0, i32 1
   %host = load ptr, ptr %host_at
-  %user_at = getelementptr %launch, ptr %launch, i32 0, i32 4
+  %user_at = getelementptr %launch, ptr %launch, i32 0, i32 2
   %user = load ptr, ptr %user_at
-  %total_at = getelementptr %launch, ptr %launch, i32 0, i32 5
-  %chunk_at = getelementptr %launch, ptr %launch, i32 0, i32 6
+  %chunk_at = getelementptr %launch, ptr %launch, i32 0, i32 4
   %chunk = load i64, ptr %chunk_at
-  %shares_at = getelementptr %launch, ptr %launch, i32 0, i32 7
+  %shares_at = getelementptr %launch, ptr %launch, i32 0, i32 5
   %shares_given = load i64, ptr %shares_at
   %shares = call i64 @llvm.umax.i64(i64 %shares_given, i64 1)
-  %ranges_at = getelementptr %launch, ptr %launch, i32 0, i32 8
+  %ranges_at = getelementptr %launch, ptr %launch, i32 0, i32 6
   %ranges_given = load ptr, ptr %ranges_at
-  %count_at = getelementptr %launch, ptr %launch, i32 0, i32 9
+  %count_at = getelementptr %launch, ptr %launch, i32 0, i32 7
   %count_given = load i64, ptr %count_at
-  %all = getelementptr %launch, ptr %launch, i32 0, i32 11
-  %finished = getelementptr %launch, ptr %launch, i32 0, i32 13
-  %stop = getelementptr %launch, ptr %launch, i32 0, i32 14
-  %serial_at = getelementptr %launch, ptr %launch, i32 0, i32 15
+  %serial_at = getelementptr %launch, ptr %launch, i32 0, i32 8
+  %all = getelementptr %launch, ptr %launch, i32 0, i32 10
+  %finished = getelementptr %launch, ptr %launch, i32 0, i32 12
+  %stop = getelementptr %launch, ptr %launch, i32 0, i32 13
+  %grid = getelementptr %launch, ptr %launch, i32 0, i32 16
+  %args = getelementptr %launch, ptr %launch, i32 0, i32 20
   %split = icmp ne ptr %ranges_given, null
   %ranges = select i1 %split, ptr %ranges_given, ptr %all
   %count = select i1 %split, i64 %count_given, i64 1
@@ -181,9 +187,9 @@ entry:
 out:
   ret i32 %result
 wait:
-  %total_at = getelementptr %launch, ptr %launch, i32 0, i32 5
+  %total_at = getelementptr %launch, ptr %launch, i32 0, i32 3
   %total = load i64, ptr %total_at
-  %finished_at = getelementptr %launch, ptr %launch, i32 0, i32 13
+  %finished_at = getelementptr %launch, ptr %launch, i32 0, i32 12
   br label %look
 look:
   %number = phi i64 [ 0, %wait ], [ %following, %again ]
@@ -300,28 +306,11 @@ no:
 _serials = itertools.count(1)
 
 
-#: The words of a launch, in the order of ``%launch``, before its grid and its slots.
-_WORDS = (
-    *("kernel", "args", "grid", "host_call", "user", "total", "chunk", "shares"),
-    *("ranges", "range_count", *8 * ("",), "next", "end", "finished", "stop", "serial"),
-)
-_KERNEL, _ARGS, _GRID, _TOTAL, _CHUNK, _RANGES, _RANGE_COUNT, _END, _SERIAL = map(
-    _WORDS.index,
-    ("kernel", "args", "grid", "total", "chunk", "ranges", "range_count", "end", "serial"),
-)
-_BLANK = (0,) * len(_WORDS)
-_GRID_AT = len(_WORDS)
-_SLOTS_AT = _GRID_AT + 2
-#: The words of a range: its next block, and the one behind the last; the next range lies in another
-#: cache line.
-_RANGE = 8
 _WORD = 8
 _UNSIGNED = "Q"
 
 
-def _word(name: str) -> Any:
-    place = _WORDS.index(name)
-
+def _word(place: int) -> Any:
     def read(self: LaunchState) -> int:
         return self.words[place]
 
@@ -337,7 +326,7 @@ class LaunchState:
     All is in one array of words, with the grid and the slots that the kernel reads: a launch that
     follows a large one finds cold caches, and feels every object that it makes.
 
-    The blocks lie in ranges: one for all threads, from ``next`` to ``end``, or, after ``divide``, one
+    The blocks lie in ranges: one for all threads, from ``next`` to its end, or, after ``divide``, one
     for each thread, so that blocks side by side, which often read the same memory, run on one thread.
     A thread takes chunks from the front of its own range, and then from the others. A chunk is one of
     ``shares`` equal parts of what is left, but at most ``chunk`` blocks: chunks get smaller towards the
@@ -345,39 +334,41 @@ class LaunchState:
     cache lines than what does not.
     """
 
-    host_call, user = _word("host_call"), _word("user")
-    total, chunk, shares = _word("total"), _word("chunk"), _word("shares")
-    next, finished, stop = _word("next"), _word("finished"), _word("stop")
+    host_call, user, total = _word(1), _word(2), _word(3)
+    chunk, shares, _ranges_at, _range_count = _word(4), _word(5), _word(6), _word(7)
+    next, finished, stop = _word(16), _word(18), _word(19)
 
     def __init__(
         self, kernel: int, slots: Sequence[int], grid: tuple[int, int, int], keep: object = None
     ) -> None:
+        # In the order of ``%launch``.
         x, y, z = grid
-        self.words = words = array(_UNSIGNED, (*_BLANK, x | y << 32, z, *slots))
-        self.address = words.buffer_info()[0]
-        words[_KERNEL] = kernel
-        words[_ARGS] = self.address + _SLOTS_AT * _WORD
-        words[_GRID] = self.address + _GRID_AT * _WORD
-        words[_TOTAL] = words[_END] = x * y * z
-        words[_CHUNK] = 1
-        words[_SERIAL] = next(_serials)
+        total = x * y * z
+        steady = kernel, 0, 0, total, 1, 0, 0, 0, next(_serials), 0, 0, 0, 0, 0, 0, 0
+        changing = 0, total, 0, 0, 0, 0, 0, 0
+        words = (*steady, *changing, *_NO_RANGES, x | y << 32, z, *slots)
+        self.words = array(_UNSIGNED, words)
+        self.address = self.words.buffer_info()[0]
         self.keep = keep
-        self._ranges = words
+        self._ranges = self.words
+
+    def divide(self, threads: int) -> None:
+        """Give each thread a range of its own, of equally many blocks."""
+        ranges, place, address = self.words, _RANGES_AT, self.address
+        if threads > _ROOM:
+            self._ranges = ranges = array(_UNSIGNED, bytes(_WORD * _RANGE * threads))
+            place, address = 0, ranges.buffer_info()[0]
+        self._ranges_at, self._range_count = address + _WORD * place, threads
+        total, begin = self.total, 0
+        for number in range(1, threads + 1):
+            end = total * number // threads
+            ranges[place], ranges[place + 1] = begin, end
+            begin, place = end, place + _RANGE
 
     @property
     def memory(self) -> object:
         """What the native loop looks at, apart from what the kernel does."""
         return self.words, self._ranges
-
-    def divide(self, threads: int) -> None:
-        """Give each thread a range of its own, of equally many blocks."""
-        self._ranges = ranges = array(_UNSIGNED, bytes(threads * _RANGE * _WORD))
-        total, begin = self.total, 0
-        for number in range(threads):
-            end = total * (number + 1) // threads
-            ranges[_RANGE * number], ranges[_RANGE * number + 1] = begin, end
-            begin = end
-        self.words[_RANGES], self.words[_RANGE_COUNT] = ranges.buffer_info()[0], threads
 
 
 class Mailbox(ctypes.Structure):

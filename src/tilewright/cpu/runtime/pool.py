@@ -183,7 +183,7 @@ class Pool:
         with a range of its own."""
         total = state.total
         alone = threads == 1 or total == 1 or 0 < pace.seconds * total < _WORTH_SHARING
-        if alone or not self._busy.acquire(blocking=False):
+        if alone or not self._busy.acquire(False):
             state.chunk, state.shares = _chunk(total, 1, pace), 1
             self._share(state, arena_bytes, 1, pace, progress)
             return

@@ -16,7 +16,7 @@ VECTOR = 4096
 MATRIX_TILES = {
     "f32": (128, 256, 256),
     "f16": (128, 256, 256),
-    "bf16": (128, 256, 512),
+    "bf16": (128, 256, 1024),
     "i8": (64, 512, 1024),
 }
 """Tiles of the matrix product, M x N x K, that suit the caches of CPUs."""

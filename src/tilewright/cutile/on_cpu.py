@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.cpu import Program
-from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Span, are_apart
+from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed
+from tilewright.cpu.runtime.quick_packing import Span, are_apart
 from tilewright.cutile.arrays import NUMPY_DTYPES
 from tilewright.cutile.compiled import table_of
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value

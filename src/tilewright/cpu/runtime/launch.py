@@ -17,9 +17,10 @@ from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
-from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, Span, span_of
+from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, Progress, thread_count
-from tilewright.cpu.runtime.reports import Reports
+from tilewright.cpu.runtime.quick_packing import Span
+from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.waiting import PATIENCE, run_waiting
 from tilewright.cpu.target import HOST
 from tilewright.dialects.nv_tileaa.types import PtrType
@@ -172,7 +173,10 @@ class Program:
             slots = [*slots, table.buffer_info()[0]]
         keep = table, packed.keep, packed.copies, kernel
         state = LaunchState(kernel.address, slots, packed.grid, keep)
-        with Reports(compiled.sites, state, print_to, self._plugins) as reports:
+        reports = SILENCE
+        if compiled.sites:
+            reports = Reports(compiled.sites, state, print_to, self._plugins)
+        with reports:
             if compiled.may_wait and state.total > 1:
                 run_waiting(state, compiled.arena_bytes, progress=progress, patience=patience)
             else:

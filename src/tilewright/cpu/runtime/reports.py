@@ -29,6 +29,7 @@ _SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
 )
 _ALIGNMENT = 8
+_numbers = itertools.count(1)
 NO_PLUGINS: Mapping[str, Plugin] = MappingProxyType({})
 
 
@@ -114,6 +115,10 @@ class Reports:
         )
 
 
+#: The reports of kernels that have nothing to say.
+SILENCE = Reports((), LaunchState(0, (), (0, 0, 0)), None)
+
+
 def _deadlock(site: DeadlockSite, strands: Sequence[Sequence[int]]) -> TileIRError:
     """The error that all strands of a tile block wait: the number of each, and of its place."""
     waits = [(site.names[name], *site.places[place]) for name, place in strands]
@@ -132,7 +137,6 @@ def _tile(data: bytes, offset: int, element: str, dims: tuple[int, ...]) -> tupl
     return storage.to_tile(raw.reshape(dims)), raw.nbytes
 
 
-_numbers = itertools.count(1)
 _active: dict[int, Reports] = {}
 
 

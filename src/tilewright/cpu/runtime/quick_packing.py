@@ -1,0 +1,156 @@
+"""The usual arguments of a kernel as slots, in a few microseconds.
+
+Contiguous arrays and plain numbers of the right types are all that most launches pass. Each kernel has
+a function for them that is written as its parameters are, without loops: behind a large kernel the
+caches are cold, and all that a launch touches is felt.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.launching.arguments import ARRAY_DTYPES
+from tilewright.launching.value_types import TileLike, is_pointer, pointee_in
+from tilewright.numerics.arrays import Array
+from tilewright.numerics.element_types import FORMATS
+
+Span = tuple[int, int]
+"""The address of a first byte, and that behind a last one."""
+
+Slots = tuple[list[int], bool]
+"""The slots, and whether no two arrays share memory."""
+
+_LISTS = frozenset({tuple, list})
+_STRUCT_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
+
+
+def quick_packer(
+    types: Sequence[TileLike], written: Collection[int]
+) -> Callable[[Sequence[Any]], Slots | None]:
+    """A function that packs arguments for parameters of these types, of which those with the numbers
+    ``written`` point to what the kernel may write. It gives None for what is out of the ordinary."""
+    if not all(map(_is_usual, types)):
+        return lambda _: None
+    names: dict[str, Any] = {
+        "lists": _LISTS,
+        "ndarray": np.ndarray,
+        "address_of": address_of,
+        "are_apart": are_apart,
+    }
+    arguments = [f"a{number}" for number in range(len(types))]
+    lines = [
+        "def pack(args):",
+        f" if type(args) not in lists or len(args) != {len(types)}: return None",
+        f" [{', '.join(arguments)}] = args",
+    ]
+    slots: list[str] = []
+    spans: list[str] = []
+    for number, ty in enumerate(types):
+        if is_pointer(ty):
+            lines += _array_lines(number, ty, names, is_written=number in written)
+            slots.append(f"p{number}")
+            spans.append(f"(p{number}, e{number})")
+        else:
+            lines += _number_lines(number, ty, names)
+            slots.append(f"s{number}")
+    apart = f"are_apart([{', '.join(spans)}])" if len(spans) > 1 else "True"
+    lines.append(f" return [{', '.join(slots)}], {apart}")
+    exec(compile("\n".join(lines), "<packing of arguments>", "exec"), names)
+    return names["pack"]
+
+
+def _array_lines(
+    number: int, ty: TileLike, names: dict[str, Any], *, is_written: bool
+) -> list[str]:
+    """Code that gives the addresses of an array's first byte, and of that behind its last one."""
+    dtypes = ARRAY_DTYPES[pointee_in(ty)]
+    (size,) = {dtype.itemsize for dtype in dtypes}
+    names[f"dtypes{number}"] = frozenset(dtypes)
+    argument, flags = f"a{number}", "not flags.c_contiguous"
+    if is_written:
+        flags += " or not flags.writeable"
+    return [
+        f" if type({argument}) is not ndarray or {argument}.dtype not in dtypes{number}: return None",
+        f" flags = {argument}.flags",
+        f" if {flags}: return None",
+        f" p{number} = address_of({argument})",
+        f" e{number} = p{number} + {argument}.nbytes",
+        f" if p{number} == e{number} or p{number} % {size}: return None",
+    ]
+
+
+def _number_lines(number: int, ty: TileLike, names: dict[str, Any]) -> list[str]:
+    """Code that gives the bits of a number."""
+    fmt = FORMATS[ty.element]
+    argument = f"a{number}"
+    if fmt.is_float:
+        names[f"bits{number}"] = _bits_of_float(_STRUCT_FLOATS[ty.element])
+        return [
+            f" s{number} = bits{number}({argument})",
+            f" if s{number} is None: return None",
+        ]
+    low, mask = -(1 << (fmt.bits - 1)), fmt.mask
+    return [
+        f" if type({argument}) is not int or not {low} <= {argument} <= {mask}: return None",
+        f" s{number} = {argument} & {mask}",
+    ]
+
+
+def _is_usual(ty: TileLike) -> bool:
+    """Whether a parameter takes an array, an integer or a float that Python knows."""
+    if is_pointer(ty) or ty.rank:
+        return not ty.rank
+    fmt = FORMATS[ty.element]
+    return ty.element in _STRUCT_FLOATS if fmt.is_float else fmt.bits > 1
+
+
+def _bits_of_float(form: str) -> Callable[[Any], int | None]:
+    pack = struct.Struct(form).pack
+
+    def bits(value: Any) -> int | None:
+        if type(value) is not float and type(value) is not int:
+            return None
+        try:
+            return int.from_bytes(pack(value), "little")
+        except (OverflowError, struct.error):
+            return None
+
+    return bits
+
+
+def are_apart(spans: Sequence[Span]) -> bool:
+    """Whether no two ranges of addresses have a byte in common."""
+    reach = 0
+    for start, end in sorted(spans):
+        if start < reach:
+            return False
+        reach = end
+    return True
+
+
+def _address_by_interface(array: Array) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _address_by_layout(array: Array) -> int:
+    return ctypes.c_void_p.from_address(id(array) + object.__basicsize__).value or 0
+
+
+def _quickest_address() -> Callable[[Array], int]:
+    """How the address of an array's first element is found: where NumPy's ABI puts it, right behind
+    the head of the object. Its other ways make a dozen objects, which take longer than all the rest of
+    packing."""
+    sample = np.zeros(3)[1:]
+    is_native = sys.implementation.name == "cpython"
+    if is_native and _address_by_layout(sample) == _address_by_interface(sample):
+        return _address_by_layout
+    return _address_by_interface
+
+
+address_of = _quickest_address()

@@ -103,6 +103,22 @@ nv_tileaa.store %ptr_n, %s : {P}, i32
         {"a": f32(1, 2, 3, 4), "r": f32(0, 0, 0, 0), "n": one(0, np.int32)},
         "",
     ),
+    "a_queue_that_is_chosen": (
+        f"""
+%c = arith.constant true
+%one = arith.constant 1 : i32
+%p = nv_tileaa.create_queue {{depth = 1}} : {Q}
+%q = nv_tileaa.create_queue {{depth = 1}} : {Q}
+%s = arith.select %c, %p, %q : {Q}
+nv_tileaa.queue.put %s, %one : {Q}, i32
+%v = nv_tileaa.queue.get %s {{consumer_index = 2}} : {Q} -> i32
+%w = nv_tileaa.queue.get %p {{consumer_index = 1}} : {Q} -> i32
+nv_tileaa.print %v, %w {{format = "%i %i"}} : i32, i32
+nv_tileaa.queue.put %s, %one : {Q}, i32
+""",
+        {},
+        "",
+    ),
     "results_of_agents": (
         """
 %r, %s = nv_tileaa.execute %a {agent = "adder"} : tile<4xf32> -> tile<4xf32>, i32 {
@@ -380,16 +396,137 @@ nv_tileaa.store %ptr_n, %w : {P}, i32
     assert array == 9
 
 
-def test_a_queue_that_lives_longer_than_a_round_is_refused():
+def test_a_queue_that_an_agent_makes_for_the_next_round_is_refused():
     body = f"""
 %q = nv_tileaa.create_queue {{depth = 1}} : {Q}
 %from = arith.constant 0 : i32
 %by = arith.constant 1 : i32
 %r = scf.for %i = %from to %n step %by iter_args(%now = %q) -> ({Q}) : i32 {{
-  %next = nv_tileaa.create_queue {{depth = 1}} : {Q}
+  %next = nv_tileaa.execute %now {{agent = "maker"}} : {Q} -> {Q} {{
+  ^bb0(%before: {Q}):
+    %made = nv_tileaa.create_queue {{depth = 1}} : {Q}
+    nv_tileaa.yield %made : {Q}
+  }}
   scf.yield %next : {Q}
 }}
 """
     number = one(2, np.int32)
-    with pytest.raises(TileIRError, match="hands it on to the next round"):
+    with pytest.raises(TileIRError, match="in a loop that hands it on"):
         _on_cpu(kernel_text(body, {"n": number}, {}), number)
+
+
+def _shown(queue: str, name: str) -> str:
+    return (
+        f"%{name} = nv_tileaa.queue.get %{queue} : {Q} -> i32\n"
+        f'nv_tileaa.print %{name} {{format = "{queue} %i;"}} : i32\n'
+    )
+
+
+NUMBERS = """
+%from = arith.constant 0 : i32
+%by = arith.constant 1 : i32
+%three = arith.constant 3 : i32
+%many = arith.constant 7 : i32
+"""
+
+#: Each round makes a queue that a later one reads, with the number of the round in it.
+NEXT_ROUND = f"""
+%q = nv_tileaa.create_queue {{depth = 2}} : {Q}
+nv_tileaa.queue.put %q, %many : {Q}, i32
+%r = scf.for %i = %from to %many step %by iter_args(%now = %q) -> ({Q}) : i32 {{
+  %next = nv_tileaa.create_queue {{depth = 2}} : {Q}
+  nv_tileaa.queue.put %next, %i : {Q}, i32
+  {_shown("now", "v")}
+  scf.yield %next : {Q}
+}}
+{_shown("r", "w")}
+"""
+
+ACROSS_ROUNDS = {
+    "the_next_one": NUMBERS + NEXT_ROUND,
+    "the_one_after_it": f"""
+{NUMBERS}
+%p = nv_tileaa.create_queue {{depth = 1}} : {Q}
+%q = nv_tileaa.create_queue {{depth = 1}} : {Q}
+nv_tileaa.queue.put %p, %many : {Q}, i32
+nv_tileaa.queue.put %q, %many : {Q}, i32
+%r, %s = scf.for %i = %from to %many step %by
+    iter_args(%old = %p, %now = %q) -> ({Q}, {Q}) : i32 {{
+  %next = nv_tileaa.create_queue {{depth = 1}} : {Q}
+  nv_tileaa.queue.put %next, %i : {Q}, i32
+  {_shown("old", "v")}
+  scf.yield %now, %next : {Q}, {Q}
+}}
+{_shown("r", "w")}
+{_shown("s", "x")}
+""",
+    "as_long_as_wanted": f"""
+{NUMBERS}
+%q = nv_tileaa.create_queue {{depth = 16}} : {Q}
+%r = scf.for %i = %from to %many step %by iter_args(%now = %q) -> ({Q}) : i32 {{
+  %next = nv_tileaa.create_queue {{depth = 16}} : {Q}
+  nv_tileaa.queue.put %next, %i : {Q}, i32
+  %early = arith.cmpi slt, %i, %three : i32
+  %kept = scf.if %early -> ({Q}) {{
+    scf.yield %next : {Q}
+  }} else {{
+    nv_tileaa.queue.put %now, %i : {Q}, i32
+    scf.yield %now : {Q}
+  }}
+  scf.yield %kept : {Q}
+}}
+{_shown("r", "w")}
+{_shown("r", "x")}
+{_shown("r", "y")}
+""",
+    "in_a_while": f"""
+{NUMBERS}
+%q = nv_tileaa.create_queue {{depth = 1}} : {Q}
+nv_tileaa.queue.put %q, %many : {Q}, i32
+%r, %n = scf.while (%now = %q, %i = %from) : ({Q}, i32) -> ({Q}, i32) {{
+  %go = arith.cmpi slt, %i, %many : i32
+  scf.condition(%go) %now, %i : {Q}, i32
+}} do {{
+^bb0(%here: {Q}, %k: i32):
+  %next = nv_tileaa.create_queue {{depth = 1}} : {Q}
+  nv_tileaa.queue.put %next, %k : {Q}, i32
+  {_shown("here", "v")}
+  %l = arith.addi %k, %by : i32
+  scf.yield %next, %l : {Q}, i32
+}}
+{_shown("r", "w")}
+""",
+    "in_an_agent": f"""
+nv_tileaa.execute {{agent = "chain"}} {{
+  {NUMBERS}
+  {NEXT_ROUND}
+  nv_tileaa.yield
+}}
+""",
+    "in_loops_in_loops": f"""
+{NUMBERS}
+%p = nv_tileaa.create_queue {{depth = 2}} : {Q}
+nv_tileaa.queue.put %p, %many : {Q}, i32
+%s = scf.for %j = %from to %three step %by iter_args(%q = %p) -> ({Q}) : i32 {{
+  %first = nv_tileaa.create_queue {{depth = 2}} : {Q}
+  nv_tileaa.queue.put %first, %j : {Q}, i32
+  %r = scf.for %i = %from to %many step %by iter_args(%now = %first) -> ({Q}) : i32 {{
+    %next = nv_tileaa.create_queue {{depth = 2}} : {Q}
+    nv_tileaa.queue.put %next, %i : {Q}, i32
+    {_shown("now", "v")}
+    scf.yield %next : {Q}
+  }}
+  {_shown("q", "w")}
+  scf.yield %r : {Q}
+}}
+{_shown("s", "x")}
+""",
+}
+
+
+@pytest.mark.parametrize("body", ACROSS_ROUNDS.values(), ids=ACROSS_ROUNDS)
+def test_queues_outlive_the_round_that_makes_them(body: str):
+    text = kernel_text(body, {}, {})
+    printed = on_reference(text).text
+    assert printed
+    assert _on_cpu(text) == printed

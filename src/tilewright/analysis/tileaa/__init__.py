@@ -3,7 +3,7 @@
 Every fact holds in every run of the function without undefined behaviour.
 """
 
-from tilewright.analysis.tileaa.agents import consumer_of, consumers_of, first_user
+from tilewright.analysis.tileaa.agents import consumer_of, consumers_of, first_user, holders_of
 from tilewright.analysis.tileaa.bounds import AxisBounds, Bounds, BulkCopies, BulkCopy
 from tilewright.analysis.tileaa.facts import Facts
 from tilewright.analysis.tileaa.lifetimes import Lifetime, Lifetimes
@@ -38,6 +38,7 @@ __all__ = [
     "consumer_of",
     "consumers_of",
     "first_user",
+    "holders_of",
     "is_effect",
     "is_token",
     "must_stay",

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from tilewright.dialects.arith import SelectOp
 from tilewright.dialects.nv_tileaa.ops import functions, hints, queues
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp
 from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
@@ -24,17 +25,22 @@ def consumer_of(op: queues.QueueGetOp) -> int:
     return index.value.data if isinstance(index, IntegerAttr) else 0
 
 
-def consumers_of(queue: SSAValue) -> tuple[int, ...]:
-    """The consumers that a queue reaches; consumer 0 where it reaches none."""
-    seen, pending = {queue}, [queue]
-    found: set[int] = set()
-    while pending:
-        for use in pending.pop().uses:
-            if isinstance(use.operation, queues.QueueGetOp):
-                found.add(consumer_of(use.operation))
+def holders_of(queue: SSAValue) -> list[SSAValue]:
+    """The values that may hold a queue that one operation makes, its own result first."""
+    found = [queue]
+    seen = {queue}
+    for value in found:
+        for use in value.uses:
             new = [value for value in _handed_on(use.operation, use.index) if value not in seen]
             seen.update(new)
-            pending += new
+            found += new
+    return found
+
+
+def consumers_of(queue: SSAValue) -> tuple[int, ...]:
+    """The consumers that a queue reaches; consumer 0 where it reaches none."""
+    users = (use.operation for value in holders_of(queue) for use in value.uses)
+    found = {consumer_of(op) for op in users if isinstance(op, queues.QueueGetOp)}
     return tuple(sorted(found)) or (0,)
 
 
@@ -42,6 +48,8 @@ def _handed_on(op: Operation, index: int) -> Iterator[SSAValue]:
     """The values that hold what an operation takes as its operand of that number."""
     if isinstance(op, hints.OptimizationBarrierOp | hints.PragmaOp | hints.AssumeOp):
         yield op.results[index]
+    elif isinstance(op, SelectOp):
+        yield op.results[0]
     elif isinstance(op, functions.CallOp | functions.ExecuteOp | functions.PluginOp):
         yield from _arguments_of(op)[index : index + 1]
     elif isinstance(op, scf.ForOp) and index >= 3:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from math import prod
 
 from llvmlite import ir
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from tilewright.analysis.tileaa import consumer_of, consumers_of
+from tilewright.analysis.tileaa import consumer_of, consumers_of, holders_of
 from tilewright.cpu.abi import QUEUE_HEADER, SLOT_BYTES, UNTIL_MORE, UNTIL_ROOM
+from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.control_flow import assign, buffers, is_tile, last_use
 from tilewright.cpu.codegen.elements import I8, I64, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter
@@ -21,7 +22,6 @@ from tilewright.cpu.codegen.irtypes import Value
 from tilewright.cpu.codegen.strands import FOREVER, wait
 from tilewright.cpu.codegen.table import lowers, refuse
 from tilewright.cpu.codegen.tiles import buffer_tile
-from tilewright.cpu.codegen.traits import repeats
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import queues as Q
@@ -54,26 +54,54 @@ def _header(f: FunctionEmitter) -> int:
     return _aligned((QUEUE_HEADER + len(f.unit.strands.consumers)) * SLOT_BYTES)
 
 
-def _outlives_round(value: SSAValue) -> bool:
-    """Whether a loop hands a queue on from one round to the next."""
-    for use in value.uses:
-        parent = use.operation.parent_op()
-        if use.operation.name not in ("scf.yield", "scf.condition") or parent is None:
+def _made_before(op: Q.CreateQueueOp) -> list[SSAValue]:
+    """The values that, where an operation makes a queue, may hold one that it made in an earlier round
+    of a loop."""
+    found: list[SSAValue] = []
+    for value in holders_of(op.result):
+        owner = value.owner
+        block = owner if isinstance(owner, Block) else owner.parent
+        here = None if block is None else block.find_ancestor_op_in_block(op)
+        if here is None or (isinstance(owner, Operation) and not owner.is_before_in_block(here)):
             continue
-        if repeats(parent) or _outlives_round(parent.results[use.index]):
-            return True
-    return False
+        if _agent_around(here) is not _agent_around(op):
+            raise refuse(op, "the agent that makes it is run in a loop that hands it on")
+        found.append(value)
+    return found
+
+
+def _agent_around(op: Operation) -> Operation | None:
+    agent = op.parent_op()
+    while agent is not None and not isinstance(agent, ExecuteOp):
+        agent = agent.parent_op()
+    return agent
+
+
+def _ring(f: FunctionEmitter, op: Q.CreateQueueOp, size: int) -> Value:
+    """Memory for a queue: of as many rings as may be in use, one that is not."""
+    held = [f.scalar(value) for value in _made_before(op)]
+    if not held:
+        return f.pointer_to(f.scratch(size, FOREVER))
+    b, strands = f.builder, f.unit.strands
+    assert strands is not None
+    slots = [strands.rings.arena.place(size, 0, FOREVER) for _ in range(len(held) + 1)]
+    rings = [
+        b.gep(f.frame.root, [strands.rings.at(slot.offset)], source_etype=I8) for slot in slots
+    ]
+    chosen = rings[-1]
+    for ring in rings[:-1]:
+        free = llvm.all_of(b, [b.icmp_unsigned("!=", ring, other) for other in held])
+        chosen = b.select(free, ring, chosen)
+    return chosen
 
 
 @lowers("create_queue")
 def create_queue(f: FunctionEmitter, op: Q.CreateQueueOp) -> None:
     strands, ty = f.unit.strands, op.result.type
     assert strands is not None and isinstance(ty, T.QueueType)
-    if _outlives_round(op.result):
-        raise refuse(op, "a loop hands it on to the next round, which makes one of its own")
     depth = int_property(op, "depth")
     _, size = _layout(ty)
-    queue = f.pointer_to(f.scratch(_header(f) + depth * size, FOREVER))
+    queue = _ring(f, op, _header(f) + depth * size)
     here = consumers_of(op.result)
     taken = [0 if consumer in here else _ALL for consumer in strands.consumers]
     for number, value in enumerate([depth, 0, len(taken), *taken]):

@@ -80,6 +80,8 @@ class Strands:
     """Where the strands themselves lie."""
     waiting: AgentMemory = field(default_factory=AgentMemory)
     """Room for a report of who waits where."""
+    rings: AgentMemory = field(default_factory=AgentMemory)
+    """Where queues lie that outlive the round of a loop that makes them."""
     memories: list[AgentMemory] = field(default_factory=list)
     report: DeadlockSite = field(default_factory=lambda: DeadlockSite([], []))
     """Their names, and the places where they wait."""
@@ -98,7 +100,7 @@ class Strands:
 
     def settle(self, behind: int) -> int:
         """Put all memory of agents behind that of the tile block; where it ends."""
-        for memory in (self.board, self.waiting, *self.memories):
+        for memory in (self.board, self.waiting, self.rings, *self.memories):
             memory.base, behind = behind, behind + memory.arena.size
         return behind
 

@@ -16,6 +16,11 @@ from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings, get_read
 
 if TYPE_CHECKING:
     from tilewright.cutile.checked import TraceSink
+    from tilewright.cutile.launching import Dispatcher, Specialisation
+
+CompileSink = Callable[
+    ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
+]
 
 
 def _write_stdout(text: str) -> None:
@@ -30,7 +35,9 @@ class Settings:
     ``machine``: its name. ``sanitize``: every check is on, and each launch runs under the schedules
     ``seed`` to ``seed + seeds - 1``; without it under ``seed`` alone. ``trace`` gets a record of
     each launch. ``print_to`` gets what kernels print. ``cuda_is_host``: arrays that claim to be in
-    the memory of a GPU are in that of the host, because a GPU is only pretended.
+    the memory of a GPU are in that of the host, because a GPU is only pretended. ``on_compile`` is
+    told of each kernel before it is loaded: its dispatcher, what was compiled, and the grid and the
+    arguments of the launch.
     """
 
     machine: str = DEFAULT_MACHINE
@@ -40,6 +47,7 @@ class Settings:
     trace: TraceSink | None = None
     print_to: Callable[[str], object] = field(default=_write_stdout)
     cuda_is_host: bool = False
+    on_compile: CompileSink | None = None
 
     @property
     def loading(self) -> tuple[str, bool]:

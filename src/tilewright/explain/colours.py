@@ -31,8 +31,8 @@ _TOKENS: Mapping[str, re.Pattern[str]] = MappingProxyType(
         ),
         "asm": re.compile(r"(?P<comment>#.*)|(?P<value>%\w+)|(?P<symbol>\.L\w+)|(?P<type>\$-?\w+)"),
         "python": re.compile(
-            r"(?P<comment>#.*)|(?P<string>\"\"\"|[rbfu]{0,2}\"(?:[^\"\\]|\\.)*\"|[rbfu]{0,2}'(?:[^'\\]|\\.)*')"
-            rf"|(?P<type>\b(?:{_PYTHON_WORDS})\b)"
+            r"(?P<comment>#.*)|(?P<string>\"\"\".*?(?:\"\"\"|$)|[rbfu]{0,2}\"(?:[^\"\\]|\\.)*\"|[rbfu]{0,2}'(?:[^'\\]|\\.)*')"
+            rf"|(?P<keyword>\b(?:{_PYTHON_WORDS})\b)"
         ),
     }
 )
@@ -46,7 +46,7 @@ _OPERATION: Mapping[str, re.Pattern[str]] = MappingProxyType(
         "asm": re.compile(r"\s+(?P<name>[a-z]\w*)"),
     }
 )
-_CLASSES = {"comment": "c", "string": "s", "value": "v", "symbol": "s", "type": "t"}
+_CLASSES = {"comment": "c", "string": "s", "value": "v", "symbol": "s", "type": "t", "keyword": "k"}
 
 
 def html_text(text: str) -> str:

@@ -104,16 +104,23 @@ def _header(explanation: Explanation, heading: str, about: About) -> str:
 
 
 def _others(about: About) -> str:
-    """The way to the further kernels of the program."""
-    if not about.others:
-        return ""
-    items = "".join(
-        f'<li><a href="{_text(page)}">{_text(label)}</a></li>'
-        if page
-        else f"<li>{_text(label)} <code>{_text(command)}</code></li>"
-        for label, page, command in about.others
+    """The way to the further kernels of the program: links, and commands that make their pages."""
+    links = "".join(
+        f'<li><a href="{_text(page)}">{_text(label)}</a></li>' for label, page, _ in about.others if page
     )
-    return f'<nav aria-label="further kernels of the program"><ul class="others">{items}</ul></nav>\n'
+    unseen = [(label, command) for label, page, command in about.others if not page]
+    items = "".join(
+        f"<li>{_text(label)} <code>{_text(command)}</code></li>" for label, command in unseen
+    )
+    parts = [f'<ul class="others">{links}</ul>'] if links else []
+    if unseen:
+        parts.append(
+            f'<details class="others"><summary>{len(unseen)} more of this program</summary>'
+            f'<ul class="others">{items}</ul></details>'
+        )
+    if not parts:
+        return ""
+    return f'<nav aria-label="further kernels of the program">{"".join(parts)}</nav>\n'
 
 
 def _summary(explanation: Explanation, footprints: Footprints | None, about: About) -> str:

@@ -23,6 +23,7 @@ select, button {
 :focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 p.lead { margin: 0 0 .25rem; overflow-wrap: anywhere; }
+details.others summary { color: var(--faint); font-size: .9rem; cursor: pointer; }
 ul.others { list-style: none; margin: .25rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .15rem 1.25rem; font-size: .9rem; color: var(--faint); }
 ul.others code { overflow-wrap: anywhere; }
 ul.kinds { list-style: none; margin: 0; padding: 0; }
@@ -52,6 +53,7 @@ ul.kinds code:first-child { color: var(--value); }
 .row .s { color: var(--symbol); }
 .row .c { color: var(--note); font-style: italic; }
 .row .t { color: var(--faint); }
+.row .k { color: var(--symbol); font-weight: 600; }
 .row .o { color: var(--op); font-weight: 600; }
 @media (max-width: 48rem) {
   body { padding: .75rem .75rem 3rem; }
@@ -79,7 +81,7 @@ details.change pre { margin: .5rem 0 .25rem; }
 .diff .n { width: 2.9rem; padding-right: .5rem; }
 .diff .row { display: block; min-width: max-content; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }
-.figures figure { margin: .5rem 0; }
+.figures figure { margin: .5rem 0; max-width: 100%; min-width: 0; overflow-x: auto; }
 .tokens svg { max-width: none; }
 .tokens text { fill: var(--ink); font-size: 13px; }
 .tokens path { color: var(--faint); }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PROGRAM_FAILED = define_code(
     "program-failed",
-    "A cuTile program ended with an exception before it launched a kernel.",
+    "A cuTile program ended with an exception before it launched a kernel, or in the first launch.",
     "Kernels are compiled when they are launched, so that there is nothing to show. `python PROGRAM` "
     "shows the whole traceback, as far as the program gets without a GPU.",
 )
@@ -238,15 +238,20 @@ def _nothing(path: str, run: ProgramRun) -> TileIRError:
         return TileIRError(error.diagnostics)
     if isinstance(error, KeyboardInterrupt):
         raise error
-    help_text = ""
-    if isinstance(error, ModuleNotFoundError) and error.name:
+    from tilewright.cutile.frontend import refusal
+
+    help_text, place = "", _place(error)
+    if (refused := refusal(error)) is not None:
+        message, position = f"cuTile refuses a kernel of '{path}': {refused[0]}", refused[1]
+        place = place if position is None else NamedPlace(*position)
+    elif isinstance(error, ModuleNotFoundError) and error.name:
         message = f"'{path}' imports '{error.name}', which is not installed"
         help_text = f"install it beside tilewright, for {sys.executable}"
     else:
         first = " ".join(str(error).split()) or "no message"
         message = f"'{path}' failed before it launched a kernel: {type(error).__name__}: {first}"
     return TileIRError(
-        [Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, _place(error), help=help_text)]
+        [Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, place, help=help_text)]
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from tilewright.numerics.arithmetic import REFERENCE
 
 if TYPE_CHECKING:
     from tilewright.cutile.scope import Settings
-    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
 TraceSink = Callable[[Trace], object]
 """Told what a launch did, however it ended."""
@@ -61,7 +60,6 @@ class CheckedKernel:
     ) -> None:
         arrays = [(array.name, array.as_numpy()) for array in arrays_of(values)]
         entry = self._module.entry(self._entry_name)
-        _name_parameters(entry, values)
         initial = [array.copy() for _, array in arrays]
         found = {_identity(d): d for d in broken_promises(entry, _converted(values))}
         for seed in range(settings.seed, settings.seed + settings.seeds):
@@ -117,24 +115,6 @@ class CheckedKernel:
             )
         finally:
             sink(trace)
-
-
-def _name_parameters(entry: EntryOp, values: Sequence[Value]) -> None:
-    """Call the parameters of the entry as the Python parameters that they come from are called."""
-    names: list[str] = []
-    for value in values:
-        if isinstance(value, ArrayValue):
-            rank = len(value.layout.shape)
-            names.append(value.name)
-            names += [f"{value.name}_shape{axis}" for axis in range(rank)]
-            names += [f"{value.name}_stride{axis}" for axis in range(rank)]
-        elif isinstance(value, ListValue):
-            names += [value.name, f"{value.name}_length"]
-        else:
-            names.append("")
-    for parameter, name in zip(entry.block.args, names, strict=True):
-        if name:
-            parameter.name_hint = re.sub(r"\W+", "_", name).strip("_")
 
 
 def _converted(values: Sequence[Value]) -> Converted:

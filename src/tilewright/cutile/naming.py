@@ -25,6 +25,7 @@ from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.cuda_tile.ops.views import MakePartitionViewOp, MakeTensorViewOp
 from tilewright.dialects.cuda_tile.types import TokenType
+from tilewright.launching.entry_names import remember_mangled_name
 
 _Position = tuple[int, int]
 """A line, from 1, and a column, from 1."""
@@ -38,6 +39,7 @@ def use_authors_names(
     ``parameters`` are the names of all parameters of the entry, in order.
     """
     entry = module.entry(symbol)
+    remember_mangled_name(entry, symbol)
     entry.properties["sym_name"] = StringAttr(kernel_name)
     _rename_in_locations(entry, symbol, kernel_name)
     for argument, name in zip(entry.block.args, parameters, strict=True):

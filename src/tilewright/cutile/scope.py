@@ -13,9 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings, get_ready
+from tilewright.diagnostics.tracebacks import hides_frames
 
 if TYPE_CHECKING:
     from tilewright.cutile.checked import TraceSink
+
+__tracebackhide__ = hides_frames
 
 
 def _write_stdout(text: str) -> None:

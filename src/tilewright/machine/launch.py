@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 import tilewright.machine.ops  # noqa: F401  (fills the table of implementations)
 from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.assertions import assertion_error
@@ -33,6 +34,8 @@ from tilewright.machine.state import Machine
 from tilewright.machine.tensors import ArrayNames
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 from tilewright.numerics.arrays import Array, dtype_of
+
+__tracebackhide__ = hides_frames
 
 DEFAULT_MAX_ITERATIONS = 10_000_000
 """Iterations of one loop before it counts as endless."""

@@ -13,6 +13,8 @@ import numpy as np
 
 from tilewright.analysis import verifier
 from tilewright.diagnostics import Diagnostic, TileIRError
+from tilewright.diagnostics.render_html import preformatted, render_html
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.numerics.tensor_cores import MODES, Mode
 from tilewright.simulator import codes, ops
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
     from tilewright.numerics.arrays import Array
 
+__tracebackhide__ = hides_frames
+
 Extents = int | Sequence[int]
 _WORKGROUP_ALIGNMENT = 128
 _MAX_GRID, _MAX_CLUSTER = (2**31 - 1, 65535, 65535), 8
@@ -72,6 +76,13 @@ class SimulationResult:
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         return tuple(found for found in self.findings if found.is_error)
+
+    def _repr_html_(self) -> str:
+        """What was found and counted, for notebooks."""
+        how = "completed" if self.completed else "ended by a fault"
+        lines = [f"{self.arch}, seed {self.seed}: {how}; {self.occupancy}"]
+        lines += [f"{name}: {count}" for name, count in self.counters.as_dict().items() if count]
+        return preformatted("\n".join(lines)) + render_html(self.findings)
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.waiting import PATIENCE, run_waiting
 from tilewright.cpu.target import HOST
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import assertion_error
 from tilewright.launching.modules import (
@@ -38,6 +39,8 @@ from tilewright.launching.result import RunResult
 from tilewright.launching.storage import storage_of
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import Array, dtype_of
+
+__tracebackhide__ = hides_frames
 
 Grid = int | Sequence[int]
 

@@ -9,21 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.cutile.arrays import host_bytes
-from tilewright.cutile.assertions import AssertionWatcher, assertion_error
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
+from tilewright.launching.assertions import assertion_error
 from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions
 from tilewright.machine.grid import GridRun
-from tilewright.machine.inspect.runner import InspectingTranslator
 from tilewright.machine.launch import Program
 from tilewright.numerics.arrays import Array
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
     from tilewright.cutile.scope import Settings
-    from tilewright.diagnostics import TileIRError
     from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
-    from tilewright.launching.assertions import AssertionFailure
     from tilewright.machine.compile import CompiledBlock, Translator
     from tilewright.machine.memory import Memory, Placed
 
@@ -71,7 +66,7 @@ class HostProgram(Program):
             machine.kept.clear()
             memory.release(mark)
         if machine.failures:
-            raise self._failed(machine.failures)
+            raise assertion_error(machine.failures)
 
     def _parameters(self, values: Sequence[Value]) -> list[Array]:
         """The parameters of the entry, as tiles, with all arrays in the memory of the machine.
@@ -98,9 +93,6 @@ class HostProgram(Program):
                 assert isinstance(value, np.ndarray)
                 found.append(value)
         return found
-
-    def _failed(self, failures: Sequence[AssertionFailure]) -> TileIRError:
-        return assertion_error(failures, {})
 
     def _bound(self, op: EntryOp) -> tuple[Translator, CompiledBlock, tuple[int, ...]]:
         """The translated kernel, and the slots of its parameters."""
@@ -196,31 +188,11 @@ def _place_table(memory: Memory, value: ListValue, addresses: Iterator[int]) -> 
     return memory.allocate(buffer, f"the list {value.name}", writable=False).base
 
 
-class _WatchingProgram(HostProgram):
-    """Keeps what failed assertions have compared."""
-
-    def __init__(self, module: Operation):
-        super().__init__(module)
-        self._watcher = AssertionWatcher()
-
-    def _translator(self, global_addresses: dict[str, int]) -> Translator:
-        return InspectingTranslator(
-            self._machine, global_addresses, self.arithmetic, observers=(self._watcher,)
-        )
-
-    def _failed(self, failures: Sequence[AssertionFailure]) -> TileIRError:
-        return assertion_error(failures, self._watcher.compared)
-
-    def launch_values(self, *args: Any, **keywords: Any) -> None:
-        self._watcher.clear()
-        super().launch_values(*args, **keywords)
-
-
 class ReferenceKernel:
     """A compiled kernel on the reference machine."""
 
     def __init__(self, module: ModuleOp, entry: str):
-        self._program = _WatchingProgram(module)
+        self._program = HostProgram(module)
         self._entry = module.entry(entry)
         self._lock = threading.Lock()
 

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cutile.errors import RefusedError
 from tilewright.cutile.machines import check_settings, get_ready
 from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.launching.machine import DEFAULT_MACHINE
 from tilewright.launching.options import OPTIONS, LaunchOptions
 
 if TYPE_CHECKING:
     from tilewright.cutile.checked import TraceSink
+
+__tracebackhide__ = hides_frames
 
 
 def write_stdout(text: str) -> None:

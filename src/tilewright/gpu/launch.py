@@ -15,6 +15,7 @@ from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute
 
 from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nvgpu.shapes import bit_width
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.gpu.abi import Parameter
@@ -26,6 +27,8 @@ from tilewright.gpu.device_arrays import DeviceArray, dense_strides, device_arra
 from tilewright.gpu.driver import Gpu, open_gpu
 from tilewright.gpu.tensor_maps import plan_map
 from tilewright.launching.result import RunResult
+
+__tracebackhide__ = hides_frames
 
 _STATIC_LIMIT = 48 << 10
 

@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 
 import tilewright.machine.ops  # noqa: F401  (fills the table of implementations)
 from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.assertions import assertion_error
@@ -41,6 +42,8 @@ from tilewright.machine.memory import Allocation
 from tilewright.machine.state import Machine
 from tilewright.machine.tensors import ArrayNames
 from tilewright.numerics.arrays import Array
+
+__tracebackhide__ = hides_frames
 
 Grid = int | Sequence[int]
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from tilewright.analysis import verifier
 from tilewright.diagnostics import Diagnostic, TileIRError
+from tilewright.diagnostics.render_html import preformatted, render_html
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.launching.foreign_arrays import as_array
 from tilewright.launching.options import (
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 
     from tilewright.numerics.arrays import Array
 
+__tracebackhide__ = hides_frames
+
 Extents = int | Sequence[int]
 #: How options were called when they were keywords.
 RENAMED = {"max_steps": "max_iterations"}
@@ -83,6 +87,13 @@ class SimulationResult(RunResult):
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         return tuple(found for found in self.findings if found.is_error)
+
+    def _repr_html_(self) -> str:
+        """What was found and counted, for notebooks."""
+        how = "completed" if self.completed else "ended by a fault"
+        lines = [f"{self.arch}, seed {self.seed}: {how}; {self.occupancy}"]
+        lines += [f"{name}: {count}" for name, count in self.counters.as_dict().items() if count]
+        return preformatted("\n".join(lines)) + render_html(self.findings)
 
 
 @dataclass(slots=True)

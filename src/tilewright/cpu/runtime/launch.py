@@ -23,6 +23,7 @@ from tilewright.cpu.runtime.pool import POOL, thread_count
 from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.waiting import run_waiting
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import assertion_error
 from tilewright.launching.modules import (
@@ -43,6 +44,8 @@ from tilewright.launching.options import (
 from tilewright.launching.result import RunResult
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import Array
+
+__tracebackhide__ = hides_frames
 
 Grid = int | Sequence[int]
 

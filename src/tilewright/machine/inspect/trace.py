@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from tilewright.diagnostics.render_html import preformatted
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
@@ -137,6 +138,10 @@ class Trace:
         lines = [line for record in self.records for line in _record_lines(record)]
         lines += [f"({notice})" for notice in self.notices]
         return "".join(f"{line}\n" for line in lines)
+
+    def _repr_html_(self) -> str:
+        """As :meth:`to_text`, for notebooks."""
+        return preformatted(self.to_text().rstrip("\n") or "(an empty trace)")
 
 
 class Recorder:

@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
+from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.launching.arguments import check_grid
 from tilewright.launching.checks import check_launch, convention_of, in_numpy
@@ -58,6 +59,18 @@ class SanitizeReport:
     @property
     def is_clean(self) -> bool:
         return not self.findings
+
+    def summary(self) -> str:
+        """What was run under how many schedules, and how much was found, on one line."""
+        count = len(self.seeds)
+        schedules = "1 schedule" if count == 1 else f"{count} schedules"
+        found = len(self.findings)
+        what = "nothing found" if not found else f"{found} finding{'s' * (found > 1)}"
+        return f"{self.launch.entry}, grid {self.launch.grid}: {what} under {schedules}"
+
+    def _repr_html_(self) -> str:
+        """The findings with their lines of source, for notebooks; ``render_html`` makes a whole page."""
+        return preformatted(self.summary()) + render_html(self.diagnostics)
 
 
 class SanitizingProgram(Program):

@@ -60,7 +60,7 @@ def areas(
         lanes[index] = True
     addresses = offsets + np.uint64(allocation.base)
     taking_part = None if inside is None else lanes
-    return StridedArea(elements, DIMS, size), LaneArea(
+    return StridedArea(memory, elements, DIMS, size), LaneArea(
         memory, addresses, taking_part, size, packed=False
     )
 

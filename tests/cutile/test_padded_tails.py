@@ -64,9 +64,9 @@ def ids() -> np.ndarray:
 def test_what_the_store_drops_may_be_looked_up_anywhere(ids: np.ndarray) -> None:
     x, out = np.arange(ROWS, dtype=np.float32), np.zeros(COUNT, np.float32)
     with on(sanitize=True, seeds=2):
-        launch(None, BLOCKS, look_up, (x, ids, out))
+        launch(0, BLOCKS, look_up, (x, ids, out))
         assert np.array_equal(out, x[ids])
-        launch(None, BLOCKS, look_up_chosen, (x, ids, out))
+        launch(0, BLOCKS, look_up_chosen, (x, ids, out))
     assert np.array_equal(out, np.where(ids % 2 == 0, x[ids], -1))
 
 
@@ -75,16 +75,16 @@ def test_rows_that_the_store_drops_may_be_looked_up_anywhere(ids: np.ndarray) ->
     out = np.zeros((COUNT, WIDTH), np.float32)
     keep = ids % 3 > 0
     with on(sanitize=True, seeds=2):
-        launch(None, BLOCKS, embed, (table, ids, out, WIDTH))
+        launch(0, BLOCKS, embed, (table, ids, out, WIDTH))
         assert np.array_equal(out, table[ids])
-        launch(None, BLOCKS, embed_by_mask_of_memory, (table, ids, keep, out, WIDTH))
+        launch(0, BLOCKS, embed_by_mask_of_memory, (table, ids, keep, out, WIDTH))
     assert np.array_equal(out, table[ids] * keep[:, None])
 
 
 def test_what_is_summed_is_seen(ids: np.ndarray) -> None:
     x, out = np.arange(ROWS, dtype=np.float32), np.zeros(3, np.float32)
     with on(sanitize=True), pytest.raises(KernelError) as caught:
-        launch(None, BLOCKS, total, (x, ids, out))
+        launch(0, BLOCKS, total, (x, ids, out))
     assert [d.code for d in caught.value.diagnostics] == ["undetermined-value"]
     assert "becomes a stored value" in caught.value.diagnostics[0].message
 
@@ -92,6 +92,6 @@ def test_what_is_summed_is_seen(ids: np.ndarray) -> None:
 def test_what_is_scattered_is_seen_once(ids: np.ndarray) -> None:
     x, out = np.arange(COUNT, dtype=np.float32), np.zeros(ROWS, np.float32)
     with on(sanitize=True, seeds=3), pytest.raises(KernelError) as caught:
-        launch(None, BLOCKS, put, (x, ids, out))
+        launch(0, BLOCKS, put, (x, ids, out))
     assert [d.code for d in caught.value.diagnostics] == ["undetermined-value"]
     assert "becomes a mask of an access" in caught.value.diagnostics[0].message

@@ -71,7 +71,8 @@ class CheckedKernel:
                         array[...] = content
             # What a kernel prints is printed once, whatever the number of schedules.
             print_to = settings.print_to if seed == settings.seed else None
-            for finding in self._run_once(grid, values, arrays, seed, print_to):
+            once = self._run_once(grid, values, arrays, seed, print_to, settings.resident)
+            for finding in once:
                 found.setdefault(_identity(finding), finding)
         if found:
             raise SanitizerError(found.values())
@@ -83,13 +84,16 @@ class CheckedKernel:
         arrays: Sequence[tuple[str, np.ndarray[Any, Any]]],
         seed: int,
         print_to: Callable[[str], object] | None,
+        resident: int | None,
     ) -> list[Diagnostic]:
         program = _SanitizingHostProgram(self._module, seed, races=True)
         program.findings.names = ArrayNames(tuple(arrays))
         entry = self._module.entry(self._entry_name)
         ended: list[Diagnostic] = []
         try:
-            program.launch_values(entry, grid, values, seed=seed, print_to=print_to)
+            program.launch_values(
+                entry, grid, values, seed=seed, print_to=print_to, resident=resident
+            )
         except TileIRError as error:
             if not program.started:
                 raise
@@ -113,7 +117,12 @@ class CheckedKernel:
         program.observers = (recorder,)
         try:
             program.launch_values(
-                entry, grid, values, seed=settings.seed, print_to=settings.print_to
+                entry,
+                grid,
+                values,
+                seed=settings.seed,
+                print_to=settings.print_to,
+                resident=settings.resident,
             )
         finally:
             sink(trace)

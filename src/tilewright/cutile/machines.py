@@ -115,6 +115,16 @@ def check_settings(settings: Settings) -> None:
     if (settings.sanitize or settings.trace is not None) and settings.machine != "reference":
         what = "the sanitizer" if settings.sanitize else "a trace"
         raise RefusedError(f"{what} needs the reference machine, not '{settings.machine}'")
+    if settings.resident is not None:
+        if settings.machine != "reference":
+            raise RefusedError(
+                f"a number of resident tile blocks needs the reference machine, not "
+                f"'{settings.machine}'"
+            )
+        if settings.resident < 1:
+            raise RefusedError(
+                f"the number of resident tile blocks is at least 1, not {settings.resident}"
+            )
 
 
 def load(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:

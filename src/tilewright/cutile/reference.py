@@ -48,6 +48,7 @@ class HostProgram(Program):
         *,
         seed: int = 0,
         print_to: Callable[[str], object] | None = None,
+        resident: int | None = None,
     ) -> None:
         """Run a kernel over a grid.
 
@@ -64,7 +65,7 @@ class HostProgram(Program):
             machine.printed, machine.failures, machine.print_to = [], [], print_to
             self.started = True
             bound = zip(slots, parameters, strict=True)
-            GridRun(machine, kernel, body, bound, seed, None).run()
+            GridRun(machine, kernel, body, bound, seed, None, resident).run()
         finally:
             machine.kept.clear()
             memory.release(mark)
@@ -227,5 +228,10 @@ class ReferenceKernel:
     ) -> None:
         with self._lock:
             self._program.launch_values(
-                self._entry, grid, values, seed=settings.seed, print_to=settings.print_to
+                self._entry,
+                grid,
+                values,
+                seed=settings.seed,
+                print_to=settings.print_to,
+                resident=settings.resident,
             )

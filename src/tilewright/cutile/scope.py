@@ -30,7 +30,8 @@ class Settings:
     ``machine``: its name. ``sanitize``: every check is on, and each launch runs under the schedules
     ``seed`` to ``seed + seeds - 1``; without it under ``seed`` alone. ``trace`` gets a record of
     each launch. ``print_to`` gets what kernels print. ``cuda_is_host``: arrays that claim to be in
-    the memory of a GPU are in that of the host, because a GPU is only pretended.
+    the memory of a GPU are in that of the host, because a GPU is only pretended. ``resident``: how many
+    tile blocks are live at once, in ascending order; None for all.
     """
 
     machine: str = DEFAULT_MACHINE
@@ -40,6 +41,7 @@ class Settings:
     trace: TraceSink | None = None
     print_to: Callable[[str], object] = field(default=_write_stdout)
     cuda_is_host: bool = False
+    resident: int | None = None
 
     @property
     def loading(self) -> tuple[str, bool]:
@@ -85,8 +87,15 @@ class on(AbstractContextManager["on"]):
     and within itself. A :class:`RefusedError` for a machine that there is not.
     """
 
-    def __init__(self, machine: str = DEFAULT_MACHINE, *, sanitize: bool = False, seeds: int = 1):
-        self._settings = Settings(machine, sanitize, seeds=seeds)
+    def __init__(
+        self,
+        machine: str = DEFAULT_MACHINE,
+        *,
+        sanitize: bool = False,
+        seeds: int = 1,
+        resident: int | None = None,
+    ):
+        self._settings = Settings(machine, sanitize, seeds=seeds, resident=resident)
         check_settings(self._settings)
 
     def __enter__(self) -> on:

@@ -31,8 +31,8 @@ OVERLAPPING_ARGUMENTS = define_code(
 BAD_RUN_OPTION = define_code(
     "bad-run-option",
     "An option of a run has a value that makes no sense.",
-    "A seed is an integer of at least 0, `seeds` a number of at least 1 or a list of seeds, and "
-    "`max_iterations` an integer of at least 1.",
+    "A seed is an integer of at least 0, `seeds` a number of at least 1 or a list of seeds, "
+    "`resident` a number of at least 1, and `max_iterations` an integer of at least 1.",
 )
 
 # The search for a common byte of two arrays is exponential for odd strides; this takes milliseconds.
@@ -81,6 +81,14 @@ def check_launch(
     found.raise_if_errors()
     assert extents is not None and arguments is not None
     return CheckedLaunch(extents, arguments)
+
+
+def check_resident(value: object) -> None:
+    """A TileIRError unless this is a number of tile blocks that may be live at once, or None."""
+    if value is not None:
+        found = Collector()
+        check_integer("resident", value, 1, found)
+        found.raise_if_errors()
 
 
 def check_integer(name: str, value: object, least: int, found: Collector) -> None:

@@ -12,7 +12,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.assertions import assertion_error
-from tilewright.launching.checks import check_launch
+from tilewright.launching.checks import check_launch, check_resident
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
@@ -106,12 +106,14 @@ class Program:
         allow_overlap: bool = False,
         print_to: Callable[[str], object] | None = None,
         progress: Progress | None = None,
+        resident: int | None = None,
     ) -> RunResult:
         """Run a kernel over a grid.
 
         ``args``: a NumPy array (or an address from ``map_array``) for each pointer, a number for
         each scalar. ``seed`` 0 runs tile blocks in ascending order; others shuffle them and switch
-        between them at random. ``print_to`` gets each printed text at once; ``progress`` the
+        between them at random. No more than ``resident`` blocks are live at once, in ascending
+        order; all of them by default. ``print_to`` gets each printed text at once; ``progress`` the
         numbers of finished and of all tile blocks; they must not change the arrays. A loop of
         more than ``max_iterations`` is an error. ``allow_overlap`` lets arrays that the kernel may
         write share memory with others.
@@ -129,6 +131,7 @@ class Program:
             max_iterations=max_iterations,
             allow_overlap=allow_overlap,
         )
+        check_resident(resident)
         kernel, body = self._kernel(kernel_op)
         machine, memory = self._machine, self._machine.memory
         memory_mark, array_mark = memory.mark(), self._arrays.mark()
@@ -139,7 +142,7 @@ class Program:
             machine.printed, machine.failures, machine.print_to = [], [], print_to
             machine.names = ArrayNames.of_launch(kernel_op, args)
             self.started = True
-            GridRun(machine, kernel, body, parameters, seed, progress).run()
+            GridRun(machine, kernel, body, parameters, seed, progress, resident).run()
         finally:
             machine.kept.clear()
             memory.release(memory_mark)
@@ -189,6 +192,7 @@ def run(
     arithmetic: Arithmetic = REFERENCE,
     plugins: Mapping[str, Plugin] | None = None,
     sanitize: bool = False,
+    resident: int | None = None,
 ) -> RunResult:
     """Load a module, run one of its kernels (the only one by default), and unload it.
 
@@ -208,6 +212,7 @@ def run(
             allow_overlap=allow_overlap,
             progress=progress,
             arithmetic=arithmetic,
+            resident=resident,
         )
         if report.result is None or not report.is_clean:
             raise TileIRError(report.diagnostics)
@@ -222,4 +227,5 @@ def run(
         allow_overlap=allow_overlap,
         print_to=print_to,
         progress=progress,
+        resident=resident,
     )

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.launching.arguments import check_grid
-from tilewright.launching.checks import check_launch, check_seeds, convention_of
+from tilewright.launching.checks import check_launch, check_resident, check_seeds, convention_of
 from tilewright.launching.modules import cuda_kernel_of
 from tilewright.machine.compile import Translator
 from tilewright.machine.grid import Progress
@@ -96,6 +96,7 @@ def sanitize(
     allow_overlap: bool = False,
     progress: Progress | None = None,
     arithmetic: Arithmetic = REFERENCE,
+    resident: int | None = None,
 ) -> SanitizeReport:
     """Run a kernel under each schedule seed and report all undefined behaviour met.
 
@@ -111,6 +112,7 @@ def sanitize(
     told = convention_of(kernel) is not None
     checks = {"max_iterations": max_iterations, "allow_overlap": allow_overlap or told}
     launch = check_launch(kernel, grid, args, seed=0, **checks)
+    check_resident(resident)
     arrays = [a for a in args if isinstance(a, np.ndarray)]
     initial = [a.copy() for a in arrays]
     found: dict[tuple[object, ...], Finding] = {}
@@ -125,7 +127,9 @@ def sanitize(
         program = SanitizingProgram(module, seed, races=races, arithmetic=arithmetic)
         program.findings.names = ArrayNames.of_launch(kernel, args)
         part = _one_of(progress, position, len(numbers))
-        findings, result = _run(program, entry, grid, args, seed=seed, progress=part, **checks)
+        findings, result = _run(
+            program, entry, grid, args, seed=seed, progress=part, resident=resident, **checks
+        )
         for finding in findings:
             found.setdefault(_identity(finding.diagnostic), finding)
     described = _describe_launch(kernel, grid, args)

@@ -7,7 +7,8 @@ import pytest
 
 from tilewright.machine.memory import Allocation, Memory
 from tilewright.machine.sanitize.areas import LaneArea, StridedArea
-from tilewright.machine.sanitize.races import EMPTY, Race, RaceDetector
+from tilewright.machine.sanitize.events import EMPTY
+from tilewright.machine.sanitize.races import Race, RaceDetector
 from tilewright.machine.view_access import StridedElements
 from tilewright.numerics.arrays import Array
 

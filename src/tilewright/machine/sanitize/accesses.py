@@ -15,9 +15,9 @@ from tilewright.dialects.cuda_tile.ops import atomics, memory, misc, multimem, v
 from tilewright.machine.accesses import access_site
 from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.areas import Area, area_finder
+from tilewright.machine.sanitize.events import EMPTY
 from tilewright.machine.sanitize.findings import Origin, Taint, join
 from tilewright.machine.sanitize.guards import guard_of
-from tilewright.machine.sanitize.races import EMPTY
 from tilewright.machine.sanitize.rules import after
 from tilewright.machine.sanitize.translator import SanitizingTranslator, history_of
 from tilewright.machine.values import ARENA, Registers

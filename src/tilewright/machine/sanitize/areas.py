@@ -12,7 +12,8 @@ import numpy as np
 
 from tilewright.machine.accesses import AccessSite, allocations_of, chosen_lanes
 from tilewright.machine.memory import Memory
-from tilewright.machine.sanitize.races import Event, History, RaceDetector
+from tilewright.machine.sanitize.events import Event, History
+from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.values import Registers
 from tilewright.machine.view_access import StridedElements
 from tilewright.numerics.arrays import Array

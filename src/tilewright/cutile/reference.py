@@ -61,7 +61,9 @@ class HostProgram(Program):
             machine.printed, machine.failures, machine.print_to = [], [], options.print_to
             self.started = True
             bound = zip(slots, parameters, strict=True)
-            GridRun(machine, kernel, body, bound, options.seed, options.progress).run()
+            GridRun(
+                machine, kernel, body, bound, options.seed, options.progress, options.resident
+            ).run()
         finally:
             machine.kept.clear()
             memory.release(mark)

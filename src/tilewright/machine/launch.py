@@ -186,7 +186,9 @@ class Program:
             machine.printed, machine.failures, machine.print_to = [], [], options.print_to
             machine.names = ArrayNames.of_launch(kernel_op, args)
             self.started = True
-            GridRun(machine, kernel, body, parameters, options.seed, options.progress).run()
+            GridRun(
+                machine, kernel, body, parameters, options.seed, options.progress, options.resident
+            ).run()
         finally:
             machine.kept.clear()
             memory.release(memory_mark)

@@ -16,7 +16,6 @@ from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.machine.accesses import AccessSite, access_site, allocations_of
 from tilewright.machine.compile import Translator
-from tilewright.machine.grid import BlockId
 from tilewright.machine.hooks import Hook
 from tilewright.machine.inspect.breakpoints import block_id
 from tilewright.machine.inspect.stats import TileStats, numbers_of, tile_stats
@@ -31,6 +30,7 @@ from tilewright.machine.inspect.stops import (
     named_values,
 )
 from tilewright.machine.memory import Memory
+from tilewright.machine.schedules import BlockId
 from tilewright.machine.tensors import ArrayNames, Elements
 from tilewright.machine.values import Registers, TensorView
 

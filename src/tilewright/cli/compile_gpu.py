@@ -88,7 +88,7 @@ def source_of(module: Module, options: argparse.Namespace) -> Source:
 
         held = machine_module(module, options.file)
         entry = entry_of(held, options.entry).symbol
-        program = TileProgram(held, options.target, how)
+        program = TileProgram(held, options.target, how=how)
         return Source(program.threads(entry), lambda: program.compile(entry))
     from tilewright.gpu import compile_kernel, kernels_of
 

@@ -179,11 +179,12 @@ def _run(
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
     from tilewright.cutile.scope import Settings
+    from tilewright.launching.options import LaunchOptions
 
     _warn_of_options(options, session)
     settings = Settings(
         getattr(options, "machine", None) or default_machine(),
-        print_to=lambda text: print(text, end="", file=sys.stderr, flush=True),
+        LaunchOptions(print_to=lambda text: print(text, end="", file=sys.stderr, flush=True)),
         cuda_is_host=options.torch_cuda,
     )
     try:

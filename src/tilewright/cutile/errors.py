@@ -47,14 +47,18 @@ class KernelError(TileIRError, RuntimeError):
     them with the lines of source.
     """
 
+    __module__ = "tilewright.cutile"
+
     def __str__(self) -> str:
         from tilewright.diagnostics import render
 
-        return "\n" + render(self.diagnostics)
+        return render(self.diagnostics)
 
 
 class RefusedError(KernelError):
     """The machine does not do what a launch asks for; nothing has run."""
+
+    __module__ = "tilewright.cutile"
 
     def __init__(self, message: str | Sequence[Diagnostic]):
         found = (

@@ -11,10 +11,13 @@ from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
 from tilewright.cutile.scope import Settings, current
 from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 
 if TYPE_CHECKING:
     from tilewright.cutile.machines import LoadedKernel
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+
+__tracebackhide__ = hides_frames
 
 _SIGNATURE = "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
 _MAX_GRID_EXTENT = 2**24 - 1
@@ -198,12 +201,14 @@ class Dispatcher:
             for parameter, value in zip(parameters, kernel_args):
                 reader = parameter.readers.get(type(value)) or parameter.reader_for(value)
                 reader(value, key, values)
-        except (TypeError, ValueError, OverflowError):
-            # cuTile looks at the types of all arguments before it looks into any.
-            for parameter, value in zip(parameters, kernel_args, strict=True):
-                parameter.classify(value)
-            raise
-        return key, values
+        except (TypeError, ValueError, OverflowError) as error:
+            wrong = error
+        else:
+            return key, values
+        # cuTile looks at the types of all arguments before it looks into any.
+        for parameter, value in zip(parameters, kernel_args, strict=True):
+            parameter.classify(value)
+        raise wrong
 
     def constraints(self, kernel_args: tuple[Any, ...]) -> list[object]:
         """cuTile's constraints that the kernel is compiled for, given these arguments."""

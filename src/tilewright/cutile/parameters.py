@@ -29,9 +29,12 @@ from tilewright.cutile.arrays import (
     read_numpy,
     read_torch,
 )
+from tilewright.diagnostics.tracebacks import hides_frames
 
 if TYPE_CHECKING:
     from tilewright.cutile.frontend import FrontEnd
+
+__tracebackhide__ = hides_frames
 
 _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 _INT64_MAX, _INT64_MIN = 2**63 - 1, -(2**63)

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.cutile.arrays import host_bytes
-from tilewright.cutile.assertions import AssertionWatcher, assertion_error
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
+from tilewright.launching.assertions import assertion_error
+from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions
 from tilewright.machine.grid import GridRun
-from tilewright.machine.inspect.runner import InspectingTranslator
-from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program
+from tilewright.machine.launch import Program
 from tilewright.numerics.arrays import Array
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
     from tilewright.cutile.scope import Settings
-    from tilewright.diagnostics import TileIRError
     from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
-    from tilewright.launching.assertions import AssertionFailure
     from tilewright.machine.compile import CompiledBlock, Translator
     from tilewright.machine.memory import Memory, Placed
 
@@ -46,8 +42,7 @@ class HostProgram(Program):
         grid: tuple[int, int, int],
         values: Sequence[Value],
         *,
-        seed: int = 0,
-        print_to: Callable[[str], object] | None = None,
+        options: LaunchOptions = DEFAULT_OPTIONS,
     ) -> None:
         """Run a kernel over a grid.
 
@@ -55,21 +50,25 @@ class HostProgram(Program):
         overlap and may be empty. A TileIRError where the kernel does what it must not, and, once
         all blocks have run, for failed assertions.
         """
+        if options is not self._accepted:
+            self._accept(options)
         kernel, body, slots = self._bound(kernel_op)
         machine, memory = self._machine, self._machine.memory
         mark = memory.mark()
         try:
             parameters = self._parameters(values)
-            machine.grid, machine.max_iterations = grid, DEFAULT_MAX_ITERATIONS
-            machine.printed, machine.failures, machine.print_to = [], [], print_to
+            machine.grid, machine.max_iterations = grid, options.max_iterations
+            machine.printed, machine.failures, machine.print_to = [], [], options.print_to
             self.started = True
             bound = zip(slots, parameters, strict=True)
-            GridRun(machine, kernel, body, bound, seed, None).run()
+            GridRun(
+                machine, kernel, body, bound, options.seed, options.progress, options.resident
+            ).run()
         finally:
             machine.kept.clear()
             memory.release(mark)
         if machine.failures:
-            raise self._failed(machine.failures)
+            raise assertion_error(machine.failures)
 
     def _parameters(self, values: Sequence[Value]) -> list[Array]:
         """The parameters of the entry, as tiles, with all arrays in the memory of the machine.
@@ -96,9 +95,6 @@ class HostProgram(Program):
                 assert isinstance(value, np.ndarray)
                 found.append(value)
         return found
-
-    def _failed(self, failures: Sequence[AssertionFailure]) -> TileIRError:
-        return assertion_error(failures, {})
 
     def _bound(self, op: EntryOp) -> tuple[Translator, CompiledBlock, tuple[int, ...]]:
         """The translated kernel, and the slots of its parameters."""
@@ -194,31 +190,11 @@ def _place_table(memory: Memory, value: ListValue, addresses: Iterator[int]) -> 
     return memory.allocate(buffer, f"the list {value.name}", writable=False).base
 
 
-class _WatchingProgram(HostProgram):
-    """Keeps what failed assertions have compared."""
-
-    def __init__(self, module: Operation):
-        super().__init__(module)
-        self._watcher = AssertionWatcher()
-
-    def _translator(self, global_addresses: dict[str, int]) -> Translator:
-        return InspectingTranslator(
-            self._machine, global_addresses, self.arithmetic, observers=(self._watcher,)
-        )
-
-    def _failed(self, failures: Sequence[AssertionFailure]) -> TileIRError:
-        return assertion_error(failures, self._watcher.compared)
-
-    def launch_values(self, *args: Any, **keywords: Any) -> None:
-        self._watcher.clear()
-        super().launch_values(*args, **keywords)
-
-
 class ReferenceKernel:
     """A compiled kernel on the reference machine."""
 
     def __init__(self, module: ModuleOp, entry: str):
-        self._program = _WatchingProgram(module)
+        self._program = HostProgram(module)
         self._entry = module.entry(entry)
         self._lock = threading.Lock()
 
@@ -226,6 +202,4 @@ class ReferenceKernel:
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
         with self._lock:
-            self._program.launch_values(
-                self._entry, grid, values, seed=settings.seed, print_to=settings.print_to
-            )
+            self._program.launch_values(self._entry, grid, values, options=settings.options)

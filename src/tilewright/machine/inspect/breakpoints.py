@@ -18,7 +18,7 @@ from tilewright.machine.inspect.stops import Stop, When, print_stop
 from tilewright.text.naming import name_values
 
 if TYPE_CHECKING:
-    from tilewright.machine.grid import BlockId
+    from tilewright.machine.schedules import BlockId
 
 NOTHING_TO_STOP_AT = define_code(
     "nothing-to-stop-at",

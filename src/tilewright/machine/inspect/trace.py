@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from tilewright.diagnostics.render_html import preformatted
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.machine.accesses import AccessSite, access_site, allocations_of
 from tilewright.machine.compile import Translator
-from tilewright.machine.grid import BlockId
 from tilewright.machine.hooks import Hook
 from tilewright.machine.inspect.breakpoints import block_id
 from tilewright.machine.inspect.stats import TileStats, numbers_of, tile_stats
@@ -30,6 +30,7 @@ from tilewright.machine.inspect.stops import (
     named_values,
 )
 from tilewright.machine.memory import Memory
+from tilewright.machine.schedules import BlockId
 from tilewright.machine.tensors import ArrayNames, Elements
 from tilewright.machine.values import Registers, TensorView
 
@@ -137,6 +138,10 @@ class Trace:
         lines = [line for record in self.records for line in _record_lines(record)]
         lines += [f"({notice})" for notice in self.notices]
         return "".join(f"{line}\n" for line in lines)
+
+    def _repr_html_(self) -> str:
+        """As :meth:`to_text`, for notebooks."""
+        return preformatted(self.to_text().rstrip("\n") or "(an empty trace)")
 
 
 class Recorder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,14 @@ import numpy as np
 from tilewright.cutile.errors import KernelError
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 from tilewright.cutile.reference import HostProgram
+from tilewright.cutile.stops import LineStopper, check_breakpoints, split_breakpoints
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
+from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.launching.arguments import Converted
 from tilewright.launching.options import LaunchOptions
-from tilewright.machine.inspect.runner import InspectingProgram
+from tilewright.machine.inspect.breakpoints import authors_names
+from tilewright.machine.inspect.runner import InspectingProgram, Observer, stopper
+from tilewright.machine.inspect.stops import StopRun
 from tilewright.machine.inspect.trace import Recorder, Trace
 from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding
@@ -22,8 +26,13 @@ from tilewright.machine.sanitize.sanitizer import SanitizingProgram, _identity
 from tilewright.machine.tensors import ArrayNames
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
     from tilewright.cutile.scope import Settings
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.machine.compile import Translator
+    from tilewright.machine.hooks import Hook
+    from tilewright.machine.inspect.stops import When
 
 TraceSink = Callable[[Trace], object]
 """Told what a launch did, however it ended."""
@@ -44,7 +53,8 @@ class _InspectingHostProgram(HostProgram, InspectingProgram):
 class CheckedKernel:
     """A compiled kernel that is translated anew for each launch."""
 
-    def __init__(self, module: ModuleOp, entry: str):
+    def __init__(self, module: ModuleOp, entry: str, constants: Mapping[str, object]):
+        self._constants = constants
         self._module = module
         self._entry_name = entry
 
@@ -54,7 +64,7 @@ class CheckedKernel:
         if settings.options.sanitize:
             self._sanitize(grid, values, settings)
         else:
-            self._trace(grid, values, settings)
+            self._observe(grid, values, settings)
 
     def _sanitize(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
@@ -100,25 +110,40 @@ class CheckedKernel:
         findings: list[Finding] = program.findings.found
         return [*(finding.diagnostic for finding in findings), *ended]
 
-    def _trace(
+    def _observe(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
-        sink = settings.trace
-        assert sink is not None
-        trace = Trace("all")
-        program = _InspectingHostProgram(self._module, settings.options.arithmetic)
+        """Run with a record of what happens, and with breakpoints."""
+        options = settings.options
+        program = _InspectingHostProgram(self._module, options.arithmetic)
         entry = self._module.entry(self._entry_name)
-        names = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
-        from tilewright.machine.inspect.breakpoints import value_names
-
-        recorder = Recorder(
-            trace, entry, grid, settings.options.seed, value_names(program.module), names
-        )
-        program.observers = (recorder,)
+        names = authors_names(program.module)
+        lines, others = split_breakpoints(options.breakpoints)
+        check_breakpoints(entry, lines)
+        observers: list[Observer] = [
+            LineStopper(each, entry, values, self._constants) for each in lines
+        ]
+        observers += [stopper(each, entry, grid, names) for each in others]
+        trace: Trace | None = None
+        if settings.trace is not None:
+            trace = replace(options.trace, records=[]) if options.trace else Trace("all")
+            arrays = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
+            observers.insert(0, _Recorder(trace, entry, grid, options.seed, names, arrays))
+        program.observers = tuple(observers)
         try:
-            program.launch_values(entry, grid, values, options=settings.options)
+            program.launch_values(entry, grid, values, options=options)
+        except StopRun:
+            return
         finally:
-            sink(trace)
+            if settings.trace is not None and trace is not None:
+                settings.trace(trace)
+
+
+class _Recorder(Recorder):
+    """Leaves out what is only assumed."""
+
+    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        return None if isinstance(op, AssumeOp) else super().hook(op, t, when)
 
 
 def _converted(values: Sequence[Value]) -> Converted:

@@ -121,7 +121,7 @@ class Specialisation:
 
     ``module`` has the author's names, ``entry`` among them; ``bytecode`` is what cuTile wrote, where
     the kernel is called ``symbol``. ``kind`` says for each parameter of the Python function what the
-    kernel was compiled for.
+    kernel was compiled for, and ``constants`` has those that are constants.
     """
 
     module: ModuleOp
@@ -129,6 +129,7 @@ class Specialisation:
     bytecode: bytes
     symbol: str
     kind: Mapping[str, str]
+    constants: Mapping[str, object]
     loaded: dict[object, LoadedKernel]
 
 
@@ -226,7 +227,7 @@ class Dispatcher:
         from tilewright.cutile.lost_signs import with_signs
         from tilewright.cutile.naming import use_authors_names
         from tilewright.cutile.promises import forget_idle_promises
-        from tilewright.cutile.specialisation import described, entry_parameters
+        from tilewright.cutile.specialisation import constants_in, described, entry_parameters
         from tilewright.cutile.truth import compare_with_zero
 
         kernel = self._kernel()
@@ -249,8 +250,8 @@ class Dispatcher:
         self._verify(module)
         forget_idle_promises(module)
         compare_with_zero(module)
-        kind = described(self._names, key)
-        return Specialisation(module, entry, bytecode, symbol, kind, {})
+        kind, constants = described(self._names, key), constants_in(self._names, key)
+        return Specialisation(module, entry, bytecode, symbol, kind, constants, {})
 
     def _verify(self, module: ModuleOp) -> None:
         """Refuse what cuTile writes but Tile IR does not allow, as the next compiler does it."""
@@ -285,6 +286,6 @@ def _load(compiled: Specialisation, settings: Settings) -> LoadedKernel:
     from tilewright.cutile.machines import load
 
     try:
-        return load(compiled.module, compiled.entry, settings)
+        return load(compiled.module, compiled.entry, settings, compiled.constants)
     except TileIRError as error:
         raise in_python(error, compiled.module) from None

@@ -57,7 +57,13 @@ class Settings:
     @property
     def loading(self) -> tuple[str, bool]:
         """What of the settings a loaded kernel depends on."""
-        return self.machine, self.options.sanitize or self.trace is not None
+        return self.machine, self.is_observed
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether launches are looked into: checked, recorded, or stopped."""
+        options = self.options
+        return options.sanitize or self.trace is not None or bool(options.breakpoints)
 
 
 _DEFAULT = Settings()

@@ -57,6 +57,19 @@ def described(parameters: Sequence[str], key: Sequence[object]) -> dict[str, str
     return {parameter: _describe(next(items), items) for parameter in parameters}
 
 
+def constants_in(parameters: Sequence[str], key: Sequence[object]) -> dict[str, object]:
+    """The constants among the arguments, by Python parameter; those inside of tuples are left out."""
+    items = iter(key)
+    found: dict[str, object] = {}
+    for parameter in parameters:
+        item = next(items)
+        if isinstance(item, ConstantKey):
+            found[parameter] = item.value
+        else:
+            _describe(item, items)  # goes on to the next parameter
+    return found
+
+
 def _describe(item: Any, items: Iterator[Any]) -> str:
     if isinstance(item, ConstantKey):
         return f"= {item.value!r}"

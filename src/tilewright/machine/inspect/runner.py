@@ -39,6 +39,8 @@ from tilewright.numerics.arithmetic import Arithmetic
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp
+
 
 class Observer(Protocol):
     """Puts hooks around the operations that it wants to see."""
@@ -118,6 +120,15 @@ class _Stopper:
             raise
 
 
+def stopper(
+    given: Breakpoint, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]
+) -> _Stopper:
+    """What stops at a breakpoint in a launch. A TileIRError where it names what there is not."""
+    return _Stopper(
+        given, resolve(given.target, kernel, names), block_filter(given.block, grid), names
+    )
+
+
 def _slots(values: Mapping[str, SSAValue], t: Translator) -> dict[str, int]:
     return {name: t.slot(value) for name, value in values.items()}
 
@@ -182,12 +193,7 @@ def run_with(
     if loaded is not None:
         program.share_memory_of(loaded)
     names = value_names(program.module)
-    stoppers = tuple(
-        _Stopper(
-            given, resolve(given.target, kernel, names), block_filter(given.block, extents), names
-        )
-        for given in chosen.breakpoints
-    )
+    stoppers = tuple(stopper(given, kernel, extents, names) for given in chosen.breakpoints)
     program.observers = stoppers
     if trace is not None:
         arrays = ArrayNames.of_launch(kernel, args)

@@ -52,7 +52,8 @@ def matmul_page() -> str:
 
 def tile_levels(found: Explanation) -> list[str]:
     """The levels of a kernel down to nv_tileaa."""
-    return [k for k in (l.key for l in found.levels) if k.startswith("source") or k in _TILES]
+    keys = [level.key for level in found.levels]
+    return [key for key in keys if key.startswith("source") or key in _TILES]
 
 
 _TILES = ("tile", "lowered", "final")

@@ -126,7 +126,12 @@ def test_keyboard(matmul: Browser) -> None:
     assert LOAD in matmul.value(LIT)
     matmul.press("Escape")
     # One stop of the Tab key for each level.
-    assert matmul.value("document.querySelectorAll('.level:not([hidden]) .row[tabindex=\"0\"]').length") == 3
+    assert (
+        matmul.value(
+            "document.querySelectorAll('.level:not([hidden]) .row[tabindex=\"0\"]').length"
+        )
+        == 3
+    )
 
 
 def test_tokens_lead_to_lines(matmul: Browser) -> None:

@@ -81,9 +81,7 @@ def _check_program(options: argparse.Namespace, session: Session) -> int:
     found: list[Diagnostic] = []
     for taken in program.chosen:
         module = taken.kernel.module
-        found += diagnostics_in_python(
-            verifier.find_problems(module, hints=options.hints), module
-        )
+        found += diagnostics_in_python(verifier.find_problems(module, hints=options.hints), module)
     _show(found, options.format, session)
     if not found:
         session.say(f"checked {listed(program.chosen)}: nothing found")

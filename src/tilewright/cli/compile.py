@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilewright.cli import compile_gpu
+from tilewright.cli.compile_program import compile_program
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
-from tilewright.cli.compile_program import compile_program
 from tilewright.cli.programs import add_program_options, is_program, refuse_program_options
 from tilewright.cli.run import entry_of
 from tilewright.cli.run_machine import CPU, add_cpu_option
@@ -38,7 +38,9 @@ _EMITS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input; or a cuTile program")
+    parser.add_argument(
+        "file", metavar="FILE", help="text or bytecode; - is standard input; or a cuTile program"
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
     parser.add_argument(
         "--target",
@@ -100,7 +102,9 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     with timings.stage("read and verify"):
         module = machine_module(load(options.file, options, session), options.file)
     entry = entry_of(module, options.entry).symbol
-    write_output(session, options.output, Compilation(module, entry, options, session, timings).run())
+    write_output(
+        session, options.output, Compilation(module, entry, options, session, timings).run()
+    )
     if options.timing:
         session.say(timing_table(timings))
     return Exit.OK

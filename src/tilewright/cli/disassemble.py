@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="bytecode or text; - is standard input; or a cuTile program")
+    parser.add_argument(
+        "file", metavar="FILE", help="bytecode or text; - is standard input; or a cuTile program"
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
     parser.add_argument(
         "--module", action="store_true", help="print the module's own line around its contents"
@@ -72,7 +74,8 @@ def _program(options: argparse.Namespace, session: Session) -> int:
     # Kernels of one name need modules of their own.
     bare = not options.module and len(names) == len(program.chosen)
     parts = [
-        f"// {taken}\n{_printed(taken.kernel.module, options, bare=bare)}" for taken in program.chosen
+        f"// {taken}\n{_printed(taken.kernel.module, options, bare=bare)}"
+        for taken in program.chosen
     ]
     write_text(session, options.output, "\n".join(parts))
     return program.finish(Exit.OK)

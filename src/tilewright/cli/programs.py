@@ -79,7 +79,9 @@ def add_program_options(parser: argparse.ArgumentParser, *, machine: bool = True
         help="this kernel only; of several specialisations the N-th",
     )
     group.add_argument(
-        "--save-ir", metavar="DIR", help="keep bytecode, and the text of every level, in a directory"
+        "--save-ir",
+        metavar="DIR",
+        help="keep bytecode, and the text of every level, in a directory",
     )
     group.add_argument(
         "--no-torch-cuda",
@@ -251,9 +253,7 @@ def _nothing(path: str, run: ProgramRun) -> TileIRError:
     else:
         first = " ".join(str(error).split()) or "no message"
         message = f"'{path}' failed before it launched a kernel: {type(error).__name__}: {first}"
-    return TileIRError(
-        [Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, place, help=help_text)]
-    )
+    return TileIRError([Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, place, help=help_text)])
 
 
 def _place(error: BaseException) -> NamedPlace | None:
@@ -330,7 +330,9 @@ def save_ir(chosen: Sequence[Taken], options: argparse.Namespace, session: Sessi
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise UsageError.because(f"cannot make the directory '{folder}': {error.strerror}") from None
+        raise UsageError.because(
+            f"cannot make the directory '{folder}': {error.strerror}"
+        ) from None
     files: dict[str, bytes] = {}
     missing: dict[str, str] = {}
     for taken in chosen:

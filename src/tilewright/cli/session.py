@@ -67,9 +67,7 @@ class Session:
     is given.
     """
 
-    def __init__(
-        self, arguments: Sequence[str], program_arguments: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, arguments: Sequence[str], program_arguments: Sequence[str] = ()) -> None:
         self.arguments = tuple(arguments)
         self.program_arguments = tuple(program_arguments)
         self.color = "auto"

@@ -11,12 +11,11 @@ import numpy as np
 from tilewright.cutile.errors import KernelError
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 from tilewright.cutile.reference import HostProgram
-from tilewright.cutile.stops import LineStopper, check_breakpoints, split_breakpoints
+from tilewright.cutile.stops import resolved
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
-from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.launching.arguments import Converted
 from tilewright.launching.options import LaunchOptions
-from tilewright.machine.inspect.breakpoints import authors_names
+from tilewright.machine.inspect.breakpoints import names_for
 from tilewright.machine.inspect.runner import InspectingProgram, Observer, stopper
 from tilewright.machine.inspect.stops import StopRun
 from tilewright.machine.inspect.trace import Recorder, Trace
@@ -26,13 +25,8 @@ from tilewright.machine.sanitize.sanitizer import SanitizingProgram, _identity
 from tilewright.machine.tensors import ArrayNames
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
     from tilewright.cutile.scope import Settings
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-    from tilewright.machine.compile import Translator
-    from tilewright.machine.hooks import Hook
-    from tilewright.machine.inspect.stops import When
 
 TraceSink = Callable[[Trace], object]
 """Told what a launch did, however it ended."""
@@ -117,18 +111,14 @@ class CheckedKernel:
         options = settings.options
         program = _InspectingHostProgram(self._module, options.arithmetic)
         entry = self._module.entry(self._entry_name)
-        names = authors_names(program.module)
-        lines, others = split_breakpoints(options.breakpoints)
-        check_breakpoints(entry, lines)
-        observers: list[Observer] = [
-            LineStopper(each, entry, values, self._constants) for each in lines
-        ]
-        observers += [stopper(each, entry, grid, names) for each in others]
+        names = names_for(program.module, entry)
+        breakpoints = resolved(options.breakpoints, entry, values, self._constants)
+        observers: list[Observer] = [stopper(each, entry, grid, names) for each in breakpoints]
         trace: Trace | None = None
         if settings.trace is not None:
             trace = replace(options.trace, records=[]) if options.trace else Trace("all")
             arrays = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
-            observers.insert(0, _Recorder(trace, entry, grid, options.seed, names, arrays))
+            observers.insert(0, Recorder(trace, entry, grid, options.seed, names, arrays))
         program.observers = tuple(observers)
         try:
             program.launch_values(entry, grid, values, options=options)
@@ -137,13 +127,6 @@ class CheckedKernel:
         finally:
             if settings.trace is not None and trace is not None:
                 settings.trace(trace)
-
-
-class _Recorder(Recorder):
-    """Leaves out what is only assumed."""
-
-    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
-        return None if isinstance(op, AssumeOp) else super().hook(op, t, when)
 
 
 def _converted(values: Sequence[Value]) -> Converted:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.launching import Dispatcher, Specialisation, checked_launch, launch_with
 from tilewright.cutile.scope import current
-from tilewright.diagnostics import TileIRError
 
 if TYPE_CHECKING:
     from tilewright.cutile.scope import Settings
@@ -83,9 +82,7 @@ class Compiled:
         """All levels with the lines that stand for each other, and what the analyses find."""
         from tilewright.explain.levels import explain_kernel
 
-        return explain_kernel(
-            self.module, self.name, target=target, passes=passes, folded=True
-        )
+        return explain_kernel(self.module, self.name, target=target, passes=passes, folded=True)
 
     def page(self, *, target: str = DEFAULT_TARGET) -> str:
         """The page of ``tilewright explain``: the kernel beside its source, and all levels."""
@@ -116,9 +113,7 @@ class Compiled:
         launch_with(current(machine), 0, grid or self.grid, self._kernel, chosen)
 
 
-def compile(
-    kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1)
-) -> Compiled:
+def compile(kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1)) -> Compiled:
     """A cuTile kernel compiled for arguments of this kind, as a launch would; nothing runs.
 
     ``args`` are those of ``cuda.tile.launch``; only their kinds count, but for constants. What cuTile

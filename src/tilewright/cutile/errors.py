@@ -79,9 +79,7 @@ def in_python(error: TileIRError, module: Operation | None = None) -> KernelErro
     return type(error)(found) if isinstance(error, KernelError) else KernelError(found)
 
 
-def diagnostics_in_python(
-    found: Iterable[Diagnostic], module: Operation
-) -> list[Diagnostic]:
+def diagnostics_in_python(found: Iterable[Diagnostic], module: Operation) -> list[Diagnostic]:
     """Findings about a module at the lines of Python that they come from."""
     locations = _locations(module)
     return [place_in_python(diagnostic, locations) for diagnostic in found]

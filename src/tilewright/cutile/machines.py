@@ -107,9 +107,7 @@ def check_settings(settings: Settings) -> None:
         raise RefusedError(error.diagnostics) from None
 
 
-def load(
-    module: ModuleOp, entry: str, settings: Settings, constants: Constants
-) -> LoadedKernel:
+def load(module: ModuleOp, entry: str, settings: Settings, constants: Constants) -> LoadedKernel:
     """Load a kernel onto the machine that the settings name."""
     check_settings(settings)
     return _LOADERS[settings.machine.partition(":")[0]](module, entry, settings, constants)

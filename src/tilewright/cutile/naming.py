@@ -58,7 +58,9 @@ def _rename_in_locations(entry: Operation, symbol: str, kernel_name: str) -> Non
         if found is None:
             parts = [renamed(part) for part in attribute.parameters]
             if isinstance(attribute, DISubprogramAttr) and attribute.linkage_name.data == symbol:
-                parts = [StringAttr(kernel_name) if p is attribute.linkage_name else p for p in parts]
+                parts = [
+                    StringAttr(kernel_name) if p is attribute.linkage_name else p for p in parts
+                ]
             same = all(a is b for a, b in zip(parts, attribute.parameters, strict=True))
             found = made[id(attribute)] = attribute if same else type(attribute).new(parts)
         return found

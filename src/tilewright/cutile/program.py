@@ -47,7 +47,9 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
         if torch_cuda and "torch" in sys.modules and not _pretends():
             pretend_cuda()
         stack.enter_context(use_everywhere(settings))
-        stack.enter_context(_children_are(_Host(replace(settings, trace=None, on_compile=None), torch_cuda)))
+        stack.enter_context(
+            _children_are(_Host(replace(settings, trace=None, on_compile=None), torch_cuda))
+        )
         yield
 
 

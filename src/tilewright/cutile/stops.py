@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,28 +10,22 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tilewright.cutile.errors import frames_of
 from tilewright.cutile.parameters import ArrayValue, ListValue
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
-from tilewright.dialects.cuda_tile.types import PtrType, TileType
 from tilewright.machine.inspect.breakpoints import NOTHING_TO_STOP_AT, Breakpoint
 from tilewright.machine.inspect.stats import tile_stats
-from tilewright.machine.inspect.stops import StopRun, element_name, format_elements, look_at
+from tilewright.machine.inspect.stops import StopRun, element_name, format_elements, visible_tiles
 
 if TYPE_CHECKING:
     from tilewright.cutile.parameters import Value
     from tilewright.dialects.cuda_tile.ops.module import EntryOp
-    from tilewright.machine.compile import Translator
-    from tilewright.machine.grid import BlockId
-    from tilewright.machine.hooks import Hook
-    from tilewright.machine.inspect.stops import When
-    from tilewright.machine.values import Registers
+    from tilewright.machine.inspect.stops import Stop
 
-_VARIABLE = re.compile(r"(?P<name>[^\W\d]\w*)(?:\.\d+)?")
 _FEW = 8
 
 
@@ -115,99 +108,85 @@ def debug(stop: LineStop) -> None:
     exec(code, {**stop.variables, "stop": stop, "__name__": stop.function})
 
 
-def split_breakpoints(
+def resolved(
     given: Sequence[object],
-) -> tuple[list[LineBreakpoint], list[Breakpoint]]:
-    """Breakpoints at lines, and at operations. A TypeError for anything else.
+    entry: EntryOp,
+    values: Sequence[Value],
+    constants: Mapping[str, object],
+) -> list[Breakpoint]:
+    """Breakpoints at lines as breakpoints at operations of a kernel; others as they are.
 
-    ``(file, line)`` and ``(file, line, action)`` are breakpoints at lines.
+    ``(file, line)`` and ``(file, line, action)`` are breakpoints at lines; those of other files and
+    kernels are left out. A TypeError for what is no breakpoint, a TileIRError for a line inside the
+    kernel at which nothing happens.
     """
-    lines: list[LineBreakpoint] = []
-    others: list[Breakpoint] = []
+    found: list[Breakpoint] = []
     for each in given:
-        if isinstance(each, LineBreakpoint):
-            lines.append(each)
-        elif isinstance(each, Breakpoint):
-            others.append(each)
-        elif isinstance(each, tuple) and 2 <= len(each) <= 3:
-            lines.append(LineBreakpoint(*each))
-        else:
+        if isinstance(each, Breakpoint):
+            found.append(each)
+            continue
+        if isinstance(each, tuple) and 2 <= len(each) <= 3:
+            each = LineBreakpoint(*each)
+        if not isinstance(each, LineBreakpoint):
             raise TypeError(f"a breakpoint is (FILE, LINE) or a Breakpoint, not {each!r}")
-    return lines, others
+        check_line(entry, each)
+        starts = tuple(_starts(entry, each))
+        if starts:
+            action = _LineAction(each, {**constants, **_arrays(values)})
+            found.append(Breakpoint(starts, action, each.block, "before"))
+    return found
 
 
 @dataclass(slots=True)
-class LineStopper:
-    """A breakpoint at a line in a launch: an observer of its operations."""
+class _LineAction:
+    """What is done at the first operation of a line."""
 
     given: LineBreakpoint
-    entry: EntryOp
-    values: Sequence[Value]
-    constants: Mapping[str, object]
-    starts: frozenset[Operation] = frozenset()
-    hits: int = 0
+    fixed: Mapping[str, object]
 
-    def __post_init__(self) -> None:
-        self.starts = frozenset(_starts(self.entry, self.given))
-
-    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
-        if when != "before" or op not in self.starts:
-            return None
-        frame = next(f for f in frames_of(op.location) if _is_at(f, self.given))
-        seen = _visible(op)
-        slots = {name: t.slot(value) for name, value in seen.items()}
-        elements = {name: element_name(value.type) for name, value in seen.items()}
-        machine, given = t.machine, self.given
-        block = None if given.block is None else (*given.block, 0, 0, 0)[:3]
-        fixed = self._fixed()
-
-        def hook(regs: Registers) -> None:
-            if block is not None and machine.block != block:
-                return
-            self.hits += 1
-            found = {name: look_at(regs[slot]) for name, slot in slots.items()}
-            tiles = {name: value for name, value in found.items() if value is not None}
-            stop = LineStop(
-                frame.file_name,
-                frame.line,
-                frame.what,
-                machine.block,
-                self.hits,
-                {**fixed, **tiles},
-                elements,
-            )
-            (given.action or debug)(stop)
-
-        return hook
-
-    def _fixed(self) -> dict[str, object]:
-        """Arguments that are no tiles: arrays, lists of arrays, constants."""
-        found: dict[str, object] = dict(self.constants)
-        for value in self.values:
-            if isinstance(value, ArrayValue):
-                found[value.name] = value.as_numpy()
-            elif isinstance(value, ListValue):
-                found[value.name] = [item.as_numpy() for item in value.items]
-        return {name: value for name, value in found.items() if name.isidentifier()}
+    def __call__(self, stop: Stop) -> None:
+        frame = next(f for f in frames_of(stop.op.location) if _is_at(f, self.given))
+        seen = visible_tiles(stop.op)
+        there = {name: value for name, value in stop.variables.items() if name in seen}
+        line_stop = LineStop(
+            frame.file_name,
+            frame.line,
+            frame.what,
+            stop.block,
+            stop.hit,
+            {**self.fixed, **there},
+            {name: element_name(seen[name].type) for name in there},
+        )
+        (self.given.action or debug)(line_stop)
 
 
-def check_breakpoints(entry: EntryOp, given: Sequence[LineBreakpoint]) -> None:
+def _arrays(values: Sequence[Value]) -> dict[str, object]:
+    """Arguments that are no tiles: arrays, and lists of arrays."""
+    found: dict[str, object] = {}
+    for value in values:
+        if isinstance(value, ArrayValue):
+            found[value.name] = value.as_numpy()
+        elif isinstance(value, ListValue):
+            found[value.name] = [item.as_numpy() for item in value.items]
+    return {name: value for name, value in found.items() if name.isidentifier()}
+
+
+def check_line(entry: EntryOp, each: LineBreakpoint) -> None:
     """A TileIRError for a line inside the kernel at which nothing happens."""
     lines: dict[str, set[int]] = {}
     for op in entry.walk():
         for frame in frames_of(op.location):
             lines.setdefault(frame.file_name, set()).add(frame.line)
-    for each in given:
-        for file, known in lines.items():
-            inside = _is_file(file, each.file) and min(known) < each.line <= max(known)
-            if inside and each.line not in known:
-                near = sorted(known, key=lambda line: abs(line - each.line))[:2]
-                raise TileIRError.single(
-                    NOTHING_TO_STOP_AT,
-                    f"nothing happens at line {each.line} of '{each.file}' in the kernel "
-                    f"'{entry.symbol}'",
-                    help=f"lines near it: {' and '.join(map(str, sorted(near)))}",
-                )
+    for file, known in lines.items():
+        inside = _is_file(file, each.file) and min(known) < each.line <= max(known)
+        if inside and each.line not in known:
+            near = sorted(known, key=lambda line: abs(line - each.line))[:2]
+            raise TileIRError.single(
+                NOTHING_TO_STOP_AT,
+                f"nothing happens at line {each.line} of '{each.file}' in the kernel "
+                f"'{entry.symbol}'",
+                help=f"lines near it: {' and '.join(map(str, sorted(near)))}",
+            )
 
 
 def _starts(entry: EntryOp, given: LineBreakpoint) -> Iterator[Operation]:
@@ -251,27 +230,6 @@ def _in_fold(op: Operation) -> bool:
             return True
         parent = parent.parent_op()
     return False
-
-
-def _visible(op: Operation) -> dict[str, SSAValue]:
-    """The tiles that variables are before an operation, by name; the latest of each."""
-    levels: list[list[SSAValue]] = []
-    current: Operation | None = op
-    while current is not None and (block := current.parent) is not None:
-        own = list(block.args)
-        for before in block.ops:
-            if before is current:
-                break
-            own += before.results
-        levels.append(own)
-        current = block.parent_op()
-    found: dict[str, SSAValue] = {}
-    for value in (value for own in reversed(levels) for value in own):
-        named = _VARIABLE.fullmatch(value.name_hint or "")
-        ty = value.type
-        if named and isinstance(ty, TileType) and not isinstance(ty.element_type, PtrType):
-            found[named["name"]] = value
-    return found
 
 
 __all__ = ["LineBreakpoint", "LineStop", "StopRun", "debug"]

@@ -18,7 +18,6 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
 from tilewright.dialects.source_map import Source, TextSource, source_of
 from tilewright.explain.analyses import ANALYSES, UNCOUNTED, functions, line_name, remarks_of
 from tilewright.explain.changes import Change, compare
-from tilewright.explain.token_graph import to_svg
 from tilewright.explain.folding import folded_listing
 from tilewright.explain.stages import (
     DEFAULT_TARGET,
@@ -31,6 +30,7 @@ from tilewright.explain.stages import (
     made_of,
     thread_kernel,
 )
+from tilewright.explain.token_graph import to_svg
 from tilewright.launching.modules import kernel_of, runnable_module
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine.sanitize.listing import read_source

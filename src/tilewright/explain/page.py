@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 from tilewright import __version__
 from tilewright.diagnostics.display import printable
+from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.explain.analyses import ANALYSES
+from tilewright.explain.changes import Change, DiffLine
 from tilewright.explain.colours import coloured
 from tilewright.explain.colours import html_text as _text
-from tilewright.explain.changes import Change, DiffLine
 from tilewright.explain.footprint_drawing import draw_tensors
 from tilewright.explain.footprints import Footprint, Footprints
 from tilewright.explain.levels import Explanation, Findings, Level, Line
 from tilewright.explain.page_script import SCRIPT
 from tilewright.explain.page_style import STYLE
 from tilewright.explain.stages import AnyKernel
-from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.machine.tensors import format_box
 from tilewright.text.naming import as_python
 
@@ -106,7 +106,9 @@ def _header(explanation: Explanation, heading: str, about: About) -> str:
 def _others(about: About) -> str:
     """The way to the further kernels of the program: links, and commands that make their pages."""
     links = "".join(
-        f'<li><a href="{_text(page)}">{_text(label)}</a></li>' for label, page, _ in about.others if page
+        f'<li><a href="{_text(page)}">{_text(label)}</a></li>'
+        for label, page, _ in about.others
+        if page
     )
     unseen = [(label, command) for label, page, command in about.others if not page]
     items = "".join(
@@ -196,9 +198,13 @@ def _levels(explanation: Explanation) -> str:
         for title, why in explanation.missing.items()
     )
     columns = "\n".join(_column(level, level.key in first) for level in explanation.levels)
-    facts = "" if not explanation.findings else (
-        '<div class="here-facts" id="here" role="region" aria-label="facts at the line" '
-        'aria-live="polite" tabindex="0"></div>\n'
+    facts = (
+        ""
+        if not explanation.findings
+        else (
+            '<div class="here-facts" id="here" role="region" aria-label="facts at the line" '
+            'aria-live="polite" tabindex="0"></div>\n'
+        )
     )
     return (
         '<section aria-labelledby="levels-title">\n<h2 id="levels-title" class="unseen">Levels</h2>\n'

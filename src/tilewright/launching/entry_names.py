@@ -70,6 +70,11 @@ def mangled_name(entry: KernelOp) -> str:
     return entry.__dict__.get(_FIELD, entry.symbol)
 
 
+def has_authors_names(entry: KernelOp) -> bool:
+    """Whether a kernel of cuTile was given the names that its author uses."""
+    return _FIELD in entry.__dict__
+
+
 @cache
 def calling_convention(name: str) -> CallingConvention | None:
     """The convention that a kernel's name tells; None where it tells none that is known here."""

@@ -17,7 +17,6 @@ from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp
 
-
 _AXIS = re.compile(r"\.(shape|strides)\.(\d+)")
 _ITEM = re.compile(r"\.item\.(\d+)")
 

@@ -15,6 +15,7 @@ from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.dialects.source_map import place_of, source_of
+from tilewright.launching.entry_names import has_authors_names
 from tilewright.machine.inspect.stops import Stop, When, print_stop
 from tilewright.text.naming import as_python, name_values
 
@@ -163,10 +164,15 @@ def value_names(module: Operation) -> Mapping[int, str]:
     return name_values([module], suggest=True).of
 
 
-def authors_names(module: Operation) -> Mapping[int, str]:
-    """The names of ``value_names`` as they stand in the Python that a kernel comes from. What is only
-    assumed of a value has the name of that value."""
+def names_for(module: Operation, kernel: EntryOp) -> Mapping[int, str]:
+    """The name of every value by its id, as it is shown where the kernel runs.
+
+    That of ``value_names``; in a kernel with the names of its author as it stands in Python, and what
+    is only assumed of a value has the name of that value.
+    """
     names = value_names(module)
+    if not has_authors_names(kernel):
+        return names
     found = {id(value): as_python(names[id(value)]) for value in _all_values(module)}
     for op in module.walk():
         if isinstance(op, AssumeOp):

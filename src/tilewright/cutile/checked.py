@@ -12,7 +12,7 @@ from tilewright.cutile.errors import KernelError
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 from tilewright.cutile.reference import HostProgram
 from tilewright.cutile.stops import resolved
-from tilewright.diagnostics import Diagnostic, Note, TileIRError
+from tilewright.diagnostics import Note, TileIRError
 from tilewright.launching.arguments import Converted
 from tilewright.launching.options import LaunchOptions
 from tilewright.machine.inspect.breakpoints import names_for
@@ -21,7 +21,12 @@ from tilewright.machine.inspect.stops import StopRun
 from tilewright.machine.inspect.trace import Recorder, Trace
 from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding
-from tilewright.machine.sanitize.sanitizer import SanitizingProgram, _identity
+from tilewright.machine.sanitize.sanitizer import (
+    Launch,
+    SanitizeReport,
+    SanitizingProgram,
+    _identity,
+)
 from tilewright.machine.tensors import ArrayNames
 
 if TYPE_CHECKING:
@@ -66,8 +71,9 @@ class CheckedKernel:
         arrays = [(array.name, array.as_numpy()) for array in arrays_of(values)]
         entry = self._module.entry(self._entry_name)
         initial = [array.copy() for _, array in arrays]
-        found = {_identity(d): d for d in broken_promises(entry, _converted(values))}
         schedules = settings.options.schedules
+        broken = broken_promises(entry, _converted(values))
+        found = {_identity(d): Finding(d, schedules[0]) for d in broken}
         for position, seed in enumerate(schedules):
             if position:
                 for (_, array), content in zip(arrays, initial, strict=True):
@@ -77,9 +83,14 @@ class CheckedKernel:
             print_to = None if position else settings.options.print_to
             options = replace(settings.options, seed=seed, print_to=print_to)
             for finding in self._run_once(grid, values, arrays, options):
-                found.setdefault(_identity(finding), finding)
-        if found:
-            raise SanitizerError(found.values())
+                found.setdefault(_identity(finding.diagnostic), finding)
+        if settings.on_report is not None:
+            described = tuple((name, f"array of {a.dtype}, {a.shape}") for name, a in arrays)
+            launch = Launch(entry.symbol, grid, described)
+            report = SanitizeReport(tuple(found.values()), schedules, None, launch)
+            settings.on_report(self._module, report)
+        elif found:
+            raise SanitizerError([finding.diagnostic for finding in found.values()])
 
     def _run_once(
         self,
@@ -87,22 +98,21 @@ class CheckedKernel:
         values: Sequence[Value],
         arrays: Sequence[tuple[str, np.ndarray[Any, Any]]],
         options: LaunchOptions,
-    ) -> list[Diagnostic]:
+    ) -> list[Finding]:
         program = _SanitizingHostProgram(
             self._module, options.seed, races=options.races, arithmetic=options.arithmetic
         )
         program.findings.names = ArrayNames(tuple(arrays))
         entry = self._module.entry(self._entry_name)
-        ended: list[Diagnostic] = []
+        ended: list[Finding] = []
         try:
             program.launch_values(entry, grid, values, options=options)
         except TileIRError as error:
             if not program.started:
                 raise
             note = (Note(f"found with schedule seed {options.seed}"),) if options.seed else ()
-            ended = [diagnostic.with_notes(*note) for diagnostic in error.diagnostics]
-        findings: list[Finding] = program.findings.found
-        return [*(finding.diagnostic for finding in findings), *ended]
+            ended = [Finding(d.with_notes(*note), options.seed) for d in error.diagnostics]
+        return [*program.findings.found, *ended]
 
     def _observe(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings

@@ -22,8 +22,9 @@ class LoadedKernel(Protocol):
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
-    ) -> None:
-        """Run it to its end. A TileIRError where it does what it must not, or assertions failed."""
+    ) -> object:
+        """Run it to its end; what the machine gives back, if anything. A TileIRError where it does what
+        it must not, or assertions failed."""
         ...
 
 

@@ -12,6 +12,7 @@ from tilewright.cutile.compiled import row_of, table_of
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 
 if TYPE_CHECKING:
+    from tilewright.simulator import SimulationResult
     from tilewright.cutile.scope import Settings
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
@@ -26,8 +27,8 @@ class SimulatedKernel:
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
-    ) -> None:
-        self._program.launch(
+    ) -> SimulationResult:
+        return self._program.launch(
             self._entry,
             grid,
             list(arguments_of(values)),

@@ -202,4 +202,3 @@ def _counted(launched: Launched) -> str:
     lines.append(f"  shared memory of a block: {result.shared_bytes} bytes")
     lines.append(f"  occupancy: {result.occupancy}")
     return "\n".join(lines)
-

@@ -57,8 +57,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     # A file of Tile IR takes arguments by options only, so that no other word may come before.
     before = words[1 : position or 0]
     if position is None or any(
-        word == "--arg"
-        or (not previous.startswith("-") and _is_other_input(word))
+        word == "--arg" or (not previous.startswith("-") and _is_other_input(word))
         for previous, word in pairwise(["", *before])
     ):
         return words, None

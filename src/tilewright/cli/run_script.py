@@ -57,7 +57,9 @@ def _parser(command: str) -> argparse.ArgumentParser:
         help="check, record, stop and draw this kernel only; of several specialisations the N-th",
     )
     parser.add_argument(
-        "--save-ir", metavar="DIR", help="keep bytecode, and the text of every level, in a directory"
+        "--save-ir",
+        metavar="DIR",
+        help="keep bytecode, and the text of every level, in a directory",
     )
     parser.add_argument(
         "--break",
@@ -273,4 +275,3 @@ def _launch_options(options: argparse.Namespace, log: LaunchLog) -> LaunchOption
         print_to=write_stdout,
         **given,
     )
-

@@ -120,7 +120,9 @@ def compile(kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1
     refuses is refused with its own exceptions.
     """
     dispatcher, extents = checked_launch(0, grid, kernel, args)
-    return of_specialisation(dispatcher, dispatcher.compiled(dispatcher.read(args)[0]), extents, args)
+    return of_specialisation(
+        dispatcher, dispatcher.compiled(dispatcher.read(args)[0]), extents, args
+    )
 
 
 def of_specialisation(

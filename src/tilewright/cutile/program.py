@@ -48,9 +48,12 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
             pretend_cuda()
         stack.enter_context(use_everywhere(settings))
         stack.enter_context(
-            _children_are(_Host(replace(
-            settings, trace=None, on_compile=None, on_launch=None, on_report=None
-        ), torch_cuda))
+            _children_are(
+                _Host(
+                    replace(settings, trace=None, on_compile=None, on_launch=None, on_report=None),
+                    torch_cuda,
+                )
+            )
         )
         yield
 

@@ -27,6 +27,7 @@ CompileSink = Callable[
     ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
 ]
 
+
 @dataclass(frozen=True, slots=True)
 class Launched:
     """A launch that has ended: the kernel, its ``number``-th specialisation, how long it took, and

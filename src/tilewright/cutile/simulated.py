@@ -12,9 +12,9 @@ from tilewright.cutile.compiled import row_of, table_of
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 
 if TYPE_CHECKING:
-    from tilewright.simulator import SimulationResult
     from tilewright.cutile.scope import Settings
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.simulator import SimulationResult
 
 
 class SimulatedKernel:

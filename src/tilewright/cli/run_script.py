@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
+    from tilewright.cutile.machines import TraceSink
     from tilewright.cutile.scope import Settings
     from tilewright.machine.inspect.trace import Trace
 

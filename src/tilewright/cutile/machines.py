@@ -1,86 +1,72 @@
-"""The machines that cuTile kernels can be launched on, by name."""
+"""cuTile kernels on the machines that ``launching.machine`` knows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.errors import RefusedError
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.machine import machine_named
 
 if TYPE_CHECKING:
-    from tilewright.cutile.parameters import Value
     from tilewright.cutile.scope import Settings
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.launching.described import Value
+    from tilewright.launching.machine import Machine, Program
+    from tilewright.launching.options import LaunchOptions
+
+TraceSink = Callable[[Any], object]
+"""Told what a launch did, as a ``machine.inspect.Trace``, however it ended."""
+
+#: What the first launch of a kernel needs, beside its machine.
+_READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
 
 
-class LoadedKernel(Protocol):
-    """A compiled kernel that is ready to run."""
+class LoadedKernel:
+    """A compiled kernel that is ready to run on a machine."""
+
+    def __init__(self, program: Program, entry: str, machine: Machine):
+        self._program = program
+        self._entry = entry
+        self._prints = "print_to" in machine.capabilities.options
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
         """Run it to its end. A TileIRError where it does what it must not, or assertions failed."""
-        ...
+        options = settings.options
+        if settings.trace is not None:
+            self._traced(grid, values, options, settings.trace)
+            return
+        if not self._prints:  # the driver writes to standard output by itself
+            options = replace(options, print_to=None)
+        self._program.launch_described(self._entry, grid, values, options)
 
+    def _traced(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions,
+        sink: TraceSink,
+    ) -> None:
+        from tilewright.machine.inspect import Trace
 
-Loader = Callable[["ModuleOp", str, "Settings"], LoadedKernel]
-"""Loads the entry of that name of a verified ``cuda_tile`` module."""
-
-
-def _load_reference(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    if settings.options.sanitize or settings.trace is not None:
-        from tilewright.cutile.checked import CheckedKernel
-
-        return CheckedKernel(module, entry)
-    from tilewright.cutile.reference import ReferenceKernel
-
-    return ReferenceKernel(module, entry)
-
-
-def _load_cpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    from tilewright.cutile.on_cpu import CpuKernel
-
-    return CpuKernel(module, entry)
-
-
-def _load_simulator(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    from tilewright.cutile.simulated import SimulatedKernel
-
-    return SimulatedKernel(module, entry, settings.machine.partition(":")[2])
-
-
-def _load_gpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    from tilewright.cutile.on_gpu import GpuKernel
-
-    return GpuKernel(module, entry)
-
-
-_LOADERS: dict[str, Loader] = {
-    "reference": _load_reference,
-    "cpu": _load_cpu,
-    "sim": _load_simulator,
-    "cuda": _load_gpu,
-}
-_READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
-#: What the first launch of a kernel needs here, beside what its machine needs.
-_MODULES = {
-    "reference": (*_READING, "tilewright.cutile.reference"),
-    "cpu": (*_READING, "tilewright.cutile.on_cpu"),
-    "sim": (*_READING, "tilewright.cutile.simulated"),
-    "cuda": (*_READING, "tilewright.cutile.on_gpu"),
-}
+        trace = Trace("all")
+        try:
+            traced = replace(options, trace=trace)
+            self._program.launch_described(self._entry, grid, values, traced)
+        finally:
+            sink(trace)
 
 
 def get_ready(name: str) -> None:
     """Import and start what launches on a machine need, so that the first one does not have to."""
-    machine = machine_named(name)
-    for module in _MODULES[machine.capabilities.kind]:
+    for module in _READING:
         import_module(module)
-    machine.get_ready()
+    machine_named(name).get_ready()
 
 
 def check_settings(settings: Settings) -> None:
@@ -89,7 +75,6 @@ def check_settings(settings: Settings) -> None:
     try:
         machine = machine_named(settings.machine)
         wanted = options if settings.trace is None else replace(options, trace=settings.trace)
-        # The simulator and GPUs print by themselves where kernels of cuTile do.
         machine.check_options(replace(wanted, print_to=None))
         machine.check()
     except TileIRError as error:
@@ -97,6 +82,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def load(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    """Load a kernel onto the machine that the settings name."""
+    """Load the entry of that name of a verified module onto the machine that the settings name."""
     check_settings(settings)
-    return _LOADERS[settings.machine.partition(":")[0]](module, entry, settings)
+    machine = machine_named(settings.machine)
+    return LoadedKernel(machine.load(module), entry, machine)

@@ -20,7 +20,7 @@ from tilewright.launching.machine import DEFAULT_MACHINE
 from tilewright.launching.options import OPTIONS, LaunchOptions
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
+    from tilewright.cutile.machines import TraceSink
 
 __tracebackhide__ = hides_frames
 
@@ -48,9 +48,9 @@ class Settings:
     cuda_is_host: bool = False
 
     @property
-    def loading(self) -> tuple[str, bool]:
+    def loading(self) -> object:
         """What of the settings a loaded kernel depends on."""
-        return self.machine, self.options.sanitize or self.trace is not None
+        return self.machine
 
 
 _DEFAULT = Settings()

@@ -12,10 +12,11 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import ARENA_ALIGNMENT
-from tilewright.cpu.compile import CompileOptions
+from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
+from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, Progress, thread_count
@@ -23,9 +24,10 @@ from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.waiting import PATIENCE, run_waiting
 from tilewright.cpu.target import HOST
+from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
-from tilewright.launching.assertions import assertion_error
+from tilewright.launching.assertions import OperationSource, assertion_error
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
@@ -37,6 +39,7 @@ from tilewright.launching.modules import (
 from tilewright.launching.plugins import Plugin
 from tilewright.launching.result import RunResult
 from tilewright.launching.storage import storage_of
+from tilewright.launching.time_limits import check_time_limit, stopped_here, time_is_over
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import Array, dtype_of
 
@@ -126,6 +129,7 @@ class Program:
         progress: Progress | None = None,
         threads: int | None = None,
         patience: float = PATIENCE,
+        time_limit: float | None = None,
     ) -> RunResult:
         """Run a kernel over a grid, to its end.
 
@@ -133,15 +137,18 @@ class Program:
         each pointer, a number for each scalar. ``print_to`` gets each printed text at once, perhaps
         in another thread; ``progress`` the numbers of finished and of all tile blocks.
         ``allow_overlap`` lets arrays that the kernel may write share memory with others. ``patience``
-        is for grids whose blocks wait for one another: see ``waiting``.
+        is for grids whose blocks wait for one another: see ``waiting``. ``time_limit`` is in seconds,
+        compilation left out.
 
-        A TileIRError before anything runs: bad arguments, grid or kernel name, and operations that
-        have no code; arrays are as they were. While running: a deadlock, and, unless
+        What the handler of a signal raises, such as KeyboardInterrupt on Ctrl-C, ends the launch; if a
+        tile block was in a loop, a note of the exception names it. A TileIRError before anything runs: bad arguments, grid or kernel name, and operations that
+        have no code; arrays are as they were. While running: a deadlock, the end of the time, and, unless
         ``check_asserts`` is false, failed assertions, once all blocks have run.
         """
         found = self._entry(entry)
         packed = found.packer.pack(grid, args, allow_overlap=allow_overlap)
-        reports = self._run(found, packed, print_to, progress, threads, patience)
+        check_time_limit(time_limit)
+        reports = self._run(found, packed, print_to, progress, threads, patience, time_limit)
         failures = tuple(reports.failures)
         if failures and check_asserts:
             raise assertion_error(failures)
@@ -149,10 +156,14 @@ class Program:
         return RunResult(outputs, "".join(reports.printed), failures)
 
     def launch_packed(
-        self, entry: str, packed: Packed, print_to: Callable[[str], object] | None = None
+        self,
+        entry: str,
+        packed: Packed,
+        print_to: Callable[[str], object] | None = None,
+        time_limit: float | None = None,
     ) -> None:
         """As :meth:`launch`, with arguments that have been checked and packed by the caller."""
-        reports = self._run(self._entry(entry), packed, print_to)
+        reports = self._run(self._entry(entry), packed, print_to, time_limit=time_limit)
         if reports.failures:
             raise assertion_error(tuple(reports.failures))
 
@@ -164,6 +175,7 @@ class Program:
         progress: Progress | None = None,
         threads: int | None = None,
         patience: float = PATIENCE,
+        time_limit: float | None = None,
     ) -> Reports:
         """Run a kernel to its end; what it has reported."""
         kernel = self._native(entry, distinct=packed.distinct)
@@ -179,18 +191,54 @@ class Program:
         reports = SILENCE
         if compiled.sites:
             reports = Reports(compiled.sites, state, print_to, self._plugins)
-        with reports:
-            if compiled.may_wait and state.total > 1:
-                run_waiting(state, compiled.arena_bytes, progress=progress, patience=patience)
-            else:
-                divided = not compiled.takes_over
-                POOL.run(
-                    state, compiled.arena_bytes, wanted, kernel.pace, progress, divided=divided
-                )
+        forget = None if time_limit is None else WATCHER.limited(state, time_limit)
+        try:
+            with reports:
+                if compiled.may_wait and state.total > 1:
+                    run_waiting(state, compiled.arena_bytes, progress=progress, patience=patience)
+                else:
+                    divided = not compiled.takes_over
+                    POOL.run(
+                        state, compiled.arena_bytes, wanted, kernel.pace, progress, divided=divided
+                    )
+        except TileIRError:
+            raise
+        except BaseException as error:
+            self._tell_where(error, entry, kernel, state)
+            raise
+        finally:
+            if forget is not None:
+                forget()
         if reports.error is not None:
             raise reports.error
-        assert not state.stop, "a kernel has stopped without a reason"
+        if time_limit is not None and state.expired and state.finished < state.total:
+            raise time_is_over(time_limit, *self._stopped_in(entry, kernel, state))
+        assert state.expired or not state.stop, "a kernel has stopped without a reason"
         return reports
+
+    def _stopped_in(
+        self, entry: _Entry, kernel: NativeKernel, state: LaunchState
+    ) -> tuple[OperationSource | None, tuple[int, int, int] | None]:
+        """The loop, and the tile block, that a run was in when it was stopped."""
+        found = state.stopped_in
+        if found is None:
+            return None, None
+        number, block = found
+        loops = kernel.compiled.loops
+        if loops is None:
+            # Code from the disk is the same as what is made anew, which has the places.
+            distinct = entry.code.get(True) is kernel
+            options = replace(self._options, distinct_arguments=distinct)
+            loops = compile_kernel(self._tileaa(), entry.op.symbol, options).loops
+            assert loops is not None
+        return loops[number], block
+
+    def _tell_where(
+        self, error: BaseException, entry: _Entry, kernel: NativeKernel, state: LaunchState
+    ) -> None:
+        loop, block = self._stopped_in(entry, kernel, state)
+        if loop is not None and block is not None:
+            error.add_note(stopped_here(loop, block))
 
     def _entry(self, name: str | None) -> _Entry:
         found = self._entries.get(name)

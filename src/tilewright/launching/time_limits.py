@@ -1,0 +1,55 @@
+"""Limits of the time that a launch may take."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.diagnostics import TileIRError, define_code
+from tilewright.launching.assertions import OperationSource
+
+TIME_LIMIT = define_code(
+    "time-limit",
+    "A launch takes longer than the time that it was given.",
+    "`time_limit` in Python, `--time-limit` and pytest's `--tilewright-time-limit` bound the seconds of "
+    "each launch, compilation left out. The place is the loop that a tile block was in when the time "
+    "was over; arrays hold what the kernel had written until then.",
+)
+BAD_TIME_LIMIT = define_code(
+    "bad-time-limit",
+    "The limit of the time of a launch makes no sense.",
+    "It is a positive, finite number of seconds.",
+)
+
+
+def check_time_limit(seconds: float | None) -> None:
+    """A TileIRError unless it is a limit, or None for no limit."""
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise TileIRError.single(
+            BAD_TIME_LIMIT, f"a time limit is a positive number of seconds, not {seconds:g}"
+        )
+
+
+def time_is_over(
+    seconds: float, loop: OperationSource | None, block: tuple[int, int, int] | None
+) -> TileIRError:
+    """The error of a launch that was stopped: in which tile block, in which loop, as far as is known."""
+    where = "" if block is None else f": tile block {block} was in this loop"
+    if loop is None and block is not None:
+        where = f" in tile block {block}"
+    return TileIRError.single(
+        TIME_LIMIT,
+        f"the launch has not ended within {seconds:g} s{where}",
+        None if loop is None else loop.place,
+        notes=() if loop is None else loop.notes,
+    )
+
+
+def stopped_here(loop: OperationSource, block: tuple[int, int, int]) -> str:
+    """The note of an exception that has ended a launch from outside."""
+    place = ""
+    if loop.position is not None:
+        place = f"{loop.position[0]}:{loop.position[1]}"
+    elif loop.place is not None:
+        line = getattr(loop.place, "line", None)
+        place = loop.place.file_name + (f":{line}" if line else "")
+    return f"tilewright: tile block {block} was in the loop at {place or 'an unknown place'}"

@@ -29,16 +29,19 @@ def check_time_limit(seconds: float | None) -> None:
         )
 
 
+def over_message(seconds: float, where: str = "") -> str:
+    """What is said of a launch whose time is over."""
+    return f"the launch has not ended within {seconds:g} s" + (f": {where}" if where else "")
+
+
 def time_is_over(
     seconds: float, loop: OperationSource | None, block: tuple[int, int, int] | None
 ) -> TileIRError:
     """The error of a launch that was stopped: in which tile block, in which loop, as far as is known."""
-    where = "" if block is None else f": tile block {block} was in this loop"
-    if loop is None and block is not None:
-        where = f" in tile block {block}"
+    where = "" if block is None else f"tile block {block} was in this loop"
     return TileIRError.single(
         TIME_LIMIT,
-        f"the launch has not ended within {seconds:g} s{where}",
+        over_message(seconds, where),
         None if loop is None else loop.place,
         notes=() if loop is None else loop.notes,
     )

@@ -130,6 +130,7 @@ class GridRun:
         block: BlockId = (0, 0, 0)
         try:
             for number, block in self._pending:
+                self._machine.check_time()
                 self._enter(number, block)
                 registers = self._begin(block)
                 run(registers)
@@ -166,6 +167,7 @@ class GridRun:
 
     def _turn(self, live: _Live) -> bool:
         """Let a block run for a while; whether it has ended."""
+        self._machine.check_time()
         self._enter(live.number, live.block)
         memory, coroutine = self._machine.memory, live.coroutine
         version = memory.version

@@ -85,7 +85,7 @@ def _source(options: argparse.Namespace, session: Session) -> _Source:
 
         held = machine_module(module, options.file)
         entry = entry_of(held, options.entry).symbol
-        program = TileProgram(held, options.target, how)
+        program = TileProgram(held, options.target, how=how)
         return _Source(program.threads(entry), lambda: program.compile(entry))
     from tilewright.gpu import compile_kernel, kernels_of
 

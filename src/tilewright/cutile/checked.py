@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 from tilewright.cutile.reference import HostProgram
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
 from tilewright.launching.arguments import Converted
+from tilewright.launching.options import LaunchOptions
 from tilewright.machine.inspect.runner import InspectingProgram
 from tilewright.machine.inspect.trace import Recorder, Trace
 from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding
 from tilewright.machine.sanitize.sanitizer import SanitizingProgram, _identity
 from tilewright.machine.tensors import ArrayNames
-from tilewright.numerics.arithmetic import REFERENCE
 
 if TYPE_CHECKING:
     from tilewright.cutile.scope import Settings
@@ -51,7 +52,7 @@ class CheckedKernel:
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
-        if settings.sanitize:
+        if settings.options.sanitize:
             self._sanitize(grid, values, settings)
         else:
             self._trace(grid, values, settings)
@@ -64,14 +65,16 @@ class CheckedKernel:
         _name_parameters(entry, values)
         initial = [array.copy() for _, array in arrays]
         found = {_identity(d): d for d in broken_promises(entry, _converted(values))}
-        for seed in range(settings.seed, settings.seed + settings.seeds):
-            if seed != settings.seed:
+        schedules = settings.options.schedules
+        for position, seed in enumerate(schedules):
+            if position:
                 for (_, array), content in zip(arrays, initial, strict=True):
                     if array.flags.writeable:
                         array[...] = content
             # What a kernel prints is printed once, whatever the number of schedules.
-            print_to = settings.print_to if seed == settings.seed else None
-            for finding in self._run_once(grid, values, arrays, seed, print_to):
+            print_to = None if position else settings.options.print_to
+            options = replace(settings.options, seed=seed, print_to=print_to)
+            for finding in self._run_once(grid, values, arrays, options):
                 found.setdefault(_identity(finding), finding)
         if found:
             raise SanitizerError(found.values())
@@ -81,19 +84,20 @@ class CheckedKernel:
         grid: tuple[int, int, int],
         values: Sequence[Value],
         arrays: Sequence[tuple[str, np.ndarray[Any, Any]]],
-        seed: int,
-        print_to: Callable[[str], object] | None,
+        options: LaunchOptions,
     ) -> list[Diagnostic]:
-        program = _SanitizingHostProgram(self._module, seed, races=True)
+        program = _SanitizingHostProgram(
+            self._module, options.seed, races=options.races, arithmetic=options.arithmetic
+        )
         program.findings.names = ArrayNames(tuple(arrays))
         entry = self._module.entry(self._entry_name)
         ended: list[Diagnostic] = []
         try:
-            program.launch_values(entry, grid, values, seed=seed, print_to=print_to)
+            program.launch_values(entry, grid, values, options=options)
         except TileIRError as error:
             if not program.started:
                 raise
-            note = (Note(f"found with schedule seed {seed}"),) if seed else ()
+            note = (Note(f"found with schedule seed {options.seed}"),) if options.seed else ()
             ended = [diagnostic.with_notes(*note) for diagnostic in error.diagnostics]
         findings: list[Finding] = program.findings.found
         return [*(finding.diagnostic for finding in findings), *ended]
@@ -104,17 +108,17 @@ class CheckedKernel:
         sink = settings.trace
         assert sink is not None
         trace = Trace("all")
-        program = _InspectingHostProgram(self._module, REFERENCE)
+        program = _InspectingHostProgram(self._module, settings.options.arithmetic)
         entry = self._module.entry(self._entry_name)
         names = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
         from tilewright.machine.inspect.breakpoints import value_names
 
-        recorder = Recorder(trace, entry, grid, settings.seed, value_names(program.module), names)
+        recorder = Recorder(
+            trace, entry, grid, settings.options.seed, value_names(program.module), names
+        )
         program.observers = (recorder,)
         try:
-            program.launch_values(
-                entry, grid, values, seed=settings.seed, print_to=settings.print_to
-            )
+            program.launch_values(entry, grid, values, options=settings.options)
         finally:
             sink(trace)
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from tilewright.cutile.errors import RefusedError
 from tilewright.diagnostics import TileIRError
+from tilewright.launching.machine import machine_named
 
 if TYPE_CHECKING:
     from tilewright.cutile.parameters import Value
     from tilewright.cutile.scope import Settings
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-
-#: The machine that launches use unless told otherwise.
-DEFAULT_MACHINE = "reference"
 
 
 class LoadedKernel(Protocol):
@@ -33,7 +32,7 @@ Loader = Callable[["ModuleOp", str, "Settings"], LoadedKernel]
 
 
 def _load_reference(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    if settings.sanitize or settings.trace is not None:
+    if settings.options.sanitize or settings.trace is not None:
         from tilewright.cutile.checked import CheckedKernel
 
         return CheckedKernel(module, entry)
@@ -66,55 +65,35 @@ _LOADERS: dict[str, Loader] = {
     "sim": _load_simulator,
     "cuda": _load_gpu,
 }
-_KNOWN = "reference, cpu, sim:ARCH and cuda"
 _READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
-#: What the first launch of a kernel needs on each machine.
+#: What the first launch of a kernel needs here, beside what its machine needs.
 _MODULES = {
     "reference": (*_READING, "tilewright.cutile.reference"),
     "cpu": (*_READING, "tilewright.cutile.on_cpu"),
-    "sim": (*_READING, "tilewright.cutile.simulated", "tilewright.simulator.tiles"),
+    "sim": (*_READING, "tilewright.cutile.simulated"),
     "cuda": (*_READING, "tilewright.cutile.on_gpu"),
 }
 
 
 def get_ready(name: str) -> None:
     """Import and start what launches on a machine need, so that the first one does not have to."""
-    kind = name.partition(":")[0]
-    for module in _MODULES[kind]:
+    machine = machine_named(name)
+    for module in _MODULES[machine.capabilities.kind]:
         import_module(module)
-    if kind == "cpu":
-        from tilewright.cpu.runtime.ready import get_ready as get_cpu_ready
-
-        get_cpu_ready()
-
-
-def check_machine(name: str) -> None:
-    """A :class:`RefusedError` that says why, unless kernels can be launched on that machine."""
-    kind, _, arch = name.partition(":")
-    if kind not in _LOADERS or bool(arch) != (kind == "sim"):
-        raise RefusedError(f"there is no machine '{name}'; the machines are {_KNOWN}")
-    if kind == "sim":
-        from tilewright.simulator.architectures import check_architecture
-
-        try:
-            check_architecture(arch)
-        except TileIRError as error:
-            raise RefusedError(error.diagnostics) from None
-    elif kind == "cuda":
-        from tilewright.gpu.driver import open_gpu
-
-        try:
-            open_gpu()
-        except TileIRError as error:
-            raise RefusedError(error.diagnostics) from None
+    machine.get_ready()
 
 
 def check_settings(settings: Settings) -> None:
     """A :class:`RefusedError` that says why, unless launches can run as the settings want it."""
-    check_machine(settings.machine)
-    if (settings.sanitize or settings.trace is not None) and settings.machine != "reference":
-        what = "the sanitizer" if settings.sanitize else "a trace"
-        raise RefusedError(f"{what} needs the reference machine, not '{settings.machine}'")
+    options = settings.options
+    try:
+        machine = machine_named(settings.machine)
+        wanted = options if settings.trace is None else replace(options, trace=settings.trace)
+        # The simulator and GPUs print by themselves where kernels of cuTile do.
+        machine.check_options(replace(wanted, print_to=None))
+        machine.check()
+    except TileIRError as error:
+        raise RefusedError(error.diagnostics) from None
 
 
 def load(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:

@@ -37,7 +37,7 @@ class CpuKernel:
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
-        self._program.launch_packed(self._entry, self._packed(grid, values), settings.print_to)
+        self._program.launch_packed(self._entry, self._packed(grid, values), settings.options)
 
     def _packed(self, grid: tuple[int, int, int], values: Sequence[Value]) -> Packed:
         """The slots for the arguments; a TileIRError where they are not fit for this kernel."""

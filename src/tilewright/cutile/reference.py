@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from tilewright.cutile.arrays import host_bytes
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 from tilewright.launching.assertions import assertion_error
+from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions
 from tilewright.machine.grid import GridRun
-from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program
+from tilewright.machine.launch import Program
+from tilewright.machine.state import TimeLimit
 from tilewright.numerics.arrays import Array
 
 if TYPE_CHECKING:
@@ -41,8 +43,7 @@ class HostProgram(Program):
         grid: tuple[int, int, int],
         values: Sequence[Value],
         *,
-        seed: int = 0,
-        print_to: Callable[[str], object] | None = None,
+        options: LaunchOptions = DEFAULT_OPTIONS,
     ) -> None:
         """Run a kernel over a grid.
 
@@ -50,16 +51,19 @@ class HostProgram(Program):
         overlap and may be empty. A TileIRError where the kernel does what it must not, and, once
         all blocks have run, for failed assertions.
         """
+        if options is not self._accepted:
+            self._accept(options)
         kernel, body, slots = self._bound(kernel_op)
         machine, memory = self._machine, self._machine.memory
         mark = memory.mark()
         try:
             parameters = self._parameters(values)
-            machine.grid, machine.max_iterations = grid, DEFAULT_MAX_ITERATIONS
-            machine.printed, machine.failures, machine.print_to = [], [], print_to
+            machine.grid, machine.max_iterations = grid, options.max_iterations
+            machine.printed, machine.failures, machine.print_to = [], [], options.print_to
+            machine.time = TimeLimit.begin(options.time_limit)
             self.started = True
             bound = zip(slots, parameters, strict=True)
-            GridRun(machine, kernel, body, bound, seed, None).run()
+            GridRun(machine, kernel, body, bound, options.seed, options.progress).run()
         finally:
             machine.kept.clear()
             memory.release(mark)
@@ -198,6 +202,4 @@ class ReferenceKernel:
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
         with self._lock:
-            self._program.launch_values(
-                self._entry, grid, values, seed=settings.seed, print_to=settings.print_to
-            )
+            self._program.launch_values(self._entry, grid, values, options=settings.options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,10 +31,11 @@ class SimulatedKernel:
             self._entry,
             grid,
             list(arguments_of(values)),
-            memory=[row for value in values for row in _listed(value)],
-            allow_overlap=True,
-            seed=settings.seed,
-            print_to=settings.print_to,
+            replace(
+                settings.options,
+                memory=[row for value in values for row in _listed(value)],
+                allow_overlap=True,
+            ),
         )
 
 

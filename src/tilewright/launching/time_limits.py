@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.launching.assertions import OperationSource
 
 TIME_LIMIT = define_code(
     "time-limit",
     "A launch takes longer than the time that it was given.",
-    "`time_limit` in Python, `--time-limit` and pytest's `--tilewright-time-limit` bound the seconds of "
-    "each launch, compilation left out. The place is the loop that a tile block was in when the time "
+    "`time_limit` in `LaunchOptions`, `--time-limit` and pytest's `--tilewright-time-limit` bound the "
+    "seconds of each launch, compilation left out. The place is the loop that a tile block was in when the time "
     "was over; arrays hold what the kernel had written until then.",
 )
-BAD_TIME_LIMIT = define_code(
-    "bad-time-limit",
-    "The limit of the time of a launch makes no sense.",
-    "It is a positive, finite number of seconds.",
-)
-
-
-def check_time_limit(seconds: float | None) -> None:
-    """A TileIRError unless it is a limit, or None for no limit."""
-    if seconds is not None and not 0 < seconds < math.inf:
-        raise TileIRError.single(
-            BAD_TIME_LIMIT, f"a time limit is a positive number of seconds, not {seconds:g}"
-        )
 
 
 def over_message(seconds: float, where: str = "") -> str:

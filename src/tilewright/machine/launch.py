@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
@@ -13,31 +16,38 @@ from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.assertions import assertion_error
-from tilewright.launching.checks import check_launch
+from tilewright.launching.checks import check_launch, in_numpy
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
     globals_of,
     is_tileaa,
     kernel_of,
+    public_global,
     runnable_module,
 )
-from tilewright.launching.plugins import Plugin
+from tilewright.launching.options import (
+    DEFAULT_OPTIONS,
+    LaunchOptions,
+    check_options,
+    with_deprecated,
+)
+from tilewright.launching.plugins import Plugin as Plugin
 from tilewright.launching.result import RunResult
-from tilewright.launching.storage import storage_of
 from tilewright.machine.arguments import ArrayMap, bind
 from tilewright.machine.compile import CompiledBlock, Translator
 from tilewright.machine.faults import Fault, as_error
-from tilewright.machine.grid import GridRun, Progress
+from tilewright.machine.grid import GridRun
 from tilewright.machine.memory import Allocation
-from tilewright.machine.state import Machine
+from tilewright.machine.state import Machine, TimeLimit
 from tilewright.machine.tensors import ArrayNames
-from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
-from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.numerics.arrays import Array
 
 __tracebackhide__ = hides_frames
 
-DEFAULT_MAX_ITERATIONS = 10_000_000
+Grid = int | Sequence[int]
+
+DEFAULT_MAX_ITERATIONS = DEFAULT_OPTIONS.max_iterations
 """Iterations of one loop before it counts as endless."""
 
 
@@ -45,30 +55,32 @@ class Program:
     """A loaded module: its globals live as long as it does, its kernels are translated once.
 
     The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. Not to be used
-    by several threads at once. ``arithmetic`` chooses what is computed where Tile IR leaves it
-    open; the reference by default. ``plugins`` gives functions on NumPy arrays for the code that a
-    module of ``nv_tileaa`` calls but does not hold, by the names that it has there.
+    by several threads at once. ``options`` are those of launches that give none.
     """
 
     def __init__(
         self,
         module: Operation,
-        *,
-        arithmetic: Arithmetic = REFERENCE,
-        plugins: Mapping[str, Plugin] | None = None,
+        options: LaunchOptions = DEFAULT_OPTIONS,
+        **deprecated: Any,
     ):
         self.module = runnable_module(module)
-        self.arithmetic = arithmetic
+        self.options = with_deprecated(options, deprecated, "Program")
+        self.arithmetic = self.options.arithmetic
+        """The arithmetic of the latest launch."""
         self.started = False
         """Whether a launch has come as far as running tile blocks."""
-        self._machine = Machine(plugins=dict(plugins or {}))
+        self._accepted = DEFAULT_OPTIONS
+        self._machine = Machine()
         self._arrays = ArrayMap(self._machine.memory)
+        self._mapped: list[Array] = []
         self._globals: dict[str, tuple[GlobalMemory, Allocation]] = {}
-        self._kernels: dict[str, tuple[Translator, CompiledBlock]] = {}
+        self._kernels: dict[object, tuple[Translator, CompiledBlock]] = {}
         if is_tileaa(self.module):
             import tilewright.machine.tileaa  # noqa: F401  (more of the table, at a cost in time)
         for held in globals_of(self.module):
             self._globals[held.name] = held, self._load(held)
+        self._accept(self.options)
 
     def _load(self, held: GlobalMemory) -> Allocation:
         return self._machine.memory.allocate(
@@ -83,75 +95,107 @@ class Program:
 
         For kernels that get addresses inside other arrays, such as tables of arrays.
         """
+        self._mapped.append(array)
         return self._arrays.map([("a mapped array", array)])[0]
+
+    @property
+    def own_memory(self) -> list[Array]:
+        """The memory of globals, and mapped arrays: what launches share beside their arguments."""
+        return [*(held.buffer for _, held in self._globals.values()), *self._mapped]
+
+    def share_memory_of(self, other: Program) -> None:
+        """Begin with the globals and the mapped arrays of another program of the same module, which
+        sees what this one writes."""
+        for name, (_, allocation) in self._globals.items():
+            allocation.buffer = other._globals[name][1].buffer
+        for array in other._mapped:
+            self.map_array(array)
 
     def global_array(self, name: str) -> Array:
         """The contents of a public global: an array over its memory, 4-bit elements packed in bytes."""
-        held, allocation = self._globals.get(name, (None, None))
-        if held is None or allocation is None or held.is_private:
-            known = (
-                ", ".join(n for n, (g, _) in self._globals.items() if not g.is_private) or "none"
-            )
-            raise KeyError(f"the module has no public global '{name}'; public globals: {known}")
-        raw = allocation.buffer.view(storage_of(held.element).raw)
-        dtype = dtype_of(held.element)
-        return raw.view(dtype) if raw.itemsize == dtype.itemsize and dtype != np.bool_ else raw
+        held = [each for each, _ in self._globals.values()]
+        return public_global(name, held, lambda found: self._globals[found][1].buffer)
 
     def launch(
         self,
         entry: str | None = None,
-        grid: int | Sequence[int] = (1, 1, 1),
+        grid: Grid = (1, 1, 1),
         args: Sequence[object] = (),
-        *,
-        seed: int = 0,
-        check_asserts: bool = True,
-        max_iterations: int = DEFAULT_MAX_ITERATIONS,
-        allow_overlap: bool = False,
-        print_to: Callable[[str], object] | None = None,
-        progress: Progress | None = None,
+        options: LaunchOptions | None = None,
+        **deprecated: Any,
     ) -> RunResult:
-        """Run a kernel over a grid.
+        """As every machine's (``launching.machine.Program``); addresses are those of ``map_array``."""
+        chosen = self.options if options is None else options
+        if deprecated:
+            chosen = with_deprecated(chosen, deprecated, "launch")
+        if chosen is not self._accepted:
+            self._accept(chosen)
+        if chosen.sanitize:
+            return self._sanitized(entry, grid, args, chosen)
+        if chosen.breakpoints or chosen.trace is not None:
+            return self._inspected(entry, grid, args, chosen)
+        return self.launch_plainly(entry, grid, args, chosen)
 
-        ``args``: a NumPy array (or an address from ``map_array``) for each pointer, a number for
-        each scalar. ``seed`` 0 runs tile blocks in ascending order; others shuffle them and switch
-        between them at random. ``print_to`` gets each printed text at once; ``progress`` the
-        numbers of finished and of all tile blocks; they must not change the arrays. A loop of
-        more than ``max_iterations`` is an error. ``allow_overlap`` lets arrays that the kernel may
-        write share memory with others.
+    def _accept(self, options: LaunchOptions) -> None:
+        """Get ready for launches with these options; a TileIRError for those of other machines."""
+        check_options(options, "reference")
+        self.arithmetic = options.arithmetic
+        self._machine.plugins = dict(options.plugins or {})
+        self._accepted = options
 
-        A TileIRError before anything runs: bad arguments, grid or kernel name, and operations that
-        the machine does not run; arrays are as they were. While running: whatever the kernel must not do, and, unless
-        ``check_asserts`` is false, failed assertions, once all blocks have run.
-        """
+    def _sanitized(
+        self, entry: str | None, grid: Grid, args: Sequence[object], options: LaunchOptions
+    ) -> RunResult:
+        from tilewright.machine.sanitize import sanitize
+
+        report = sanitize(self.module, entry, grid, args, options, loaded=self)
+        if report.result is None or not report.is_clean:
+            raise TileIRError(report.diagnostics)
+        return report.result
+
+    def _inspected(
+        self, entry: str | None, grid: Grid, args: Sequence[object], options: LaunchOptions
+    ) -> RunResult:
+        from tilewright.machine.inspect import run_with
+
+        found = run_with(self.module, entry, grid, args, options, loaded=self)
+        given = RunResult(tuple(value for value in args if isinstance(value, np.ndarray)))
+        return replace(found.result or given, hits=found.hits, stopped_at=found.stopped_at)
+
+    def launch_plainly(
+        self,
+        entry: str | None,
+        grid: Grid,
+        args: Sequence[object],
+        options: LaunchOptions = DEFAULT_OPTIONS,
+    ) -> RunResult:
+        """:meth:`launch`, for the one schedule ``options.seed``, with what this program's translator
+        puts in and nothing else."""
+        if options is not self._accepted:
+            self._accept(options)
         kernel_op = kernel_of(self.module, entry)
-        checked = check_launch(
-            kernel_op,
-            grid,
-            args,
-            seed=seed,
-            max_iterations=max_iterations,
-            allow_overlap=allow_overlap,
-        )
+        args = in_numpy(kernel_op, args)
+        checked = check_launch(kernel_op, grid, args, allow_overlap=options.allow_overlap)
         kernel, body = self._kernel(kernel_op)
         machine, memory = self._machine, self._machine.memory
         memory_mark, array_mark = memory.mark(), self._arrays.mark()
         try:
             values = bind(checked.arguments, self._arrays, place_of(kernel_op))
             parameters = zip(kernel.slots(kernel_op.block.args), values, strict=True)
-            machine.grid, machine.max_iterations = checked.grid, max_iterations
-            machine.printed, machine.failures, machine.print_to = [], [], print_to
+            machine.grid, machine.max_iterations = checked.grid, options.max_iterations
+            machine.printed, machine.failures, machine.print_to = [], [], options.print_to
             machine.names = ArrayNames.of_launch(kernel_op, args)
+            machine.time = TimeLimit.begin(options.time_limit)
             self.started = True
-            GridRun(machine, kernel, body, parameters, seed, progress).run()
+            GridRun(machine, kernel, body, parameters, options.seed, options.progress).run()
         finally:
             machine.kept.clear()
             memory.release(memory_mark)
             self._arrays.release(array_mark)
         failures = tuple(machine.failures)
-        if failures and check_asserts:
+        if failures and options.check_asserts:
             raise assertion_error(failures)
-        outputs = tuple(value for value in args if isinstance(value, np.ndarray))
-        return RunResult(outputs, "".join(machine.printed), failures, self.arithmetic)
+        return RunResult(checked.outputs, "".join(machine.printed), failures, self.arithmetic)
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
         return Translator(self._machine, global_addresses, self.arithmetic)
@@ -165,7 +209,8 @@ class Program:
         return translate_kernel(op, kernel)
 
     def _kernel(self, op: KernelOp) -> tuple[Translator, CompiledBlock]:
-        found = self._kernels.get(op.symbol)
+        key = op.symbol, self.arithmetic, tuple(self._machine.plugins.items())
+        found = self._kernels.get(key)
         if found is None:
             addresses = {name: allocation.base for name, (_, allocation) in self._globals.items()}
             kernel = self._translator(addresses)
@@ -173,56 +218,19 @@ class Program:
                 found = kernel, self._translated(op, kernel)
             except Fault as fault:
                 raise as_error(fault, ()) from None
-            self._kernels[op.symbol] = found
+            self._kernels[key] = found
         return found
 
 
 def run(
     module: Operation,
     entry: str | None = None,
-    grid: int | Sequence[int] = (1, 1, 1),
+    grid: Grid = (1, 1, 1),
     args: Sequence[object] = (),
-    *,
-    seed: int = 0,
-    check_asserts: bool = True,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    allow_overlap: bool = False,
-    print_to: Callable[[str], object] | None = None,
-    progress: Progress | None = None,
-    arithmetic: Arithmetic = REFERENCE,
-    plugins: Mapping[str, Plugin] | None = None,
-    sanitize: bool = False,
+    options: LaunchOptions | None = None,
+    **deprecated: Any,
 ) -> RunResult:
-    """Load a module, run one of its kernels (the only one by default), and unload it.
-
-    See :class:`Program` and :meth:`Program.launch` for the arguments and errors. With ``sanitize`` every check is on,
-    and whatever they find is raised as one TileIRError when the run is over.
-    """
-    if sanitize:
-        from tilewright.machine.sanitize import sanitize as run_checked
-
-        report = run_checked(
-            module,
-            entry,
-            grid,
-            args,
-            seeds=(seed,),
-            max_iterations=max_iterations,
-            allow_overlap=allow_overlap,
-            progress=progress,
-            arithmetic=arithmetic,
-        )
-        if report.result is None or not report.is_clean:
-            raise TileIRError(report.diagnostics)
-        return report.result
-    return Program(module, arithmetic=arithmetic, plugins=plugins).launch(
-        entry,
-        grid,
-        args,
-        seed=seed,
-        check_asserts=check_asserts,
-        max_iterations=max_iterations,
-        allow_overlap=allow_overlap,
-        print_to=print_to,
-        progress=progress,
-    )
+    """Deprecated: ``tilewright.run`` is the same, on every machine."""
+    warnings.warn("use tilewright.run", DeprecationWarning, stacklevel=2)
+    chosen = with_deprecated(options, deprecated, "run")
+    return Program(module, chosen).launch(entry, grid, args)

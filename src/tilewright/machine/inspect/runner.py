@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.launching.arguments import check_grid
+from tilewright.launching.checks import in_numpy
 from tilewright.launching.modules import cuda_kernel_of
+from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
-from tilewright.machine.grid import BlockId, Progress
+from tilewright.machine.grid import BlockId
 from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.inspect.breakpoints import (
     Breakpoint,
@@ -29,10 +31,10 @@ from tilewright.machine.inspect.stops import (
     named_values,
 )
 from tilewright.machine.inspect.trace import Recorder, Trace
-from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult
+from tilewright.machine.launch import Program, RunResult
 from tilewright.machine.tensors import ArrayNames
 from tilewright.machine.values import Registers
-from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
+from tilewright.numerics.arithmetic import Arithmetic
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
@@ -129,7 +131,7 @@ class InspectingProgram(Program):
     """A program whose kernels are translated for observers."""
 
     def __init__(self, module: Operation, arithmetic: Arithmetic):
-        super().__init__(module, arithmetic=arithmetic)
+        super().__init__(module, LaunchOptions(arithmetic=arithmetic))
         self.observers: tuple[Observer, ...] = ()
         # The action of a breakpoint may change an array.
         self._machine.kept.is_off = True
@@ -158,48 +160,43 @@ def run_with(
     entry: str | None = None,
     grid: int | Sequence[int] = (1, 1, 1),
     args: Sequence[object] = (),
+    options: LaunchOptions | None = None,
     *,
-    breakpoints: Sequence[Breakpoint] = (),
-    trace: Trace | None = None,
-    seed: int = 0,
-    check_asserts: bool = True,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    allow_overlap: bool = False,
-    print_to: Callable[[str], object] | None = None,
-    progress: Progress | None = None,
-    arithmetic: Arithmetic = REFERENCE,
+    loaded: Program | None = None,
+    **deprecated: Any,
 ) -> InspectedRun:
     """Run a kernel, stopping at breakpoints (in their order where several meet) and recording.
 
-    Otherwise as ``machine.run``, with its arguments and errors; also a TileIRError where a
-    breakpoint or the trace names what the kernel or the grid does not have. Whatever an action
-    raises comes out as it is. ``trace`` keeps what it has recorded however the run ends.
+    ``options.breakpoints`` and ``options.trace`` say what is wanted. ``loaded`` is a program of the
+    module whose globals and mapped arrays are used. Errors are those of every launch; also a
+    TileIRError where a breakpoint or the trace names what the kernel or the grid does not have.
+    Whatever an action raises comes out as it is. The trace keeps what it has recorded however the
+    run ends.
     """
+    chosen = with_deprecated(options, deprecated, "run_with")
+    check_options(chosen, "reference")
+    trace: Trace | None = chosen.trace
     kernel = cuda_kernel_of(module, entry, "runs with breakpoints or a trace")
-    program, extents = InspectingProgram(module, arithmetic), check_grid(grid)
+    args = in_numpy(kernel, args)
+    program, extents = InspectingProgram(module, chosen.arithmetic), check_grid(grid)
+    if loaded is not None:
+        program.share_memory_of(loaded)
     names = value_names(program.module)
     stoppers = tuple(
         _Stopper(
             given, resolve(given.target, kernel, names), block_filter(given.block, extents), names
         )
-        for given in breakpoints
+        for given in chosen.breakpoints
     )
     program.observers = stoppers
     if trace is not None:
         arrays = ArrayNames.of_launch(kernel, args)
-        program.observers = (Recorder(trace, kernel, extents, seed, names, arrays), *stoppers)
-    try:
-        result = program.launch(
-            entry,
-            grid,
-            args,
-            seed=seed,
-            check_asserts=check_asserts,
-            max_iterations=max_iterations,
-            allow_overlap=allow_overlap,
-            print_to=print_to,
-            progress=progress,
+        program.observers = (
+            Recorder(trace, kernel, extents, chosen.seed, names, arrays),
+            *stoppers,
         )
+    try:
+        result = program.launch_plainly(entry, grid, args, chosen)
     except StopRun:
         stopped = next(s.last for s in stoppers if s.has_ended)
         return InspectedRun(None, tuple(s.hits for s in stoppers), stopped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from tilewright.diagnostics import Diagnostic, Note, TileIRError
 from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.launching.arguments import check_grid
-from tilewright.launching.checks import check_launch, check_seeds, convention_of
+from tilewright.launching.checks import check_launch, convention_of, in_numpy
 from tilewright.launching.modules import cuda_kernel_of
+from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
 from tilewright.machine.compile import Translator
 from tilewright.machine.grid import Progress
-from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult
+from tilewright.machine.launch import Program, RunResult
 from tilewright.machine.sanitize import accesses, promises, taint
 from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding, Findings
@@ -83,7 +84,7 @@ class SanitizingProgram(Program):
         races: bool,
         arithmetic: Arithmetic = REFERENCE,
     ):
-        super().__init__(module, arithmetic=arithmetic)
+        super().__init__(module, LaunchOptions(arithmetic=arithmetic))
         self.findings = Findings(self._machine, seed)
         self._detector = RaceDetector(self.findings.race) if races else None
 
@@ -102,29 +103,30 @@ def sanitize(
     entry: str | None = None,
     grid: int | Sequence[int] = (1, 1, 1),
     args: Sequence[object] = (),
+    options: LaunchOptions | None = None,
     *,
-    seeds: int | Sequence[int] = 1,
-    races: bool = True,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    allow_overlap: bool = False,
-    progress: Progress | None = None,
-    arithmetic: Arithmetic = REFERENCE,
+    loaded: Program | None = None,
+    **deprecated: Any,
 ) -> SanitizeReport:
     """Run a kernel under each schedule seed and report all undefined behaviour met.
 
-    ``seeds``: how many schedules (0, 1, 2, ...), or which. Every run starts from the arrays as they
-    are now; the array arguments keep what the last run wrote. Findings of one kind at one
+    ``options``: ``seeds`` and ``races`` are the sanitizer's own. Every run starts from the arrays as
+    they are now; the array arguments keep what the last run wrote. ``loaded`` is a program of the
+    module whose globals and mapped arrays are used in the same way. Findings of one kind at one
     operation are reported once. Undefined behaviour that makes going on impossible, such as an
-    access outside memory, ends its run. ``progress`` is told the tile blocks of all runs. The other
-    options are those of ``run``. A TileIRError is raised only for a launch that cannot begin.
+    access outside memory, ends its run. ``progress`` is told the tile blocks of all runs. A
+    TileIRError is raised only for a launch that cannot begin.
     """
-    numbers = check_seeds(seeds)
+    chosen = with_deprecated(options, deprecated, "sanitize")
+    check_options(chosen, "reference")
+    numbers, progress, arithmetic = chosen.schedules, chosen.progress, chosen.arithmetic
     kernel = cuda_kernel_of(module, entry, "the sanitizer")
     # Where the name tells which arrays may overlap, others that do are findings.
     told = convention_of(kernel) is not None
-    checks = {"max_iterations": max_iterations, "allow_overlap": allow_overlap or told}
-    launch = check_launch(kernel, grid, args, seed=0, **checks)
-    arrays = [a for a in args if isinstance(a, np.ndarray)]
+    allow_overlap = chosen.allow_overlap or told
+    args = in_numpy(kernel, args)
+    launch = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
+    arrays = [*launch.outputs, *(loaded.own_memory if loaded else ())]
     initial = [a.copy() for a in arrays]
     found: dict[tuple[object, ...], Finding] = {}
     for diagnostic in broken_promises(kernel, launch.arguments):
@@ -135,10 +137,20 @@ def sanitize(
             for array, content in zip(arrays, initial, strict=True):
                 if array.flags.writeable:
                     array[...] = content
-        program = SanitizingProgram(module, seed, races=races, arithmetic=arithmetic)
+        program = SanitizingProgram(module, seed, races=chosen.races, arithmetic=arithmetic)
+        if loaded is not None:
+            program.share_memory_of(loaded)
         program.findings.names = ArrayNames.of_launch(kernel, args)
         part = _one_of(progress, position, len(numbers))
-        findings, result = _run(program, entry, grid, args, seed=seed, progress=part, **checks)
+        once = replace(
+            chosen,
+            seed=seed,
+            progress=part,
+            allow_overlap=allow_overlap,
+            # What a kernel prints is printed once, whatever the number of schedules.
+            print_to=None if position else chosen.print_to,
+        )
+        findings, result = _run(program, entry, grid, args, once)
         for finding in findings:
             found.setdefault(_identity(finding.diagnostic), finding)
     described = _describe_launch(kernel, grid, args)
@@ -161,15 +173,15 @@ def _run(
     entry: str | None,
     grid: int | Sequence[int],
     args: Sequence[object],
-    **options: Any,
+    options: LaunchOptions,
 ) -> tuple[list[Finding], RunResult | None]:
     """One run: its findings, and the fault or failed assertions that ended it."""
     try:
-        result = program.launch(entry, grid, args, **options)
+        result = program.launch_plainly(entry, grid, args, options)
     except TileIRError as error:
         if not program.started:
             raise
-        seed = options["seed"]
+        seed = options.seed
         note = (Note(f"found with schedule seed {seed}"),) if seed else ()
         findings = program.findings
         # An access that is at fault is the one thing that its run ended for.

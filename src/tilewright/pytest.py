@@ -35,6 +35,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="schedules that each launch is checked under (default 1)",
     )
     group.addoption(
+        "--tilewright-resident",
+        type=int,
+        default=None,
+        metavar="N",
+        help="no more than N tile blocks are live at once (default: all)",
+    )
+    group.addoption(
         "--tilewright-no-torch-cuda",
         action="store_true",
         help="leave torch as it is, without a device cuda",
@@ -78,6 +85,7 @@ def _start(config: pytest.Config, options: Any) -> None:
         LaunchOptions(
             sanitize=options.tilewright_sanitize,
             seeds=options.tilewright_seeds,
+            resident=options.tilewright_resident,
             print_to=write_stdout,
         ),
         cuda_is_host=not options.tilewright_no_torch_cuda,

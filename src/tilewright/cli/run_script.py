@@ -70,6 +70,13 @@ def _parser() -> argparse.ArgumentParser:
         "--seed", type=int, default=0, metavar="N", help="the (first) schedule (default 0)"
     )
     parser.add_argument(
+        "--resident",
+        type=_count,
+        metavar="N",
+        help="no more than N tile blocks are live at once, in ascending order; 1 runs them one "
+        "after the other (default: all)",
+    )
+    parser.add_argument(
         "--trace", metavar="FILE", help="write what every tile block does, as JSON lines"
     )
     return parser
@@ -138,6 +145,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         LaunchOptions(
             sanitize=options.sanitize,
             seed=options.seed,
+            resident=options.resident,
             seeds=options.seeds or (_DEFAULT_SEEDS if options.sanitize else 1),
             print_to=write_stdout,
         ),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,13 @@ import numpy as np
 from tilewright.cutile.errors import KernelError
 from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 from tilewright.cutile.reference import HostProgram
+from tilewright.cutile.stops import resolved
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
 from tilewright.launching.arguments import Converted
 from tilewright.launching.options import LaunchOptions
-from tilewright.machine.inspect.runner import InspectingProgram
+from tilewright.machine.inspect.breakpoints import names_for
+from tilewright.machine.inspect.runner import InspectingProgram, Observer, stopper
+from tilewright.machine.inspect.stops import StopRun
 from tilewright.machine.inspect.trace import Recorder, Trace
 from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding
@@ -24,7 +26,7 @@ from tilewright.machine.tensors import ArrayNames
 
 if TYPE_CHECKING:
     from tilewright.cutile.scope import Settings
-    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
 TraceSink = Callable[[Trace], object]
 """Told what a launch did, however it ended."""
@@ -45,7 +47,8 @@ class _InspectingHostProgram(HostProgram, InspectingProgram):
 class CheckedKernel:
     """A compiled kernel that is translated anew for each launch."""
 
-    def __init__(self, module: ModuleOp, entry: str):
+    def __init__(self, module: ModuleOp, entry: str, constants: Mapping[str, object]):
+        self._constants = constants
         self._module = module
         self._entry_name = entry
 
@@ -55,14 +58,13 @@ class CheckedKernel:
         if settings.options.sanitize:
             self._sanitize(grid, values, settings)
         else:
-            self._trace(grid, values, settings)
+            self._observe(grid, values, settings)
 
     def _sanitize(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
         arrays = [(array.name, array.as_numpy()) for array in arrays_of(values)]
         entry = self._module.entry(self._entry_name)
-        _name_parameters(entry, values)
         initial = [array.copy() for _, array in arrays]
         found = {_identity(d): d for d in broken_promises(entry, _converted(values))}
         schedules = settings.options.schedules
@@ -102,43 +104,29 @@ class CheckedKernel:
         findings: list[Finding] = program.findings.found
         return [*(finding.diagnostic for finding in findings), *ended]
 
-    def _trace(
+    def _observe(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
-        sink = settings.trace
-        assert sink is not None
-        trace = Trace("all")
-        program = _InspectingHostProgram(self._module, settings.options.arithmetic)
+        """Run with a record of what happens, and with breakpoints."""
+        options = settings.options
+        program = _InspectingHostProgram(self._module, options.arithmetic)
         entry = self._module.entry(self._entry_name)
-        names = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
-        from tilewright.machine.inspect.breakpoints import value_names
-
-        recorder = Recorder(
-            trace, entry, grid, settings.options.seed, value_names(program.module), names
-        )
-        program.observers = (recorder,)
+        names = names_for(program.module, entry)
+        breakpoints = resolved(options.breakpoints, entry, values, self._constants)
+        observers: list[Observer] = [stopper(each, entry, grid, names) for each in breakpoints]
+        trace: Trace | None = None
+        if settings.trace is not None:
+            trace = replace(options.trace, records=[]) if options.trace else Trace("all")
+            arrays = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
+            observers.insert(0, Recorder(trace, entry, grid, options.seed, names, arrays))
+        program.observers = tuple(observers)
         try:
-            program.launch_values(entry, grid, values, options=settings.options)
+            program.launch_values(entry, grid, values, options=options)
+        except StopRun:
+            return
         finally:
-            sink(trace)
-
-
-def _name_parameters(entry: EntryOp, values: Sequence[Value]) -> None:
-    """Call the parameters of the entry as the Python parameters that they come from are called."""
-    names: list[str] = []
-    for value in values:
-        if isinstance(value, ArrayValue):
-            rank = len(value.layout.shape)
-            names.append(value.name)
-            names += [f"{value.name}_shape{axis}" for axis in range(rank)]
-            names += [f"{value.name}_stride{axis}" for axis in range(rank)]
-        elif isinstance(value, ListValue):
-            names += [value.name, f"{value.name}_length"]
-        else:
-            names.append("")
-    for parameter, name in zip(entry.block.args, names, strict=True):
-        if name:
-            parameter.name_hint = re.sub(r"\W+", "_", name).strip("_")
+            if settings.trace is not None and trace is not None:
+                settings.trace(trace)
 
 
 def _converted(values: Sequence[Value]) -> Converted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -27,33 +27,44 @@ class LoadedKernel(Protocol):
         ...
 
 
-Loader = Callable[["ModuleOp", str, "Settings"], LoadedKernel]
+Constants = Mapping[str, object]
+"""The constants that a kernel was compiled for, by parameter."""
+
+Loader = Callable[["ModuleOp", str, "Settings", Constants], LoadedKernel]
 """Loads the entry of that name of a verified ``cuda_tile`` module."""
 
 
-def _load_reference(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    if settings.options.sanitize or settings.trace is not None:
+def _load_reference(
+    module: ModuleOp, entry: str, settings: Settings, constants: Constants
+) -> LoadedKernel:
+    if settings.is_observed:
         from tilewright.cutile.checked import CheckedKernel
 
-        return CheckedKernel(module, entry)
+        return CheckedKernel(module, entry, constants)
     from tilewright.cutile.reference import ReferenceKernel
 
     return ReferenceKernel(module, entry)
 
 
-def _load_cpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
+def _load_cpu(
+    module: ModuleOp, entry: str, settings: Settings, constants: Constants
+) -> LoadedKernel:
     from tilewright.cutile.on_cpu import CpuKernel
 
     return CpuKernel(module, entry)
 
 
-def _load_simulator(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
+def _load_simulator(
+    module: ModuleOp, entry: str, settings: Settings, constants: Constants
+) -> LoadedKernel:
     from tilewright.cutile.simulated import SimulatedKernel
 
     return SimulatedKernel(module, entry, settings.machine.partition(":")[2])
 
 
-def _load_gpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
+def _load_gpu(
+    module: ModuleOp, entry: str, settings: Settings, constants: Constants
+) -> LoadedKernel:
     from tilewright.cutile.on_gpu import GpuKernel
 
     return GpuKernel(module, entry)
@@ -96,7 +107,7 @@ def check_settings(settings: Settings) -> None:
         raise RefusedError(error.diagnostics) from None
 
 
-def load(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
+def load(module: ModuleOp, entry: str, settings: Settings, constants: Constants) -> LoadedKernel:
     """Load a kernel onto the machine that the settings name."""
     check_settings(settings)
-    return _LOADERS[settings.machine.partition(":")[0]](module, entry, settings)
+    return _LOADERS[settings.machine.partition(":")[0]](module, entry, settings, constants)

@@ -63,7 +63,9 @@ class HostProgram(Program):
             machine.time = TimeLimit.begin(options.time_limit)
             self.started = True
             bound = zip(slots, parameters, strict=True)
-            GridRun(machine, kernel, body, bound, options.seed, options.progress).run()
+            GridRun(
+                machine, kernel, body, bound, options.seed, options.progress, options.resident
+            ).run()
         finally:
             machine.kept.clear()
             memory.release(mark)

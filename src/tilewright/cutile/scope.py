@@ -21,6 +21,11 @@ from tilewright.launching.options import OPTIONS, LaunchOptions
 
 if TYPE_CHECKING:
     from tilewright.cutile.checked import TraceSink
+    from tilewright.cutile.launching import Dispatcher, Specialisation
+
+CompileSink = Callable[
+    ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
+]
 
 __tracebackhide__ = hides_frames
 
@@ -39,18 +44,26 @@ class Settings:
 
     ``machine``: its name. ``options``: those of every launch. ``trace`` gets a record of each launch.
     ``cuda_is_host``: arrays that claim to be in the memory of a GPU are in that of the host, because a
-    GPU is only pretended.
+    GPU is only pretended. ``on_compile`` is told of each kernel before it is loaded: its dispatcher,
+    what was compiled, and the grid and the arguments of the launch.
     """
 
     machine: str = DEFAULT_MACHINE
     options: LaunchOptions = _TO_STDOUT
     trace: TraceSink | None = None
     cuda_is_host: bool = False
+    on_compile: CompileSink | None = None
 
     @property
     def loading(self) -> tuple[str, bool]:
         """What of the settings a loaded kernel depends on."""
-        return self.machine, self.options.sanitize or self.trace is not None
+        return self.machine, self.is_observed
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether launches are looked into: checked, recorded, or stopped."""
+        options = self.options
+        return options.sanitize or self.trace is not None or bool(options.breakpoints)
 
 
 _DEFAULT = Settings()

@@ -180,6 +180,16 @@ class LaunchOptions:
             check=_seed,
         ),
     )
+    resident: int | None = field(
+        default=None,
+        metadata=_about(
+            "No more tile blocks than this are live at once, in ascending order, so that a block that "
+            "waits for one that cannot begin is found. By default all are.",
+            values="an integer of at least 1",
+            machines="reference",
+            check=_integer(1, optional=True),
+        ),
+    )
     check_asserts: bool = field(
         default=True,
         metadata=_about(

@@ -187,7 +187,9 @@ class Program:
             machine.names = ArrayNames.of_launch(kernel_op, args)
             machine.time = TimeLimit.begin(options.time_limit)
             self.started = True
-            GridRun(machine, kernel, body, parameters, options.seed, options.progress).run()
+            GridRun(
+                machine, kernel, body, parameters, options.seed, options.progress, options.resident
+            ).run()
         finally:
             machine.kept.clear()
             memory.release(memory_mark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,12 @@ def in_python(error: TileIRError, module: Operation | None = None) -> KernelErro
     if any(diagnostic.code in _REFUSALS for diagnostic in found):
         return RefusedError(found)
     return type(error)(found) if isinstance(error, KernelError) else KernelError(found)
+
+
+def diagnostics_in_python(found: Iterable[Diagnostic], module: Operation) -> list[Diagnostic]:
+    """Findings about a module at the lines of Python that they come from."""
+    locations = _locations(module)
+    return [place_in_python(diagnostic, locations) for diagnostic in found]
 
 
 def _locations(module: Operation) -> dict[Place, Attribute]:

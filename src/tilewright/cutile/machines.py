@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from tilewright.launching.machine import machine_named
 
 if TYPE_CHECKING:
     from tilewright.cutile.scope import Settings
-    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
     from tilewright.launching.described import Value
     from tilewright.launching.machine import Machine, Program
     from tilewright.launching.options import LaunchOptions
@@ -28,9 +28,13 @@ _READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
 class LoadedKernel:
     """A compiled kernel that is ready to run on a machine."""
 
-    def __init__(self, program: Program, entry: str, machine: Machine):
+    def __init__(
+        self, program: Program, entry: EntryOp, machine: Machine, constants: Mapping[str, object]
+    ):
         self._program = program
-        self._entry = entry
+        self._entry = entry.symbol
+        self._kernel = entry
+        self._constants = constants
         self._prints = "print_to" in machine.capabilities.options
 
     def launch(
@@ -38,6 +42,11 @@ class LoadedKernel:
     ) -> None:
         """Run it to its end. A TileIRError where it does what it must not, or assertions failed."""
         options = settings.options
+        if options.breakpoints:
+            from tilewright.cutile.stops import resolved
+
+            stops = resolved(options.breakpoints, self._kernel, values, self._constants)
+            options = replace(options, breakpoints=stops)
         if settings.trace is not None:
             self._traced(grid, values, options, settings.trace)
             return
@@ -54,7 +63,8 @@ class LoadedKernel:
     ) -> None:
         from tilewright.machine.inspect import Trace
 
-        trace = Trace("all")
+        wanted: Trace | None = options.trace
+        trace = Trace("all") if wanted is None else replace(wanted, records=[])
         try:
             traced = replace(options, trace=trace)
             self._program.launch_described(self._entry, grid, values, traced)
@@ -81,8 +91,13 @@ def check_settings(settings: Settings) -> None:
         raise RefusedError(error.diagnostics) from None
 
 
-def load(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    """Load the entry of that name of a verified module onto the machine that the settings name."""
+def load(
+    module: ModuleOp, entry: str, settings: Settings, constants: Mapping[str, object]
+) -> LoadedKernel:
+    """Load the entry of that name of a verified module onto the machine that the settings name.
+
+    ``constants`` are those that the kernel was compiled for, by parameter.
+    """
     check_settings(settings)
     machine = machine_named(settings.machine)
-    return LoadedKernel(machine.load(module), entry, machine)
+    return LoadedKernel(machine.load(module), module.entry(entry), machine, constants)

@@ -132,7 +132,28 @@ TRAITS = Traits()
 
 # Items of a key beside the numbers of array traits, which are not negative.
 _BOOL, _INT32, _INT64, _FLOAT, _LIST, _OPEN, _CLOSE = range(-1, -8, -1)
-_SCALAR_DTYPES = {_BOOL: "bool_", _INT32: "int32", _INT64: "int64", _FLOAT: "float32"}
+#: The element type of each kind of scalar.
+SCALAR_DTYPES = {_BOOL: "bool_", _INT32: "int32", _INT64: "int64", _FLOAT: "float32"}
+
+
+def is_array(item: object) -> bool:
+    """Whether an item of a key is the number of the traits of an array."""
+    return isinstance(item, int) and item >= 0
+
+
+def is_list(item: object) -> bool:
+    """Whether an item of a key says that the traits of a list's arrays follow."""
+    return item == _LIST
+
+
+def is_open(item: object) -> bool:
+    """Whether an item of a key begins a tuple."""
+    return item == _OPEN
+
+
+def is_close(item: object) -> bool:
+    """Whether an item of a key ends a tuple."""
+    return item == _CLOSE
 
 
 class ConstantKey(NamedTuple):
@@ -564,7 +585,7 @@ def _constraints(items: Iterator[Any], front: FrontEnd) -> list[object]:
         elif item == _CLOSE:
             break
         else:
-            found.append(made.ScalarConstraint(getattr(front.dtypes, _SCALAR_DTYPES[item])))
+            found.append(made.ScalarConstraint(getattr(front.dtypes, SCALAR_DTYPES[item])))
     return found
 
 

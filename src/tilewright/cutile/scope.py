@@ -20,7 +20,12 @@ from tilewright.launching.machine import DEFAULT_MACHINE
 from tilewright.launching.options import OPTIONS, LaunchOptions
 
 if TYPE_CHECKING:
+    from tilewright.cutile.launching import Dispatcher, Specialisation
     from tilewright.cutile.machines import TraceSink
+
+CompileSink = Callable[
+    ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
+]
 
 __tracebackhide__ = hides_frames
 
@@ -39,13 +44,15 @@ class Settings:
 
     ``machine``: its name. ``options``: those of every launch. ``trace`` gets a record of each launch.
     ``cuda_is_host``: arrays that claim to be in the memory of a GPU are in that of the host, because a
-    GPU is only pretended.
+    GPU is only pretended. ``on_compile`` is told of each kernel before it is loaded: its dispatcher,
+    what was compiled, and the grid and the arguments of the launch.
     """
 
     machine: str = DEFAULT_MACHINE
     options: LaunchOptions = _TO_STDOUT
     trace: TraceSink | None = None
     cuda_is_host: bool = False
+    on_compile: CompileSink | None = None
 
     @property
     def loading(self) -> object:

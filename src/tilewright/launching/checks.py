@@ -15,7 +15,7 @@ from tilewright.dialects.source_map import place_of
 from tilewright.launching.accesses import may_write_anything, written_through
 from tilewright.launching.arguments import Converted, check_grid, convert
 from tilewright.launching.codes import READ_ONLY_MEMORY, source_note
-from tilewright.launching.entry_names import CallingConvention, calling_convention
+from tilewright.launching.entry_names import CallingConvention, calling_convention, mangled_name
 from tilewright.launching.foreign_arrays import as_array
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.value_types import is_address
@@ -51,7 +51,7 @@ _T = TypeVar("_T")
 
 def convention_of(entry: KernelOp) -> CallingConvention | None:
     """The calling convention in a kernel's name, if it fits the kernel's parameters."""
-    found = calling_convention(entry.symbol)
+    found = calling_convention(mangled_name(entry))
     if found is None or found.parameter_count != len(entry.block.args):
         return None
     return found

@@ -154,20 +154,3 @@ def converted(values: Sequence[Value]) -> Converted:
         else:
             tiles.append(value)
     return Converted(tiles, arrays)
-
-
-def parameter_names(values: Sequence[Value]) -> list[str]:
-    """What the parameters of the kernel are called, by the arguments that they come from; empty where
-    those have no name."""
-    names: list[str] = []
-    for value in values:
-        if isinstance(value, ArrayValue):
-            rank = len(value.layout.shape)
-            names.append(value.name)
-            names += [f"{value.name}_shape{axis}" for axis in range(rank)]
-            names += [f"{value.name}_stride{axis}" for axis in range(rank)]
-        elif isinstance(value, ListValue):
-            names += [value.name, f"{value.name}_length"]
-        else:
-            names.append("")
-    return names

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from tilewright.diagnostics import TileIRError, define_code
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     NVGPU,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tilewright.launching.described import Value
     from tilewright.launching.result import RunResult
     from tilewright.numerics.arrays import Array
+
+__tracebackhide__ = hides_frames
 
 UNKNOWN_MACHINE = define_code(
     "unknown-machine",

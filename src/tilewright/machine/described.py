@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,9 +11,7 @@ from tilewright.launching.described import (
     ListValue,
     Value,
     host_bytes,
-    parameter_names,
 )
-from tilewright.launching.modules import KernelOp
 from tilewright.machine.memory import Memory, Placed
 from tilewright.numerics.arrays import Array
 
@@ -55,13 +52,6 @@ class Placements:
                 assert isinstance(value, np.ndarray)
                 found.append(value)
         return found
-
-
-def name_parameters(kernel: KernelOp, values: Sequence[Value]) -> None:
-    """Call the parameters of a kernel as the arguments are called that they come from."""
-    for parameter, name in zip(kernel.block.args, parameter_names(values), strict=True):
-        if name:
-            parameter.name_hint = re.sub(r"\W+", "_", name).strip("_")
 
 
 def _where(value: Value) -> object:

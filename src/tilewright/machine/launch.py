@@ -39,11 +39,11 @@ from tilewright.launching.plugins import Plugin as Plugin
 from tilewright.launching.result import RunResult
 from tilewright.machine.arguments import ArrayMap, bind
 from tilewright.machine.compile import CompiledBlock, Translator
-from tilewright.machine.described import Placements, name_parameters
+from tilewright.machine.described import Placements
 from tilewright.machine.faults import Fault, as_error
 from tilewright.machine.grid import GridRun
 from tilewright.machine.memory import Allocation
-from tilewright.machine.state import Machine
+from tilewright.machine.state import Machine, TimeLimit
 from tilewright.machine.tensors import ArrayNames
 from tilewright.numerics.arrays import Array
 
@@ -90,8 +90,7 @@ def given_arguments(
 
 
 def given_values(kernel: KernelOp, grid: tuple[int, int, int], values: Sequence[Value]) -> Given:
-    """The launch with arguments that the caller has described, whose names parameters get."""
-    name_parameters(kernel, values)
+    """The launch with arguments that the caller has described."""
     arrays = [(array.name, array.as_numpy()) for array in arrays_of(values)]
     return Given(
         kernel,
@@ -286,6 +285,7 @@ class Program:
             machine.grid, machine.max_iterations = grid, options.max_iterations
             machine.printed, machine.failures, machine.print_to = [], [], options.print_to
             machine.names = names
+            machine.time = TimeLimit.begin(options.time_limit)
             self.started = True
             GridRun(
                 machine, kernel, body, bound, options.seed, options.progress, options.resident

@@ -18,8 +18,8 @@ from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.inspect.breakpoints import (
     Breakpoint,
     block_filter,
+    names_for,
     resolve,
-    value_names,
 )
 from tilewright.machine.inspect.stops import (
     Stop,
@@ -28,6 +28,7 @@ from tilewright.machine.inspect.stops import (
     When,
     look_at,
     named_values,
+    visible_tiles,
 )
 from tilewright.machine.inspect.trace import Recorder, Trace
 from tilewright.machine.launch import Given, Program, RunResult, given_arguments
@@ -36,6 +37,8 @@ from tilewright.numerics.arithmetic import Arithmetic
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
+
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp
 
 
 class Observer(Protocol):
@@ -84,7 +87,7 @@ class _Stopper:
         operands = named_values(tuple(op.operands), self.names)
         results = named_values(tuple(op.results), self.names) if when == "after" else {}
         types = {name: value.type for name, value in {**operands, **results}.items()}
-        slots = _slots(operands, t), _slots(results, t)
+        slots = _slots(operands, t), _slots(results, t), _slots(visible_tiles(op), t)
         machine = t.machine
 
         def hook(regs: Registers) -> None:
@@ -98,7 +101,7 @@ class _Stopper:
         op: Operation,
         block: BlockId,
         regs: Registers,
-        slots: tuple[dict[str, int], dict[str, int]],
+        slots: tuple[dict[str, int], dict[str, int], dict[str, int]],
         types: Mapping[str, Attribute],
     ) -> None:
         given = self.breakpoint
@@ -107,13 +110,22 @@ class _Stopper:
             return
         if given.limit is not None and self.hits > given.skip + given.limit:
             return
-        operands, results = (_read(some, regs) for some in slots)
-        self.last = Stop(op, block, given.when, self.hits, operands, results, types)
+        operands, results, variables = (_read(some, regs) for some in slots)
+        self.last = Stop(op, block, given.when, self.hits, operands, results, types, variables)
         try:
             given.action(self.last)
         except StopRun:
             self.has_ended = True
             raise
+
+
+def stopper(
+    given: Breakpoint, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]
+) -> _Stopper:
+    """What stops at a breakpoint in a launch. A TileIRError where it names what there is not."""
+    return _Stopper(
+        given, resolve(given.target, kernel, names), block_filter(given.block, grid), names
+    )
 
 
 def _slots(values: Mapping[str, SSAValue], t: Translator) -> dict[str, int]:
@@ -184,8 +196,8 @@ def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> Insp
     trace: Trace | None = options.trace
     program = InspectingProgram(loaded.module, options.arithmetic)
     program.share_memory_of(loaded)
-    names = value_names(program.module)
-    stoppers = _stoppers(kernel, given.grid, options, names)
+    names = names_for(program.module, kernel)
+    stoppers = tuple(stopper(each, kernel, given.grid, names) for each in options.breakpoints)
     program.observers = stoppers
     if trace is not None:
         recorder = Recorder(trace, kernel, given.grid, options.seed, names, given.names)
@@ -196,14 +208,3 @@ def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> Insp
         stopped = next(s.last for s in stoppers if s.has_ended)
         return InspectedRun(None, tuple(s.hits for s in stoppers), stopped)
     return InspectedRun(result, tuple(s.hits for s in stoppers))
-
-
-def _stoppers(
-    kernel: EntryOp, grid: BlockId, options: LaunchOptions, names: Mapping[int, str]
-) -> tuple[_Stopper, ...]:
-    return tuple(
-        _Stopper(
-            given, resolve(given.target, kernel, names), block_filter(given.block, grid), names
-        )
-        for given in options.breakpoints
-    )

@@ -31,9 +31,9 @@ class Sanitized:
     launches: int = 0
     reports: list[tuple[SanitizeReport, Any]] = field(default_factory=list[Any])
 
-    def keep(self, module: Any, report: SanitizeReport) -> None:
+    def keep(self, module: Any, report: SanitizeReport | None) -> None:
         self.launches += 1
-        if report.findings:
+        if report is not None:
             self.reports.append((report, module))
 
 

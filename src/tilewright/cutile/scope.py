@@ -20,8 +20,8 @@ from tilewright.launching.machine import DEFAULT_MACHINE
 from tilewright.launching.options import OPTIONS, LaunchOptions
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
     from tilewright.cutile.launching import Dispatcher, Specialisation
+    from tilewright.cutile.machines import TraceSink
 
 CompileSink = Callable[
     ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
@@ -44,7 +44,7 @@ class Launched:
 
 LaunchSink = Callable[[Launched], object]
 ReportSink = Callable[[Any, Any], object]
-"""Told the module and the ``SanitizeReport``."""
+"""Told the module, and the ``SanitizeReport`` of a launch in which something was found, else None."""
 
 __tracebackhide__ = hides_frames
 
@@ -80,9 +80,9 @@ class Settings:
     only: str | None = None
 
     @property
-    def loading(self) -> tuple[str, bool]:
+    def loading(self) -> object:
         """What of the settings a loaded kernel depends on."""
-        return self.machine, self.is_observed
+        return self.machine
 
     def for_kernel(self, name: str, number: int) -> Settings:
         """The settings for a kernel, in its ``number``-th specialisation, from 1."""
@@ -90,12 +90,6 @@ class Settings:
             return self
         plain = replace(self.options, sanitize=False, breakpoints=(), trace=None)
         return replace(self, options=plain, trace=None, on_launch=None)
-
-    @property
-    def is_observed(self) -> bool:
-        """Whether launches are looked into: checked, recorded, or stopped."""
-        options = self.options
-        return options.sanitize or self.trace is not None or bool(options.breakpoints)
 
 
 _DEFAULT = Settings()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError
@@ -48,7 +48,7 @@ class AssertionFailure:
     index: tuple[int, ...]
     block: tuple[int, int, int]
     source: OperationSource
-    compared: str = ""
+    compared: str = field(default="", compare=False)
 
 
 def assertion_error(failures: Sequence[AssertionFailure]) -> TileIRError:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import inf
 from numbers import Integral, Real
 from typing import Any
 
 from tilewright.diagnostics import Collector, define_code
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
+
+__tracebackhide__ = hides_frames
 
 BAD_RUN_OPTION = define_code(
     "bad-run-option",
@@ -92,9 +96,13 @@ def _integer(least: int, *, optional: bool = False) -> Check:
 
 
 def _positive(value: object) -> str:
-    if isinstance(value, Real) and not isinstance(value, bool) and float(value) > 0:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < inf:
         return ""
-    return f"must be a number above 0, not {value!r}"
+    return f"must be a finite number above 0, not {value!r}"
+
+
+def _time_limit(value: object) -> str:
+    return "" if value is None else _positive(value)
 
 
 def _flag(value: object) -> str:
@@ -134,9 +142,8 @@ def _schedules(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         if not value:
             return "must name at least one seed"
-        return next(
-            (f"{wrong[:4]}hold {wrong[8:]}" for each in value if (wrong := _seed(each))), ""
-        )
+        wrong = next((found for each in value if (found := _seed(each))), "")
+        return wrong and f"are wrong: a seed {wrong}"
     return _integer(1)(value)
 
 
@@ -199,6 +206,16 @@ class LaunchOptions:
             values="an integer of at least 1",
             machines="reference sim",
             check=_integer(1),
+        ),
+    )
+    time_limit: float | None = field(
+        default=None,
+        metadata=_about(
+            "Seconds after which the launch is ended, with an error that names the loop that a tile "
+            "block is in; compilation left out. A GPU cannot be stopped.",
+            values="a number above 0",
+            machines="reference cpu sim",
+            check=_time_limit,
         ),
     )
     allow_overlap: bool = field(

@@ -207,6 +207,12 @@ class Program:
             )
         return self._simulate(self.kernel(entry), grid, args, arch, chosen)
 
+    def launch_described(self, entry: str, *rest: object) -> None:
+        """A TileIRError: what clients describe are arguments of Tile IR."""
+        raise TileIRError.single(
+            codes.ARGUMENT, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
+        )
+
     def _simulate(
         self,
         function: FuncOp,
@@ -245,6 +251,7 @@ class Program:
             addresses=AddressSpace(
                 [*given, *(m.buffer for m in translated.translator.global_values.values())]
             ),
+            time_limit=options.time_limit,
         )
         started = time.perf_counter()
         completed = _run(launch, translated, values)
@@ -385,6 +392,7 @@ def _run(launch: Launch, kernel: _Kernel, values: list[Any]) -> bool:
     starts = [range(0, g, c) for g, c in zip(launch.grid, launch.cluster)]
     try:
         for z, y, x in product(*reversed(starts)):
+            launch.check_time()
             cluster = _cluster(launch, kernel, values, (x, y, z))
             # Infinities and NaN are ordinary results.
             with np.errstate(all="ignore"):

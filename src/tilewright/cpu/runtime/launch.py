@@ -13,19 +13,23 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import ARENA_ALIGNMENT
-from tilewright.cpu.compile import CompileOptions
+from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.cpu.runtime.crash import report_crashes
+from tilewright.cpu.runtime.described import DescribedPacker
 from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import OptLevel, Timings
+from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, thread_count
 from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.waiting import run_waiting
+from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
-from tilewright.launching.assertions import assertion_error
+from tilewright.launching.assertions import OperationSource, assertion_error
+from tilewright.launching.described import Value
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
@@ -42,6 +46,7 @@ from tilewright.launching.options import (
     with_deprecated,
 )
 from tilewright.launching.result import RunResult
+from tilewright.launching.time_limits import stopped_here, time_is_over
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import Array
 
@@ -50,7 +55,7 @@ __tracebackhide__ = hides_frames
 Grid = int | Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     """A kernel of the module: how its arguments are packed, and its code, for arrays that do not overlap
     (True) and for others, as far as that is made, and for the options that it was made with."""
@@ -58,6 +63,7 @@ class _Entry:
     op: KernelOp
     packer: Packer
     code: dict[tuple[bool, _Compiling], NativeKernel] = field(default_factory=dict)
+    described: DescribedPacker | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +138,9 @@ class Program:
         """As every machine's (``launching.machine.Program``).
 
         Printed texts and plugins are called in any thread. A grid whose blocks wait for one another
-        can end in a deadlock, which is an error: see ``waiting``.
+        can end in a deadlock, which is an error: see ``waiting``. What the handler of a signal raises,
+        such as KeyboardInterrupt on Ctrl-C, ends the launch; if a tile block was in a loop then, a note
+        of the exception names it.
         """
         if deprecated:
             options = with_deprecated(options or self.options, deprecated, "launch")
@@ -163,13 +171,21 @@ class Program:
         compiling = self._compilings.setdefault((how, level), _Compiling(how, level))
         return _Settings(options, compiling, thread_count(options.threads))
 
-    def launch_packed(
-        self, entry: str, packed: Packed, options: LaunchOptions | None = None
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
     ) -> None:
-        """As :meth:`launch`, with arguments that have been checked and packed by the caller."""
+        """As every machine's (``launching.machine.Program``)."""
         settings = self._settings if options is None else self._settings_of(options)
-        reports = self._run(self._entry(entry), packed, settings)
-        if reports.failures:
+        found = self._entry(entry)
+        packer = found.described
+        if packer is None:
+            packer = found.described = DescribedPacker(found.op)
+        reports = self._run(found, packer.pack(grid, values), settings)
+        if reports.failures and settings.options.check_asserts:
             raise assertion_error(tuple(reports.failures))
 
     def _run(self, entry: _Entry, packed: Packed, settings: _Settings) -> Reports:
@@ -187,28 +203,67 @@ class Program:
         reports = SILENCE
         if compiled.sites:
             reports = Reports(compiled.sites, state, options.print_to, options.plugins or {})
-        with reports:
-            if compiled.may_wait and state.total > 1:
-                run_waiting(
-                    state,
-                    compiled.arena_bytes,
-                    progress=options.progress,
-                    patience=options.patience,
-                )
-            else:
-                divided = not compiled.takes_over
-                POOL.run(
-                    state,
-                    compiled.arena_bytes,
-                    settings.threads,
-                    kernel.pace,
-                    options.progress,
-                    divided=divided,
-                )
+        forget = None
+        if options.time_limit is not None:
+            forget = WATCHER.limited(state, options.time_limit)
+        try:
+            with reports:
+                self._run_blocks(state, kernel, settings)
+        except TileIRError:
+            raise
+        except BaseException as error:
+            loop, block = self._stopped_in(entry, kernel, settings.compiling, state)
+            if loop is not None and block is not None:
+                error.add_note(stopped_here(loop, block))
+            raise
+        finally:
+            if forget is not None:
+                forget()
         if reports.error is not None:
             raise reports.error
-        assert not state.stop, "a kernel has stopped without a reason"
+        if state.expired and state.finished < state.total and options.time_limit is not None:
+            where = self._stopped_in(entry, kernel, settings.compiling, state)
+            raise time_is_over(options.time_limit, *where)
+        assert state.expired or not state.stop, "a kernel has stopped without a reason"
         return reports
+
+    @staticmethod
+    def _run_blocks(state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:
+        compiled, options = kernel.compiled, settings.options
+        if compiled.may_wait and state.total > 1:
+            run_waiting(
+                state,
+                compiled.arena_bytes,
+                progress=options.progress,
+                patience=options.patience,
+            )
+        else:
+            divided = not compiled.takes_over
+            POOL.run(
+                state,
+                compiled.arena_bytes,
+                settings.threads,
+                kernel.pace,
+                options.progress,
+                divided=divided,
+            )
+
+    def _stopped_in(
+        self, entry: _Entry, kernel: NativeKernel, compiling: _Compiling, state: LaunchState
+    ) -> tuple[OperationSource | None, tuple[int, int, int] | None]:
+        """The loop, and the tile block, that a run was in when it was stopped."""
+        found = state.stopped_in
+        if found is None:
+            return None, None
+        number, block = found
+        loops = kernel.compiled.loops
+        if loops is None:
+            # Code from the disk is the same as what is made anew, which has the places.
+            distinct = entry.code.get((True, compiling)) is kernel
+            options = replace(compiling.options, distinct_arguments=distinct)
+            loops = compile_kernel(self._tileaa(), entry.op.symbol, options).loops
+            assert loops is not None
+        return loops[number], block
 
     def _entry(self, name: str | None) -> _Entry:
         found = self._entries.get(name)

@@ -300,13 +300,16 @@ def test_every_option_is_documented() -> None:
         assert f"``{name}``" in (LaunchOptions.__doc__ or "")
 
 
-def test_options_at_load_hold_for_launches_that_give_none() -> None:
+def test_options_at_load_hold_where_a_launch_leaves_the_default() -> None:
     seen: list[str] = []
     program = tilewright.load(tilewright.parse(COUNT), "cpu", LaunchOptions(print_to=seen.append))
     out = np.zeros(1, np.int32)
     program.launch(None, 1, [out])
     program.launch(None, 1, [out], LaunchOptions(threads=1))
-    assert seen == ["now 41\n"]
+    assert seen == ["now 41\n", "now 42\n"]
+    heard: list[str] = []
+    program.launch(None, 1, [out], LaunchOptions(print_to=heard.append))
+    assert len(seen) == 2 and heard == ["now 43\n"]
 
 
 def test_options_of_compiling_may_change_between_launches() -> None:

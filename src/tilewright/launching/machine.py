@@ -80,8 +80,8 @@ class Program(Protocol):
         """Run a kernel, the only one by default, over a grid, to its end.
 
         ``args``: for each pointer an array (of NumPy, torch, or whatever speaks DLPack), which is
-        updated in place, or an address; a number for each scalar. ``options``: those that the
-        program was loaded with, unless given.
+        updated in place, or an address; a number for each scalar. ``options``: what they leave at its
+        default is as the program was loaded with.
 
         A TileIRError before anything runs, with arrays as they were: bad arguments, grid or kernel
         name, options that the machine lacks, and operations that it does not run. While running:

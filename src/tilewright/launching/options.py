@@ -457,6 +457,12 @@ class LaunchOptions:
         """The names of the options that are not as they are by default."""
         return tuple(name for name, default in _DEFAULTS.items() if getattr(self, name) != default)
 
+    def over(self, others: LaunchOptions) -> LaunchOptions:
+        """These options, and the others' where these are as they are by default."""
+        if others is DEFAULT_OPTIONS or others is self:
+            return self
+        return replace(others, **{name: getattr(self, name) for name in self.changed})
+
     @property
     def schedules(self) -> tuple[int, ...]:
         """The seeds that the sanitizer runs with."""

@@ -196,7 +196,7 @@ class Program:
             options, LaunchOptions | None
         ):  # grid, block, args, as launches once were
             deprecated["block"], args, options = args, cast("Sequence[Any]", options), None
-        chosen = self.options if options is None else options
+        chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch", RENAMED)
         check_options(chosen, "sim", NVGPU, f"sim:{arch}")

@@ -37,7 +37,8 @@ A SPEC is one of
 A parameter has the name that the text gives it, without %; arg0, arg1, ... always work too.
 
 A FILE that ends in .py is a cuTile program: tilewright run [OPTIONS] SCRIPT.py [ARGUMENTS] with the
-options --machine, --sanitize, --seeds, --seed, --resident, --trace and --no-torch-cuda.
+options --machine, --sanitize, --seeds, --seed, --resident, --find-nan,
+--time-limit, --trace and --no-torch-cuda.
 """
 
 
@@ -75,6 +76,7 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="a loop that takes longer is an error (default 10000000)",
     )
+    add_time_limit(parser)
     parser.add_argument(
         "--arithmetic",
         type=_arithmetic,
@@ -83,6 +85,38 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
         "accumulation=blocks:16, reductions=tree, approximations=hardware, "
         "flush_denormal_addf=true; docs/machine.md explains them",
     )
+
+
+def add_time_limit(parser: argparse.ArgumentParser) -> None:
+    """``--time-limit``, which all machines have whose launches can be stopped."""
+    parser.add_argument(
+        "--time-limit",
+        type=_seconds,
+        metavar="S",
+        help="end a launch that takes longer than S seconds, compilation left out, and tell in which "
+        "loop it was",
+    )
+
+
+def add_find_nan(parser: argparse.ArgumentParser) -> None:
+    """``--find-nan``, which the reference machine has."""
+    parser.add_argument(
+        "--find-nan",
+        action="store_true",
+        help="tell which operations make NaN, infinities, or lose values in conversions, and of what",
+    )
+
+
+def _seconds(text: str) -> float:
+    from math import inf
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, found '{text}'")
+    return value
 
 
 def add_result_arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +153,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_arguments(parser)
     add_sim_arguments(parser)
     add_trace_arguments(parser)
+    add_find_nan(parser)
     parser.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
     add_reading_options(parser)
 
@@ -206,6 +241,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             print_to=emit,
             progress=progress,
             arithmetic=arithmetic,
+            time_limit=options.time_limit,
+            find_nan=options.find_nan,
         )
     seconds = time.perf_counter() - started
     results.save(session)

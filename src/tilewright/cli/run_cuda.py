@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 
 CUDA = "cuda"
 #: Options of other machines.
-_OTHERS = ("threads", "cpu", "checked", "trace", "arithmetic", "numerics", "timeline", "counters")
+_OTHERS = (
+    "threads",
+    "cpu",
+    "checked",
+    "trace",
+    "arithmetic",
+    "numerics",
+    "timeline",
+    "counters",
+    "find_nan",
+)
 
 
 def is_cuda(options: argparse.Namespace) -> bool:
@@ -32,7 +42,10 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     """
     for name in _OTHERS:
         if getattr(options, name, None):
-            raise UsageError.because(f"the GPU has no --{name}")
+            shown = name.replace("_", "-")
+            raise UsageError.because(f"the GPU has no --{shown}")
+    if options.time_limit is not None:
+        raise UsageError.because("a GPU has no --time-limit: its launches cannot be stopped")
     module = load(options.file, options, session)
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_sim import is_tile_ir

@@ -67,6 +67,8 @@ def machine_runner(options: argparse.Namespace, session: Session) -> Callable[..
             raise UsageError.because(
                 f"only the reference machine {what}: leave out --{name} or --machine {CPU}"
             )
+    if options.find_nan:
+        raise UsageError.because("--find-nan needs the reference machine")
     return _on_cpu(options)
 
 
@@ -75,7 +77,7 @@ def _on_cpu(options: argparse.Namespace) -> Callable[..., object]:
 
     def run(module: Any, entry: str, grid: Any, values: Any, **keywords: Any) -> object:
         # The CPU has no schedule to choose, does not count iterations, and has one arithmetic.
-        for name in ("seed", "max_iterations", "arithmetic"):
+        for name in ("seed", "max_iterations", "arithmetic", "find_nan"):
             keywords.pop(name)
         return cpu.run(
             module,

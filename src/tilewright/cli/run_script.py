@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
+from tilewright.cli.run import add_find_nan, add_time_limit
 
 if TYPE_CHECKING:
     from tilewright.cutile.checked import TraceSink
@@ -76,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
         help="no more than N tile blocks are live at once, in ascending order; 1 runs them one "
         "after the other (default: all)",
     )
+    add_time_limit(parser)
+    add_find_nan(parser)
     parser.add_argument(
         "--trace", metavar="FILE", help="write what every tile block does, as JSON lines"
     )
@@ -106,6 +109,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--seeds needs --sanitize")
     if options.sanitize and options.trace:
         parser.error("--sanitize and --trace do not go together")
+    if options.sanitize and options.find_nan:
+        parser.error("--sanitize and --find-nan do not go together")
     if options.seed < 0:
         parser.error("--seed: expected a number of at least 0")
 
@@ -148,6 +153,8 @@ def _settings(options: argparse.Namespace) -> Settings:
             resident=options.resident,
             seeds=options.seeds or (_DEFAULT_SEEDS if options.sanitize else 1),
             print_to=write_stdout,
+            find_nan=options.find_nan,
+            time_limit=options.time_limit,
         ),
         trace=_sink(options.trace),
         cuda_is_host=options.torch_cuda,

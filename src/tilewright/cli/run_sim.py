@@ -29,7 +29,7 @@ OPTIONS = {
     "timeline": None,
     "counters": False,
 }
-_OTHERS = ("threads", "cpu", "checked", "trace", "arithmetic")
+_OTHERS = ("threads", "cpu", "checked", "trace", "arithmetic", "find_nan")
 
 
 def add_sim_arguments(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +157,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     """Run a kernel on the simulator; what it finds is reported, and arrays are kept all the same."""
     for name in _OTHERS:
         if getattr(options, name):
-            raise UsageError.because(f"the simulator has no --{name}")
+            shown = name.replace("_", "-")
+            raise UsageError.because(f"the simulator has no --{shown}")
     module = load(options.file, options, session)
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind, with_elements
@@ -180,6 +181,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             numerics=options.numerics or "tensor-core",
             seed=options.seed,
             max_steps=options.max_iterations,
+            time_limit=options.time_limit,
             strict=False,
             print_to=emit,
         )

@@ -75,6 +75,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             seeds=seeds,
             races=not options.no_races,
             max_iterations=options.max_iterations,
+            time_limit=options.time_limit,
             allow_overlap=True,
             progress=progress,
             arithmetic=arithmetic,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from tilewright.cutile.stops import resolved
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
 from tilewright.launching.arguments import Converted
 from tilewright.launching.options import LaunchOptions
+from tilewright.machine.find_nan import NanFinder
 from tilewright.machine.inspect.breakpoints import names_for
 from tilewright.machine.inspect.runner import InspectingProgram, Observer, stopper
 from tilewright.machine.inspect.stops import StopRun
@@ -119,9 +121,15 @@ class CheckedKernel:
             trace = replace(options.trace, records=[]) if options.trace else Trace("all")
             arrays = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
             observers.insert(0, Recorder(trace, entry, grid, options.seed, names, arrays))
+        finder: NanFinder | None = None
+        if options.find_nan:
+            arrays = ArrayNames(tuple((a.name, a.as_numpy()) for a in arrays_of(values)))
+            finder = NanFinder(names, arrays)
+            observers.append(finder)
         program.observers = tuple(observers)
         try:
-            program.launch_values(entry, grid, values, options=options)
+            with nullcontext() if finder is None else finder.raising():
+                program.launch_values(entry, grid, values, options=options)
         except StopRun:
             return
         finally:

@@ -63,7 +63,12 @@ class Settings:
     def is_observed(self) -> bool:
         """Whether launches are looked into: checked, recorded, or stopped."""
         options = self.options
-        return options.sanitize or self.trace is not None or bool(options.breakpoints)
+        return (
+            options.sanitize
+            or self.trace is not None
+            or bool(options.breakpoints)
+            or options.find_nan
+        )
 
 
 _DEFAULT = Settings()

@@ -132,7 +132,7 @@ class Program:
             self._accept(chosen)
         if chosen.sanitize:
             return self._sanitized(entry, grid, args, chosen)
-        if chosen.breakpoints or chosen.trace is not None:
+        if chosen.breakpoints or chosen.trace is not None or chosen.find_nan:
             return self._inspected(entry, grid, args, chosen)
         return self.launch_plainly(entry, grid, args, chosen)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -14,6 +15,7 @@ from tilewright.launching.checks import in_numpy
 from tilewright.launching.modules import cuda_kernel_of
 from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
+from tilewright.machine.find_nan import NanFinder
 from tilewright.machine.grid import BlockId
 from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.inspect.breakpoints import (
@@ -181,29 +183,32 @@ def run_with(
 
     ``options.breakpoints`` and ``options.trace`` say what is wanted. ``loaded`` is a program of the
     module whose globals and mapped arrays are used. Errors are those of every launch; also a
-    TileIRError where a breakpoint or the trace names what the kernel or the grid does not have.
+    TileIRError where a breakpoint or the trace names what the kernel or the grid does not have, and a
+    ``NanError`` for what ``options.find_nan`` finds.
     Whatever an action raises comes out as it is. The trace keeps what it has recorded however the
     run ends.
     """
     chosen = with_deprecated(options, deprecated, "run_with")
     check_options(chosen, "reference")
     trace: Trace | None = chosen.trace
-    kernel = cuda_kernel_of(module, entry, "runs with breakpoints or a trace")
+    kernel = cuda_kernel_of(module, entry, "a run that looks at operations")
     args = in_numpy(kernel, args)
     program, extents = InspectingProgram(module, chosen.arithmetic), check_grid(grid)
     if loaded is not None:
         program.share_memory_of(loaded)
     names = names_for(program.module, kernel)
     stoppers = tuple(stopper(given, kernel, extents, names) for given in chosen.breakpoints)
-    program.observers = stoppers
+    observers: list[Observer] = [*stoppers]
+    arrays = ArrayNames.of_launch(kernel, args)
     if trace is not None:
-        arrays = ArrayNames.of_launch(kernel, args)
-        program.observers = (
-            Recorder(trace, kernel, extents, chosen.seed, names, arrays),
-            *stoppers,
-        )
+        observers.insert(0, Recorder(trace, kernel, extents, chosen.seed, names, arrays))
+    finder = NanFinder(names, arrays) if chosen.find_nan else None
+    if finder is not None:
+        observers.append(finder)
+    program.observers = tuple(observers)
     try:
-        result = program.launch_plainly(entry, grid, args, chosen)
+        with nullcontext() if finder is None else finder.raising():
+            result = program.launch_plainly(entry, grid, args, chosen)
     except StopRun:
         stopped = next(s.last for s in stoppers if s.has_ended)
         return InspectedRun(None, tuple(s.hits for s in stoppers), stopped)

@@ -13,7 +13,7 @@ from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.run import add_find_nan, add_time_limit
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
+    from tilewright.cutile.machines import TraceSink
     from tilewright.cutile.scope import Settings
     from tilewright.machine.inspect.trace import Trace
 

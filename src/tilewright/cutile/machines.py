@@ -1,97 +1,82 @@
-"""The machines that cuTile kernels can be launched on, by name."""
+"""cuTile kernels on the machines that ``launching.machine`` knows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.errors import RefusedError
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.machine import machine_named
 
 if TYPE_CHECKING:
-    from tilewright.cutile.parameters import Value
     from tilewright.cutile.scope import Settings
-    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+    from tilewright.launching.described import Value
+    from tilewright.launching.machine import Machine, Program
+    from tilewright.launching.options import LaunchOptions
+
+TraceSink = Callable[[Any], object]
+"""Told what a launch did, as a ``machine.inspect.Trace``, however it ended."""
+
+#: What the first launch of a kernel needs, beside its machine.
+_READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
 
 
-class LoadedKernel(Protocol):
-    """A compiled kernel that is ready to run."""
+class LoadedKernel:
+    """A compiled kernel that is ready to run on a machine."""
+
+    def __init__(
+        self, program: Program, entry: EntryOp, machine: Machine, constants: Mapping[str, object]
+    ):
+        self._program = program
+        self._entry = entry.symbol
+        self._kernel = entry
+        self._constants = constants
+        self._prints = "print_to" in machine.capabilities.options
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> None:
         """Run it to its end. A TileIRError where it does what it must not, or assertions failed."""
-        ...
+        options = settings.options
+        if options.breakpoints:
+            from tilewright.cutile.stops import resolved
 
+            stops = resolved(options.breakpoints, self._kernel, values, self._constants)
+            options = replace(options, breakpoints=stops)
+        if settings.trace is not None:
+            self._traced(grid, values, options, settings.trace)
+            return
+        if not self._prints:  # the driver writes to standard output by itself
+            options = replace(options, print_to=None)
+        self._program.launch_described(self._entry, grid, values, options)
 
-Constants = Mapping[str, object]
-"""The constants that a kernel was compiled for, by parameter."""
+    def _traced(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions,
+        sink: TraceSink,
+    ) -> None:
+        from tilewright.machine.inspect import Trace
 
-Loader = Callable[["ModuleOp", str, "Settings", Constants], LoadedKernel]
-"""Loads the entry of that name of a verified ``cuda_tile`` module."""
-
-
-def _load_reference(
-    module: ModuleOp, entry: str, settings: Settings, constants: Constants
-) -> LoadedKernel:
-    if settings.is_observed:
-        from tilewright.cutile.checked import CheckedKernel
-
-        return CheckedKernel(module, entry, constants)
-    from tilewright.cutile.reference import ReferenceKernel
-
-    return ReferenceKernel(module, entry)
-
-
-def _load_cpu(
-    module: ModuleOp, entry: str, settings: Settings, constants: Constants
-) -> LoadedKernel:
-    from tilewright.cutile.on_cpu import CpuKernel
-
-    return CpuKernel(module, entry)
-
-
-def _load_simulator(
-    module: ModuleOp, entry: str, settings: Settings, constants: Constants
-) -> LoadedKernel:
-    from tilewright.cutile.simulated import SimulatedKernel
-
-    return SimulatedKernel(module, entry, settings.machine.partition(":")[2])
-
-
-def _load_gpu(
-    module: ModuleOp, entry: str, settings: Settings, constants: Constants
-) -> LoadedKernel:
-    from tilewright.cutile.on_gpu import GpuKernel
-
-    return GpuKernel(module, entry)
-
-
-_LOADERS: dict[str, Loader] = {
-    "reference": _load_reference,
-    "cpu": _load_cpu,
-    "sim": _load_simulator,
-    "cuda": _load_gpu,
-}
-_READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
-#: What the first launch of a kernel needs here, beside what its machine needs.
-_MODULES = {
-    "reference": (*_READING, "tilewright.cutile.reference"),
-    "cpu": (*_READING, "tilewright.cutile.on_cpu"),
-    "sim": (*_READING, "tilewright.cutile.simulated"),
-    "cuda": (*_READING, "tilewright.cutile.on_gpu"),
-}
+        wanted: Trace | None = options.trace
+        trace = Trace("all") if wanted is None else replace(wanted, records=[])
+        try:
+            traced = replace(options, trace=trace)
+            self._program.launch_described(self._entry, grid, values, traced)
+        finally:
+            sink(trace)
 
 
 def get_ready(name: str) -> None:
     """Import and start what launches on a machine need, so that the first one does not have to."""
-    machine = machine_named(name)
-    for module in _MODULES[machine.capabilities.kind]:
+    for module in _READING:
         import_module(module)
-    machine.get_ready()
+    machine_named(name).get_ready()
 
 
 def check_settings(settings: Settings) -> None:
@@ -100,14 +85,19 @@ def check_settings(settings: Settings) -> None:
     try:
         machine = machine_named(settings.machine)
         wanted = options if settings.trace is None else replace(options, trace=settings.trace)
-        # The simulator and GPUs print by themselves where kernels of cuTile do.
         machine.check_options(replace(wanted, print_to=None))
         machine.check()
     except TileIRError as error:
         raise RefusedError(error.diagnostics) from None
 
 
-def load(module: ModuleOp, entry: str, settings: Settings, constants: Constants) -> LoadedKernel:
-    """Load a kernel onto the machine that the settings name."""
+def load(
+    module: ModuleOp, entry: str, settings: Settings, constants: Mapping[str, object]
+) -> LoadedKernel:
+    """Load the entry of that name of a verified module onto the machine that the settings name.
+
+    ``constants`` are those that the kernel was compiled for, by parameter.
+    """
     check_settings(settings)
-    return _LOADERS[settings.machine.partition(":")[0]](module, entry, settings, constants)
+    machine = machine_named(settings.machine)
+    return LoadedKernel(machine.load(module), module.entry(entry), machine, constants)

@@ -22,7 +22,6 @@ from tilewright.cutile.arrays import (
     RawArray,
     Reader,
     address_of,
-    as_numpy,
     byte_bounds,
     find_reader,
     is_plain_tensor,
@@ -30,6 +29,7 @@ from tilewright.cutile.arrays import (
     read_torch,
 )
 from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.launching.described import ArrayValue, Layout, ListValue, Value
 
 if TYPE_CHECKING:
     from tilewright.cutile.frontend import FrontEnd
@@ -101,59 +101,6 @@ class ArrayAnnotation:
             tuple(annotation.static_shape_dims),
             tuple(annotation.static_stride_dims),
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """What is known of an array without its address.
-
-    ``numbers`` are the keys of its traits where the address is no multiple of 16 and where it is.
-    ``tiles`` are extents and strides as the kernel takes them, ``bits`` the same as unsigned
-    integers. ``low`` is the first byte, counted from the first element, and ``size`` the number of
-    bytes up to the last.
-    """
-
-    numbers: tuple[int, int]
-    tiles: tuple[np.ndarray[Any, Any], ...]
-    bits: tuple[int, ...]
-    low: int
-    size: int
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
-class ArrayValue(NamedTuple):
-    """An array argument. ``owner`` keeps its memory alive."""
-
-    name: str
-    address: int
-    layout: Layout
-    is_writable: bool
-    owner: object
-
-    @property
-    def placement(self) -> tuple[int, Layout, bool]:
-        """All that a machine needs to know of it; layouts are equal where they are the same."""
-        return self[1:4]
-
-    def as_numpy(self) -> np.ndarray[Any, Any]:
-        layout = self.layout
-        return as_numpy(
-            RawArray(self.address, layout.dtype, layout.shape, layout.strides, self.is_writable)
-        )
-
-
-@dataclass(slots=True, eq=False)
-class ListValue:
-    """A list of arrays of one rank and element type."""
-
-    name: str
-    items: list[ArrayValue]
-
-
-Value = np.ndarray[Any, Any] | ArrayValue | ListValue
-"""One or more parameters of the compiled kernel; a number is a rank-0 array."""
 
 
 Key = list[object]
@@ -396,7 +343,7 @@ class Parameter:
             tuple(int(number) & mask for number in (*raw.shape, *raw.strides)),
             low,
             high - low,
-            raw.dtype,
+            NUMPY_DTYPES[raw.dtype],
             tuple(raw.shape),
             tuple(raw.strides),
         )

@@ -20,8 +20,8 @@ from tilewright.launching.machine import DEFAULT_MACHINE
 from tilewright.launching.options import OPTIONS, LaunchOptions
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
     from tilewright.cutile.launching import Dispatcher, Specialisation
+    from tilewright.cutile.machines import TraceSink
 
 CompileSink = Callable[
     ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
@@ -55,20 +55,9 @@ class Settings:
     on_compile: CompileSink | None = None
 
     @property
-    def loading(self) -> tuple[str, bool]:
+    def loading(self) -> object:
         """What of the settings a loaded kernel depends on."""
-        return self.machine, self.is_observed
-
-    @property
-    def is_observed(self) -> bool:
-        """Whether launches are looked into: checked, recorded, or stopped."""
-        options = self.options
-        return (
-            options.sanitize
-            or self.trace is not None
-            or bool(options.breakpoints)
-            or options.find_nan
-        )
+        return self.machine
 
 
 _DEFAULT = Settings()

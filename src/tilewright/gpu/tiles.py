@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +16,8 @@ from tilewright.gpu.codes import LAUNCH
 from tilewright.gpu.compile import CompiledKernel, CompileOptions, compile_kernel, kernels_of
 from tilewright.gpu.driver import open_gpu
 from tilewright.gpu.launch import LaunchResult, launch
+from tilewright.launching.codes import UNSUPPORTED
+from tilewright.launching.described import ArrayValue, ListValue, Value, arguments_of
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     NVGPU,
@@ -115,6 +118,29 @@ class TileProgram(_GpuProgram):
         found = launch(self.compile(entry), checked.grid, given)
         return replace(found, outputs=checked.outputs)
 
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
+    ) -> None:
+        """As every machine's (``launching.machine.Program``), where no arrays overlap and none are in
+        lists: they are copied to the GPU and back."""
+        if any(isinstance(value, ListValue) for value in values):
+            raise _cannot_copy("lists of arrays")
+        arrays = (v for v in values if isinstance(v, ArrayValue) and v.layout.size)
+        spans = sorted(value.span for value in arrays)
+        if any(first[1] > second[0] for first, second in pairwise(spans)):
+            raise _cannot_copy("arrays that overlap")
+        self.launch(entry, grid, list(arguments_of(values)), options)
+
+
+def _cannot_copy(what: str) -> TileIRError:
+    return TileIRError.single(
+        UNSUPPORTED, f"the machine 'cuda' copies arrays to the GPU and cannot pass {what}"
+    )
+
 
 class ThreadProgram(_GpuProgram):
     """A module of ``nvgpu`` whose kernels become code for a GPU: see :class:`TileProgram`."""
@@ -157,4 +183,10 @@ class ThreadProgram(_GpuProgram):
             block=chosen.block,
             cluster=chosen.cluster,
             dynamic_shared_bytes=chosen.dynamic_shared_bytes,
+        )
+
+    def launch_described(self, entry: str, *rest: object) -> None:
+        """A TileIRError: what clients describe are arguments of Tile IR."""
+        raise TileIRError.single(
+            LAUNCH, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )

@@ -30,6 +30,7 @@ from tilewright.launching.options import (
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from tilewright.launching.described import Value
     from tilewright.launching.result import RunResult
     from tilewright.numerics.arrays import Array
 
@@ -83,6 +84,17 @@ class Program(Protocol):
         name, options that the machine lacks, and operations that it does not run. While running:
         whatever the kernel must not do, and failed assertions, once all blocks have run.
         """
+        ...
+
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
+    ) -> None:
+        """:meth:`launch`, for clients that have checked and described the arguments themselves (see
+        ``launching.described``): kernels of Tile IR, with values for all of their parameters."""
         ...
 
     def map_array(self, array: Array) -> int:
@@ -229,23 +241,22 @@ def machine_named(name: str) -> Machine:
     """
     kind, colon, variant = name.partition(":") if isinstance(name, str) else ("", "", "")
     found = MACHINES.get(kind)
-    if found is None:
-        listed = [each.spelled for each in MACHINES.values()]
+    if found is None or not _fits(found.variant, colon, variant):
+        *others, last = [each.spelled for each in MACHINES.values()]
         raise TileIRError.single(
             UNKNOWN_MACHINE,
-            f"there is no machine {name!r}",
-            help=f"the machines are {', '.join(listed[:-1])} and {listed[-1]}",
-        )
-    if not _fits(found.variant, colon, variant):
-        wanted = {
-            "none": f"is just '{kind}'",
-            "optional": f"is '{kind}', or has an architecture behind the colon: '{kind}:sm_90a'",
-            "required": f"has the architecture of a GPU behind a colon: '{kind}:sm_90a'",
-        }[found.variant]
-        raise TileIRError.single(
-            UNKNOWN_MACHINE, f"there is no machine {name!r}", help=f"the machine '{kind}' {wanted}"
+            f"there is no machine {name!r}; the machines are {', '.join(others)} and {last}",
+            help=_HELP.get(found.variant if found else "", "").format(kind),
         )
     return Machine(name, found, variant)
+
+
+#: What is said of a name whose kind is known, by what follows that kind.
+_HELP = {
+    "none": "'{0}' has no architectures",
+    "optional": "an architecture follows the colon: '{0}:sm_90a'",
+    "required": "'{0}' needs the architecture of a GPU behind a colon: '{0}:sm_90a'",
+}
 
 
 def _fits(wanted: str, colon: str, variant: str) -> bool:

@@ -142,9 +142,8 @@ def _schedules(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         if not value:
             return "must name at least one seed"
-        return next(
-            (f"{wrong[:4]}hold {wrong[8:]}" for each in value if (wrong := _seed(each))), ""
-        )
+        wrong = next((found for each in value if (found := _seed(each))), "")
+        return wrong and f"are wrong: a seed {wrong}"
     return _integer(1)(value)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
+from tilewright.launching.arguments import Converted
 from tilewright.launching.assertions import assertion_error
 from tilewright.launching.checks import check_launch, in_numpy
+from tilewright.launching.described import Value, arguments_of, arrays_of, converted
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
@@ -36,6 +39,7 @@ from tilewright.launching.plugins import Plugin as Plugin
 from tilewright.launching.result import RunResult
 from tilewright.machine.arguments import ArrayMap, bind
 from tilewright.machine.compile import CompiledBlock, Translator
+from tilewright.machine.described import Placements
 from tilewright.machine.faults import Fault, as_error
 from tilewright.machine.grid import GridRun
 from tilewright.machine.memory import Allocation
@@ -49,6 +53,54 @@ Grid = int | Sequence[int]
 
 DEFAULT_MAX_ITERATIONS = DEFAULT_OPTIONS.max_iterations
 """Iterations of one loop before it counts as endless."""
+
+
+_Kernel = tuple[Translator, CompiledBlock, tuple[int, ...]]
+"""A translated kernel, and the slots of its parameters."""
+
+
+_NO_NAMES = ArrayNames()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A launch that may begin, for any program of the module.
+
+    ``args`` is what was given for each parameter, ``outputs`` are the arrays among it. Where the caller
+    has described the arguments, ``values`` are those descriptions.
+    """
+
+    kernel: KernelOp
+    grid: tuple[int, int, int]
+    args: Sequence[object]
+    arguments: Converted
+    outputs: tuple[Array, ...]
+    names: ArrayNames
+    values: Sequence[Value] | None = None
+
+
+def given_arguments(
+    kernel: KernelOp, grid: Grid, args: Sequence[object], allow_overlap: bool
+) -> Given:
+    """The launch with these arguments; a TileIRError with everything that is wrong with it."""
+    args = in_numpy(kernel, args)
+    checked = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
+    names = ArrayNames.of_launch(kernel, args)
+    return Given(kernel, checked.grid, args, checked.arguments, checked.outputs, names)
+
+
+def given_values(kernel: KernelOp, grid: tuple[int, int, int], values: Sequence[Value]) -> Given:
+    """The launch with arguments that the caller has described."""
+    arrays = [(array.name, array.as_numpy()) for array in arrays_of(values)]
+    return Given(
+        kernel,
+        grid,
+        list(arguments_of(values)),
+        converted(values),
+        tuple(array for _, array in arrays),
+        ArrayNames(tuple(arrays)),
+        values,
+    )
 
 
 class Program:
@@ -75,7 +127,11 @@ class Program:
         self._arrays = ArrayMap(self._machine.memory)
         self._mapped: list[Array] = []
         self._globals: dict[str, tuple[GlobalMemory, Allocation]] = {}
-        self._kernels: dict[object, tuple[Translator, CompiledBlock]] = {}
+        self._kernels: dict[object, _Kernel] = {}
+        self._latest: tuple[KernelOp, _Kernel] | None = None
+        self._entries: dict[str, KernelOp] = {}
+        self._placed = Placements(self._machine.memory)
+        self._lock = threading.Lock()
         if is_tileaa(self.module):
             import tilewright.machine.tileaa  # noqa: F401  (more of the table, at a cost in time)
         for held in globals_of(self.module):
@@ -130,37 +186,58 @@ class Program:
             chosen = with_deprecated(chosen, deprecated, "launch")
         if chosen is not self._accepted:
             self._accept(chosen)
-        if chosen.sanitize:
-            return self._sanitized(entry, grid, args, chosen)
-        if chosen.breakpoints or chosen.trace is not None or chosen.find_nan:
-            return self._inspected(entry, grid, args, chosen)
-        return self.launch_plainly(entry, grid, args, chosen)
+        given = given_arguments(kernel_of(self.module, entry), grid, args, chosen.allow_overlap)
+        return self._specially(given, chosen) if self._is_special else self.start(given, chosen)
 
     def _accept(self, options: LaunchOptions) -> None:
         """Get ready for launches with these options; a TileIRError for those of other machines."""
         check_options(options, "reference")
         self.arithmetic = options.arithmetic
         self._machine.plugins = dict(options.plugins or {})
+        self._latest = None
+        self._is_special = (
+            options.sanitize
+            or options.find_nan
+            or bool(options.breakpoints)
+            or options.trace is not None
+        )
         self._accepted = options
 
-    def _sanitized(
-        self, entry: str | None, grid: Grid, args: Sequence[object], options: LaunchOptions
-    ) -> RunResult:
-        from tilewright.machine.sanitize import sanitize
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
+    ) -> None:
+        """As every machine's (``launching.machine.Program``); also from several threads, one launch after
+        the other."""
+        chosen = self.options if options is None else options
+        with self._lock:
+            if chosen is not self._accepted:
+                self._accept(chosen)
+            op = self._entries.get(entry)
+            if op is None:
+                op = self._entries[entry] = kernel_of(self.module, entry)
+            if self._is_special:
+                self._specially(given_values(op, grid, values), chosen)
+            elif self._run(op, grid, lambda: self._placed.parameters(values), chosen):
+                raise assertion_error(self._machine.failures)
 
-        report = sanitize(self.module, entry, grid, args, options, loaded=self)
-        if report.result is None or not report.is_clean:
-            raise TileIRError(report.diagnostics)
-        return report.result
+    def _specially(self, given: Given, options: LaunchOptions) -> RunResult:
+        """A launch that is sanitized or looked into."""
+        if options.sanitize:
+            from tilewright.machine.sanitize.sanitizer import sanitize_given
 
-    def _inspected(
-        self, entry: str | None, grid: Grid, args: Sequence[object], options: LaunchOptions
-    ) -> RunResult:
-        from tilewright.machine.inspect import run_with
+            report = sanitize_given(given, options, self)
+            if report.result is None or not report.is_clean:
+                raise TileIRError(report.diagnostics)
+            return report.result
+        from tilewright.machine.inspect.runner import inspect_given
 
-        found = run_with(self.module, entry, grid, args, options, loaded=self)
-        given = RunResult(tuple(value for value in args if isinstance(value, np.ndarray)))
-        return replace(found.result or given, hits=found.hits, stopped_at=found.stopped_at)
+        found = inspect_given(given, options, self)
+        result = found.result or RunResult(given.outputs)
+        return replace(result, hits=found.hits, stopped_at=found.stopped_at)
 
     def launch_plainly(
         self,
@@ -171,33 +248,56 @@ class Program:
     ) -> RunResult:
         """:meth:`launch`, for the one schedule ``options.seed``, with what this program's translator
         puts in and nothing else."""
+        given = given_arguments(kernel_of(self.module, entry), grid, args, options.allow_overlap)
+        return self.start(given, options)
+
+    def start(self, given: Given, options: LaunchOptions) -> RunResult:
+        """:meth:`launch_plainly`, with arguments that have been checked."""
         if options is not self._accepted:
             self._accept(options)
-        kernel_op = kernel_of(self.module, entry)
-        args = in_numpy(kernel_op, args)
-        checked = check_launch(kernel_op, grid, args, allow_overlap=options.allow_overlap)
-        kernel, body = self._kernel(kernel_op)
+
+        def parameters() -> Sequence[Array]:
+            if given.values is not None:
+                return self._placed.parameters(given.values)
+            return bind(given.arguments, self._arrays, place_of(given.kernel))
+
+        failed = self._run(given.kernel, given.grid, parameters, options, given.names)
+        failures = tuple(self._machine.failures)
+        if failed:
+            raise assertion_error(failures)
+        text = "".join(self._machine.printed)
+        return RunResult(given.outputs, text, failures, self.arithmetic)
+
+    def _run(
+        self,
+        op: KernelOp,
+        grid: tuple[int, int, int],
+        parameters: Callable[[], Sequence[Array]],
+        options: LaunchOptions,
+        names: ArrayNames = _NO_NAMES,
+    ) -> bool:
+        """Run all tile blocks; whether assertions failed that are an error.
+
+        ``parameters`` gives the arguments as tiles, with arrays in the memory of the machine.
+        """
+        kernel, body, slots = self._kernel(op)
         machine, memory = self._machine, self._machine.memory
         memory_mark, array_mark = memory.mark(), self._arrays.mark()
         try:
-            values = bind(checked.arguments, self._arrays, place_of(kernel_op))
-            parameters = zip(kernel.slots(kernel_op.block.args), values, strict=True)
-            machine.grid, machine.max_iterations = checked.grid, options.max_iterations
+            bound = zip(slots, parameters(), strict=True)
+            machine.grid, machine.max_iterations = grid, options.max_iterations
             machine.printed, machine.failures, machine.print_to = [], [], options.print_to
-            machine.names = ArrayNames.of_launch(kernel_op, args)
+            machine.names = names
             machine.time = TimeLimit.begin(options.time_limit)
             self.started = True
             GridRun(
-                machine, kernel, body, parameters, options.seed, options.progress, options.resident
+                machine, kernel, body, bound, options.seed, options.progress, options.resident
             ).run()
         finally:
             machine.kept.clear()
             memory.release(memory_mark)
             self._arrays.release(array_mark)
-        failures = tuple(machine.failures)
-        if failures and options.check_asserts:
-            raise assertion_error(failures)
-        return RunResult(checked.outputs, "".join(machine.printed), failures, self.arithmetic)
+        return bool(machine.failures) and options.check_asserts
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
         return Translator(self._machine, global_addresses, self.arithmetic)
@@ -210,17 +310,21 @@ class Program:
 
         return translate_kernel(op, kernel)
 
-    def _kernel(self, op: KernelOp) -> tuple[Translator, CompiledBlock]:
+    def _kernel(self, op: KernelOp) -> _Kernel:
+        """A kernel, translated for the options of the launch."""
+        if self._latest is not None and op is self._latest[0]:
+            return self._latest[1]
         key = op.symbol, self.arithmetic, tuple(self._machine.plugins.items())
         found = self._kernels.get(key)
         if found is None:
             addresses = {name: allocation.base for name, (_, allocation) in self._globals.items()}
             kernel = self._translator(addresses)
             try:
-                found = kernel, self._translated(op, kernel)
+                body = self._translated(op, kernel)
             except Fault as fault:
                 raise as_error(fault, ()) from None
-            self._kernels[key] = found
+            found = self._kernels[key] = kernel, body, tuple(kernel.slots(op.block.args))
+        self._latest = op, found
         return found
 
 

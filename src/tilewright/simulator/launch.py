@@ -207,6 +207,12 @@ class Program:
             )
         return self._simulate(self.kernel(entry), grid, args, arch, chosen)
 
+    def launch_described(self, entry: str, *rest: object) -> None:
+        """A TileIRError: what clients describe are arguments of Tile IR."""
+        raise TileIRError.single(
+            codes.ARGUMENT, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
+        )
+
     def _simulate(
         self,
         function: FuncOp,

@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tilewright.launching.described import Value, arguments_of, memory_of_lists
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     TILE_IR,
@@ -95,3 +96,20 @@ class TileProgram:
         )
         # Without the memory that the lowered kernel gets beside its arguments.
         return replace(found, outputs=checked.outputs)
+
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
+    ) -> None:
+        """As every machine's (``launching.machine.Program``)."""
+        chosen = self.options if options is None else options
+        reached = [*chosen.memory, *memory_of_lists(values)]
+        self.launch(
+            entry,
+            grid,
+            list(arguments_of(values)),
+            replace(chosen, memory=reached, allow_overlap=True),
+        )

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 from tilewright.cpu.abi import ARENA_ALIGNMENT
 from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.cpu.runtime.crash import report_crashes
+from tilewright.cpu.runtime.described import DescribedPacker
 from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import OptLevel, Timings
 from tilewright.cpu.runtime.interrupts import WATCHER
@@ -28,6 +29,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import OperationSource, assertion_error
+from tilewright.launching.described import Value
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
@@ -53,7 +55,7 @@ __tracebackhide__ = hides_frames
 Grid = int | Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     """A kernel of the module: how its arguments are packed, and its code, for arrays that do not overlap
     (True) and for others, as far as that is made, and for the options that it was made with."""
@@ -61,6 +63,7 @@ class _Entry:
     op: KernelOp
     packer: Packer
     code: dict[tuple[bool, _Compiling], NativeKernel] = field(default_factory=dict)
+    described: DescribedPacker | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,13 +171,21 @@ class Program:
         compiling = self._compilings.setdefault((how, level), _Compiling(how, level))
         return _Settings(options, compiling, thread_count(options.threads))
 
-    def launch_packed(
-        self, entry: str, packed: Packed, options: LaunchOptions | None = None
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
     ) -> None:
-        """As :meth:`launch`, with arguments that have been checked and packed by the caller."""
+        """As every machine's (``launching.machine.Program``)."""
         settings = self._settings if options is None else self._settings_of(options)
-        reports = self._run(self._entry(entry), packed, settings)
-        if reports.failures:
+        found = self._entry(entry)
+        packer = found.described
+        if packer is None:
+            packer = found.described = DescribedPacker(found.op)
+        reports = self._run(found, packer.pack(grid, values), settings)
+        if reports.failures and settings.options.check_asserts:
             raise assertion_error(tuple(reports.failures))
 
     def _run(self, entry: _Entry, packed: Packed, settings: _Settings) -> Reports:

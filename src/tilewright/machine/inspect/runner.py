@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
-from tilewright.launching.arguments import check_grid
-from tilewright.launching.checks import in_numpy
 from tilewright.launching.modules import cuda_kernel_of
 from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
@@ -34,8 +33,7 @@ from tilewright.machine.inspect.stops import (
     visible_tiles,
 )
 from tilewright.machine.inspect.trace import Recorder, Trace
-from tilewright.machine.launch import Program, RunResult
-from tilewright.machine.tensors import ArrayNames
+from tilewright.machine.launch import Given, Program, RunResult, given_arguments
 from tilewright.machine.values import Registers
 from tilewright.numerics.arithmetic import Arithmetic
 
@@ -190,25 +188,30 @@ def run_with(
     """
     chosen = with_deprecated(options, deprecated, "run_with")
     check_options(chosen, "reference")
-    trace: Trace | None = chosen.trace
     kernel = cuda_kernel_of(module, entry, "a run that looks at operations")
-    args = in_numpy(kernel, args)
-    program, extents = InspectingProgram(module, chosen.arithmetic), check_grid(grid)
-    if loaded is not None:
-        program.share_memory_of(loaded)
+    given = given_arguments(kernel, grid, args, chosen.allow_overlap)
+    return inspect_given(given, chosen, loaded or Program(module))
+
+
+def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> InspectedRun:
+    """:func:`run_with`, with arguments that have been checked."""
+    kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "a run that looks at operations")
+    trace: Trace | None = options.trace
+    program = InspectingProgram(loaded.module, options.arithmetic)
+    program.share_memory_of(loaded)
     names = names_for(program.module, kernel)
-    stoppers = tuple(stopper(given, kernel, extents, names) for given in chosen.breakpoints)
+    stoppers = tuple(stopper(each, kernel, given.grid, names) for each in options.breakpoints)
     observers: list[Observer] = [*stoppers]
-    arrays = ArrayNames.of_launch(kernel, args)
     if trace is not None:
-        observers.insert(0, Recorder(trace, kernel, extents, chosen.seed, names, arrays))
-    finder = NanFinder(names, arrays) if chosen.find_nan else None
+        recorder = Recorder(trace, kernel, given.grid, options.seed, names, given.names)
+        observers.insert(0, recorder)
+    finder = NanFinder(names, given.names) if options.find_nan else None
     if finder is not None:
         observers.append(finder)
     program.observers = tuple(observers)
     try:
         with nullcontext() if finder is None else finder.raising():
-            result = program.launch_plainly(entry, grid, args, chosen)
+            result = program.start(given, options)
     except StopRun:
         stopped = next(s.last for s in stoppers if s.has_ended)
         return InspectedRun(None, tuple(s.hits for s in stoppers), stopped)

@@ -12,19 +12,18 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
 from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.launching.arguments import check_grid
-from tilewright.launching.checks import check_launch, convention_of, in_numpy
+from tilewright.launching.checks import convention_of
 from tilewright.launching.modules import cuda_kernel_of
 from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
 from tilewright.machine.compile import Translator
 from tilewright.machine.grid import Progress
-from tilewright.machine.launch import Program, RunResult
+from tilewright.machine.launch import Given, Program, RunResult, given_arguments
 from tilewright.machine.sanitize import accesses, guards, promises, taint
 from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding, Findings
 from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.sanitize.translator import SanitizingTranslator
-from tilewright.machine.tensors import ArrayNames, names_of_parameters
+from tilewright.machine.tensors import names_of_parameters
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 
 #: The modules that fill the tables of hooks.
@@ -119,17 +118,21 @@ def sanitize(
     """
     chosen = with_deprecated(options, deprecated, "sanitize")
     check_options(chosen, "reference")
-    numbers, progress, arithmetic = chosen.schedules, chosen.progress, chosen.arithmetic
     kernel = cuda_kernel_of(module, entry, "the sanitizer")
     # Where the name tells which arrays may overlap, others that do are findings.
     told = convention_of(kernel) is not None
-    allow_overlap = chosen.allow_overlap or told
-    args = in_numpy(kernel, args)
-    launch = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
-    arrays = [*launch.outputs, *(loaded.own_memory if loaded else ())]
+    given = given_arguments(kernel, grid, args, chosen.allow_overlap or told)
+    return sanitize_given(given, chosen, loaded or Program(module))
+
+
+def sanitize_given(given: Given, options: LaunchOptions, loaded: Program) -> SanitizeReport:
+    """:func:`sanitize`, with arguments that have been checked."""
+    kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "the sanitizer")
+    numbers = options.schedules
+    arrays = [*given.outputs, *loaded.own_memory]
     initial = [a.copy() for a in arrays]
     found: dict[tuple[object, ...], Finding] = {}
-    for diagnostic in broken_promises(kernel, launch.arguments):
+    for diagnostic in broken_promises(kernel, given.arguments):
         found[(diagnostic.code, diagnostic.message)] = Finding(diagnostic, numbers[0])
     result: RunResult | None = None
     for position, seed in enumerate(numbers):
@@ -137,24 +140,22 @@ def sanitize(
             for array, content in zip(arrays, initial, strict=True):
                 if array.flags.writeable:
                     array[...] = content
-        program = SanitizingProgram(module, seed, races=chosen.races, arithmetic=arithmetic)
-        if loaded is not None:
-            program.share_memory_of(loaded)
-        program.findings.names = ArrayNames.of_launch(kernel, args)
-        part = _one_of(progress, position, len(numbers))
-        once = replace(
-            chosen,
-            seed=seed,
-            progress=part,
-            allow_overlap=allow_overlap,
-            # What a kernel prints is printed once, whatever the number of schedules.
-            print_to=None if position else chosen.print_to,
+        program = SanitizingProgram(
+            loaded.module, seed, races=options.races, arithmetic=options.arithmetic
         )
-        findings, result = _run(program, entry, grid, args, once)
+        program.share_memory_of(loaded)
+        program.findings.names = given.names
+        once = replace(
+            options,
+            seed=seed,
+            progress=_one_of(options.progress, position, len(numbers)),
+            # What a kernel prints is printed once, whatever the number of schedules.
+            print_to=None if position else options.print_to,
+        )
+        findings, result = _run(program, given, once)
         for finding in findings:
             found.setdefault(_identity(finding.diagnostic), finding)
-    described = _describe_launch(kernel, grid, args)
-    return SanitizeReport(tuple(found.values()), numbers, result, described)
+    return SanitizeReport(tuple(found.values()), numbers, result, _describe_launch(kernel, given))
 
 
 def _one_of(progress: Progress | None, position: int, count: int) -> Progress | None:
@@ -169,15 +170,11 @@ def _identity(diagnostic: Diagnostic) -> tuple[object, ...]:
 
 
 def _run(
-    program: SanitizingProgram,
-    entry: str | None,
-    grid: int | Sequence[int],
-    args: Sequence[object],
-    options: LaunchOptions,
+    program: SanitizingProgram, given: Given, options: LaunchOptions
 ) -> tuple[list[Finding], RunResult | None]:
     """One run: its findings, and the fault or failed assertions that ended it."""
     try:
-        result = program.launch_plainly(entry, grid, args, options)
+        result = program.start(given, options)
     except TileIRError as error:
         if not program.started:
             raise
@@ -192,13 +189,10 @@ def _run(
     return program.findings.found, result
 
 
-def _describe_launch(entry: EntryOp, grid: int | Sequence[int], args: Sequence[object]) -> Launch:
+def _describe_launch(entry: EntryOp, given: Given) -> Launch:
     names = names_of_parameters(entry)
-    return Launch(
-        entry.symbol,
-        check_grid(grid),
-        tuple(zip(names, map(_describe_argument, args), strict=True)),
-    )
+    described = tuple(zip(names, map(_describe_argument, given.args), strict=True))
+    return Launch(entry.symbol, given.grid, described)
 
 
 def _describe_argument(value: object) -> str:

@@ -1,91 +1,46 @@
-"""Launches on the reference machine, of arrays given by their addresses."""
+"""Arguments that a client has described, in the memory of the reference machine."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cutile.arrays import host_bytes
-from tilewright.cutile.parameters import ArrayValue, ListValue, Value
-from tilewright.launching.assertions import assertion_error
-from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions
-from tilewright.machine.grid import GridRun
-from tilewright.machine.launch import Program
-from tilewright.machine.state import TimeLimit
+from tilewright.launching.described import (
+    ArrayValue,
+    ListValue,
+    Value,
+    host_bytes,
+)
+from tilewright.machine.memory import Memory, Placed
 from tilewright.numerics.arrays import Array
 
-if TYPE_CHECKING:
-    from tilewright.cutile.scope import Settings
-    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
-    from tilewright.machine.compile import CompiledBlock, Translator
-    from tilewright.machine.memory import Memory, Placed
-
-# What cuTile assumes of aligned addresses; those that the kernel sees are alike modulo this.
+# What clients assume of aligned addresses; those that the kernel sees are alike modulo this.
 _HOST_ALIGNMENT = 16
 _MAX_PLACEMENTS = 16
 
 
-class HostProgram(Program):
-    """A program whose arguments have been checked and described by the caller."""
+class Placements:
+    """Where the arrays of launches lie in the memory of the machine.
 
-    _latest: tuple[EntryOp, tuple[Translator, CompiledBlock, tuple[int, ...]]] | None = None
+    Programs launch on the same arrays again and again; where those were placed is kept.
+    """
 
-    def __init__(self, *args: Any, **keywords: Any):
-        super().__init__(*args, **keywords)
-        self._placements: dict[object, tuple[Placed, list[Sequence[Array]]]] = {}
+    def __init__(self, memory: Memory):
+        self._memory = memory
+        self._known: dict[object, tuple[Placed, list[Sequence[Array]]]] = {}
 
-    def launch_values(
-        self,
-        kernel_op: EntryOp,
-        grid: tuple[int, int, int],
-        values: Sequence[Value],
-        *,
-        options: LaunchOptions = DEFAULT_OPTIONS,
-    ) -> None:
-        """Run a kernel over a grid.
-
-        ``values`` stand for all parameters of the entry, in order and of fitting types. Arrays may
-        overlap and may be empty. A TileIRError where the kernel does what it must not, and, once
-        all blocks have run, for failed assertions.
-        """
-        if options is not self._accepted:
-            self._accept(options)
-        kernel, body, slots = self._bound(kernel_op)
-        machine, memory = self._machine, self._machine.memory
-        mark = memory.mark()
-        try:
-            parameters = self._parameters(values)
-            machine.grid, machine.max_iterations = grid, options.max_iterations
-            machine.printed, machine.failures, machine.print_to = [], [], options.print_to
-            machine.time = TimeLimit.begin(options.time_limit)
-            self.started = True
-            bound = zip(slots, parameters, strict=True)
-            GridRun(
-                machine, kernel, body, bound, options.seed, options.progress, options.resident
-            ).run()
-        finally:
-            machine.kept.clear()
-            memory.release(mark)
-        if machine.failures:
-            raise assertion_error(machine.failures)
-
-    def _parameters(self, values: Sequence[Value]) -> list[Array]:
-        """The parameters of the entry, as tiles, with all arrays in the memory of the machine.
-
-        Programs launch on the same arrays again and again; where those were placed is kept.
-        """
-        memory = self._machine.memory
+    def parameters(self, values: Sequence[Value]) -> list[Array]:
+        """The parameters of the kernel, as tiles, with all arrays in the memory of the machine."""
+        memory = self._memory
         where = tuple(map(_where, values))
-        known = self._placements.get(where)
+        known = self._known.get(where)
         if known is None:
             mark = memory.mark()
             tiles = placed_tiles(memory, values)
-            if len(self._placements) >= _MAX_PLACEMENTS:
-                self._placements.clear()
-            self._placements[where] = memory.placed_since(mark), tiles
+            if len(self._known) >= _MAX_PLACEMENTS:
+                self._known.clear()
+            self._known[where] = memory.placed_since(mark), tiles
         else:
             placed, tiles = known
             memory.place_again(placed)
@@ -97,13 +52,6 @@ class HostProgram(Program):
                 assert isinstance(value, np.ndarray)
                 found.append(value)
         return found
-
-    def _bound(self, op: EntryOp) -> tuple[Translator, CompiledBlock, tuple[int, ...]]:
-        """The translated kernel, and the slots of its parameters."""
-        if self._latest is None or self._latest[0] is not op:
-            kernel, body = self._kernel(op)
-            self._latest = op, (kernel, body, tuple(kernel.slots(op.block.args)))
-        return self._latest[1]
 
 
 def _where(value: Value) -> object:
@@ -190,18 +138,3 @@ def _place_table(memory: Memory, value: ListValue, addresses: Iterator[int]) -> 
     records = [[next(addresses), *item.layout.shape, *item.layout.strides] for item in value.items]
     buffer = np.array(records, np.int64).reshape(-1).view(np.uint8)
     return memory.allocate(buffer, f"the list {value.name}", writable=False).base
-
-
-class ReferenceKernel:
-    """A compiled kernel on the reference machine."""
-
-    def __init__(self, module: ModuleOp, entry: str):
-        self._program = HostProgram(module)
-        self._entry = module.entry(entry)
-        self._lock = threading.Lock()
-
-    def launch(
-        self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
-    ) -> None:
-        with self._lock:
-            self._program.launch_values(self._entry, grid, values, options=settings.options)

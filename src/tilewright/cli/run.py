@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
+from tilewright.cli.launch_options import add_find_nan, add_time_limit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.progress import working
 from tilewright.cli.run_cuda import execute as run_on_gpu
@@ -79,44 +80,12 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
     add_time_limit(parser)
     parser.add_argument(
         "--arithmetic",
-        type=_arithmetic,
+        type=parse_arithmetic,
         metavar="KEY=VALUE,...",
         help="compute what Tile IR leaves open more as hardware does: f32_products=tf32, "
         "accumulation=blocks:16, reductions=tree, approximations=hardware, "
         "flush_denormal_addf=true; docs/machine.md explains them",
     )
-
-
-def add_time_limit(parser: argparse.ArgumentParser) -> None:
-    """``--time-limit``, which all machines have whose launches can be stopped."""
-    parser.add_argument(
-        "--time-limit",
-        type=_seconds,
-        metavar="S",
-        help="end a launch that takes longer than S seconds, compilation left out, and tell in which "
-        "loop it was",
-    )
-
-
-def add_find_nan(parser: argparse.ArgumentParser) -> None:
-    """``--find-nan``, which the reference machine has."""
-    parser.add_argument(
-        "--find-nan",
-        action="store_true",
-        help="tell which operations make NaN, infinities, or lose values in conversions, and of what",
-    )
-
-
-def _seconds(text: str) -> float:
-    from math import inf
-
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < inf:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, found '{text}'")
-    return value
 
 
 def add_result_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +143,7 @@ def count_of(text: str) -> int:
     return int(text)
 
 
-def _arithmetic(text: str) -> Arithmetic:
+def parse_arithmetic(text: str) -> Arithmetic:
     from tilewright.diagnostics import TileIRError
     from tilewright.numerics.arithmetic import Arithmetic
 

@@ -48,7 +48,12 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
             pretend_cuda()
         stack.enter_context(use_everywhere(settings))
         stack.enter_context(
-            _children_are(_Host(replace(settings, trace=None, on_compile=None), torch_cuda))
+            _children_are(
+                _Host(
+                    replace(settings, trace=None, on_compile=None, on_launch=None, on_report=None),
+                    torch_cuda,
+                )
+            )
         )
         yield
 
@@ -73,6 +78,17 @@ def _begin(settings: Settings, torch_cuda: bool) -> _Host:
     return _Host(settings, torch_cuda)
 
 
+# Whether processes were started that may launch kernels, too.
+_children = {"started": False}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: _children.update(started=True))
+
+
+def has_children() -> bool:
+    """Whether this process has started others by ``multiprocessing``."""
+    return _children["started"]
+
+
 @contextmanager
 def _children_are(host: _Host) -> Iterator[None]:
     """Processes that are spawned, or come from a fork server, read ``host`` before anything else.
@@ -82,6 +98,7 @@ def _children_are(host: _Host) -> Iterator[None]:
     prepared = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
+        _children["started"] = True
         # The other side takes what it knows, and nothing else, from this dictionary.
         return {**prepared(name), "tilewright": host}
 

@@ -326,7 +326,6 @@ class LaunchOptions:
             "TILEWRIGHT_THREADS says, or one for each core.",
             values="an integer of at least 1",
             machines="cpu",
-            check=_integer(1, optional=True),
         ),
     )
     cpu: str = field(

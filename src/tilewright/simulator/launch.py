@@ -83,6 +83,7 @@ class SimulationResult(RunResult):
     completed: bool
     seed: int
     arch: str
+    block: tuple[int, int, int]
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -267,6 +268,7 @@ class Program:
             completed=completed,
             seed=options.seed,
             arch=arch,
+            block=shape.block,
         )
         if options.strict and result.errors:
             raise TileIRError(result.findings)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,12 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
         "--max-iterations", type=_count, metavar="N", help="a loop that takes longer is an error"
     )
     group.add_argument(
+        "--time-limit",
+        type=_seconds,
+        metavar="S",
+        help="end a launch that takes longer than S seconds, compilation left out",
+    )
+    group.add_argument(
         "--arithmetic",
         type=parse_arithmetic,
         metavar="KEY=VALUE,...",
@@ -158,6 +165,16 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, found '{text}'")
+    return value
 
 
 def _line(text: str) -> LineBreakpoint:
@@ -239,7 +256,16 @@ def _fail(options: argparse.Namespace, message: str) -> int:
 
 
 #: Options of launches by the names that the command line gives them, unless they are not given.
-_GIVEN = ("max_iterations", "arithmetic", "threads", "checked", "cpu", "numerics", "registers")
+_GIVEN = (
+    "max_iterations",
+    "time_limit",
+    "arithmetic",
+    "threads",
+    "checked",
+    "cpu",
+    "numerics",
+    "registers",
+)
 
 
 def _settings(options: argparse.Namespace, log: LaunchLog) -> Settings:

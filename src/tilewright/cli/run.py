@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from tilewright.cli.exits import Exit
+from tilewright.cli.launch_options import add_find_nan, add_time_limit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.progress import working
 from tilewright.cli.run_machine import add_machine_arguments, launch_options
@@ -42,7 +43,8 @@ A SPEC is one of
 A parameter has the name that the text gives it, without %; arg0, arg1, ... always work too.
 
 A FILE that ends in .py is a cuTile program: tilewright run [OPTIONS] SCRIPT.py [ARGUMENTS] with the
-options --machine, --sanitize, --seeds, --seed, --resident, --trace and --no-torch-cuda.
+options --machine, --sanitize, --seeds, --seed, --resident, --find-nan,
+--time-limit, --trace and --no-torch-cuda.
 """
 
 
@@ -80,6 +82,7 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="a loop that takes longer is an error (default 10000000)",
     )
+    add_time_limit(parser)
     parser.add_argument(
         "--arithmetic",
         type=parse_arithmetic,
@@ -124,6 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_arguments(parser)
     add_sim_arguments(parser)
     add_trace_arguments(parser)
+    add_find_nan(parser)
     parser.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
     add_reading_options(parser)
 

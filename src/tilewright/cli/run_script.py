@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.launch_log import LaunchLog
+from tilewright.cli.launch_options import add_find_nan, add_time_limit
 from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
@@ -152,6 +153,8 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="draw what the warps of the first block did in the first launch, as .html or .svg (sim)",
     )
+    add_time_limit(group)
+    add_find_nan(group)
 
 
 def _count(text: str) -> int:
@@ -197,6 +200,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.sanitizes and (options.trace or options.breakpoints):
         what = "--trace" if options.trace else "--break"
         parser.error(f"--sanitize and {what} do not go together")
+    if options.sanitizes and options.find_nan:
+        parser.error("--sanitize and --find-nan do not go together")
     if options.seed < 0:
         parser.error("--seed: expected a number of at least 0")
     if options.trace is None:
@@ -239,7 +244,10 @@ def _fail(options: argparse.Namespace, message: str) -> int:
 
 
 #: Options of launches by the names that the command line gives them, unless they are not given.
-_GIVEN = ("max_iterations", "arithmetic", "threads", "checked", "cpu", "numerics", "registers")
+_GIVEN = (
+    *("max_iterations", "arithmetic", "threads", "checked", "cpu", "numerics", "registers"),
+    *("find_nan", "time_limit"),
+)
 
 
 def _settings(options: argparse.Namespace, log: LaunchLog) -> Settings:

@@ -71,6 +71,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             seeds=range(options.seed, options.seed + options.seeds),
             races=not options.no_races,
             max_iterations=options.max_iterations,
+            time_limit=options.time_limit,
             resident=options.resident,
             allow_overlap=True,
             progress=progress,

@@ -293,6 +293,16 @@ class LaunchOptions:
             check=_flag,
         ),
     )
+    find_nan: bool = field(
+        default=False,
+        metadata=_about(
+            "Finds the operations that make NaN, infinities, and values that do not fit the type that "
+            "they are converted to; raised as one error when the run is over.",
+            values="True or False",
+            machines="reference",
+            check=_flag,
+        ),
+    )
     breakpoints: Sequence[Any] = field(
         default=(),
         metadata=_about(
@@ -445,6 +455,8 @@ class LaunchOptions:
             value = getattr(self, name)
             if value is not _DEFAULTS[name] and (wrong := check(value)):
                 found.error(BAD_RUN_OPTION, f"{name} {wrong}")
+        if self.sanitize and self.find_nan:
+            found.error(BAD_RUN_OPTION, "sanitize and find_nan are two runs: take one of them")
         found.raise_if_errors()
 
     def __repr__(self) -> str:

@@ -198,7 +198,10 @@ class Program:
         self._machine.plugins = dict(options.plugins or {})
         self._latest = None
         self._is_special = (
-            options.sanitize or bool(options.breakpoints) or options.trace is not None
+            options.sanitize
+            or options.find_nan
+            or bool(options.breakpoints)
+            or options.trace is not None
         )
         self._accepted = options
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,7 @@ class LaunchLog:
 
     def __init__(self, options: argparse.Namespace, session: Session):
         self._options, self._session = options, session
+        self._stdout = sys.stdout
         self._kernels: list[Compiled] = []
         self._launches: list[Launched] = []
         self._traced: list[Trace] = []
@@ -95,7 +98,9 @@ class LaunchLog:
         as_text = options.trace_format == "text"
         text = trace.to_text() if as_text else trace.to_json_lines()
         if options.trace == "-":
-            self._session.write_stdout(text)
+            # What the program prints goes elsewhere meanwhile.
+            with redirect_stdout(self._stdout):
+                self._session.write_stdout(text)
         else:
             with open(options.trace, "a" if self._traced else "w", encoding="utf-8") as stream:
                 stream.write(text)

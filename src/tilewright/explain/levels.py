@@ -292,7 +292,7 @@ class _Builder:
             counts = None
         else:
             own = self._own_text(made) if made is self.module else None
-            listing = list_text(made)
+            listing = self.list(made)
             line_of = {op: line + 1 for op, line in listing.line_of.items()}
             texts, counts = listing.text.splitlines(), Counter(op.name for op in made.walk())
             if own is not None:

@@ -42,7 +42,7 @@ def test_deep_nests_in_many_threads() -> None:
             try:
                 module = tilewright.parse(text)
                 results.append(tilewright.parse(tilewright.print_text(module)) is not None)
-            except Exception as error:
+            except tilewright.TileIRError as error:
                 results.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(6)]

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import CallSiteLoc
-
 from tilewright.diagnostics import (
     Diagnostic,
     NamedPlace,
@@ -18,7 +16,7 @@ from tilewright.diagnostics import (
     define_code,
 )
 from tilewright.dialects.cuda_tile.debug_info import (
-    CallSiteAttr,
+    CALL_SITES,
     debug_location,
     source_position,
     subprogram_of,
@@ -108,14 +106,24 @@ def _frames_at(place: Place | None, locations: Mapping[Place, Attribute]) -> tup
 
 def frames_of(location: Attribute) -> tuple[NamedPlace, ...]:
     """The positions in the source that a location stands for, from the innermost call outwards."""
-    if isinstance(location, CallSiteAttr | CallSiteLoc):
-        return (*frames_of(location.callee), *frames_of(location.caller))
+    frames: list[NamedPlace] = []
+    stack = [location]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, CALL_SITES):
+            stack += (found.caller, found.callee)
+        elif (frame := _frame(found)) is not None:
+            frames.append(frame)
+    return tuple(frames)
+
+
+def _frame(location: Attribute) -> NamedPlace | None:
     position = source_position(location)
     if position is None:
-        return ()
+        return None
     file, line, column = position
     inner = debug_location(location)
     subprogram = None if inner is None else subprogram_of(inner.scope)
     # cuTile passes on Python's columns, which count from 0.
     name = "" if subprogram is None else subprogram.function_name.data
-    return (NamedPlace(file, line, column + 1, name),)
+    return NamedPlace(file, line, column + 1, name)

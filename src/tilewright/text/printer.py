@@ -119,6 +119,7 @@ class TilePrinter(Printer):
         self._names = Names()
         self._aliases: dict[Attribute, str] = {}
         self._visited: list[Attribute] = []
+        self._collecting = False
         self._spellings: dict[type[Operation], str] = {}
 
     def text(self) -> str:
@@ -148,7 +149,9 @@ class TilePrinter(Printer):
             self._format_tile = format_type
         if self.print_debuginfo:
             # Only printing tells which locations are shown, and aliases depend on all of them.
+            self._collecting = True
             self._print_roots(roots)
+            self._collecting = False
             self._pieces.clear()
             table = AliasTable()
             for location in self._visited:
@@ -392,6 +395,9 @@ class TilePrinter(Printer):
     # Locations
 
     def _location(self, location: Attribute) -> str:
+        if self._collecting:
+            # In full it may be as long as its depth squared, and nobody will see it.
+            return ""
         return f"loc({self._aliases.get(location) or location_text(location, self._show)})"
 
     def _show(self, attribute: Attribute) -> str:

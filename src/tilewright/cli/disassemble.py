@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, load
+from tilewright.cli.modules import add_generic_options, add_reading_options, load
 from tilewright.cli.outputs import write_text
 from tilewright.cli.session import Session
 
@@ -19,9 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-g", "--print-locations", action="store_true", help="print debug information"
     )
-    parser.add_argument(
-        "--generic", action="store_true", help="print operations in generic form, with the module"
-    )
+    add_generic_options(parser)
     parser.add_argument(
         "--verify",
         action=argparse.BooleanOptionalAction,
@@ -40,7 +38,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     bare = isinstance(module, ModuleOp) and not (options.module or options.generic)
     printed = text.print_text(
         module,
-        generic=options.generic,
+        generic=options.generic is not None,
+        reference=options.generic == "nvidia",
         locations=options.print_locations,
         bare=bare,
         generic_for=frozenset() if options.verify else without_custom_form(module),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import (
+    add_generic_options,
     add_reading_options,
     add_version_option,
     is_bytecode,
@@ -97,7 +98,7 @@ def _add_analysis_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_form_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--emit", choices=("text", "bytecode"), default="text")
-    group.add_argument("--generic", action="store_true", help="print operations in generic form")
+    add_generic_options(group)
     group.add_argument(
         "-g", "--print-locations", action="store_true", help="print debug information"
     )
@@ -232,7 +233,8 @@ class _Driver:
             return _analysed(options, module)
         return text.print_text(
             module,
-            generic=options.generic,
+            generic=options.generic is not None,
+            reference=options.generic == "nvidia",
             locations=options.print_locations,
             bare=options.bare and isinstance(module, ModuleOp),
         )

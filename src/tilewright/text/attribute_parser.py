@@ -38,6 +38,7 @@ from tilewright.dialects.cuda_tile.constants import (
     scalar_literal,
 )
 from tilewright.dialects.cuda_tile.type_syntax import (
+    INVALID_TYPE,
     UNKNOWN_TYPE,
     element_by_spelling,
 )
@@ -54,6 +55,7 @@ from tilewright.text.aliases import (
     aliases_below,
     find_aliases,
 )
+from tilewright.text.builtin_types import broken_rule, canonical_type
 from tilewright.text.lexer import TileLexer, TileToken
 from tilewright.text.locations import parse_location_body
 from tilewright.text.suggestions import did_you_mean
@@ -262,9 +264,14 @@ class TileAttrParser(AttrParser):
 
     def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
         self.nest()
+        start = token_start(self)
         found = self._guarded(super()._parse_optional_builtin_parametrized_type)
         self.depth -= 1
-        return found
+        if found is None:
+            return None
+        if (problem := broken_rule(found)) is not None:
+            fail(self, problem, start, self.previous_end, code=INVALID_TYPE)
+        return canonical_type(found)
 
     def _parse_optional_builtin_parametrized_attr(self) -> Attribute | None:
         return self._guarded(super()._parse_optional_builtin_parametrized_attr)

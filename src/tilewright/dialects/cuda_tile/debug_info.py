@@ -9,6 +9,7 @@ is computed once, and nothing here recurses: any depth will do.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -418,6 +419,18 @@ def source_position(location: Attribute) -> tuple[str, int, int] | None:
         if isinstance(leaf, FileLineColLoc):
             return leaf.filename.data, leaf.line.data, leaf.column.data
     return None
+
+
+def file_position(path: str, line: int, column: int = 0) -> FileLineColLoc:
+    """A position in a source file."""
+    return FileLineColLoc(StringAttr(path), IntAttr(line), IntAttr(column))
+
+
+def function_scope(path: str, line: int, symbol: str) -> DISubprogramAttr:
+    """The scope of a function that begins at a line of a file, which is a unit of its own."""
+    directory, base = posixpath.split(path)
+    file = DIFileAttr(base, directory)
+    return DISubprogramAttr.make(file, line, symbol, symbol, DICompileUnitAttr(file))
 
 
 def subprogram_of(scope: Attribute) -> DISubprogramAttr | None:

@@ -336,7 +336,12 @@ class TilePrinter(Printer):
         )
         if custom and not self.print_generic_format:
             self._pieces.append(op.name)
-            op.print(self)
+            if op.name == "scf.while":
+                from tilewright.dialects.nvgpu.support.scf import print_while
+
+                print_while(self, op)  # pyright: ignore[reportArgumentType]
+            else:
+                op.print(self)
             return
         name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
         self._pieces.append(quote(name))

@@ -110,51 +110,53 @@ class ReduceOp(scf.ReduceOp):
         printer.print_op_attributes(self.attributes)
 
 
-class WhileOp(scf.WhileOp):
-    """``scf.while [(%a = %b, ...)] : (types) -> types { ... } do { ... }``
+def parse_while(parser: Parser) -> scf.WhileOp:
+    """``scf.while [(%a = %b, ...)] : (types) -> types { ... } do { ... }``, from the ``(`` on.
 
     xDSL's form has the parentheses also where nothing is carried, upstream's leaves them out.
     """
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        pairs = parser.parse_optional_comma_separated_list(
+    pairs = (
+        parser.parse_optional_comma_separated_list(
             parser.Delimiter.PAREN, lambda: _assignment(parser)
         )
-        parser.parse_punctuation(":")
-        start = parser.pos
-        types = parser.parse_function_type()
-        inputs, pairs = types.inputs.data, pairs or []
-        if len(pairs) != len(inputs):
-            parser.raise_error(
-                f"expected {len(pairs)} types, one for each carried value, got {len(inputs)}",
-                start,
-                parser.pos,
-            )
-        arguments = [argument.resolve(ty) for (argument, _), ty in zip(pairs, inputs, strict=True)]
-        operands = [
-            parser.resolve_operand(value, ty) for (_, value), ty in zip(pairs, inputs, strict=True)
-        ]
-        before = parser.parse_region(arguments)
-        parser.parse_characters("do")
-        after = parser.parse_region()
-        op = cls(operands, types.outputs.data, before, after)
-        if (attributes := parser.parse_optional_attr_dict_with_keyword()) is not None:
-            op.attributes |= attributes.data
-        return op
+        or []
+    )
+    parser.parse_punctuation(":")
+    start = parser.pos
+    types = parser.parse_function_type()
+    inputs = types.inputs.data
+    if len(pairs) != len(inputs):
+        parser.raise_error(
+            f"expected {len(pairs)} types, one for each carried value, got {len(inputs)}",
+            start,
+            parser.pos,
+        )
+    arguments = [argument.resolve(ty) for (argument, _), ty in zip(pairs, inputs, strict=True)]
+    operands = [
+        parser.resolve_operand(value, ty) for (_, value), ty in zip(pairs, inputs, strict=True)
+    ]
+    before = parser.parse_region(arguments)
+    parser.parse_characters("do")
+    after = parser.parse_region()
+    op = scf.WhileOp(operands, types.outputs.data, before, after)
+    if (attributes := parser.parse_optional_attr_dict_with_keyword()) is not None:
+        op.attributes |= attributes.data
+    return op
 
-    def print(self, printer: Printer) -> None:
-        if self.arguments:
-            super().print(printer)
-            return
-        printer.print_string(" : ")
-        printer.print_operation_type(self)
-        printer.print_string(" ")
-        printer.print_region(self.before_region, print_entry_block_args=False)
-        printer.print_string(" do ")
-        printer.print_region(self.after_region)
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
+
+def print_while(printer: Printer, op: scf.WhileOp) -> None:
+    """As ``parse_while`` reads it, from behind the name on."""
+    if op.arguments:
+        op.print(printer)
+        return
+    printer.print_string(" : ")
+    printer.print_operation_type(op)
+    printer.print_string(" ")
+    printer.print_region(op.before_region, print_entry_block_args=False)
+    printer.print_string(" do ")
+    printer.print_region(op.after_region)
+    if op.attributes:
+        printer.print_op_attributes(op.attributes, print_keyword=True)
 
 
 def _assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
@@ -166,6 +168,6 @@ def _assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOp
 @cache
 def load() -> Dialect:
     """xDSL's operations, with other custom forms."""
-    ours = {scf.ParallelOp: ParallelOp, scf.ReduceOp: ReduceOp, scf.WhileOp: WhileOp}
+    ours = {scf.ParallelOp: ParallelOp, scf.ReduceOp: ReduceOp}
     operations = [ours.get(op, op) for op in scf.Scf.operations]  # pyright: ignore[reportArgumentType, reportCallIssue]
     return Dialect("scf", operations, list(scf.Scf.attributes))

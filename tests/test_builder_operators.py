@@ -232,6 +232,24 @@ def test_loops_and_branches_by_name() -> None:
     assert result.text.split() == [str(i) for i in range(10) if i != 3]
 
 
+def test_else_of_the_branch_above() -> None:
+    module = ModuleBuilder()
+    with module.entry("k", {"n": "i32"}) as k:
+        with pytest.raises(BuilderError, match="directly behind an if_"):
+            k.else_()
+        with k.if_(k.args.n > 3):
+            with k.if_(k.args.n > 5):
+                k.print_tko([], str="big")
+            with k.else_():
+                k.print_tko([], str="middle")
+        with k.else_():
+            k.print_tko([], str="small")
+        with pytest.raises(BuilderError, match="else_ comes once"):
+            k.else_()
+    for n, text in ((9, "big"), (4, "middle"), (1, "small")):
+        assert tilewright.run(module.build(), "k", (1, 1, 1), [n]).text == text
+
+
 def test_values_without_names() -> None:
     module = ModuleBuilder()
     with module.entry("k", {"out": ptr("i32")}) as k:

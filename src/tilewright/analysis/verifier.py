@@ -86,14 +86,15 @@ def find_further_problems(error: TileIRError) -> list[Diagnostic]:
     return run.findings.in_source_order()
 
 
-def find_own_problems(op: TileOp) -> list[Diagnostic]:
+def find_own_problems(op: TileOp, checker: StructureChecker | None = None) -> list[Diagnostic]:
     """What is wrong with one operation, its operands, results and properties.
 
-    Not looked at is where it stands: a terminator's rules, symbols, and order of values.
+    Not looked at is where it stands: a terminator's rules, symbols, and order of values. Who asks
+    often gives one ``checker``, which remembers the shapes of operations.
     """
     findings = Findings()
     report = OpReport(findings, op)
-    if not StructureChecker().is_sound(op, report):
+    if not (checker or StructureChecker()).is_sound(op, report):
         return findings.in_source_order()
     structure = structure_of(type(op))
     if structure.relations:

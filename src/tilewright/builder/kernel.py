@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, OptOperandDef, OptPropertyDef, VarOperandDef
 from xdsl.utils.exceptions import VerifyException
 
+from tilewright.analysis.structure import StructureChecker
 from tilewright.analysis.verifier import find_own_problems
 from tilewright.builder.constants import (
     constant_attribute,
@@ -80,6 +81,8 @@ class Builder(Elementwise):
         self._open: list[Block] = [block]
         self._loops: list[Loop | None] = []
         self._scope = scope
+        self._checker = StructureChecker()
+        self._last_if: IfBranches | None = None
 
     @property
     def block(self) -> Block:
@@ -117,7 +120,7 @@ class Builder(Elementwise):
         if self._scope is not None:
             made.location = DILocAttr(file_position(file, line), self._scope)  # pyright: ignore[reportAttributeAccessIssue]
         block.add_op(made)
-        if isinstance(made, TileOp) and (problems := find_own_problems(made)):
+        if isinstance(made, TileOp) and (problems := find_own_problems(made, self._checker)):
             made.detach()
             fail_with(what, problems)
         if not made.results:
@@ -378,9 +381,16 @@ class Builder(Elementwise):
         builds it and returns what it yields, and the results are given.
         """
         branches = IfBranches(self, condition, values)
+        self._last_if = None
         if then is None:
             return branches
         return branches.build_from(then, otherwise)
+
+    def else_(self) -> IfBranches:
+        """The other branch of the ``if`` that stands directly above: ``with k.else_():``."""
+        if self._last_if is None:
+            fail("if", "else_ comes directly behind an if_")
+        return self._last_if.else_()
 
     def for_(
         self,
@@ -434,6 +444,10 @@ class Builder(Elementwise):
         if loop is not None and what == "break":
             loop.note_break(listed)
         return listed
+
+    def ended(self, branches: IfBranches) -> None:
+        """Called by an ``if`` at the end of a branch: the next ``else_`` may be its other one."""
+        self._last_if = branches
 
     # Reductions
 

@@ -286,6 +286,7 @@ class IfBranches(_Named):
         self._entered = None
         if kind is None:
             self._finish()
+            self._k.ended(self)
 
     def else_(self) -> IfBranches:
         """The other branch, directly behind the first."""

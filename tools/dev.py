@@ -92,7 +92,10 @@ def test(arguments: list[str]) -> None:
     # pyright uses one core and some tests wait: both are done sooner side by side.
     with tempfile.TemporaryFile() as report:
         pyright = subprocess.Popen(
-            [python, "-m", "pyright", "--pythonpath", python], cwd=ROOT, stdout=report, stderr=report
+            [python, "-m", "pyright", "--pythonpath", python],
+            cwd=ROOT,
+            stdout=report,
+            stderr=report,
         )
         try:
             tests = subprocess.run([str(part) for part in pytest], cwd=ROOT, check=False)

@@ -23,9 +23,38 @@ ROOT = Path(__file__).resolve().parent.parent
 #: What ``--quick`` runs: of each package, tests that say much in little time. Together they take about
 #: a minute on two cores.
 QUICK = (
+    "tests/analysis/tileaa/test_bounds.py",
+    "tests/bytecode/test_reader.py",
+    "tests/bytecode/test_writer.py",
+    "tests/cli/test_check.py",
+    "tests/cli/test_compile.py",
+    "tests/cli/test_main.py",
+    "tests/cli/test_run.py",
+    "tests/cli/test_sanitize.py",
+    "tests/cpu/codegen/test_operations.py",
+    "tests/cutile/test_errors.py",
+    "tests/cutile/test_front_end.py",
+    "tests/cutile/test_launch.py",
     "tests/diagnostics",
+    "tests/docs/test_documents.py",
+    "tests/examples/test_commands.py",
+    "tests/gpu/test_launch.py",
+    "tests/lowering/test_control_flow.py",
+    "tests/machine/test_examples.py",
+    "tests/machine/test_launch.py",
+    "tests/machine/test_ops.py",
+    "tests/machine/test_views.py",
+    "tests/nv_tileaa/test_rules.py",
+    "tests/passes/test_cases.py",
+    "tests/sanitizer/test_races.py",
+    "tests/sanitizer/test_sanitize.py",
+    "tests/simulator/test_programs.py",
     "tests/test_builder.py",
     "tests/test_structure.py",
+    "tests/test_without_llvmlite.py",
+    "tests/text/test_forms.py",
+    "tests/text/test_printing.py",
+    "tests/verifier/test_cases.py",
 )
 _SKIPPED = "tilewright/skipped"
 

@@ -75,7 +75,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     skipped = None
     if config.getoption("--only-skipped"):
-        skipped = config.cache.get(_SKIPPED, None) if config.cache else None
+        cache = getattr(config, "cache", None)  # absent with -p no:cacheprovider
+        skipped = cache.get(_SKIPPED, None) if cache else None
         if skipped is None:
             raise pytest.UsageError("--only-skipped: there is no record of a run before this one")
     config.pluginmanager.register(Selection(skipped, quick=config.getoption("--quick")))
@@ -123,8 +124,9 @@ class Selection:
             self.skipped.add(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if session.config.cache and not hasattr(session.config, "workerinput"):
-            session.config.cache.set(_SKIPPED, sorted(self.skipped))
+        cache = getattr(session.config, "cache", None)
+        if cache and not hasattr(session.config, "workerinput"):
+            cache.set(_SKIPPED, sorted(self.skipped))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from tilewright.cutile.frontend import COMPUTE_CAPABILITY, front_end
+from tilewright.cutile.frontend import COMPUTE_CAPABILITY, does_not_work, front_end
 from tilewright.cutile.launching import checked_launch, launch_with
 from tilewright.cutile.scope import Settings, active
 
@@ -142,10 +142,16 @@ def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
     front_end()
     loaded = {name: table for name, table in _OURS_IF_LOADED.items() if name in sys.modules}
     for module_name, table in {**_OURS, **loaded}.items():
-        module = import_module(module_name)
+        try:
+            module = import_module(module_name)
+        except ImportError as error:
+            raise does_not_work(error) from error
         for name, ours in table.items():
             if (module_name, name) not in _made:
-                native = getattr(module, name)
+                try:
+                    native = getattr(module, name)
+                except AttributeError as error:
+                    raise does_not_work(error) from error
                 _made[module_name, name] = native, _shim(native, ours)
     return list(_made.values())
 

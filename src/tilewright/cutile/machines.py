@@ -100,6 +100,11 @@ def check_machine(name: str) -> None:
             check_architecture(arch)
         except TileIRError as error:
             raise RefusedError(error.diagnostics) from None
+    elif kind == "cpu":
+        try:
+            import_module("tilewright.launching.native_code")
+        except TileIRError as error:
+            raise RefusedError(error.diagnostics) from None
     elif kind == "cuda":
         from tilewright.gpu.driver import open_gpu
 

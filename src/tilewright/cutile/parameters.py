@@ -8,6 +8,7 @@ into the constraints from which cuTile compiles.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import struct
 import sys
@@ -246,7 +247,7 @@ class Parameter:
             return self._constant_reader(kind)
         for base, reader in (
             (bool, _read_bool),
-            (int, _int_reader(64 if self._is_int64 else 32)),
+            (int, _int_reader(64 if self._is_int64 else 32, self._front.release)),
             (float, _read_float),
             (list, self._read_list),
         ):
@@ -403,13 +404,14 @@ def _read_bool(value: bool, key: Key, values: list[Value]) -> None:
     values.append(np.array(value, np.bool_))
 
 
-def _int_reader(width: int) -> ReadArgument:
+def _int_reader(width: int, release: tuple[int, ...]) -> ReadArgument:
+    c_type = "long" if width == 64 and release < (1, 7) else f"int{width}_t"
     low, high = {32: (_INT32_MIN, _INT32_MAX), 64: (_INT64_MIN, _INT64_MAX)}[width]
     item, dtype = {32: (_INT32, np.int32), 64: (_INT64, np.int64)}[width]
 
     def read(value: int, key: Key, values: list[Value]) -> None:
         if not low <= value <= high:
-            raise OverflowError(f"Python int too large to convert to C int{width}_t")
+            raise OverflowError(f"Python int too large to convert to C {c_type}")
         key.append(item)
         values.append(np.array(value, dtype))
 
@@ -469,9 +471,12 @@ def _check_int32(what: str, numbers: Sequence[int]) -> None:
 
 
 def _type_name(kind: type) -> str:
-    module = kind.__module__
-    plain = module in ("builtins", "__main__")
-    return kind.__qualname__ if plain else f"{module}.{kind.__qualname__}"
+    """The name by which C code, such as cuTile's, knows a type: without module for classes of Python."""
+    # tp_name, the first field of a type object behind the head of all objects that have a size.
+    position = object.__basicsize__ + ctypes.sizeof(ctypes.c_ssize_t)
+    name = ctypes.c_char_p.from_address(id(kind) + position).value
+    assert name is not None
+    return name.decode()
 
 
 class TupleParameter:

@@ -226,7 +226,7 @@ _ACCELERATOR = {
 
 
 class _GeneratorType(type(torch._C.Generator)):
-    def __instancecheck__(cls, instance: object) -> bool:
+    def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -38,6 +39,24 @@ REFUSED = define_code(
 _REFUSALS = frozenset({UNSUPPORTED, "not-lowered-to-threads", "sim-unsupported"})
 #: The note of the machine that has the place of an operation in the kernel's own source.
 _SOURCE_NOTE = "the source of this operation"
+
+
+_FORMATTED = re.compile(r"unsupported format string passed to (.+)\.__format__", re.DOTALL)
+
+
+def type_name(value: object) -> str:
+    """The name of an object's type as cuTile's extension writes it, with or without its module.
+
+    It is what C knows of the type: with the module for types that are written in C outside of
+    ``builtins``, and without it for classes of Python.
+    """
+    try:
+        object.__format__(value, "?")
+    except TypeError as error:
+        found = _FORMATTED.fullmatch(str(error))
+        if found is not None:
+            return found[1]
+    return type(value).__name__
 
 
 class KernelError(TileIRError, RuntimeError):

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY, front_end
-from tilewright.cutile.launching import checked_launch, launch_with
+from tilewright.cutile.launching import LAUNCH_SIGNATURE, checked_launch, launch_with
 from tilewright.cutile.scope import Settings, active
 
 #: The version that a driver is said to have, as CUDA numbers it: 13.4.
@@ -23,17 +23,17 @@ _DRIVER_VERSION = 13040
 _MAX_GRID = (2**24 - 1, 2**24 - 1, 2**24 - 1)
 
 
-def _launch(
-    settings: Settings,
-    stream: Any,
-    grid: Any,
-    kernel: Any,
-    kernel_args: Any,
-    /,
-    *,
-    programmatic_dependent_launch: Any = False,
-) -> None:
-    launch_with(settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch)
+_DEPENDENT = "programmatic_dependent_launch"
+
+
+def _launch(settings: Settings, *args: Any, **keywords: Any) -> None:
+    # In the words of cuTile's extension, not in those of Python.
+    if len(args) != 4:
+        raise TypeError(f"Wrong number of arguments to {LAUNCH_SIGNATURE}")
+    for name in keywords:
+        if name != _DEPENDENT:
+            raise RuntimeError(f"Unexpected keyword argument {name}")
+    launch_with(settings, *args, keywords.get(_DEPENDENT, False))
 
 
 def _launch_extended(settings: Settings, *args: Any, **keywords: Any) -> None:

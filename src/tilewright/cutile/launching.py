@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
 from tilewright.cutile.scope import Settings, current
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from tilewright.cutile.machines import LoadedKernel
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
-_SIGNATURE = "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
+LAUNCH_SIGNATURE = (
+    "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
+)
 _MAX_GRID_EXTENT = 2**24 - 1
-_MAX_UINT, _MAX_ULONG = 2**32 - 1, 2**64 - 1
+_MAX_UINT, _MAX_ULONG, _MIN_LONG = 2**32 - 1, 2**64 - 1, -(2**63)
 
 
 def launch(
@@ -71,7 +74,7 @@ def checked_launch(
         dispatcher = _new_dispatcher(kernel)
     if not isinstance(kernel_args, tuple):
         raise TypeError(
-            f"{_SIGNATURE} expects a tuple as the fourth argument, got {type(kernel_args).__name__}"
+            f"{LAUNCH_SIGNATURE} expects a tuple as the fourth argument, got {type_name(kernel_args)}"
         )
     return dispatcher, extents
 
@@ -82,11 +85,15 @@ _STREAM_ATTRIBUTES = ("cuda_stream", "ptr", "handle")
 
 def _check_stream(stream: Any) -> None:
     if isinstance(stream, int):
+        if stream > _MAX_ULONG:
+            raise OverflowError("Python int too large to convert to C unsigned long")
+        if stream < _MIN_LONG:
+            raise OverflowError("Python int too large to convert to C long")
         return
     if stream is None:
         raise TypeError("Stream is required, got None")
     if not any(hasattr(stream, name) for name in _STREAM_ATTRIBUTES):
-        raise TypeError(f"Unsupported stream type '{type(stream).__name__}'.")
+        raise TypeError(f"Unsupported stream type '{type_name(stream)}'.")
 
 
 def _grid(grid: Any) -> tuple[int, int, int]:
@@ -166,9 +173,9 @@ class Dispatcher:
         """The key and the values of the arguments of a launch, in the order of the parameters."""
         parameters = self._parameters
         if len(kernel_args) != len(parameters):
-            given = len(kernel_args)
+            given, wanted = len(kernel_args), len(parameters)
             raise TypeError(
-                f"Kernel expects {len(parameters)} arguments but {given} "
+                f"Kernel expects {wanted} argument{'s' if wanted != 1 else ''} but {given} "
                 f"{'was' if given == 1 else 'were'} given"
             )
         key: Key = []
@@ -244,7 +251,7 @@ def _new_dispatcher(kernel: Any) -> Dispatcher:
     front = front_end()
     if not isinstance(kernel, front.kernel_type):
         raise TypeError(
-            f"{_SIGNATURE} expects a tile kernel as the third argument, got {type(kernel).__name__}"
+            f"{LAUNCH_SIGNATURE} expects a tile kernel as the third argument, got {type_name(kernel)}"
         )
     return _dispatchers.setdefault(kernel, Dispatcher(kernel, front))
 

@@ -29,6 +29,7 @@ from tilewright.cutile.arrays import (
     read_numpy,
     read_torch,
 )
+from tilewright.cutile.errors import type_name
 
 if TYPE_CHECKING:
     from tilewright.cutile.frontend import FrontEnd
@@ -241,9 +242,9 @@ class Parameter:
     def _new_reader(self, value: object) -> ReadArgument:
         kind = type(value)
         if issubclass(kind, tuple):
-            return self._tuple_reader(kind)
+            return self._tuple_reader(value)
         if self._is_constant:
-            return self._constant_reader(kind)
+            return self._constant_reader(value)
         for base, reader in (
             (bool, _read_bool),
             (int, _int_reader(64 if self._is_int64 else 32)),
@@ -255,7 +256,7 @@ class Parameter:
         array_reader = find_reader(kind, value)
         if array_reader is None:
             raise TypeError(
-                f"Invalid {self._label}: Objects of type '{_type_name(kind)}' are not supported."
+                f"Invalid {self._label}: Objects of type '{type_name(value)}' are not supported."
             )
         if array_reader is read_numpy:
             return self._ndarray_reader()
@@ -263,21 +264,22 @@ class Parameter:
             return self._tensor_reader()
         return self._array_reader(array_reader)
 
-    def _tuple_reader(self, kind: type) -> ReadArgument:
-        if kind is not tuple:
+    def _tuple_reader(self, value: object) -> ReadArgument:
+        if type(value) is not tuple:
             if self._is_constant:
-                raise self._not_constant(kind)
+                raise self._not_constant(value)
             raise TypeError(
-                f"Invalid {self._label}: '{kind.__name__}' is a subclass of 'tuple'. "
+                f"Invalid {self._label}: '{type_name(value)}' is a subclass of 'tuple'. "
                 f"Only plain tuples are accepted."
             )
         if self.name.count("[") >= MAX_NESTING:
             raise ValueError(f"Argument nesting exceeds maximum depth of {MAX_NESTING}")
         return self._items().read
 
-    def _constant_reader(self, kind: type) -> ReadArgument:
+    def _constant_reader(self, value: object) -> ReadArgument:
+        kind = type(value)
         if not issubclass(kind, bool | int | float):
-            raise self._not_constant(kind)
+            raise self._not_constant(value)
         base = next(base for base in (bool, int, float) if issubclass(kind, base))
 
         whole = bool if base is bool else int
@@ -291,9 +293,9 @@ class Parameter:
 
         return read
 
-    def _not_constant(self, kind: type) -> TypeError:
+    def _not_constant(self, value: object) -> TypeError:
         return TypeError(
-            f"Invalid {self._label}: Could not interpret object of type '{_type_name(kind)}' as a "
+            f"Invalid {self._label}: Could not interpret object of type '{type_name(value)}' as a "
             f"constant."
         )
 
@@ -434,11 +436,11 @@ def _remember(layouts: dict[object, Layout], kind: object, layout: Layout) -> No
 def _item_reader(item: object, position: int) -> Reader:
     kind = type(item)
     if issubclass(kind, bool | int | float | list):
-        raise TypeError(f"Expected list items to be arrays, got {_type_name(kind)}")
+        raise TypeError(f"Expected list items to be arrays, got {type_name(item)}")
     reader = None if issubclass(kind, tuple) else find_reader(kind, item)
     if reader is None:
         raise TypeError(
-            f"Invalid list item #{position}: unsupported object type '{_type_name(kind)}'"
+            f"Invalid list item #{position}: unsupported object type '{type_name(item)}'"
         )
     return reader
 
@@ -466,12 +468,6 @@ def _merged_in_list(
 def _check_int32(what: str, numbers: Sequence[int]) -> None:
     if not all(_INT32_MIN <= number <= _INT32_MAX for number in numbers):
         raise OverflowError(f"{what} is too big")
-
-
-def _type_name(kind: type) -> str:
-    module = kind.__module__
-    plain = module in ("builtins", "__main__")
-    return kind.__qualname__ if plain else f"{module}.{kind.__qualname__}"
 
 
 class TupleParameter:

@@ -78,7 +78,11 @@ def launches() -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
         yield f"argument {name}", (0, (1,), two, (thing, "s")), {}
         yield f"constant {name}", (0, (1,), constant, ("s", thing)), {}
         yield f"item {name}", (0, (1,), two, ([thing], "s")), {}
-        yield f"arguments {name}", (0, (1,), one, refused if isinstance(thing, tuple) else thing), {}
+        yield (
+            f"arguments {name}",
+            (0, (1,), one, refused if isinstance(thing, tuple) else thing),
+            {},
+        )
         yield f"kernel {name}", (0, (1,), thing, (1,)), {}
         yield f"grid {name}", (0, thing, one, refused), {}
         yield f"extent {name}", (0, (1, thing), one, refused), {}

@@ -10,12 +10,11 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec
-from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
+from tilewright.cutile.children import children_are
 from tilewright.cutile.frontend import front_end
 from tilewright.cutile.interception import LATE_MODULES, install
 from tilewright.cutile.scope import Settings, use_everywhere
@@ -29,12 +28,14 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
     """The process is one for cuTile programs: all launches go to us, in all threads.
 
     With ``torch_cuda`` torch, from when it is imported on, serves the device ``cuda`` by the CPU.
-    Processes that ``multiprocessing`` starts meanwhile are hosts as well, whatever way it starts them,
-    but for traces. A FrontEndError where there is no cuTile that works.
+    Python processes that are started meanwhile are hosts as well, whatever starts them, but for traces
+    (``children``). A FrontEndError where there is no cuTile that works.
     """
     with ExitStack() as stack:
 
         def pretend_cuda() -> None:
+            if _pretends():
+                return
             from tilewright.cutile.torch_cuda import pretended_cuda
 
             stack.enter_context(pretended_cuda())
@@ -44,50 +45,11 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
             watched["torch"] = pretend_cuda
         stack.enter_context(_imports_watched(watched))
         front_end()
-        if torch_cuda and "torch" in sys.modules and not _pretends():
+        if torch_cuda and "torch" in sys.modules:
             pretend_cuda()
         stack.enter_context(use_everywhere(settings))
-        stack.enter_context(_children_are(_Host(replace(settings, trace=None), torch_cuda)))
+        stack.enter_context(children_are(settings, torch_cuda=torch_cuda))
         yield
-
-
-@dataclass(frozen=True)
-class _Host:
-    """Stands among the data with which a process begins: reading it makes the process a host."""
-
-    settings: Settings
-    torch_cuda: bool
-
-    def __reduce__(self) -> tuple[Callable[..., _Host], tuple[Settings, bool]]:
-        return _begin, (self.settings, self.torch_cuda)
-
-
-# What a process that was started as a host holds until it ends.
-_until_the_end = ExitStack()
-
-
-def _begin(settings: Settings, torch_cuda: bool) -> _Host:
-    _until_the_end.enter_context(hosting(settings, torch_cuda=torch_cuda))
-    return _Host(settings, torch_cuda)
-
-
-@contextmanager
-def _children_are(host: _Host) -> Iterator[None]:
-    """Processes that are spawned, or come from a fork server, read ``host`` before anything else.
-
-    Those that are forked have all that this one has.
-    """
-    prepared = spawn.get_preparation_data
-
-    def get_preparation_data(name: str) -> dict[str, Any]:
-        # The other side takes what it knows, and nothing else, from this dictionary.
-        return {**prepared(name), "tilewright": host}
-
-    spawn.get_preparation_data = get_preparation_data
-    try:
-        yield
-    finally:
-        spawn.get_preparation_data = prepared
 
 
 def _pretends() -> bool:
@@ -174,7 +136,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
             return None
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            _call_after(spec.loader, callback)
+            call_after(spec.loader, callback)
         return spec
 
 
@@ -183,7 +145,8 @@ def _is_installed(name: str, watcher: _Watcher) -> bool:
     return any(finder.find_spec(name, None, None) is not None for finder in others)
 
 
-def _call_after(loader: Any, callback: Callable[[], None]) -> None:
+def call_after(loader: Any, callback: Callable[[], None]) -> None:
+    """Have a loader call back when it has executed a module."""
     execute = loader.exec_module
 
     def exec_module(module: types.ModuleType) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from tilewright.cutile.compilers import find_compiler, to_text
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY, front_end
 from tilewright.cutile.launching import LAUNCH_SIGNATURE, checked_launch, launch_with
 from tilewright.cutile.scope import Settings, active
@@ -90,6 +91,14 @@ def _bytecode_version(settings: Settings, *args: Any, **keywords: Any) -> object
     return front_end().bytecode_version
 
 
+def _find_compiler(settings: Settings) -> Any:
+    return find_compiler(_native("cuda.tile._compile", "_find_compiler_bin"))
+
+
+def _to_text(settings: Settings, bytecode: bytes, **options: Any) -> str:
+    return to_text(_native("cuda.tile._compile", "_bytecode_to_mlir_text"), bytecode, **options)
+
+
 def _cutile_call(settings: Settings, *args: Any, **keywords: Any) -> None:
     from tilewright.cutile.errors import RefusedError
 
@@ -112,7 +121,11 @@ _OURS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "_create_stream": lambda settings: 0,
         "_destroy_stream": lambda settings, stream: None,
     },
-    "cuda.tile._compile": {"_get_max_supported_bytecode_version": _bytecode_version},
+    "cuda.tile._compile": {
+        "_get_max_supported_bytecode_version": _bytecode_version,
+        "_find_compiler_bin": _find_compiler,
+        "_bytecode_to_mlir_text": _to_text,
+    },
     "cuda.tile.tune._tune_utils": {"benchmark_with_timeout": _benchmark_with_timeout},
 }
 #: The same for modules that are not loaded for our sake: JAX takes seconds.
@@ -123,6 +136,10 @@ _OURS_IF_LOADED: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 LATE_MODULES = ("cuda.tile.jax",)
 
 
+#: What functions have whose results are kept.
+_OF_CACHES = ("cache_clear", "cache_info", "cache_parameters")
+
+
 def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(native)
     def shim(*args: Any, **keywords: Any) -> Any:
@@ -131,11 +148,19 @@ def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[...,
             return native(*args, **keywords)
         return ours(settings, *args, **keywords)
 
+    for name in _OF_CACHES:
+        if hasattr(native, name):
+            setattr(shim, name, getattr(native, name))
     return shim
 
 
 # (cuTile's, ours) by module and name.
 _made: dict[tuple[str, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+def _native(module: str, name: str) -> Callable[..., Any]:
+    """cuTile's own function, for one of ours that calls it."""
+    return _made[module, name][0]
 
 
 def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:

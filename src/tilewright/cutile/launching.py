@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cutile.captures import of_thread
 from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
@@ -59,7 +60,14 @@ def launch_with(
     dispatcher, extents = checked_launch(stream, grid, kernel, kernel_args)
     if not isinstance(programmatic_dependent_launch, bool):
         raise TypeError("expected argument programmatic_dependent_launch to have type bool")
+    if of_thread.capture is None:
+        dispatcher.launch(extents, kernel_args, settings)
+        return
+    of_thread.capture.before_launch(kernel_args)
     dispatcher.launch(extents, kernel_args, settings)
+    of_thread.capture.launched(
+        settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch
+    )
 
 
 def checked_launch(

@@ -43,6 +43,7 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
         watched: dict[str, Callable[[], None]] = dict.fromkeys(LATE_MODULES, install)
         if torch_cuda:
             watched["torch"] = pretend_cuda
+            watched["triton.runtime.driver"] = _serve_triton
         stack.enter_context(_imports_watched(watched))
         front_end()
         if torch_cuda and "torch" in sys.modules:
@@ -50,6 +51,12 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
         stack.enter_context(use_everywhere(settings))
         stack.enter_context(children_are(settings, torch_cuda=torch_cuda))
         yield
+
+
+def _serve_triton() -> None:
+    from tilewright.cutile.triton_host import install as install_driver
+
+    install_driver()
 
 
 def _pretends() -> bool:

@@ -68,9 +68,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def _start(config: pytest.Config, options: Any) -> None:
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
-    from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings
+    from tilewright.cutile.machines import check_settings
     from tilewright.cutile.program import hosting
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.scope import Settings, write_stdout
+    from tilewright.launching.machine import DEFAULT_MACHINE
+    from tilewright.launching.options import LaunchOptions
 
     if options.tilewright_seeds < 1 or (
         options.tilewright_seeds > 1 and not options.tilewright_sanitize
@@ -80,10 +82,13 @@ def _start(config: pytest.Config, options: Any) -> None:
         )
     settings = Settings(
         options.tilewright_machine or DEFAULT_MACHINE,
-        sanitize=options.tilewright_sanitize,
-        seeds=options.tilewright_seeds,
+        LaunchOptions(
+            sanitize=options.tilewright_sanitize,
+            seeds=options.tilewright_seeds,
+            resident=options.tilewright_resident,
+            print_to=write_stdout,
+        ),
         cuda_is_host=not options.tilewright_no_torch_cuda,
-        resident=options.tilewright_resident,
     )
     stack = ExitStack()
     try:

@@ -23,7 +23,7 @@ def double(x):
 
 x = np.ones(16, np.float32)
 ct.launch(0, (2,), double, (x,))
-print(active().machine, active().resident, active().sanitize, x.sum())
+print(active().machine, active().options.resident, active().options.sanitize, x.sum())
 """
 
 

@@ -16,13 +16,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.machinery import ModuleSpec
 from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
 from tilewright.cutile.scope import Settings, active
+from tilewright.numerics.arithmetic import Arithmetic
 
 VARIABLE = "TILEWRIGHT_HOSTED"
 _HOOK = str(Path(__file__).resolve().parent / "hook")
@@ -61,7 +62,7 @@ def _begin(settings: dict[str, Any], torch_cuda: bool) -> _Host:
     from tilewright.cutile.program import hosting
 
     if active() is None:
-        _until_the_end.enter_context(hosting(Settings(**settings), torch_cuda=torch_cuda))
+        _until_the_end.enter_context(hosting(_settings(settings), torch_cuda=torch_cuda))
         # Before modules are taken apart.
         atexit.register(_until_the_end.close)
     return _Host(settings, torch_cuda)
@@ -97,8 +98,30 @@ def begin(text: str, imported: str) -> ModuleSpec | None:
 
 def _inherited(settings: Settings) -> dict[str, Any]:
     """What of the settings another process takes over: all but what lives in this one."""
+    options = {name: getattr(settings.options, name) for name in settings.options.changed}
+    told = {
+        name: list(v) if isinstance(v, range) else v for name, v in options.items() if _is_plain(v)
+    }
+    if "arithmetic" in options:
+        told["arithmetic"] = str(options["arithmetic"])
     found = {each.name: getattr(settings, each.name) for each in fields(Settings)}
-    return {name: value for name, value in found.items() if isinstance(value, _PLAIN)}
+    plain = {name: value for name, value in found.items() if isinstance(value, _PLAIN)}
+    return {**plain, "options": told}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list | tuple | range):
+        return all(isinstance(each, _PLAIN) for each in value)
+    return isinstance(value, _PLAIN)
+
+
+def _settings(told: Mapping[str, Any]) -> Settings:
+    """Settings again from what was told of them."""
+    options: dict[str, Any] = dict(told["options"])
+    if "arithmetic" in options:
+        options["arithmetic"] = Arithmetic.parse(options["arithmetic"])
+    plain = Settings()
+    return replace(plain, **{**told, "options": replace(plain.options, **options)})
 
 
 def _to_text(settings: Settings, torch_cuda: bool) -> str:

@@ -64,10 +64,16 @@ def _pretends() -> bool:
     return module is not None and module.is_pretended()
 
 
-def run_program(path: str, arguments: Sequence[str]) -> int:
+def run_program(
+    path: str,
+    arguments: Sequence[str],
+    *,
+    show: Callable[[BaseException], object] | None = None,
+) -> int:
     """Run a script as ``python SCRIPT ARGUMENTS`` does; its exit status.
 
-    An exception that it does not catch is shown with its own frames only, without ours.
+    ``show`` is told of an exception that it does not catch; by default it is written to standard
+    error with its own frames only, without ours.
     """
     script = Path(path)
     module = types.ModuleType("__main__")
@@ -81,7 +87,7 @@ def run_program(path: str, arguments: Sequence[str]) -> int:
     except SystemExit as stop:
         return _exit_status(stop)
     except BaseException as error:  # noqa: BLE001 (whatever ends a program is shown, as Python does)
-        show_exception(error)
+        (show or show_exception)(error)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     finally:
         sys.stdout.flush()
@@ -106,11 +112,12 @@ def show_exception(error: BaseException) -> None:
         innermost = part.stack[-1].filename if part.stack else ""
         is_bug = part.exc_type is AssertionError and innermost.startswith(_OURS)
         if not is_bug:
-            part.stack[:] = [f for f in part.stack if not _is_ours(f.filename)]
+            part.stack[:] = [f for f in part.stack if not is_ours(f.filename)]
     sys.stderr.write("".join(described.format()))
 
 
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
+    """Whether a frame of that file is none of the program's: of Tilewright or of cuTile."""
     return file.startswith(_OURS) or _FRONT_END in file
 
 

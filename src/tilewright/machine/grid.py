@@ -121,6 +121,7 @@ class GridRun:
         block: BlockId = (0, 0, 0)
         try:
             for number, block in self._pending:
+                self._machine.check_time()
                 self._enter(number, block)
                 registers = self._begin(block)
                 run(registers)
@@ -158,6 +159,7 @@ class GridRun:
 
     def _turn(self, live: Live) -> bool:
         """Let a block run for a while; whether it has ended."""
+        self._machine.check_time()
         self._enter(live.number, live.block)
         memory, coroutine, schedule = self._machine.memory, live.coroutine, self._schedule
         version = memory.version

@@ -42,7 +42,7 @@ def run(program: str, tmp_path: Path, *options: str, **environment: str):
         capture_output=True,
         text=True,
         env={**os.environ, **environment},
-        timeout=120,
+        timeout=280,
     )
 
 
@@ -95,7 +95,7 @@ def test_children_of_a_test(child: Path, tmp_path: Path) -> None:
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-p", "tilewright.pytest", "--tilewright-machine=cpu", "test_child.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout
 
 
@@ -139,6 +139,6 @@ def test_a_variable_that_says_nothing(text: str) -> None:
     }
     code = "import cuda.tile; from tilewright.cutile.scope import active; print(active())"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=280
     )
     assert (done.stdout, done.stderr) == ("None\n", "")

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def test_messages_are_those_of_cutile() -> None:
     command = [sys.executable, "-m", "tests.cutile.message_cases"]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=280
     )
     theirs = json.loads(done.stdout)
     with on():

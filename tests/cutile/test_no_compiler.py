@@ -144,7 +144,7 @@ def test_a_suite_that_looks_for_a_compiler(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-p", "tilewright.pytest", "--tilewright-skip-refused", "-rs", "test_suite.py"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280
     )
     assert "1 passed, 1 skipped" in done.stdout, done.stdout
     assert "a cubin takes NVIDIA's compiler tileiras" in done.stdout

@@ -141,8 +141,9 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname == "cupy" and not _is_installed(fullname, self):
             raise ModuleNotFoundError(
-                "No module named 'cupy' (it needs a GPU; launches take NumPy arrays and torch "
-                "tensors)",
+                "No module named 'cupy' (it computes on a GPU only, and nothing stands in for it: use "
+                "NumPy arrays or torch tensors, which launches take as they are; with a GPU, "
+                "pip install cupy-cuda13x)",
                 name="cupy",
             )
         callback = self._watched.pop(fullname, None)

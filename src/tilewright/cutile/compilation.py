@@ -188,7 +188,9 @@ def compile_program(
     def end(error: BaseException) -> None:
         run.error = error
 
-    with hosting(replace(settings, on_compile=keep), torch_cuda=torch_cuda):
-        with nullcontext() if stdout is None else redirect_stdout(stdout):
-            run.status = run_program(path, arguments, show=end)
+    with (
+        hosting(replace(settings, on_compile=keep), torch_cuda=torch_cuda),
+        nullcontext() if stdout is None else redirect_stdout(stdout),
+    ):
+        run.status = run_program(path, arguments, show=end)
     return run

@@ -37,7 +37,7 @@ A SPEC is one of
 A parameter has the name that the text gives it, without %; arg0, arg1, ... always work too.
 
 A FILE that ends in .py is a cuTile program: tilewright run [OPTIONS] SCRIPT.py [ARGUMENTS] with the
-options --machine, --sanitize, --seeds, --seed, --trace and --no-torch-cuda.
+options --machine, --sanitize, --seeds, --seed, --resident, --trace and --no-torch-cuda.
 """
 
 

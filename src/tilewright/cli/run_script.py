@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
+    from tilewright.cutile.machines import TraceSink
     from tilewright.cutile.scope import Settings
     from tilewright.machine.inspect.trace import Trace
 
@@ -68,6 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="the (first) schedule (default 0)"
+    )
+    parser.add_argument(
+        "--resident",
+        type=_count,
+        metavar="N",
+        help="no more than N tile blocks are live at once, in ascending order; 1 runs them one "
+        "after the other (default: all)",
     )
     parser.add_argument(
         "--trace", metavar="FILE", help="write what every tile block does, as JSON lines"
@@ -129,14 +136,19 @@ def _fail(message: str) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    from tilewright.cutile.machines import DEFAULT_MACHINE
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.scope import Settings, write_stdout
+    from tilewright.launching.machine import DEFAULT_MACHINE
+    from tilewright.launching.options import LaunchOptions
 
     return Settings(
         options.machine or DEFAULT_MACHINE,
-        sanitize=options.sanitize,
-        seed=options.seed,
-        seeds=options.seeds or (_DEFAULT_SEEDS if options.sanitize else 1),
+        LaunchOptions(
+            sanitize=options.sanitize,
+            seed=options.seed,
+            resident=options.resident,
+            seeds=options.seeds or (_DEFAULT_SEEDS if options.sanitize else 1),
+            print_to=write_stdout,
+        ),
         trace=_sink(options.trace),
         cuda_is_host=options.torch_cuda,
     )

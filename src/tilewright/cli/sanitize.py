@@ -26,6 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="schedules of the tile blocks to try, beginning with --seed (default 4)",
     )
     parser.add_argument(
+        "--resident",
+        type=_positive,
+        metavar="N",
+        help="no more than N tile blocks are live at once, in ascending order, so that a block "
+        "that waits for one that cannot begin is found; 1 runs them one after the other "
+        "(default: all are live)",
+    )
+    parser.add_argument(
         "--no-races", action="store_true", help="leave the search for races out; faster"
     )
     parser.add_argument(
@@ -70,6 +78,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             allow_overlap=True,
             progress=progress,
             arithmetic=arithmetic,
+            resident=options.resident,
         )
     differing = []
     if report.result is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,24 @@ _REFUSALS = frozenset({UNSUPPORTED, "not-lowered-to-threads", "sim-unsupported"}
 _SOURCE_NOTE = "the source of this operation"
 
 
+_FORMATTED = re.compile(r"unsupported format string passed to (.+)\.__format__", re.DOTALL)
+
+
+def type_name(value: object) -> str:
+    """The name of an object's type as cuTile's extension writes it, with or without its module.
+
+    It is what C knows of the type: with the module for types that are written in C outside of
+    ``builtins``, and without it for classes of Python.
+    """
+    try:
+        object.__format__(value, "?")
+    except TypeError as error:
+        found = _FORMATTED.fullmatch(str(error))
+        if found is not None:
+            return found[1]
+    return type(value).__name__
+
+
 class KernelError(TileIRError, RuntimeError):
     """A kernel did what it must not do, or an assertion in it failed.
 
@@ -45,14 +64,18 @@ class KernelError(TileIRError, RuntimeError):
     them with the lines of source.
     """
 
+    __module__ = "tilewright.cutile"
+
     def __str__(self) -> str:
         from tilewright.diagnostics import render
 
-        return "\n" + render(self.diagnostics)
+        return render(self.diagnostics)
 
 
 class RefusedError(KernelError):
     """The machine does not do what a launch asks for; nothing has run."""
+
+    __module__ = "tilewright.cutile"
 
     def __init__(self, message: str | Sequence[Diagnostic]):
         found = (
@@ -71,6 +94,12 @@ def in_python(error: TileIRError, module: Operation | None = None) -> KernelErro
     if any(diagnostic.code in _REFUSALS for diagnostic in found):
         return RefusedError(found)
     return type(error)(found) if isinstance(error, KernelError) else KernelError(found)
+
+
+def diagnostics_in_python(found: Iterable[Diagnostic], module: Operation) -> list[Diagnostic]:
+    """Findings about a module at the lines of Python that they come from."""
+    locations = _locations(module)
+    return [place_in_python(diagnostic, locations) for diagnostic in found]
 
 
 def _locations(module: Operation) -> dict[Place, Attribute]:

@@ -14,26 +14,30 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from tilewright.cutile.compilers import find_compiler, to_text
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY, does_not_work, front_end
-from tilewright.cutile.launching import checked_launch, launch_with
+from tilewright.cutile.launching import LAUNCH_SIGNATURE, checked_launch, launch_with
 from tilewright.cutile.scope import Settings, active
+from tilewright.diagnostics.tracebacks import hides_frames
+
+__tracebackhide__ = hides_frames
 
 #: The version that a driver is said to have, as CUDA numbers it: 13.4.
 _DRIVER_VERSION = 13040
 _MAX_GRID = (2**24 - 1, 2**24 - 1, 2**24 - 1)
 
 
-def _launch(
-    settings: Settings,
-    stream: Any,
-    grid: Any,
-    kernel: Any,
-    kernel_args: Any,
-    /,
-    *,
-    programmatic_dependent_launch: Any = False,
-) -> None:
-    launch_with(settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch)
+_DEPENDENT = "programmatic_dependent_launch"
+
+
+def _launch(settings: Settings, *args: Any, **keywords: Any) -> None:
+    # In the words of cuTile's extension, not in those of Python.
+    if len(args) != 4:
+        raise TypeError(f"Wrong number of arguments to {LAUNCH_SIGNATURE}")
+    for name in keywords:
+        if name != _DEPENDENT:
+            raise RuntimeError(f"Unexpected keyword argument {name}")
+    launch_with(settings, *args, keywords.get(_DEPENDENT, False))
 
 
 def _launch_extended(settings: Settings, *args: Any, **keywords: Any) -> None:
@@ -90,6 +94,14 @@ def _bytecode_version(settings: Settings, *args: Any, **keywords: Any) -> object
     return front_end().bytecode_version
 
 
+def _find_compiler(settings: Settings) -> Any:
+    return find_compiler(_native("cuda.tile._compile", "_find_compiler_bin"))
+
+
+def _to_text(settings: Settings, bytecode: bytes, **options: Any) -> str:
+    return to_text(_native("cuda.tile._compile", "_bytecode_to_mlir_text"), bytecode, **options)
+
+
 def _cutile_call(settings: Settings, *args: Any, **keywords: Any) -> None:
     from tilewright.cutile.errors import RefusedError
 
@@ -112,7 +124,11 @@ _OURS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "_create_stream": lambda settings: 0,
         "_destroy_stream": lambda settings, stream: None,
     },
-    "cuda.tile._compile": {"_get_max_supported_bytecode_version": _bytecode_version},
+    "cuda.tile._compile": {
+        "_get_max_supported_bytecode_version": _bytecode_version,
+        "_find_compiler_bin": _find_compiler,
+        "_bytecode_to_mlir_text": _to_text,
+    },
     "cuda.tile.tune._tune_utils": {"benchmark_with_timeout": _benchmark_with_timeout},
 }
 #: The same for modules that are not loaded for our sake: JAX takes seconds.
@@ -123,6 +139,10 @@ _OURS_IF_LOADED: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 LATE_MODULES = ("cuda.tile.jax",)
 
 
+#: What functions have whose results are kept.
+_OF_CACHES = ("cache_clear", "cache_info", "cache_parameters")
+
+
 def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(native)
     def shim(*args: Any, **keywords: Any) -> Any:
@@ -131,11 +151,19 @@ def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[...,
             return native(*args, **keywords)
         return ours(settings, *args, **keywords)
 
+    for name in _OF_CACHES:
+        if hasattr(native, name):
+            setattr(shim, name, getattr(native, name))
     return shim
 
 
 # (cuTile's, ours) by module and name.
 _made: dict[tuple[str, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+def _native(module: str, name: str) -> Callable[..., Any]:
+    """cuTile's own function, for one of ours that calls it."""
+    return _made[module, name][0]
 
 
 def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cutile.captures import of_thread
+from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
 from tilewright.cutile.scope import Settings, current
 from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 
 if TYPE_CHECKING:
     from tilewright.cutile.machines import LoadedKernel
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
-_SIGNATURE = "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
+__tracebackhide__ = hides_frames
+
+LAUNCH_SIGNATURE = (
+    "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
+)
 _MAX_GRID_EXTENT = 2**24 - 1
-_MAX_UINT, _MAX_ULONG = 2**32 - 1, 2**64 - 1
+_MAX_UINT, _MAX_ULONG, _MIN_LONG = 2**32 - 1, 2**64 - 1, -(2**63)
 
 
 def launch(
@@ -56,7 +63,14 @@ def launch_with(
     dispatcher, extents = checked_launch(stream, grid, kernel, kernel_args)
     if not isinstance(programmatic_dependent_launch, bool):
         raise TypeError("expected argument programmatic_dependent_launch to have type bool")
+    if of_thread.capture is None:
+        dispatcher.launch(extents, kernel_args, settings)
+        return
+    of_thread.capture.before_launch(kernel_args)
     dispatcher.launch(extents, kernel_args, settings)
+    of_thread.capture.launched(
+        settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch
+    )
 
 
 def checked_launch(
@@ -71,7 +85,7 @@ def checked_launch(
         dispatcher = _new_dispatcher(kernel)
     if not isinstance(kernel_args, tuple):
         raise TypeError(
-            f"{_SIGNATURE} expects a tuple as the fourth argument, got {type(kernel_args).__name__}"
+            f"{LAUNCH_SIGNATURE} expects a tuple as the fourth argument, got {type_name(kernel_args)}"
         )
     return dispatcher, extents
 
@@ -82,11 +96,15 @@ _STREAM_ATTRIBUTES = ("cuda_stream", "ptr", "handle")
 
 def _check_stream(stream: Any) -> None:
     if isinstance(stream, int):
+        if stream > _MAX_ULONG:
+            raise OverflowError("Python int too large to convert to C unsigned long")
+        if stream < _MIN_LONG:
+            raise OverflowError("Python int too large to convert to C long")
         return
     if stream is None:
         raise TypeError("Stream is required, got None")
     if not any(hasattr(stream, name) for name in _STREAM_ATTRIBUTES):
-        raise TypeError(f"Unsupported stream type '{type(stream).__name__}'.")
+        raise TypeError(f"Unsupported stream type '{type_name(stream)}'.")
 
 
 def _grid(grid: Any) -> tuple[int, int, int]:
@@ -113,12 +131,20 @@ def _grid(grid: Any) -> tuple[int, int, int]:
 
 
 @dataclass(slots=True)
-class Compiled:
-    """A kernel compiled for arguments of one kind, and loaded onto the machines it ran on."""
+class Specialisation:
+    """A kernel compiled for arguments of one kind, and loaded onto the machines it ran on.
+
+    ``module`` has the author's names, ``entry`` among them; ``bytecode`` is what cuTile wrote, where
+    the kernel is called ``symbol``. ``kind`` says for each parameter of the Python function what the
+    kernel was compiled for, and ``constants`` has those that are constants.
+    """
 
     module: ModuleOp
     entry: str
     bytecode: bytes
+    symbol: str
+    kind: Mapping[str, str]
+    constants: Mapping[str, object]
     loaded: dict[object, LoadedKernel]
 
 
@@ -129,19 +155,25 @@ class Dispatcher:
         function = kernel._annotated_function
         self._kernel = weakref.ref(kernel)
         self._front = front
+        self._names = tuple(function.pysig.parameters)
         self._parameters = [
             parameter(name, f"kernel argument #{number}", node, front)
             for number, (name, node) in enumerate(
                 zip(function.pysig.parameters, function.parameter_annotations, strict=True)
             )
         ]
-        self._compiled: dict[tuple[object, ...], Compiled] = {}
+        self._compiled: dict[tuple[object, ...], Specialisation] = {}
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel, which lives as long as somebody else keeps it."""
+        return self._kernel()
 
     def launch(
         self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
     ) -> None:
         key, values = self.read(kernel_args)
-        compiled, loaded = self._loaded(key, settings)
+        compiled, loaded = self._loaded(key, settings, grid, kernel_args)
         if 0 in grid:
             raise RuntimeError("Failed to launch cuTile kernel: invalid argument")
         try:
@@ -153,12 +185,20 @@ class Dispatcher:
 
     def prepare(self, kernel_args: tuple[Any, ...], settings: Settings) -> None:
         """Compile and load what a launch with such arguments needs."""
-        self._loaded(self.read(kernel_args)[0], settings)
+        self._loaded(self.read(kernel_args)[0], settings, (1, 1, 1), kernel_args)
 
-    def _loaded(self, key: Key, settings: Settings) -> tuple[Compiled, LoadedKernel]:
+    def _loaded(
+        self,
+        key: Key,
+        settings: Settings,
+        grid: tuple[int, int, int],
+        kernel_args: tuple[Any, ...],
+    ) -> tuple[Specialisation, LoadedKernel]:
         compiled = self.compiled(key)
         loaded = compiled.loaded.get(settings.loading)
         if loaded is None:
+            if settings.on_compile is not None:
+                settings.on_compile(self, compiled, grid, kernel_args)
             loaded = compiled.loaded[settings.loading] = _load(compiled, settings)
         return compiled, loaded
 
@@ -166,9 +206,9 @@ class Dispatcher:
         """The key and the values of the arguments of a launch, in the order of the parameters."""
         parameters = self._parameters
         if len(kernel_args) != len(parameters):
-            given = len(kernel_args)
+            given, wanted = len(kernel_args), len(parameters)
             raise TypeError(
-                f"Kernel expects {len(parameters)} arguments but {given} "
+                f"Kernel expects {wanted} argument{'s' if wanted != 1 else ''} but {given} "
                 f"{'was' if given == 1 else 'were'} given"
             )
         key: Key = []
@@ -177,33 +217,38 @@ class Dispatcher:
             for parameter, value in zip(parameters, kernel_args):
                 reader = parameter.readers.get(type(value)) or parameter.reader_for(value)
                 reader(value, key, values)
-        except (TypeError, ValueError, OverflowError):
-            # cuTile looks at the types of all arguments before it looks into any.
-            for parameter, value in zip(parameters, kernel_args, strict=True):
-                parameter.classify(value)
-            raise
-        return key, values
+        except (TypeError, ValueError, OverflowError) as error:
+            wrong = error
+        else:
+            return key, values
+        # cuTile looks at the types of all arguments before it looks into any.
+        for parameter, value in zip(parameters, kernel_args, strict=True):
+            parameter.classify(value)
+        raise wrong
 
     def constraints(self, kernel_args: tuple[Any, ...]) -> list[object]:
         """cuTile's constraints that the kernel is compiled for, given these arguments."""
         return constraints_of(self.read(kernel_args)[0], self._front)
 
-    def compiled(self, key: Key) -> Compiled:
+    def compiled(self, key: Key) -> Specialisation:
         frozen = tuple(key)
         found = self._compiled.get(frozen)
         if found is None:
             found = self._compiled[frozen] = self._compile(frozen)
         return found
 
-    def _compile(self, key: Sequence[object]) -> Compiled:
+    def _compile(self, key: Sequence[object]) -> Specialisation:
         from tilewright.bytecode import read
         from tilewright.cutile.lost_signs import with_signs
+        from tilewright.cutile.naming import use_authors_names
         from tilewright.cutile.promises import forget_idle_promises
+        from tilewright.cutile.specialisation import constants_in, described, entry_parameters
         from tilewright.cutile.truth import compare_with_zero
 
         kernel = self._kernel()
         assert kernel is not None
-        bytecode, entry = self._front.compile(kernel, constraints_of(key, self._front))
+        bytecode, symbol = self._front.compile(kernel, constraints_of(key, self._front))
+        entry = kernel._annotated_function.pyfunc.__name__
         name = f"<bytecode of {entry}>"
         warnings: list[Diagnostic] = []
         try:
@@ -216,10 +261,12 @@ class Dispatcher:
             code = kernel._annotated_function.pyfunc.__code__
             position = code.co_filename, code.co_firstlineno, 1, code.co_name
             raise self._front.compiler_error(error.diagnostics[0].message, position) from None
+        use_authors_names(module, symbol, entry, entry_parameters(self._names, key))
         self._verify(module)
         forget_idle_promises(module)
         compare_with_zero(module)
-        return Compiled(module, entry, bytecode, {})
+        kind, constants = described(self._names, key), constants_in(self._names, key)
+        return Specialisation(module, entry, bytecode, symbol, kind, constants, {})
 
     def _verify(self, module: ModuleOp) -> None:
         """Refuse what cuTile writes but Tile IR does not allow, as the next compiler does it."""
@@ -244,16 +291,16 @@ def _new_dispatcher(kernel: Any) -> Dispatcher:
     front = front_end()
     if not isinstance(kernel, front.kernel_type):
         raise TypeError(
-            f"{_SIGNATURE} expects a tile kernel as the third argument, got {type(kernel).__name__}"
+            f"{LAUNCH_SIGNATURE} expects a tile kernel as the third argument, got {type_name(kernel)}"
         )
     return _dispatchers.setdefault(kernel, Dispatcher(kernel, front))
 
 
-def _load(compiled: Compiled, settings: Settings) -> LoadedKernel:
+def _load(compiled: Specialisation, settings: Settings) -> LoadedKernel:
     from tilewright.cutile.errors import in_python
     from tilewright.cutile.machines import load
 
     try:
-        return load(compiled.module, compiled.entry, settings)
+        return load(compiled.module, compiled.entry, settings, compiled.constants)
     except TileIRError as error:
         raise in_python(error, compiled.module) from None

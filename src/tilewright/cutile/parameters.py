@@ -23,16 +23,20 @@ from tilewright.cutile.arrays import (
     RawArray,
     Reader,
     address_of,
-    as_numpy,
     byte_bounds,
     find_reader,
     is_plain_tensor,
     read_numpy,
     read_torch,
 )
+from tilewright.cutile.errors import type_name
+from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.launching.described import ArrayValue, Layout, ListValue, Value
 
 if TYPE_CHECKING:
     from tilewright.cutile.frontend import FrontEnd
+
+__tracebackhide__ = hides_frames
 
 _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 _INT64_MAX, _INT64_MIN = 2**63 - 1, -(2**63)
@@ -101,59 +105,6 @@ class ArrayAnnotation:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """What is known of an array without its address.
-
-    ``numbers`` are the keys of its traits where the address is no multiple of 16 and where it is.
-    ``tiles`` are extents and strides as the kernel takes them, ``bits`` the same as unsigned
-    integers. ``low`` is the first byte, counted from the first element, and ``size`` the number of
-    bytes up to the last.
-    """
-
-    numbers: tuple[int, int]
-    tiles: tuple[np.ndarray[Any, Any], ...]
-    bits: tuple[int, ...]
-    low: int
-    size: int
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
-class ArrayValue(NamedTuple):
-    """An array argument. ``owner`` keeps its memory alive."""
-
-    name: str
-    address: int
-    layout: Layout
-    is_writable: bool
-    owner: object
-
-    @property
-    def placement(self) -> tuple[int, Layout, bool]:
-        """All that a machine needs to know of it; layouts are equal where they are the same."""
-        return self[1:4]
-
-    def as_numpy(self) -> np.ndarray[Any, Any]:
-        layout = self.layout
-        return as_numpy(
-            RawArray(self.address, layout.dtype, layout.shape, layout.strides, self.is_writable)
-        )
-
-
-@dataclass(slots=True, eq=False)
-class ListValue:
-    """A list of arrays of one rank and element type."""
-
-    name: str
-    items: list[ArrayValue]
-
-
-Value = np.ndarray[Any, Any] | ArrayValue | ListValue
-"""One or more parameters of the compiled kernel; a number is a rank-0 array."""
-
-
 Key = list[object]
 """What a kernel is compiled for, of its arguments: see ``constraints_of``."""
 
@@ -183,7 +134,28 @@ TRAITS = Traits()
 
 # Items of a key beside the numbers of array traits, which are not negative.
 _BOOL, _INT32, _INT64, _FLOAT, _LIST, _OPEN, _CLOSE = range(-1, -8, -1)
-_SCALAR_DTYPES = {_BOOL: "bool_", _INT32: "int32", _INT64: "int64", _FLOAT: "float32"}
+#: The element type of each kind of scalar.
+SCALAR_DTYPES = {_BOOL: "bool_", _INT32: "int32", _INT64: "int64", _FLOAT: "float32"}
+
+
+def is_array(item: object) -> bool:
+    """Whether an item of a key is the number of the traits of an array."""
+    return isinstance(item, int) and item >= 0
+
+
+def is_list(item: object) -> bool:
+    """Whether an item of a key says that the traits of a list's arrays follow."""
+    return item == _LIST
+
+
+def is_open(item: object) -> bool:
+    """Whether an item of a key begins a tuple."""
+    return item == _OPEN
+
+
+def is_close(item: object) -> bool:
+    """Whether an item of a key ends a tuple."""
+    return item == _CLOSE
 
 
 class ConstantKey(NamedTuple):
@@ -242,9 +214,9 @@ class Parameter:
     def _new_reader(self, value: object) -> ReadArgument:
         kind = type(value)
         if issubclass(kind, tuple):
-            return self._tuple_reader(kind)
+            return self._tuple_reader(value)
         if self._is_constant:
-            return self._constant_reader(kind)
+            return self._constant_reader(value)
         for base, reader in (
             (bool, _read_bool),
             (int, _int_reader(64 if self._is_int64 else 32, self._front.release)),
@@ -256,7 +228,7 @@ class Parameter:
         array_reader = find_reader(kind, value)
         if array_reader is None:
             raise TypeError(
-                f"Invalid {self._label}: Objects of type '{_type_name(kind)}' are not supported."
+                f"Invalid {self._label}: Objects of type '{type_name(value)}' are not supported."
             )
         if array_reader is read_numpy:
             return self._ndarray_reader()
@@ -264,21 +236,22 @@ class Parameter:
             return self._tensor_reader()
         return self._array_reader(array_reader)
 
-    def _tuple_reader(self, kind: type) -> ReadArgument:
-        if kind is not tuple:
+    def _tuple_reader(self, value: object) -> ReadArgument:
+        if type(value) is not tuple:
             if self._is_constant:
-                raise self._not_constant(kind)
+                raise self._not_constant(value)
             raise TypeError(
-                f"Invalid {self._label}: '{kind.__name__}' is a subclass of 'tuple'. "
+                f"Invalid {self._label}: '{type_name(value)}' is a subclass of 'tuple'. "
                 f"Only plain tuples are accepted."
             )
         if self.name.count("[") >= MAX_NESTING:
             raise ValueError(f"Argument nesting exceeds maximum depth of {MAX_NESTING}")
         return self._items().read
 
-    def _constant_reader(self, kind: type) -> ReadArgument:
+    def _constant_reader(self, value: object) -> ReadArgument:
+        kind = type(value)
         if not issubclass(kind, bool | int | float):
-            raise self._not_constant(kind)
+            raise self._not_constant(value)
         base = next(base for base in (bool, int, float) if issubclass(kind, base))
 
         whole = bool if base is bool else int
@@ -292,9 +265,9 @@ class Parameter:
 
         return read
 
-    def _not_constant(self, kind: type) -> TypeError:
+    def _not_constant(self, value: object) -> TypeError:
         return TypeError(
-            f"Invalid {self._label}: Could not interpret object of type '{_type_name(kind)}' as a "
+            f"Invalid {self._label}: Could not interpret object of type '{type_name(value)}' as a "
             f"constant."
         )
 
@@ -373,7 +346,7 @@ class Parameter:
             tuple(int(number) & mask for number in (*raw.shape, *raw.strides)),
             low,
             high - low,
-            raw.dtype,
+            NUMPY_DTYPES[raw.dtype],
             tuple(raw.shape),
             tuple(raw.strides),
         )
@@ -436,11 +409,11 @@ def _remember(layouts: dict[object, Layout], kind: object, layout: Layout) -> No
 def _item_reader(item: object, position: int) -> Reader:
     kind = type(item)
     if issubclass(kind, bool | int | float | list):
-        raise TypeError(f"Expected list items to be arrays, got {_type_name(kind)}")
+        raise TypeError(f"Expected list items to be arrays, got {type_name(item)}")
     reader = None if issubclass(kind, tuple) else find_reader(kind, item)
     if reader is None:
         raise TypeError(
-            f"Invalid list item #{position}: unsupported object type '{_type_name(kind)}'"
+            f"Invalid list item #{position}: unsupported object type '{type_name(item)}'"
         )
     return reader
 
@@ -468,15 +441,6 @@ def _merged_in_list(
 def _check_int32(what: str, numbers: Sequence[int]) -> None:
     if not all(_INT32_MIN <= number <= _INT32_MAX for number in numbers):
         raise OverflowError(f"{what} is too big")
-
-
-def _type_name(kind: type) -> str:
-    """The name by which C code, such as cuTile's, knows a type: without module for classes of Python."""
-    # tp_name, the first field of a type object behind the head of all objects that have a size.
-    position = object.__basicsize__ + ctypes.sizeof(ctypes.c_ssize_t)
-    name = ctypes.c_char_p.from_address(id(kind) + position).value
-    assert name is not None
-    return name.decode()
 
 
 class TupleParameter:
@@ -619,7 +583,7 @@ def _constraints(items: Iterator[Any], front: FrontEnd) -> list[object]:
         elif item == _CLOSE:
             break
         else:
-            found.append(made.ScalarConstraint(getattr(front.dtypes, _SCALAR_DTYPES[item])))
+            found.append(made.ScalarConstraint(getattr(front.dtypes, SCALAR_DTYPES[item])))
     return found
 
 

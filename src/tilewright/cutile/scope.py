@@ -6,45 +6,58 @@ import functools
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings, get_ready
+from tilewright.cutile.errors import RefusedError
+from tilewright.cutile.machines import check_settings, get_ready
+from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.launching.machine import DEFAULT_MACHINE
+from tilewright.launching.options import OPTIONS, LaunchOptions
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
+    from tilewright.cutile.launching import Dispatcher, Specialisation
+    from tilewright.cutile.machines import TraceSink
+
+CompileSink = Callable[
+    ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
+]
+
+__tracebackhide__ = hides_frames
 
 
-def _write_stdout(text: str) -> None:
+def write_stdout(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+_TO_STDOUT = LaunchOptions(print_to=write_stdout)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How launches run.
 
-    ``machine``: its name. ``sanitize``: every check is on, and each launch runs under the schedules
-    ``seed`` to ``seed + seeds - 1``; without it under ``seed`` alone. ``trace`` gets a record of
-    each launch. ``print_to`` gets what kernels print. ``cuda_is_host``: arrays that claim to be in
-    the memory of a GPU are in that of the host, because a GPU is only pretended.
+    ``machine``: its name. ``options``: those of every launch. ``trace`` gets a record of each launch.
+    ``cuda_is_host``: arrays that claim to be in the memory of a GPU are in that of the host, because a
+    GPU is only pretended. ``on_compile`` is told of each kernel before it is loaded: its dispatcher,
+    what was compiled, and the grid and the arguments of the launch.
     """
 
     machine: str = DEFAULT_MACHINE
-    sanitize: bool = False
-    seed: int = 0
-    seeds: int = 1
+    options: LaunchOptions = _TO_STDOUT
     trace: TraceSink | None = None
-    print_to: Callable[[str], object] = field(default=_write_stdout)
     cuda_is_host: bool = False
+    on_compile: CompileSink | None = None
 
     @property
-    def loading(self) -> tuple[str, bool]:
+    def loading(self) -> object:
         """What of the settings a loaded kernel depends on."""
-        return self.machine, self.sanitize or self.trace is not None
+        return self.machine
 
 
 _DEFAULT = Settings()
@@ -82,11 +95,19 @@ class on(AbstractContextManager["on"]):
 
     Holds for the code inside, in this thread and in tasks started from it, not for other threads.
     ``cuda.tile.launch`` is reached under every name that a module has given it. May be used again,
-    and within itself. A :class:`RefusedError` for a machine that there is not.
+    and within itself. ``options`` are those of every launch inside, of which single ones may be named
+    instead: ``on("cpu", threads=2)``. What kernels print goes to standard output, unless they name
+    another place. A :class:`RefusedError` for a machine that there is not, and for options that it
+    lacks.
     """
 
-    def __init__(self, machine: str = DEFAULT_MACHINE, *, sanitize: bool = False, seeds: int = 1):
-        self._settings = Settings(machine, sanitize, seeds=seeds)
+    def __init__(
+        self,
+        machine: str = DEFAULT_MACHINE,
+        options: LaunchOptions | None = None,
+        **fields: Any,
+    ):
+        self._settings = Settings(machine, options_with(options, fields))
         check_settings(self._settings)
 
     def __enter__(self) -> on:
@@ -117,6 +138,21 @@ class on(AbstractContextManager["on"]):
                 return function(*args, **keywords)
 
         return wrapped
+
+
+def options_with(options: LaunchOptions | None, fields: Mapping[str, Any]) -> LaunchOptions:
+    """Options, with single ones named, and with standard output for what kernels print.
+
+    A TypeError for names of no option; a :class:`RefusedError` for values that make no sense.
+    """
+    for name in fields:
+        if name not in OPTIONS:
+            raise TypeError(f"on() got an unexpected keyword argument '{name}'")
+    chosen = options or LaunchOptions()
+    try:
+        return replace(chosen, **{"print_to": chosen.print_to or write_stdout, **fields})
+    except TileIRError as error:
+        raise RefusedError(error.diagnostics) from None
 
 
 @contextmanager

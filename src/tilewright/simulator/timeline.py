@@ -106,6 +106,10 @@ class Timeline:
 
         return drawn(self.events)
 
+    def _repr_html_(self) -> str:
+        """The drawing, for notebooks."""
+        return self.to_svg()
+
     def to_html(self, title: str = "Timeline") -> str:
         """A page that needs nothing else."""
         from tilewright.simulator.timeline_drawing import page

@@ -8,7 +8,6 @@ into the constraints from which cuTile compiles.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import struct
 import sys

@@ -103,7 +103,7 @@ def plan_exchange(source: Layout, target: Layout, element_bytes: int) -> Exchang
     shared = SharedLayout(tuple(places))
     sides: list[tuple[Layout, tuple[int, ...], int]] = []
     for layout in (source, target):
-        ordered, order = _ordered(layout, shared, most)
+        ordered, order = ordered_for(layout, shared, element_bytes)
         sides.append((ordered, order, shared.vector(ordered, 1 << most)))
     (one, one_order, write), (other, other_order, read) = sides
     return Exchange(shared, one, one_order, other, other_order, write, read)
@@ -178,9 +178,10 @@ def _split(
     return banks + rest[:missing], rows + rest[missing:]
 
 
-def _ordered(layout: Layout, shared: SharedLayout, most: int) -> tuple[Layout, tuple[int, ...]]:
+def ordered_for(layout: Layout, shared: SharedLayout, element_bytes: int) -> tuple[Layout, tuple[int, ...]]:
     """A layout with its registers in such an order that neighbours in memory are side by side, and for
     each register its number in the layout that was given."""
+    most = bits_of(WIDEST // element_bytes)
     inverse = shared.inverse
     space = gf2.Space()
     register: list[int] = []

@@ -87,14 +87,20 @@ def _verify_tile_dims(dims: Sequence[int]) -> None:
 
 @irdl_attr_definition
 class TileType(ParametrizedAttribute, TypeAttribute):
-    """An immutable array of numbers, indices or pointers; every extent is a power of two."""
+    """An immutable array of numbers, indices or pointers; every extent is a power of two.
+
+    ``layout`` says which threads hold which elements, once a pass of ``nv_tileas`` has decided that.
+    """
 
     name = "nv_tileaa.tile"
     shape: DimsAttr
     element_type: Attribute
+    layout: Attribute
 
-    def __init__(self, shape: Sequence[int], element_type: Attribute):
-        super().__init__(DimsAttr(tuple(shape)), element_type)
+    def __init__(
+        self, shape: Sequence[int], element_type: Attribute, layout: Attribute | None = None
+    ):
+        super().__init__(DimsAttr(tuple(shape)), element_type, layout or NoneAttr())
 
     @property
     def dims(self) -> tuple[int, ...]:

@@ -42,13 +42,14 @@ def bind_all(low: Threads, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> 
         low.bind(value, None if isinstance(value.type, T.MemTokenType) else next(given))
 
 
-def block_of(low: Threads, old: Block, arguments: Sequence[SSAValue]) -> Block:
+def block_of(
+    low: Threads, op: Operation, old: Block, arguments: Sequence[SSAValue]
+) -> Block:
     """A new block with what ``old`` does, whose arguments stand for ``arguments``."""
     new = Block(arg_types=_types(low, arguments))
     bind_all(low, arguments, new.args)
     with low.filling(new):
-        # What threads did before the region, or in its turn before this one, may be unfinished.
-        low.sync.expect_all()
+        low.enter_regions(op)
         low.block_body(old)
     return new
 
@@ -74,8 +75,8 @@ def lower_if(low: Threads, op: scf.IfOp) -> None:
         if not blocks:
             regions.append(Region())
             continue
-        regions.append(Region(block_of(low, blocks[0], ())))
-    low.sync.expect_all()
+        regions.append(Region(block_of(low, op, blocks[0], ())))
+    low.enter_regions(op)
     condition = low.value(op.operands[0])
     results = low.emit(scf.IfOp, (condition,), _types(low, op.results), regions=regions)
     bind_all(low, op.results, results)
@@ -139,9 +140,9 @@ def lower_for(low: Threads, op: scf.ForOp) -> None:
             number = low.one(V.TruncIOp, (number,), ty)
         low.bind(counter, number)
         _bind_carried(low, body.args[1:], new.args[1:], layouts)
-        low.sync.expect_all()
+        low.enter_regions(op)
         low.block_body(body)
-    low.sync.expect_all()
+    low.enter_regions(op)
     results = low.emit(scf.ForOp, (*bounds, *initial), types, regions=[Region(new)])
     _bind_carried(low, op.results, results, layouts)
     for place in layouts:
@@ -188,8 +189,8 @@ def lower_while(low: Threads, op: scf.WhileOp) -> None:
     regions: list[Region] = []
     for region in op.regions:
         body = region.blocks[0]
-        regions.append(Region(block_of(low, body, body.args)))
-    low.sync.expect_all()
+        regions.append(Region(block_of(low, op, body, body.args)))
+    low.enter_regions(op)
     results = low.emit(scf.WhileOp, initial, _types(low, op.results), regions=regions)
     bind_all(low, op.results, results)
 

@@ -173,7 +173,8 @@ class Layout:
     @staticmethod
     def blocked(shape: Sequence[int], threads: int, order: Sequence[int], chunk: int) -> Layout:
         """For coalesced accesses: along the axes of ``order``, the fastest one first, each thread
-        holds ``chunk`` neighbours, threads follow one another, and what is left are registers.
+        holds ``chunk`` neighbours, lanes follow one another, then warps, along the other axes as far as
+        these go; what is left are registers.
 
         Up to ``chunk`` neighbours along the second axis stay in one thread, too, as far as threads
         have enough to hold otherwise: what turns or reduces the tile moves less then. A tile with fewer
@@ -187,8 +188,13 @@ class Layout:
         inner = min(bits_of(chunk), len(first), free)
         second = min(inner, free - inner, len(ranges[order[1]]) if len(order) > 1 else 0)
         along = first[inner:] + others[second:]
-        register = [1 << bit for bit in (*first[:inner], *others[:second], *along[over:])]
-        thread = [1 << bit for bit in along[:over]]
+        lanes, rest = along[:5], along[5:]
+        # Warps go along the other axes, if they can: a reduction along the first one stays in a warp.
+        rest = [bit for bit in rest if bit not in first] + [bit for bit in rest if bit in first]
+        warps = rest[: max(over - 5, 0)]
+        left = sorted(rest[len(warps) :], key=along.index)
+        register = [1 << bit for bit in (*first[:inner], *others[:second], *left)]
+        thread = [1 << bit for bit in (*lanes, *warps)]
         thread += [0] * (over - len(thread))
         return Layout(prod(shape), tuple(register), tuple(thread[:5]), tuple(thread[5:]))
 

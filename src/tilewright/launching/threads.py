@@ -14,9 +14,9 @@ from tilewright.launching.checks import check_launch
 from tilewright.launching.modules import globals_of, is_tileaa, kernel_of, runnable_module
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
+from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
 from tilewright.lowering.scheduled.schedule import schedule
-from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
 
@@ -84,7 +84,7 @@ class LoweredProgram:
         name = kernel_of(self.module, entry).symbol
         module = clone_with_places(self._lowered(), {})
         assert isinstance(module, BuiltinModuleOp)
-        return schedule(module, name, self._options.num_warps)
+        return schedule(module, name, self._options.num_warps, self._options.shared_bytes)
 
     def arguments(
         self, entry: str | None, grid: Grid, args: Sequence[object], *, allow_overlap: bool

@@ -178,7 +178,9 @@ def _split(
     return banks + rest[:missing], rows + rest[missing:]
 
 
-def ordered_for(layout: Layout, shared: SharedLayout, element_bytes: int) -> tuple[Layout, tuple[int, ...]]:
+def ordered_for(
+    layout: Layout, shared: SharedLayout, element_bytes: int
+) -> tuple[Layout, tuple[int, ...]]:
     """A layout with its registers in such an order that neighbours in memory are side by side, and for
     each register its number in the layout that was given."""
     most = bits_of(WIDEST // element_bytes)

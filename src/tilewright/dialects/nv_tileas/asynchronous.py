@@ -34,6 +34,8 @@ ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
 class AsyncTiledLoadOp(AliasOp):
     """Starts to bring a tile of a view from global to shared memory; outside of the view zeros.
 
+    ``vector`` neighbours, which are aligned in both, go by one copy.
+
     The tile is there when the token of a group that holds this one's has been waited for.
     """
 
@@ -41,6 +43,7 @@ class AsyncTiledLoadOp(AliasOp):
     indices = var_operand_def(INDEX)
     target = operand_def(STORAGE)
     in_bounds = opt_prop_def(IN_BOUNDS)
+    vector = prop_def(INT64)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ALL_SEGMENTS,)
@@ -49,7 +52,7 @@ class AsyncTiledLoadOp(AliasOp):
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<8x16xf32, smem>
-        %u = nv_tileas.async.tiled_load %view[%i, %j], %s
+        %u = nv_tileas.async.tiled_load %view[%i, %j], %s {vector = 4 : i64}
           : !nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>>, index, index,
             !nv_tileas.tiled_view<8x16xf32, smem> -> !nv_tileas.async_token
         """
@@ -102,3 +105,12 @@ class AsyncWaitOp(AliasOp):
     def check(self, report: Report) -> None:
         if int_property(self, "pending") < 0:
             report.error(LAYOUT, "pending must be at least 0", type_of("token"))
+
+
+@schedule_op("barrier", group=GROUP)
+class BarrierOp(AliasOp):
+    """All threads of the block meet: what each has written to storage, or waited for, all may read."""
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples("nv_tileas.barrier")

@@ -91,7 +91,8 @@ class AllocTensorOp(AliasOp):
 
 @schedule_op("extract_slice", group=GROUP)
 class ExtractSliceOp(AliasOp):
-    """One stage of a storage that has several; ``index`` counts from 0."""
+    """One stage of a storage that has several, in any shape of as many elements; ``index`` counts
+    from 0."""
 
     source = operand_def(STORAGE)
     index = operand_def(INDEX)
@@ -114,7 +115,9 @@ class ExtractSliceOp(AliasOp):
         wanted = S.TiledViewType(
             source.dims[1:] or (1,), source.element_type, source.residency.data, source.layout
         )
-        if result != wanted or len(source.dims) < 2:
+        parts = (result.element_type, result.residency, result.layout, prod(result.dims))
+        fits = parts == (source.element_type, source.residency, source.layout, prod(wanted.dims))
+        if not fits or len(source.dims) < 2:
             report.error(
                 VIEW_SHAPE,
                 f"a stage of '{format_type(source)}' is '{format_type(wanted)}', got "

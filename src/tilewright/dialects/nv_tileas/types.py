@@ -30,9 +30,7 @@ def _vectors(parser: AttrParser) -> DimsAttr:
 
 
 @lru_cache(maxsize=4096)
-def _layout(
-    register: tuple[int, ...], lane: tuple[int, ...], warp: tuple[int, ...]
-) -> Layout:
+def _layout(register: tuple[int, ...], lane: tuple[int, ...], warp: tuple[int, ...]) -> Layout:
     size = 1 << max((basis.bit_length() for basis in (*register, *lane, *warp)), default=0)
     return Layout(size, register, lane, warp)
 
@@ -89,7 +87,11 @@ class LayoutAttr(ParametrizedAttribute):
     def print_parameters(self, printer: Printer) -> None:
         shown = ", ".join(
             f"{name} = [{T.show_dims(part.data)}]"
-            for name, part in (("register", self.register), ("lane", self.lane), ("warp", self.warp))
+            for name, part in (
+                ("register", self.register),
+                ("lane", self.lane),
+                ("warp", self.warp),
+            )
         )
         printer.print_string(f"<{shown}>")
 
@@ -174,7 +176,9 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
         if not self.dims or any(extent <= 0 for extent in self.dims):
             raise VerifyException("all dimensions must be positive constants")
         if prod(self.dims) > T.MAX_TILE_ELEMENTS:
-            raise VerifyException(f"view would exceed the maximum of {T.MAX_TILE_ELEMENTS} elements")
+            raise VerifyException(
+                f"view would exceed the maximum of {T.MAX_TILE_ELEMENTS} elements"
+            )
         tile = self.dims[1:] if len(self.dims) > 1 else self.dims
         if any(extent & (extent - 1) for extent in tile):
             raise VerifyException("all dimensions of a tile must be powers of two")

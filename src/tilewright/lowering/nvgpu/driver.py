@@ -265,6 +265,7 @@ class Kernel(Threads):
             gpu_kernels.KERNEL: b.UnitAttr(),
             "gpu.known_block_size": b.DenseArrayBase.from_list(I32, [self.threads, 1, 1]),
         }
+        attributes |= _limits(func)
         properties: dict[str, Attribute] = {"function_type": b.FunctionType.from_lists(types, [])}
         extra = len(entry.args) - len(types)
         if extra:
@@ -279,3 +280,14 @@ class Kernel(Threads):
             set_source(new, place)
         self.origins[new] = func
         return new
+
+
+def _limits(func: FuncOp) -> dict[str, Attribute]:
+    """How many registers the assembler may give a thread: as many as fit, with as many blocks on a
+    multiprocessor as the kernel asks for. Told neither, ptxas may fall to 32 of them."""
+    spec = func.properties.get("kernel_spec")
+    found = spec if isinstance(spec, KernelSpecAttr) else None
+    if found is not None and (registers := found.integer("maxRegs")):
+        return {"nvvm.maxnreg": b.IntegerAttr(registers, I32)}
+    occupancy = 1 if found is None else max(found.integer("occupancy"), 1)
+    return {"nvvm.minctasm": b.IntegerAttr(occupancy, I32)}

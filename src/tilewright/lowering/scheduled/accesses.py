@@ -67,7 +67,12 @@ def groups_of(low: ScheduledKernel, op: Access) -> tuple[int, list[Group]]:
             given = low.splat(given, layout.registers)
         return width, [Group(part(low, given, at), None, masked(at)) for at in firsts]
     view, indices, promised = found
-    placed = _ViewPlaces(low, op, view, indices, promised, layout)
+    bounds = [fact.verdict == "inside" for fact in low.facts.bounds.of(op)]
+    promised = [
+        (axis < len(promised) and promised[axis]) or (axis < len(bounds) and bounds[axis])
+        for axis in range(len(indices))
+    ]
+    placed = ViewPlaces(low, view, indices, promised, layout)
     return width, [Group(placed.address(at), placed.inside(at), masked(at)) for at in firsts]
 
 
@@ -84,14 +89,13 @@ def _scattered(low: ScheduledKernel, op: Scattered) -> SSAValue:
     return total
 
 
-class _ViewPlaces:
+class ViewPlaces:
     """Where a thread's elements of a tile of a view lie: what all threads share, what is the
     thread's own, and what is its register's."""
 
     def __init__(
         self,
         low: ScheduledKernel,
-        op: Access,
         view: View,
         indices: Sequence[SSAValue],
         promised: Sequence[bool],
@@ -99,7 +103,6 @@ class _ViewPlaces:
     ):
         self.low, self.view = low, view
         self.size = pointee_bytes(low, T.PtrType(view.memref.element))
-        bounds = low.facts.bounds.of(op)
         start: SSAValue = view.memref.address
         self.firsts: list[SSAValue] = []
         self.steps: list[list[int]] = []
@@ -109,7 +112,6 @@ class _ViewPlaces:
             first, steps = low.along(layout, view.dims, axis)
             origin = low.times(low.value(index), view.steps[axis])
             sure = axis < len(promised) and promised[axis]
-            sure = sure or (axis < len(bounds) and bounds[axis].verdict == "inside")
             self.room.append(None if sure else self._room(axis, origin))
             stride = view.memref.strides[view.axes[axis]]
             start = low.plus(start, low.times(low.times(origin, stride), self.size))
@@ -118,7 +120,9 @@ class _ViewPlaces:
         for axis, first in enumerate(self.firsts):
             if view.dims[axis] > 1:
                 stride = view.memref.strides[view.axes[axis]]
-                mine = low.times(low.widen(first), stride) if known(stride) != 1 else low.widen(first)
+                mine = (
+                    low.times(low.widen(first), stride) if known(stride) != 1 else low.widen(first)
+                )
                 start = low.plus(start, low.times(mine, self.size))
         self.start = start
 

@@ -158,5 +158,3 @@ def copy(low: ScheduledKernel, op: CopyOp) -> None:
     ordered, order = ordered_for(layout, tile.layout, element_bytes(held))
     width = tile.layout.vector(ordered, 16 // element_bytes(held))
     tile.write(low.picked(value, order), ordered, width)
-
-

@@ -8,6 +8,7 @@ from tilewright.lowering.nvgpu.driver import LoweredThreads, lower_kernels
 from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.lowering.scheduled import (
     accesses,
+    asynchronous,
     conversions,
     products,
     reductions,
@@ -16,7 +17,7 @@ from tilewright.lowering.scheduled import (
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
 #: The files that fill the table.
-FAMILIES = (accesses, conversions, products, reductions, shapes)
+FAMILIES = (accesses, asynchronous, conversions, products, reductions, shapes)
 
 
 def lower_scheduled(

@@ -68,8 +68,7 @@ class _Product:
         fragment = next(
             fragment
             for fragment in FRAGMENTS[name]
-            if (fragment.m, fragment.n, fragment.k)
-            == (instruction.m, instruction.n, instruction.k)
+            if (fragment.m, fragment.n, fragment.k) == (instruction.m, instruction.n, instruction.k)
         )
         down, across = int_list(op.properties["warps"])
         self.plan = Plan(name, fragment, (down, across), a_dims, b_dims, dims)
@@ -118,7 +117,9 @@ class _Product:
         *_, rows, along = axis_bits(self.plan.a_dims)
         inst, tile = self.instruction, self.a
         group = inst.group.bit_length() - 1
-        number = (row * inst.m << rows.start) | (k * inst.k << along.start) | self._batch(batch, "a")
+        number = (
+            (row * inst.m << rows.start) | (k * inst.k << along.start) | self._batch(batch, "a")
+        )
         turned = _steps(tile, rows) < _steps(tile, along)
         if turned:
             lanes = [1 << along.start + bit for bit in range(3)] + [8 << rows.start]
@@ -155,9 +156,7 @@ class _Product:
         for column in range(0, self.columns, at_once):
             number = (column * inst.n << columns.start) | (k * inst.k << along.start)
             number |= self._batch(batch, "b")
-            loaded = self._ldmatrix(
-                tile, lanes, self.plan.b.warp, number, pieces * at_once, turned
-            )
+            loaded = self._ldmatrix(tile, lanes, self.plan.b.warp, number, pieces * at_once, turned)
             flat = reshaped(self.low, loaded, [pieces * at_once * inst.per_register])
             cut = self.low.cut(flat, prod(inst.b_shape))
             found += [reshaped(self.low, value, inst.b_shape) for value in cut]
@@ -198,5 +197,3 @@ def _dims(value: SSAValue) -> tuple[int, ...]:
     ty = value.type
     assert isinstance(ty, T.TileType | TiledViewType)
     return ty.dims
-
-

@@ -107,9 +107,7 @@ def _across_warps(
     targets = [*rest.lane, *(one | other for one, other in zip(rest.warp, numbers, strict=True))]
     places = _spread(low, low.thread_part(targets), rest.offsets)
     exchange = Exchange(low)
-    buffers = [
-        exchange.buffer(scalar_of(value.type), size << len(warps)) for value in values
-    ]
+    buffers = [exchange.buffer(scalar_of(value.type), size << len(warps)) for value in values]
     owner = None
     if seen:
         with low.filling(low.prologue):

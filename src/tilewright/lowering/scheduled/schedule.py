@@ -9,9 +9,10 @@ from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
+from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 
 
-def schedule(module: ModuleOp, entry: str, num_warps: int) -> ModuleOp:
+def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) -> ModuleOp:
     """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``."""
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     for name, func in functions.items():
@@ -28,6 +29,7 @@ def schedule(module: ModuleOp, entry: str, num_warps: int) -> ModuleOp:
     for op in module.ops:
         if isinstance(op, FuncOp):
             assign_layouts(op, 32 * block_warps(op, num_warps))
+            pipeline(op, DEFAULT_STAGES, shared_bytes)
     return module
 
 

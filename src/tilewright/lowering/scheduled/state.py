@@ -54,16 +54,12 @@ class ScheduledKernel(Kernel):
         offset = 0
         for op in self.func.walk():
             if isinstance(op, S.AllocTensorOp):
-                ty = op.result.type
-                assert isinstance(ty, TiledViewType)
-                element = element_type(ty.element_type)
-                assert element is not None
                 self.storage[op.result] = offset
-                size = prod(ty.dims) * element_bytes(element)
-                offset += -(-size // STORAGE_ALIGNMENT) * STORAGE_ALIGNMENT
+                offset += -(-_bytes(op.result) // STORAGE_ALIGNMENT) * STORAGE_ALIGNMENT
         self.exchange_start = self.scratch_bytes = offset
         if offset:
             self.shared_alignment = STORAGE_ALIGNMENT
+        self._ends = self._lifetimes()
         if offset > self.options.shared_bytes:
             raise self.refuse(
                 f"its products keep {offset} bytes in shared memory, and a block has "
@@ -71,7 +67,34 @@ class ScheduledKernel(Kernel):
                 help="use smaller tiles, or fewer stages",
             )
 
+    def _lifetimes(self) -> dict[SSAValue, Operation]:
+        """By storage, the operation of the function's own block behind which nobody uses it."""
+        found: dict[SSAValue, Operation] = {}
+        for op in self.func.body.block.ops:
+            for inner in op.walk():
+                for value in inner.operands:
+                    if isinstance(value.type, TiledViewType):
+                        found[base_of(value)] = op
+        return found
+
+    def _end_lifetimes(self, op: Operation) -> None:
+        """Memory of storage that nobody uses behind ``op`` may be taken for conversions."""
+        ended = [storage for storage, last in self._ends.items() if last is op]
+        if not ended:
+            return
+        for storage in ended:
+            del self._ends[storage]
+        self.sync.shared = True
+        self.exchange_start = max(
+            (self.storage[storage] + _bytes(storage) for storage in self._ends), default=0
+        )
+
     def lower(self, op: Operation) -> None:
+        self._lower(op)
+        if op.parent is self.func.body.block:
+            self._end_lifetimes(op)
+
+    def _lower(self, op: Operation) -> None:
         rule = RULES.get(op.name)
         if rule is None or self.lanes is not None:
             super().lower(op)
@@ -142,9 +165,7 @@ class ScheduledKernel(Kernel):
             found = self._numbers[layout] = self._spread(first, layout.offsets, layout.thread)
         return found
 
-    def _spread(
-        self, first: SSAValue, steps: Sequence[int], targets: Sequence[int]
-    ) -> SSAValue:
+    def _spread(self, first: SSAValue, steps: Sequence[int], targets: Sequence[int]) -> SSAValue:
         """A vector of a number with each of the steps put in by XOR."""
         mask = 0
         for target in targets:
@@ -242,6 +263,9 @@ class ScheduledKernel(Kernel):
 
     def before_storage(self, storage: SSAValue, *, writes: bool) -> None:
         """Threads meet where a storage that is accessed was accessed otherwise since they last did."""
+        if storage.type.stages > 1:  # pyright: ignore[reportAttributeAccessIssue]
+            # Barriers of rings stand in the program.
+            return
         others = self._storage_reads | self._storage_writes if writes else self._storage_writes
         if storage in others:
             self.barrier()
@@ -252,14 +276,20 @@ class ScheduledKernel(Kernel):
         for inner in op.walk():
             if isinstance(inner, Access) or inner.name in ("nv_tileaa.ext.fence",):
                 self._pending.append(inner)
-            elif isinstance(inner, S.CopyOp):
-                self._storage_writes.add(base_of(inner.target))
-            elif isinstance(inner, AsyncTiledLoadOp):
+            elif isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
                 self._storage_writes.add(base_of(inner.target))
             elif isinstance(inner, S.DotOp):
                 for value in (inner.a, inner.b):
                     if isinstance(value.type, TiledViewType):
                         self._storage_reads.add(base_of(value))
+
+
+def _bytes(storage: SSAValue) -> int:
+    ty = storage.type
+    assert isinstance(ty, TiledViewType)
+    element = element_type(ty.element_type)
+    assert element is not None
+    return prod(ty.dims) * element_bytes(element)
 
 
 def base_of(storage: SSAValue) -> SSAValue:

@@ -54,9 +54,7 @@ def access_shape(facts: Facts, op: Access) -> Shape:
     return _of_view(facts, op, base, dims, last)
 
 
-def _of_pointers(
-    facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last: int
-) -> Shape:
+def _of_pointers(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last: int) -> Shape:
     if not T.dims_of(base.type):
         return Shape(last, 1)
     size = element_bytes(op.moved.type)
@@ -72,9 +70,7 @@ def _of_pointers(
     return Shape(axis, max(width, 1))
 
 
-def _of_view(
-    facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last: int
-) -> Shape:
+def _of_view(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last: int) -> Shape:
     axes = view_axes(source_of_assumes(base), tuple(dims))
     indices = values_of(op, "indices")
     if axes is None or len(axes) != len(dims):

@@ -335,9 +335,7 @@ class _Assigner:
         for name in ("signedness_a", "signedness_b", "propagate_nan"):
             if name in op.properties:
                 properties[name] = op.properties[name]
-        new = S.DotOp.create(
-            operands=(*operands, c), result_types=(c.type,), properties=properties
-        )
+        new = S.DotOp.create(operands=(*operands, c), result_types=(c.type,), properties=properties)
         inherit_place(new, op)
         Rewriter.insert_op(new, InsertPoint.before(op))
         new.result.name_hint = op.result.name_hint

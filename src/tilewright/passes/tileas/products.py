@@ -88,8 +88,18 @@ def _grid(rows: int, columns: int, warps: int, chained: bool) -> tuple[int, int]
     return best[1]
 
 
-_THROUGH = ("arith.", "math.", "nv_tileaa.fp_to_fp", "nv_tileaa.mulf", "nv_tileaa.subf", "nv_tileaa.exp2",
-            "nv_tileaa.addf", "nv_tileaa.divf", "nv_tileaa.fma", "nv_tileaa.clampf")
+_THROUGH = (
+    "arith.",
+    "math.",
+    "nv_tileaa.fp_to_fp",
+    "nv_tileaa.mulf",
+    "nv_tileaa.subf",
+    "nv_tileaa.exp2",
+    "nv_tileaa.addf",
+    "nv_tileaa.divf",
+    "nv_tileaa.fma",
+    "nv_tileaa.clampf",
+)
 
 
 def chained_products(root: Operation) -> set[Operation]:

@@ -232,8 +232,8 @@ def _padding(low: ScheduledKernel, op: Load, name: str, ty: Attribute) -> SSAVal
     (base,) = values_of(op, "base")
     if isinstance(T.element_of(op.moved.type), T.PtrType | b.IndexType):
         return low.constant(0, ty)
-    held = low.held.get(base)
-    word = padding_name(op, base, low) if isinstance(held, View) else "zero"
+    through_pointers = isinstance(T.element_of(base.type), T.PtrType)
+    word = "zero" if through_pointers else padding_name(op, base, low)
     if name[0] == "i" and word == "zero":
         return low.constant(0, ty)
     return bits_constant(low, padding_bits(word, FORMATS[name]), name, ty)

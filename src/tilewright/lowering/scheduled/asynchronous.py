@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, MuliOp
 from xdsl.dialects.llvm import LLVMPointerType
@@ -49,9 +51,10 @@ def tiled_load(low: ScheduledKernel, op: AsyncTiledLoadOp) -> None:
         "size": b.IntegerAttr(total, I32),
         "modifier": nvvm.LoadCacheModifierAttr(cache),
     }
-    for register in range(0, layout.registers, width):
+
+    def start(register: int) -> None:
         place = tile.index(targets, tile.layout.place(layout.offsets[register]))
-        with low.filling(low.prologue) if tile.start is None else low.filling(low.block):
+        with low.filling(low.prologue if tile.start is None else low.block):
             address = low.binary(AddiOp, base, low.binary(MuliOp, place, size))
             number = low.one(V.IndexCastOp, (address,), I64)
             target = low.one(L.IntToPtrOp, (number,), SHARED_POINTER)
@@ -62,6 +65,13 @@ def tiled_load(low: ScheduledKernel, op: AsyncTiledLoadOp) -> None:
             counts = (low.constant(total, I32), low.constant(0, I32))
             operands.append(low.select(inside, *counts))
         low.emit(nvvm.CpAsyncSharedGlobalOp, operands, (), properties)
+
+    def start_all() -> Sequence[SSAValue]:
+        for register in range(0, layout.registers, width):
+            start(register)
+        return ()
+
+    low.either(low.owner_of(layout), start_all)
 
 
 @lowers("nv_tileas.async.group")

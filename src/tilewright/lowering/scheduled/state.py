@@ -9,7 +9,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ShLIOp, ShRUIOp, XOrIOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.analysis.tileaa.order import must_stay
+from tilewright.analysis.tileaa import is_effect, must_stay
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
@@ -257,9 +257,11 @@ class ScheduledKernel(Kernel):
     def _must_wait(self, first: Operation, second: Operation) -> bool:
         if not (isinstance(first, Access) and isinstance(second, Access)):
             return True
-        tokens = self.facts.tokens
-        ordered = tokens.ordered(first, second, around=True)
-        return ordered and must_stay(first, second, self.facts.aliases)
+        if not must_stay(first, second, self.facts.aliases):
+            return False
+        # Accesses without tokens keep the order of the program.
+        without = not (is_effect(first) and is_effect(second))
+        return without or self.facts.tokens.ordered(first, second, around=True)
 
     def before_storage(self, storage: SSAValue, *, writes: bool) -> None:
         """Threads meet where a storage that is accessed was accessed otherwise since they last did."""

@@ -119,6 +119,13 @@ class TileType(ParametrizedAttribute, TypeAttribute):
         if not self.dims:
             raise VerifyException("a tile has at least one dimension; scalars are bare elements")
         _verify_tile_dims(self.dims)
+        if isinstance(self.layout, NoneAttr):
+            return
+        size = getattr(getattr(self.layout, "layout", None), "size", None)
+        if size != prod(self.dims):
+            raise VerifyException(
+                f"the layout of a tile of {prod(self.dims)} elements is of {size or 'none'}"
+            )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -350,6 +357,11 @@ TYPES = (
     ProgramIdType,
     QueueType,
 )
+
+
+def without_layout(ty: Attribute) -> Attribute:
+    """A type as it is before layouts are assigned."""
+    return TileType(ty.dims, ty.element_type) if isinstance(ty, TileType) else ty
 
 
 def is_scalar_or_tile(ty: Attribute) -> bool:

@@ -54,7 +54,7 @@ class ConvertLayoutOp(AliasOp):
     )
 
     def check(self, report: Report) -> None:
-        given, wanted = S.without_layout(self.source.type), S.without_layout(self.result.type)
+        given, wanted = T.without_layout(self.source.type), T.without_layout(self.result.type)
         if given != wanted:
             report.error(
                 LAYOUT,
@@ -147,7 +147,7 @@ class CopyOp(AliasOp):
         if (target.dims, target.element_type) != (T.dims_of(source), T.element_of(source)):
             report.error(
                 VIEW_SHAPE,
-                f"a tile '{format_type(S.without_layout(source))}' does not fit "
+                f"a tile '{format_type(T.without_layout(source))}' does not fit "
                 f"'{format_type(target)}'",
                 type_of("target"),
             )

@@ -243,8 +243,3 @@ def with_layout(ty: Attribute, layout: Layout) -> T.TileType:
     """A tile type with another layout."""
     assert isinstance(ty, T.TileType)
     return T.TileType(ty.dims, ty.element_type, LayoutAttr.of(layout))
-
-
-def without_layout(ty: Attribute) -> Attribute:
-    """A type as it stands in ``nv_tileaa``."""
-    return T.TileType(ty.dims, ty.element_type) if isinstance(ty, T.TileType) else ty

@@ -42,6 +42,8 @@ from tilewright.passes.tileaa.cleanup import (
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
+from tilewright.passes.tileas.assign_layouts import AssignLayouts
+from tilewright.passes.tileas.pipeline import Pipeline
 
 UNKNOWN_PASS = define_code(
     "unknown-pass",
@@ -128,8 +130,11 @@ PASSES = PassTable(
         TileAALoopInvariantCodeMotion,
         ForwardMemory,
         RelaxTokens,
+        AssignLayouts,
+        Pipeline,
     ),
     {
+        "convert-tileas-to-nvgpu": "tilewright.lowering.scheduled.lower_pass:ConvertTileasToNvgpu",
         "lower-cuda-tile-to-tileaa": "tilewright.lowering.tileaa.lower_pass:LowerCudaTileToTileAA",
         "lower-tileaa-to-nvgpu": "tilewright.lowering.nvgpu.lower_pass:LowerTileAAToNvgpu",
     },
@@ -158,6 +163,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
+    "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
 }
 
 AnyModule = ModuleOp | builtin.ModuleOp
@@ -320,6 +326,9 @@ def _verify(module: AnyModule, allow_unregistered: bool) -> None:
 def _guard(each: TilePass, module: AnyModule) -> OrderGuard | None:
     """A guard of the order of effects, around passes that stay on ``nv_tileaa``."""
     if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
+        return None
+    if each.name.startswith("tileas-"):
+        # Copies ahead take the place of loads, which the guard would miss.
         return None
     return OrderGuard.watch(module)
 

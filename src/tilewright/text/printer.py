@@ -37,6 +37,7 @@ from tilewright.dialects.cuda_tile.types import element_name
 from tilewright.dialects.syntax.directives import format_symbol, quote
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits, format_float
+from tilewright.text.layout_aliases import with_layout_aliases
 from tilewright.text.location_printing import AliasTable, alias_name, location_text
 from tilewright.text.locations import LOCATIONS
 from tilewright.text.naming import Names, name_values
@@ -79,7 +80,7 @@ def print_text(
     )
     with deep_recursion():
         printer.print_whole(module)
-    return printer.text()
+    return with_layout_aliases(printer.text())
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Exchange:
 
     def __init__(self, low: Threads):
         self._low = low
-        self._offset = 0
+        self._offset = low.exchange_start
         if low.sync.shared:
             low.barrier()
 

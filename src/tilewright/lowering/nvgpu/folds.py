@@ -143,6 +143,6 @@ def scan(low: Threads, op: ScanOp) -> None:
 @lowers("generate")
 def generate(low: Threads, op: GenerateOp) -> None:
     """The body gets the place of each element, as indices."""
-    places = [low.widen(at) for at in low.coordinates(T.dims_of(op.result.type))]
+    places = [low.widen(at) for at in low.places(op.result.type)]
     (found,) = run_body(low, op.body.blocks[0], places)
     low.bind(op.result, found)

@@ -22,8 +22,8 @@ from tilewright.lowering.nvgpu.types import I8, I32, scalar_of, vector_like, wid
 
 @lowers("splat")
 def splat(low: Threads, op: AliasOp) -> None:
-    source, dims = low.value(op.operands[0]), T.dims_of(op.results[0].type)
-    low.bind(op.results[0], low.splat(source, low.layout(dims).registers))
+    source = low.value(op.operands[0])
+    low.bind(op.results[0], low.splat(source, low.count(op.results[0].type)))
 
 
 @lowers("expand_dims", "view")
@@ -34,7 +34,7 @@ def reshape(low: Threads, op: AliasOp) -> None:
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     value = low.value(source)
     if not given and wanted:
-        value = low.splat(value, low.layout(wanted).registers)
+        value = low.splat(value, low.count(result.type))
     elif given and not wanted:
         value = low.first(value)
     low.bind(result, value)
@@ -179,7 +179,7 @@ def cat(low: Threads, op: AliasOp) -> None:
 def make_range(low: Threads, op: AliasOp) -> None:
     result = op.results[0]
     ty = low.type_of(result.type)
-    ids = low.ids(prod(T.dims_of(result.type)))
+    ids = low.numbers(result.type)
     element = scalar_of(ty)
     assert isinstance(element, IntegerType)
     width = element.width.data

@@ -158,14 +158,14 @@ def _from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
     )
     low.constant_tables.append(table)
     base = low.one(memref.GetGlobalOp, (), memory, {"name": b.SymbolRefAttr(symbol)})
-    count = low.layout(T.dims_of(op.results[0].type)).registers
+    count = low.count(op.results[0].type)
     words: Attribute = b.VectorType(word, [count])
     found = low.one(
         GatherOp,
         (
             base,
             low.constant(0, INDEX),
-            low.ids(len(bits)),
+            low.numbers(op.results[0].type),
             low.constant(1, b.VectorType(I1, [count])),
             low.constant(0, words),
         ),

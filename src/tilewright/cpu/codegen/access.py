@@ -28,7 +28,6 @@ from tilewright.cpu.codegen.views import (
     address_of,
     as_value,
     element_offset,
-    full_mask,
     inside_mask,
     lane_strides,
     locate,
@@ -198,7 +197,7 @@ def load_lanes(
         return nest.emit(
             [where], lambda b, p: loaded(b, _plain_load(b, p, element, lanes), element)
         )
-    on = Lane(full_mask(lanes)) if mask is None else nest.widened(mask, lanes)
+    on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
     otherwise = nest.widened(passive, lanes)
 
     def make(b: Builder, p: Value, far: Value, on: Value, otherwise: Value) -> Value:
@@ -276,7 +275,7 @@ def store_lanes(
         return
     dense, distances = lane_strides(nest, place, coords, nest.masked)
     assert distances is not None
-    on = full_mask(lanes) if mask is None else nest.widened(mask, lanes).value
+    on = llvm.all_on(lanes) if mask is None else nest.widened(mask, lanes).value
     if not dense:
         pointers = b.gep(where, [distances.value], source_etype=element.buffer)
         pointers.type = ir.VectorType(PTR, lanes)

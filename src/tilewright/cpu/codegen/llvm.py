@@ -76,6 +76,18 @@ def int_lanes(values: Sequence[int], ty: ir.IntType = I64) -> Constant:
     return Literal(ir.VectorType(ty, len(values)), f"<{body}>")
 
 
+def all_on(lanes: int) -> Constant:
+    """The mask that is set in every lane."""
+    return splat_constant(ir.Constant(I1, 1), lanes)
+
+
+def is_all_on(mask: Value) -> bool:
+    """Whether a mask is known to be set in every lane. A constant need not be: it may be all off."""
+    if not isinstance(mask, ir.Constant):
+        return False
+    return mask.get_reference() == all_on(lanes_of(mask.type)).get_reference()
+
+
 def undefined(ty: Type) -> Constant:
     return Literal(ty, "undef")
 

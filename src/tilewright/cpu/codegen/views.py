@@ -9,9 +9,9 @@ from functools import partial
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import I1, I32, I64, Element, bits_constant
+from tilewright.cpu.codegen.elements import I32, I64, Element, bits_constant
 from tilewright.cpu.codegen.indices import Coords, Lane, fixed
-from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
+from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.numerics.floats import padding_bits
 
@@ -254,10 +254,6 @@ def _below(offsets: tuple[int, ...] | None, b: Builder, base: Value, limit: Valu
         return b.icmp_signed(">", left, ir.Constant(I32, 0))
     steps = llvm.int_lanes(offsets, I32)
     return b.icmp_signed("<", steps, llvm.splat(b, left, len(offsets)))
-
-
-def full_mask(lanes: int) -> Constant:
-    return llvm.splat_constant(ir.Constant(I1, 1), lanes)
 
 
 def whole(dims: Sequence[int]) -> Coords:

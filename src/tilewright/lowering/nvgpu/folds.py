@@ -2,7 +2,7 @@
 
 Extents are powers of two. A reduction combines the halves of what is left, a scan each element with
 the one so many places before it, so that both take logarithmically many turns. This is the order that
-the reference machine calls a tree.
+the reference machine calls a tree. Identities take no part.
 """
 
 from __future__ import annotations
@@ -11,23 +11,17 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import arith as A
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr
 from xdsl.ir import Block, SSAValue
 
-from tilewright.dialects.arith.constants import bits_of_value
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.contraction import Fold, ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
-from tilewright.lowering.nvgpu.elementwise import bits_constant
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
-from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import scalar_of
-from tilewright.numerics.element_types import FORMATS
-from tilewright.numerics.floats import float_to_bits
 
 
 def run_body(low: Threads, body: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
@@ -50,18 +44,6 @@ def combine(
     """The body of a fold on vectors of elements."""
     pairs = [value for pair in zip(elements, accumulated, strict=True) for value in pair]
     return run_body(low, op.regions[0].blocks[0], pairs)
-
-
-def _identities(op: Fold) -> list[int]:
-    """The bits of each identity."""
-    given = op.properties["identities"]
-    assert isinstance(given, ArrayAttr)
-    return [
-        float_to_bits(a.value.data, FORMATS[element_name(value)])
-        if isinstance(a, FloatAttr)
-        else bits_of_value(a)[0]
-        for a, value in zip(given.data, op.operands, strict=True)
-    ]
 
 
 def _start(low: Threads, op: Fold) -> tuple[Exchange, list[Buffer], tuple[int, ...]]:
@@ -102,11 +84,6 @@ def reduce(low: Threads, op: ReduceOp) -> None:
         places.insert(axis, low.constant(0, places[0].type))
     at = low.linear(places, dims)
     found = [exchange.take(buffer, at) for buffer in buffers]
-    starts = [
-        bits_constant(low, bits, element_name(value), taken.type)
-        for bits, value, taken in zip(_identities(op), op.operands, found, strict=True)
-    ]
-    found = combine(low, op, found, starts)
     for result, value in zip(op.results, found, strict=True):
         low.bind(result, value if wanted else low.first(value))
 

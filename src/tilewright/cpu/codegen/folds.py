@@ -31,6 +31,7 @@ from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Strided, Tile, guards, store_at
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
@@ -151,7 +152,7 @@ def _neutral(body: ElementBody) -> Constant | None:
     value = _NEUTRAL_FLOATS.get(only.name)
     if value is None:
         return None
-    if only.name == "nv_tileaa.addf" and enum_property(only, "rounding_mode") == "negative_inf":
+    if isinstance(only, AddFOp) and enum_property(only, "rounding_mode") == "negative_inf":
         # Towards -inf, -0 and +0 make -0.
         value = 0.0
     return bits_constant(element, float_to_bits(value, element.format))

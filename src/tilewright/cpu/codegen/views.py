@@ -105,7 +105,7 @@ def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence
         if position < len(in_bounds) and in_bounds[position]:
             limits.append(None)
             continue
-        left = b.sub(as_value(memref.sizes[axis]), origin)
+        left = b.sub(_counted(b, memref.sizes[axis]), origin)
         whole = ir.Constant(I64, extent)
         fits = b.icmp_signed(">=", left, whole)
         some = b.icmp_signed(">", left, ir.Constant(I64, 0))
@@ -128,6 +128,13 @@ def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence
         memref.pointer,
         offset,
     )
+
+
+def _counted(b: Builder, size: Extent) -> Value:
+    """An extent as a signed number: no element has a larger coordinate."""
+    if isinstance(size, int):
+        return as_value(size)
+    return llvm.intrinsic(b, "umin", [size, ir.Constant(I64, (1 << 63) - 1)])
 
 
 def dense_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:

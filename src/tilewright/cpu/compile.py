@@ -69,7 +69,7 @@ class CompiledKernel:
     has_agents: bool = False
     takes_over: bool = False
     globals: tuple[str, ...] = field(default=())
-    """Names of the globals that the code uses; each is a symbol of the same name in it."""
+    """Names of the globals that the code uses; ``symbol_of`` says which symbol stands for each."""
 
 
 def kernels_of(module: ModuleOp) -> dict[str, FuncOp]:
@@ -108,7 +108,7 @@ def compile_kernel(
     )
     return CompiledKernel(
         str(made.module),
-        func.symbol,
+        made.symbol,
         made.arena_bytes,
         tuple(func.signature.inputs.data),
         tuple(made.sites),

@@ -36,7 +36,8 @@ def get_global(f: FunctionEmitter, op: M.GetGlobalOp) -> None:
     assert isinstance(ty, T.MemrefType)
     pointer = f.unit.global_pointers.get(name)
     if pointer is None:
-        variable = ir.GlobalVariable(f.unit.module, ir.ArrayType(I8, global_bytes(ty)), name)
+        symbol = llvm.symbol_of("global", name)
+        variable = ir.GlobalVariable(f.unit.module, ir.ArrayType(I8, global_bytes(ty)), symbol)
         variable.linkage = "external"
         pointer = f.unit.global_pointers[name] = llvm.opaque(variable)
     result = op.results[0]

@@ -13,8 +13,12 @@ import re
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _LONGEST = 200
 _ENCODED = "tw$"
-#: Functions that compilers of C call of themselves; those that begin with __ are theirs, too.
-_KNOWN = frozenset({"malloc", "free", "memcpy", "memmove", "memset", "printf", "vprintf", "abort"})
+#: Functions that compilers of C call of themselves, and what our own code for GPUs declares; names that
+#: begin with __ are the compiler's, too.
+_KNOWN = frozenset(
+    {"malloc", "free", "memcpy", "memmove", "memset", "printf", "vprintf", "abort"}
+    | {"dynamic_shared_memory"}
+)
 
 
 def object_name(name: str) -> str:

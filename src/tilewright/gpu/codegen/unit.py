@@ -13,7 +13,7 @@ from tilewright.gpu.codegen.ir import I32, SHARED, Value, pointer
 #: How far arrays in shared memory are aligned that do not say: a swizzle repeats after 1024 bytes.
 MAX_SHARED_ALIGNMENT = 1024
 MIN_SHARED_ALIGNMENT = 16
-DYNAMIC_SHARED = "shared.dynamic"
+DYNAMIC_SHARED = "dynamic_shared_memory"
 #: What the assembler lets a kernel reserve; memory beyond that a launch must give.
 MAX_STATIC_SHARED = 48 << 10
 #: Stands in the text for how many bytes of what a launch gives are the kernel's own.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array as c_array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.waiting import PATIENCE, run_waiting
 from tilewright.cpu.target import HOST
+from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import assertion_error
+from tilewright.launching.codes import BAD_GRID
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
@@ -165,6 +168,12 @@ class Program:
         """Run a kernel to its end; what it has reported."""
         kernel = self._native(entry, distinct=packed.distinct)
         compiled = kernel.compiled
+        if prod(packed.grid) > _MOST_BLOCKS:
+            raise TileIRError.single(
+                BAD_GRID,
+                f"the grid {packed.grid} has more than 2**62 tile blocks, which no run comes to an "
+                "end of",
+            )
         wanted = self._threads if threads is None else thread_count(threads)
         slots: Sequence[int] = packed.slots
         table: c_array[int] | None = None
@@ -255,6 +264,8 @@ def _global_memory(held: GlobalMemory) -> Array:
 
 #: The type code of arrays that compiled code reads.
 _UNSIGNED = "Q"
+# Blocks are counted in 64 bits, by several threads at once.
+_MOST_BLOCKS = 1 << 62
 
 
 def run(

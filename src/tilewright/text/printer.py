@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
+from tilewright.diagnostics.display import printable
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.constants import (
     FloatBitsAttr,
@@ -172,7 +173,8 @@ class TilePrinter(Printer):
                 table.add(location)
             self._aliases = table.assign()
         if isinstance(holder, ModuleOp) and (producer := holder.producer_name) is not None:
-            self.print_string(f"// Producer: {producer}\n", indent=0)
+            # One line, whatever the bytecode says: what follows it would be read.
+            self.print_string(f"// Producer: {printable(producer)}\n", indent=0)
         self._print_roots(roots)
         self._print_alias_definitions()
 

@@ -231,7 +231,7 @@ class Kernel(Threads):
         """The addresses of the memory that the launch gives beside the arguments."""
         with self.filling(self.prologue):
             for name, pointer in zip(self.given.globals, pointers, strict=False):
-                pointer.name_hint = name
+                pointer.name_hint = name if SSAValue.is_valid_name(name) else None
                 self._addresses[name] = self.one(llvm.PtrToIntOp, (pointer,), I64)
             if self.given.scratch_bytes:
                 pointers[-1].name_hint = "scratch"

@@ -7,7 +7,10 @@ from importlib import import_module
 
 from benchmarks.report import record
 
-GROUPS = ("reading", "interpreting", "cpu", "cutile", "lowering", "simulator", "races")
+GROUPS = (
+    *("reading", "interpreting", "cpu", "cutile", "lowering"),
+    *("simulator", "races", "gpu_code"),
+)
 
 
 def main() -> None:

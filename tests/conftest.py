@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,19 +18,115 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+ROOT = Path(__file__).resolve().parent.parent
+
+#: What ``--quick`` runs: of each package, tests that say much in little time. Together they take about
+#: a minute on two cores.
+QUICK = (
+    "tests/analysis/tileaa/test_bounds.py",
+    "tests/bytecode/test_reader.py",
+    "tests/bytecode/test_writer.py",
+    "tests/cli/test_check.py",
+    "tests/cli/test_compile.py",
+    "tests/cli/test_main.py",
+    "tests/cli/test_run.py",
+    "tests/cli/test_sanitize.py",
+    "tests/cpu/codegen/test_operations.py",
+    "tests/cutile/test_errors.py",
+    "tests/cutile/test_front_end.py",
+    "tests/cutile/test_launch.py",
+    "tests/diagnostics",
+    "tests/docs/test_documents.py",
+    "tests/examples/test_commands.py",
+    "tests/gpu/test_launch.py",
+    "tests/lowering/test_control_flow.py",
+    "tests/machine/test_examples.py",
+    "tests/machine/test_launch.py",
+    "tests/machine/test_ops.py",
+    "tests/machine/test_views.py",
+    "tests/nv_tileaa/test_rules.py",
+    "tests/passes/test_cases.py",
+    "tests/sanitizer/test_races.py",
+    "tests/sanitizer/test_sanitize.py",
+    "tests/simulator/test_programs.py",
+    "tests/test_builder.py",
+    "tests/test_structure.py",
+    "tests/test_without_llvmlite.py",
+    "tests/text/test_forms.py",
+    "tests/text/test_printing.py",
+    "tests/verifier/test_cases.py",
+)
+_SKIPPED = "tilewright/skipped"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bless", action="store_true", help="write what golden tests get as what they expect"
     )
     parser.addoption("--long", action="store_true", help="run the tests marked `long` too")
+    parser.addoption(
+        "--quick", action="store_true", help="run what says much in little time (QUICK in conftest)"
+    )
+    parser.addoption(
+        "--only-skipped", action="store_true", help="run the tests that the last run skipped"
+    )
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--long"):
-        return
-    for item in items:
-        if item.get_closest_marker("long") is not None:
-            item.add_marker(pytest.mark.skip(reason="long: run with --long"))
+def pytest_configure(config: pytest.Config) -> None:
+    skipped = None
+    if config.getoption("--only-skipped"):
+        cache = getattr(config, "cache", None)  # absent with -p no:cacheprovider
+        skipped = cache.get(_SKIPPED, None) if cache else None
+        if skipped is None:
+            raise pytest.UsageError("--only-skipped: there is no record of a run before this one")
+    config.pluginmanager.register(Selection(skipped, quick=config.getoption("--quick")))
+
+
+class Selection:
+    """Which tests run, and which have been skipped."""
+
+    def __init__(self, wanted: list[str] | None, *, quick: bool):
+        self.wanted = None if wanted is None else set(wanted)
+        self.files = None if wanted is None else {ROOT / id.partition("::")[0] for id in wanted}
+        self.quick = [ROOT / name for name in QUICK] if quick else None
+        self.skipped: set[str] = set()
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        if collection_path.is_dir():
+            return None
+        if self.files is not None and collection_path not in self.files:
+            return True
+        if self.quick is not None and not any(map(collection_path.is_relative_to, self.quick)):
+            return True
+        return None
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        if self.wanted is not None:
+            # A file that was skipped as a whole stands for all that is in it.
+            named = {item: {item.nodeid, item.nodeid.partition("::")[0]} for item in items}
+            config.hook.pytest_deselected(
+                items=[item for item in items if not named[item] & self.wanted]
+            )
+            items[:] = [item for item in items if named[item] & self.wanted]
+        if not config.getoption("--long"):
+            for item in items:
+                if item.get_closest_marker("long") is not None:
+                    item.add_marker(pytest.mark.skip(reason="long: run with --long"))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.skipped.add(report.nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and not hasattr(report, "wasxfail") and "long" not in report.keywords:
+            self.skipped.add(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        cache = getattr(session.config, "cache", None)
+        if cache and not hasattr(session.config, "workerinput"):
+            cache.set(_SKIPPED, sorted(self.skipped))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -115,12 +115,13 @@ def test_unknown_operations_and_types() -> None:
         ptr("f33")
 
 
-def test_the_verifier_judges_what_was_built() -> None:
+def test_the_verifier_judges_each_operation_at_once() -> None:
     module = ModuleBuilder()
-    with module.entry("k", {"n": "i32"}) as k:
+    with (
+        pytest.raises(tilewright.TileIRError, match="exti: extending to smaller"),
+        module.entry("k", {"n": "i32"}) as k,
+    ):
         k.op("exti", k.args.n, signedness="signed", type=T.scalar("i16"))
-    with pytest.raises(tilewright.TileIRError, match="extending to smaller"):
-        module.build()
 
 
 def test_every_operation_is_a_method() -> None:

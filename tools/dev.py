@@ -3,24 +3,29 @@
 Needs Python 3.11 or newer and nothing else. Makes ``.venv`` beside this folder, installs the
 project with its extras into it, and runs the job. A second call reuses the environment, and
 installs again only where ``pyproject.toml`` has changed.
+
+What follows ``test`` goes to pytest: ``test -k softmax -x``, ``test tests/cli``, ``test --long``.
+Style and types are checked, too, unless such arguments ask for a part of the tests.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 EXTRAS = {"demo": "", "test": "[test,oracle]", "bench": "[test,oracle]"}
-#: Set to 1, the tests' environment gets torch, and the tests that need it do not skip.
+#: Set to 1, the tests' environment gets torch, too, and the tests that need it do not skip.
 WITH_TORCH = "TILEWRIGHT_TEST_TORCH"
+#: Arguments of ``test`` that ask for more or less of the whole, not for some part of it.
+WHOLE = {"--quick", "--long"}
 
 
 def interpreter() -> Path:
@@ -35,19 +40,36 @@ def run(*command: str | Path) -> None:
         sys.exit(result.returncode)
 
 
-def set_up(job: str) -> None:
-    extras = EXTRAS[job]
-    if job == "test" and os.environ.get(WITH_TORCH) == "1":
-        extras = "[test,oracle,torch-test]"
+def make_environment() -> None:
+    try:
+        venv.create(ENVIRONMENT, with_pip=True)
+    except subprocess.CalledProcessError:
+        sys.exit(
+            f"{sys.executable} cannot make an environment with pip in it; "
+            "Debian's and Ubuntu's lacks ensurepip until apt-get install python3-venv"
+        )
+
+
+def install(extras: str, *, optional: bool = False) -> None:
+    """Install the project with these extras, unless that is done already.
+
+    What is optional and cannot be had is told, and nothing else happens.
+    """
     digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
     stamp = ENVIRONMENT / f"installed{extras or '-plain'}"
     if stamp.exists() and stamp.read_text() == digest:
         return
     if not interpreter().exists():
-        venv.create(ENVIRONMENT, with_pip=True)
+        make_environment()
     pip = (interpreter(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(*pip, "--editable", f".{extras}")
-    stamp.write_text(digest)
+    command = [str(part) for part in (*pip, "--editable", f".{extras}")]
+    result = subprocess.run(command, cwd=ROOT, check=False)
+    if not result.returncode:
+        stamp.write_text(digest)
+    elif optional:
+        print(f"cannot install {extras}: the tests that need it are skipped", file=sys.stderr)
+    else:
+        sys.exit(result.returncode)
 
 
 def demo() -> None:
@@ -59,27 +81,52 @@ def demo() -> None:
 
 
 def test(arguments: list[str]) -> None:
+    """Style, types and tests; with arguments that select tests, those alone."""
     python = interpreter()
+    pytest = (python, "-m", "pytest", "-n", "2", *arguments)
+    if not WHOLE.issuperset(arguments):
+        run(*pytest)
+        return
     run(python, "-m", "ruff", "check", ".")
     run(python, "-m", "ruff", "format", "--check", ".")
-    run(python, "-m", "pyright", "--pythonpath", python)
-    run(python, "-m", "pytest", "-n", "2", *arguments)
+    # pyright uses one core and some tests wait: both are done sooner side by side.
+    with tempfile.TemporaryFile() as report:
+        pyright = subprocess.Popen(
+            [python, "-m", "pyright", "--pythonpath", python],
+            cwd=ROOT,
+            stdout=report,
+            stderr=report,
+        )
+        try:
+            tests = subprocess.run([str(part) for part in pytest], cwd=ROOT, check=False)
+        except BaseException:
+            pyright.kill()
+            raise
+        types = pyright.wait()
+        report.seek(0)
+        print(report.read().decode(errors="replace"), end="", flush=True)
+    if types:
+        print("the types are wrong: see pyright's errors above", file=sys.stderr)
+    sys.exit(tests.returncode or types)
 
 
 def main() -> None:
     if sys.version_info < (3, 11):
         sys.exit("Tilewright needs Python 3.11 or newer")
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("job", choices=sorted(EXTRAS))
-    parser.add_argument("arguments", nargs="*", help="passed on to pytest or to the benchmarks")
-    options = parser.parse_args()
-    set_up(options.job)
-    if options.job == "demo":
+    job, *arguments = sys.argv[1:] or ["--help"]
+    if job not in EXTRAS or (job == "demo" and arguments):
+        print(__doc__)
+        print(f"usage: {Path(sys.argv[0]).name} {{demo | test [ARGUMENTS] | bench [ARGUMENTS]}}")
+        sys.exit(0 if job in ("-h", "--help") else 2)
+    install(EXTRAS[job])
+    if job == "demo":
         demo()
-    elif options.job == "test":
-        test(options.arguments)
+    elif job == "test":
+        if os.environ.get(WITH_TORCH) == "1":
+            install("[torch-test]", optional=True)
+        test(arguments)
     else:
-        run(interpreter(), "-m", "benchmarks", *options.arguments)
+        run(interpreter(), "-m", "benchmarks", *arguments)
 
 
 if __name__ == "__main__":

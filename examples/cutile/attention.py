@@ -1,4 +1,5 @@
 """Fused attention, forward: causal or not, with groups of query heads that share keys and values."""
+# $ tilewright run examples/cutile/attention.py  # needs torch
 
 import math
 

@@ -1,4 +1,5 @@
 """Fused attention, backward: probabilities are computed again, not kept."""
+# $ tilewright run examples/cutile/attention_backward.py  # needs torch
 
 import math
 

@@ -1,4 +1,5 @@
 """Layer normalisation, forward and backward."""
+# $ tilewright run examples/cutile/layer_norm.py  # needs torch
 
 import cuda.tile as ct
 import torch

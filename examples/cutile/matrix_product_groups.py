@@ -1,7 +1,9 @@
 """Many matrix products in one launch: a batch of one shape, and a group of different shapes."""
+# $ tilewright run examples/cutile/matrix_product_groups.py
 
 import cuda.tile as ct
-import torch
+import numpy as np
+from ml_dtypes import bfloat16
 
 ZERO = ct.PaddingMode.ZERO
 TM, TN, TK = 16, 16, 16
@@ -38,23 +40,26 @@ def grouped(xs, ys, outs):
         start += count
 
 
-def main() -> list[torch.Tensor]:
-    torch.manual_seed(0)
-    stream = torch.cuda.current_stream()
-    a = torch.randn(3, 40, 24, device="cuda", dtype=torch.bfloat16)
-    b = torch.randn(3, 24, 20, device="cuda", dtype=torch.bfloat16)
-    c = torch.empty(3, 40, 20, device="cuda", dtype=torch.bfloat16)
-    grid = 3, ct.cdiv(40, TM), ct.cdiv(20, TN)
-    ct.launch(stream, grid, batched, (a, b, c))
-    torch.testing.assert_close(c, (a.float() @ b.float()).bfloat16())
+def main() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+
+    def normal(dtype: type, *shape: int) -> np.ndarray:
+        return rng.standard_normal(shape, np.float32).astype(dtype)
+
+    a, b = normal(bfloat16, 3, 40, 24), normal(bfloat16, 3, 24, 20)
+    c = np.empty((3, 40, 20), bfloat16)
+    ct.launch(0, (3, ct.cdiv(40, TM), ct.cdiv(20, TN)), batched, (a, b, c))
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(c.astype(np.float64), expected, rtol=2**-8, atol=1e-5)
 
     shapes = [(40, 24, 20), (8, 50, 33), (16, 16, 16)]
-    xs = [torch.randn(m, k, device="cuda", dtype=torch.float16) for m, k, _ in shapes]
-    ys = [torch.randn(k, n, device="cuda", dtype=torch.float16) for _, k, n in shapes]
-    outs = [torch.empty(m, n, device="cuda", dtype=torch.float16) for m, _, n in shapes]
-    ct.launch(stream, (4,), grouped, (xs, ys, outs))
+    xs = [normal(np.float16, m, k) for m, k, _ in shapes]
+    ys = [normal(np.float16, k, n) for _, k, n in shapes]
+    outs = [np.empty((m, n), np.float16) for m, _, n in shapes]
+    ct.launch(0, (4,), grouped, (xs, ys, outs))
     for x, y, out in zip(xs, ys, outs, strict=True):
-        torch.testing.assert_close(out, (x.float() @ y.float()).half(), rtol=2e-3, atol=1e-4)
+        expected = x.astype(np.float64) @ y.astype(np.float64)
+        np.testing.assert_allclose(out, expected, rtol=2e-3, atol=1e-4)
     print("matrix product (batched, grouped): OK")
     return [c, *outs]
 

@@ -1,9 +1,10 @@
 """A mixture of experts: each token goes through the two experts that its router rates highest."""
+# $ tilewright run examples/cutile/mixture_of_experts.py
 
 import math
 
 import cuda.tile as ct
-import torch
+import numpy as np
 
 TOKENS, EXPERTS, SIZE, HIDDEN, CHOICES = 40, 4, 32, 64, 2
 TILE = 16
@@ -41,43 +42,43 @@ def apply_experts(tokens, order, expert_of_tile, weight, inner, outer, out):
     ct.atomic_add(out, (token[:, None], lane), y * share[:, None])
 
 
-def sorted_by_expert(chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def sorted_by_expert(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All pairs, those of one expert in whole tiles, and the expert of each tile."""
     nothing = TOKENS * CHOICES
     order, experts = [], []
     for expert in range(EXPERTS):
-        pairs = (chosen.reshape(-1) == expert).nonzero()[:, 0]
+        pairs = np.flatnonzero(chosen.reshape(-1) == expert)
         count = ct.cdiv(len(pairs), TILE)
-        filler = pairs.new_full((count * TILE - len(pairs),), nothing)
-        order.append(torch.cat([pairs, filler]))
+        order.append(np.pad(pairs, (0, count * TILE - len(pairs)), constant_values=nothing))
         experts += [expert] * count
-    return torch.cat(order).int(), torch.tensor(experts, dtype=torch.int32, device="cuda")
+    return np.concatenate(order).astype(np.int32), np.array(experts, np.int32)
 
 
-def main() -> list[torch.Tensor]:
-    torch.manual_seed(0)
-    tokens = torch.randn(TOKENS, SIZE, device="cuda")
-    router = torch.randn(SIZE, EXPERTS, device="cuda")
-    inner = torch.randn(EXPERTS, SIZE, HIDDEN, device="cuda") / 8
-    outer = torch.randn(EXPERTS, HIDDEN, SIZE, device="cuda") / 8
-    chosen = torch.empty(TOKENS, CHOICES, dtype=torch.int32, device="cuda")
-    weight = torch.empty(TOKENS, CHOICES, device="cuda")
-    out = torch.zeros_like(tokens)
-    stream = torch.cuda.current_stream()
-    ct.launch(stream, (ct.cdiv(TOKENS, TILE),), route, (tokens, router, chosen, weight))
+def main() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    tokens = rng.standard_normal((TOKENS, SIZE), np.float32)
+    router = rng.standard_normal((SIZE, EXPERTS), np.float32)
+    inner = rng.standard_normal((EXPERTS, SIZE, HIDDEN), np.float32) / 8
+    outer = rng.standard_normal((EXPERTS, HIDDEN, SIZE), np.float32) / 8
+    chosen = np.empty((TOKENS, CHOICES), np.int32)
+    weight = np.empty((TOKENS, CHOICES), np.float32)
+    out = np.zeros_like(tokens)
+    ct.launch(0, (ct.cdiv(TOKENS, TILE),), route, (tokens, router, chosen, weight))
     order, experts = sorted_by_expert(chosen)
     arguments = tokens, order, experts, weight, inner, outer, out
-    ct.launch(stream, (len(experts),), apply_experts, arguments)
+    ct.launch(0, (len(experts),), apply_experts, arguments)
 
-    ratings, best = (tokens @ router).topk(CHOICES, 1)
-    assert (chosen.long() == best).all()
-    shares = torch.softmax(ratings, 1)
-    expected = torch.zeros_like(tokens)
+    ratings = tokens.astype(np.float64) @ router
+    best = np.argsort(-ratings, 1)[:, :CHOICES]
+    np.testing.assert_array_equal(chosen, best)
+    powers = np.exp(np.take_along_axis(ratings, best, 1))
+    shares = powers / powers.sum(1, keepdims=True)
+    expected = np.zeros((TOKENS, SIZE))
     for choice in range(CHOICES):
-        hidden = torch.einsum("ts,tsh->th", tokens, inner[best[:, choice]])
-        y = torch.einsum("th,ths->ts", torch.nn.functional.silu(hidden), outer[best[:, choice]])
+        hidden = np.einsum("ts,tsh->th", tokens, inner[best[:, choice]], dtype=np.float64)
+        y = np.einsum("th,ths->ts", hidden / (1 + np.exp(-hidden)), outer[best[:, choice]])
         expected += y * shares[:, choice, None]
-    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
     print("mixture of experts: OK")
     return [out]
 

@@ -1,4 +1,5 @@
 """Softmax of rows with NumPy alone."""
+# $ python examples/cutile/numpy_softmax.py
 
 import cuda.tile as ct
 import numpy as np

@@ -1,4 +1,5 @@
 """Vector addition with NumPy alone: ``tilewright.cutile.launch`` needs neither torch nor a GPU."""
+# $ python examples/cutile/numpy_vector_addition.py
 
 import cuda.tile as ct
 import numpy as np

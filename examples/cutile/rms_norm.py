@@ -1,4 +1,5 @@
 """Root mean square normalisation, forward and backward."""
+# $ tilewright run examples/cutile/rms_norm.py  # needs torch
 
 import cuda.tile as ct
 import torch

@@ -1,11 +1,12 @@
-"""Rounding of f32 to bf16 by chance, so that the mean of many is right.
-
-16 random bits are added below the last bit that stays; what is carried rounds up. The bits are a
-hash of the place and a seed.
-"""
+"""Rounding of f32 to bf16 by chance, so that the mean of many is right."""
+# $ tilewright run examples/cutile/stochastic_rounding.py
+#
+# 16 random bits are added below the last bit that stays; what is carried rounds up. The bits are a
+# hash of the place and a seed.
 
 import cuda.tile as ct
-import torch
+import numpy as np
+from ml_dtypes import bfloat16
 
 TILE = 256
 
@@ -27,18 +28,17 @@ def round_by_chance(x, y, seed):
     ct.store(y, (i,), kept.astype(ct.bfloat16))
 
 
-def main() -> list[torch.Tensor]:
-    torch.manual_seed(0)
-    x = torch.full((4096,), 1.0 + 0.3 / 128, device="cuda")  # 0.3 of the way to the next bf16
-    x[:64] = torch.randn(64, device="cuda")
-    y = torch.empty(4096, device="cuda", dtype=torch.bfloat16)
-    ct.launch(torch.cuda.current_stream(), (4096 // TILE,), round_by_chance, (x, y, 17))
-    low = (x.view(torch.int32) & -65536).view(torch.float32)
-    high = ((x.view(torch.int32) & -65536) + 65536).view(torch.float32)
-    found = y.float()
+def main() -> list[np.ndarray]:
+    x = np.full(4096, 1.0 + 0.3 / 128, np.float32)  # 0.3 of the way to the next bf16
+    x[:64] = np.random.default_rng(0).standard_normal(64)
+    y = np.empty(4096, bfloat16)
+    ct.launch(0, (4096 // TILE,), round_by_chance, (x, y, 17))
+    bits = x.view(np.int32) & -65536
+    low, high = bits.view(np.float32), (bits + 65536).view(np.float32)
+    found = y.astype(np.float32)
     assert ((found == low) | (found == high)).all()
     # A share of 0.3 of 4032 is rounded up, give or take five standard deviations.
-    share = (found[64:] == high[64:]).float().mean().item()
+    share = (found[64:] == high[64:]).mean()
     assert abs(share - 0.3) < 5 * (0.3 * 0.7 / 4032) ** 0.5, share
     print("stochastic rounding: OK")
     return [y]

@@ -1,8 +1,7 @@
-// How many of n numbers from 0 to 1 fall into each of 64 bins. Memory is reached by address: 4 numbers
-// for each thread by a gather under a mask, the bins by atomic sums.
+// How many of n numbers from 0 to 1 fall into each of 64 bins.
+// $ tilewright run examples/nvgpu/histogram.mlir --machine sim:sm_80 --grid 4 --block 128 --arg random:f32:2000 --arg zeros:i32:64 --arg 2000 --print bins
 //
-//   tilewright run examples/nvgpu/histogram.mlir --machine sim:sm_80 --grid 4 --block 128 \
-//     --arg random:f32:2000 --arg zeros:i32:64 --arg 2000 --print bins
+// Memory is reached by address: 4 numbers for each thread by a gather under a mask, the bins by atomic sums.
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @histogram(%x: !llvm.ptr<1>, %bins: !llvm.ptr<1>, %n: i64) kernel attributes {gpu.known_block_size = array<i32: 128, 1, 1>} {

@@ -1,9 +1,9 @@
-// d = a b^T, f8E4M3FN with f32 accumulators, on Hopper: a warpgroup multiplies tiles of 64 x 128 and
-// 64 x 128 elements, rows of 128 bytes, that TMA brings one pair at a time. A block makes 64 x 64 elements
-// of d. Both operands have k side by side, because 8-bit operands cannot be transposed.
+// d = a b^T, f8E4M3FN with f32 accumulators, on Hopper.
+// $ tilewright run examples/nvgpu/matmul_fp8.mlir --machine sim:sm_90a --grid 1,2 --block 128 --arg normal:f8E4M3FN:128x256 --arg normal:f8E4M3FN:64x256 --arg zeros:f32:128x64 --arg 2 --print d
 //
-//   tilewright run examples/nvgpu/matmul_fp8.mlir --machine sim:sm_90a --grid 1,2 --block 128 \
-//     --arg normal:f8E4M3FN:128x256 --arg normal:f8E4M3FN:64x256 --arg zeros:f32:128x64 --arg 2 --print d
+// A warpgroup multiplies tiles of 64 x 128 and 64 x 128 elements, rows of 128 bytes, that TMA brings one pair
+// at a time. A block makes 64 x 64 elements of d. Both operands have k side by side, because 8-bit operands
+// cannot be transposed.
 !bar = !nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 1>
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64x128xf8E4M3FN, 3>, swizzle = swizzle_128b, l2promo = none, oob = zero, interleave = none>
 !desc_a = !nvgpu.warpgroup.descriptor<tensor = memref<64x128xf8E4M3FN, 3>>

@@ -1,9 +1,8 @@
-// d = a b, f16 with f32 accumulators, on Hopper: one producer warp loads tiles by TMA into a ring of
-// 3 stages, two consumer warpgroups multiply them. A block makes 128 x 128 elements of d. The
-// extents are multiples of 128, 128 and 64.
+// d = a b, f16 with f32 accumulators, on Hopper, with TMA and warps that have different tasks.
+// $ tilewright run examples/nvgpu/matmul_hopper.mlir --machine sim:sm_90a --grid 2,2 --block 288 --arg normal:f16:256x256 --arg normal:f16:256x256 --arg zeros:f32:256x256 --arg 4 --print d
 //
-//   tilewright run examples/nvgpu/matmul_hopper.mlir --machine sim:sm_90a --grid 2,2 --block 288 \
-//     --arg normal:f16:256x256 --arg normal:f16:256x256 --arg zeros:f32:256x256 --arg 4 --print d
+// One producer warp loads tiles by TMA into a ring of 3 stages, two consumer warpgroups multiply them. A block
+// makes 128 x 128 elements of d. The extents are multiples of 128, 128 and 64.
 !bars = !nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 3>
 !map_a = !nvgpu.tensormap.descriptor<tensor = memref<128x64xf16, 3>, swizzle = swizzle_128b, l2promo = none, oob = zero, interleave = none>
 !map_b = !nvgpu.tensormap.descriptor<tensor = memref<64x64xf16, 3>, swizzle = swizzle_128b, l2promo = none, oob = zero, interleave = none>

@@ -1,9 +1,8 @@
-// As matmul_hopper.mlir, with a TMA store at the end: each warpgroup puts its accumulators into
-// shared memory, fences them for the async proxy, meets at a barrier of its own, and one thread
-// stores the whole box. Parts outside of d are left out, so extents of d may be any.
+// As matmul_hopper.mlir, with a TMA store at the end.
+// $ tilewright run examples/nvgpu/matmul_hopper_tma_store.mlir --machine sim:sm_90a --grid 2,2 --block 288 --arg normal:f16:256x256 --arg normal:f16:256x256 --arg zeros:f32:256x256 --arg 4 --print d
 //
-//   tilewright run examples/nvgpu/matmul_hopper_tma_store.mlir --machine sim:sm_90a --grid 2,2 --block 288 \
-//     --arg normal:f16:256x256 --arg normal:f16:256x256 --arg zeros:f32:256x256 --arg 4 --print d
+// Each warpgroup puts its accumulators into shared memory, fences them for the async proxy, meets at a barrier
+// of its own, and one thread stores the whole box. Parts outside of d are left out, so extents of d may be any.
 !bars = !nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 3>
 !map_a = !nvgpu.tensormap.descriptor<tensor = memref<128x64xf16, 3>, swizzle = swizzle_128b, l2promo = none, oob = zero, interleave = none>
 !map_b = !nvgpu.tensormap.descriptor<tensor = memref<64x64xf16, 3>, swizzle = swizzle_128b, l2promo = none, oob = zero, interleave = none>

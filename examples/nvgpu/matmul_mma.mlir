@@ -1,8 +1,7 @@
-// d = a b, f16 with f32 accumulators, by cp.async, ldmatrix and mma.sync. A block of 4 warps makes
-// 64 x 64 elements of d, each warp 16 rows. The extents are multiples of 64, 64 and 32.
+// d = a b, f16 with f32 accumulators, by cp.async, ldmatrix and mma.sync.
+// $ tilewright run examples/nvgpu/matmul_mma.mlir --machine sim:sm_80 --grid 2,2 --block 128 --arg normal:f16:128x64 --arg normal:f16:64x128 --arg zeros:f32:128x128 --print d
 //
-//   tilewright run examples/nvgpu/matmul_mma.mlir --machine sim:sm_80 --grid 2,2 --block 128 \
-//     --arg normal:f16:128x64 --arg normal:f16:64x128 --arg zeros:f32:128x128 --print d
+// A block of 4 warps makes 64 x 64 elements of d, each warp 16 rows. The extents are multiples of 64, 64 and 32.
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     // Rows are 8 elements longer than needed, so that ldmatrix has no bank conflicts.

@@ -1,9 +1,8 @@
-// One product of a warp for each element type of mma.sync: d = a b. Lanes load their fragments from
-// global memory themselves; b is stored by columns (n x k), so that elements along k lie side by
-// side. Of lane 4 g + t, rows and columns follow from g and t.
+// One product of a warp for each element type of mma.sync: d = a b.
+// $ tilewright run examples/nvgpu/mma_types.mlir --entry bf16 --machine sim:sm_80 --block 32 --arg normal:bf16:16x16 --arg normal:bf16:8x16 --arg zeros:f32:16x8 --print d
 //
-//   tilewright run examples/nvgpu/mma_types.mlir --entry bf16 --machine sim:sm_80 --block 32 \
-//     --arg normal:bf16:16x16 --arg normal:bf16:8x16 --arg zeros:f32:16x8 --print d
+// Lanes load their fragments from global memory themselves; b is stored by columns (n x k), so that elements
+// along k lie side by side. Of lane 4 g + t, rows and columns follow from g and t.
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     // 16 x 8 x 16. Registers of A: rows g and g + 8 for the low half of k, then for the high one.

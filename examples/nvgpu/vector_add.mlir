@@ -1,7 +1,5 @@
 // c = a + b, 4 elements for each thread, both staged through shared memory by cp.async.
-//
-//   tilewright run examples/nvgpu/vector_add.mlir --machine sim:sm_80 --grid 4 --block 128 \
-//     --arg random:f32:2000 --arg random:f32:2000 --arg zeros:f32:2000 --print c
+// $ tilewright run examples/nvgpu/vector_add.mlir --machine sim:sm_80 --grid 4 --block 128 --arg random:f32:2000 --arg random:f32:2000 --arg zeros:f32:2000 --print c
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @vector_add(%a: memref<?xf32>, %b: memref<?xf32>, %c: memref<?xf32>) workgroup(%sa: memref<512xf32, 3>, %sb: memref<512xf32, 3>) kernel attributes {gpu.known_block_size = array<i32: 128, 1, 1>} {

@@ -39,6 +39,12 @@ def _nv_tileaa() -> Dialect:
     return load()
 
 
+def _nv_tileas() -> Dialect:
+    from tilewright.dialects.nv_tileas import load
+
+    return load()
+
+
 def _nvgpu() -> Dialect:
     from tilewright.dialects.nvgpu import load
 
@@ -58,7 +64,12 @@ def _pass(name: str, prefix: str = "") -> Callable[[], type[ModulePass]]:
 
 
 UNIVERSE = Universe(
-    all_dialects={"cuda_tile": _cuda_tile, "nv_tileaa": _nv_tileaa, "nvgpu": _nvgpu},
+    all_dialects={
+        "cuda_tile": _cuda_tile,
+        "nv_tileaa": _nv_tileaa,
+        "nv_tileas": _nv_tileas,
+        "nvgpu": _nvgpu,
+    },
     all_passes={PASS_PREFIX + name: _pass(name, PASS_PREFIX) for name in _PASS_NAMES}
     | {name: _pass(name) for name in _LOWERINGS},
 )

@@ -208,3 +208,19 @@ def test_dis_does_not_load_numpy(binary: Path) -> None:
         [sys.executable, "-c", program, "dis", str(binary)], capture_output=True, check=False
     )
     assert (done.returncode, done.stdout.decode()) == (Exit.OK, TEXT)
+
+
+def test_generic_form_of_nvidias_tools(command: Command, tmp_path: Path) -> None:
+    source = tmp_path / "k.tileir"
+    source.write_text(
+        "entry @k(%p: tile<ptr<i32>>) {\n"
+        "  %c = constant <i32: 1> : tile<i32>\n"
+        "  %t = store_ptr_tko release sys %p, %c : tile<ptr<i32>>, tile<i32> -> token\n}\n"
+    )
+    text = command("dis", "--nvidia-generic", source).text
+    assert "memory_ordering_semantics = 3 : i32, memory_scope = 2 : i32" in text
+    assert "dense<1> : !cuda_tile.tile<i32>" in text
+    assert "memory_scope = 2 : i32" in command("opt", "--nvidia-generic", source).text
+    again = tmp_path / "g.tileir"
+    again.write_text(text)
+    assert command("dis", again).text == command("dis", source).text

@@ -14,6 +14,7 @@ the checkout; nothing else in them differs between machines.
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 import io
 import warnings
@@ -142,6 +143,13 @@ def cutile_available() -> bool:
         importlib.util.find_spec("cuda") is not None
         and importlib.util.find_spec("cuda.tile") is not None
     )
+
+
+def cutile_release() -> tuple[int, ...]:
+    """The first two numbers of the version of cuTile; (0, 0) where it is not installed."""
+    if not cutile_available():
+        return 0, 0
+    return tuple(map(int, importlib.metadata.version("cuda-tile").split(".")[:2]))
 
 
 CUTILE_MISSING = "cuTile is not installed (pip install cuda-tile)"

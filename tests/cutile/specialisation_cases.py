@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import decimal
 import enum
+import fractions
 import random
 from typing import Annotated, Any
 
@@ -78,7 +80,7 @@ SCALARS: tuple[Any, ...] = (
     0, 1, True, False, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64,
     -(2**63), -(2**63) - 1, 1.5, -0.0, float("nan"), float("inf"), 1e300, None, "a", b"a", 1j,
     np.int32(3), np.float32(3), np.float64(3), ct.int32, Plain.ONE, Number.ONE, Record(1), Pair(1, 2),
-    int, [], [1], [[1]], (), (1,), ((1, 2.0), True), [None],
+    int, fractions.Fraction(1, 2), decimal.Decimal(1), [], [1], [[1]], (), (1,), ((1, 2.0), True), [None],
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.cutile import FrontEndError
-from tilewright.cutile.frontend import check_version
+from tilewright.cutile.frontend import UntriedVersionWarning, check_version, does_not_work
 
 
 def _pretend(monkeypatch: pytest.MonkeyPatch, version: str | None) -> None:
@@ -26,11 +26,12 @@ def _pretend(monkeypatch: pytest.MonkeyPatch, version: str | None) -> None:
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        (None, "cuTile is not installed; Tilewright needs cuda-tile 1.7"),
-        ("1.6.2", "cuda-tile 1.6.2 is too old; this Tilewright works with cuda-tile 1.7"),
+        (None, "cuTile is not installed; Tilewright was tried with cuda-tile 1.6 to 1.7"),
+        (
+            "1.5.2",
+            "cuda-tile 1.5.2 is too old; this Tilewright was tried with cuda-tile 1.6 to 1.7",
+        ),
         ("0.9", "is too old"),
-        ("1.8.0", "cuda-tile 1.8.0 is too new; this Tilewright works with cuda-tile 1.7"),
-        ("2.0.0rc1", "is too new"),
     ],
 )
 def test_one_line_names_the_version_that_works(
@@ -45,10 +46,47 @@ def test_one_line_names_the_version_that_works(
     assert "pip install" in message
 
 
-@pytest.mark.parametrize("version", ["1.7.0", "1.7.3", "1.7"])
-def test_versions_that_work(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+@pytest.mark.parametrize("version", ["1.6.0", "1.6.4", "1.7.0", "1.7.3", "1.7"])
+def test_versions_that_work(
+    monkeypatch: pytest.MonkeyPatch, version: str, recwarn: pytest.WarningsRecorder
+) -> None:
     _pretend(monkeypatch, version)
     check_version()
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("version", ["1.8.0", "1.10", "2.0.0rc1"])
+def test_a_newer_version_is_used_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    _pretend(monkeypatch, version)
+    with pytest.warns(UntriedVersionWarning) as caught:
+        check_version()
+    message = str(caught[0].message)
+    assert f"cuda-tile {version} is newer" in message
+    assert "cuda-tile 1.6 to 1.7" in message
+    assert "pip install 'cuda-tile>=1.6,<1.8'" in message
+
+
+def test_a_newer_version_that_lacks_something_says_what_was_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _pretend(monkeypatch, "1.8.0")
+    error = does_not_work(AttributeError("no attribute 'launch'"))
+    assert str(error) == (
+        "cuda-tile 1.8.0 is installed but does not work: no attribute 'launch'; "
+        "tried with cuda-tile 1.6 to 1.7: pip install 'cuda-tile>=1.6,<1.8'"
+    )
+
+
+@pytest.mark.parametrize("system", ["darwin", "emscripten"])
+def test_where_there_are_no_wheels_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    _pretend(monkeypatch, None)
+    monkeypatch.setattr("sys.platform", system)
+    with pytest.raises(FrontEndError, match=r"NVIDIA has no cuda-tile for (macOS|Pyodide)$"):
+        check_version()
 
 
 def test_imports_need_neither_cutile_nor_torch() -> None:
@@ -83,4 +121,4 @@ def test_a_program_is_not_started_without_it(tmp_path: Path) -> None:
     assert run.stdout == ""
     (line,) = run.stderr.splitlines()
     assert line.startswith("tilewright run: ")
-    assert "cuTile is not installed" in line or "cuda-tile is installed but does not work" in line
+    assert "cuTile is not installed" in line or "is installed but does not work" in line

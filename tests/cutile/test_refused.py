@@ -14,7 +14,6 @@ import pytest
 
 ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
-from cuda.tile import _preview_loader  # noqa: E402
 from cuda.tile._ir.ops import GridDependencyControlWait  # noqa: E402
 
 from tilewright.cutile import RefusedError, launch, on  # noqa: E402
@@ -29,6 +28,9 @@ def calls(x):
 @pytest.fixture
 def foreign_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A stand-in for the package that adds foreign calls to cuTile: waiting is one of them."""
+    _preview_loader = pytest.importorskip(
+        "cuda.tile._preview_loader", reason="this cuTile is older than 1.7"
+    )
     preview = types.ModuleType("cuda.tile_preview")
     preview.PreviewForeignCall = GridDependencyControlWait  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "cuda.tile_preview", preview)
@@ -65,7 +67,7 @@ def test_no_function_of_cutile_makes_multimem_operations() -> None:
         for path in root.rglob("*.py")
         if "Multimem" in path.read_text(encoding="utf-8")
     ]
-    assert set(users) == {"_bytecode"}
+    assert set(users) <= {"_bytecode"}
 
 
 # As much of JAX as cuTile asks for when it is imported.

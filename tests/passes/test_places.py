@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Span
-from tilewright.dialects.cuda_tile.debug_info import DILocAttr
-from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.dialects.cuda_tile.base import ensure_terminator
+from tilewright.dialects.cuda_tile.debug_info import (
+    CallSiteAttr,
+    DILocAttr,
+    DISubprogramAttr,
+    debug_location,
+    source_position,
+    subprogram_of,
+)
+from tilewright.dialects.cuda_tile.ops.control_flow import ReturnOp
+from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
 from tilewright.dialects.source_map import place_of, source_of
 from tilewright.passes import run_pipeline
 from tilewright.passes.base import functions
@@ -169,3 +178,64 @@ def test_functions_with_a_scope_are_left_alone() -> None:
     before = [op.location for op in module.walk()]
     run_pipeline(module, "synthesize-debug-info-scopes")
     assert [op.location for op in module.walk()] == before
+
+
+def scope_of(op: Operation) -> DISubprogramAttr:
+    location = debug_location(op.location)
+    assert location is not None
+    subprogram = subprogram_of(location.scope)
+    assert subprogram is not None
+    return subprogram
+
+
+class TestScopes:
+    """``synthesize-debug-info-scopes``: whose file is whose."""
+
+    def test_a_function_lies_in_the_file_of_its_own_location(self) -> None:
+        text = """cuda_tile.module @m {
+  entry @a() { return } loc("src/a.py":3:1)
+  entry @b() { return loc("lib/c.py":7:1) } loc("n"(fused[unknown, "/abs/b.py":5:2]))
+  entry @c() { return } loc("y.py":2:1)
+} loc("pkg/main.py":1:1)
+"""
+        module = rewritten(text, "synthesize-debug-info-scopes")
+        scopes = {f.symbol: scope_of(f) for f in functions(module)}
+        files = {k: (s.file.directory.data, s.file.file_name.data) for k, s in scopes.items()}
+        assert files == {"a": ("src", "a.py"), "b": ("/abs", "b.py"), "c": ("", "y.py")}
+        assert {k: s.line.data for k, s in scopes.items()} == {"a": 3, "b": 5, "c": 2}
+        units = {s.compile_unit.file.file_name.data for s in scopes.values()}
+        assert units == {"main.py"}
+        *_, last = functions(module)[1].walk()
+        assert source_position(last.location) == ("lib/c.py", 7, 1)
+
+    def test_a_function_without_location_lies_in_the_file_of_the_unit(self) -> None:
+        module = ModuleOp.make("m")
+        module.location = FileLineColLoc(StringAttr("dir/m.py"), IntAttr(1), IntAttr(1))
+        module.block.add_op(EntryOp.make("k", []))
+        ensure_terminator(module.entry().regions[0], ReturnOp)
+        run_pipeline(module, "synthesize-debug-info-scopes")
+        scope = scope_of(module.entry())
+        assert (scope.file.directory.data, scope.file.file_name.data) == ("dir", "m.py")
+        assert scope.file == scope.compile_unit.file and scope.line.data == 1
+
+    def test_nothing_known_at_all(self) -> None:
+        module = ModuleOp.make("m")
+        module.block.add_op(EntryOp.make("k", []))
+        ensure_terminator(module.entry().regions[0], ReturnOp)
+        run_pipeline(module, "synthesize-debug-info-scopes")
+        assert scope_of(module.entry()).file.file_name.data == "<unknown>"
+
+    def test_call_sites_and_names_keep_their_positions(self) -> None:
+        text = """entry @k() {
+  %a = iota : tile<8xi32> loc("n"("a.py":4:1))
+  %b = iota : tile<8xi32> loc(callsite(fused[unknown, "b.py":5:1] at callsite("c.py":6:1 at unknown)))
+  return
+} loc("a.py":1:1)
+"""
+        module = rewritten(text, "synthesize-debug-info-scopes")
+        first, second, _ = module.entry().block.ops
+        assert source_position(first.location) == ("a.py", 4, 1)
+        site = second.location
+        assert isinstance(site, CallSiteAttr) and isinstance(site.caller, CallSiteAttr)
+        assert source_position(site.callee) == ("b.py", 5, 1)
+        assert source_position(site.caller.callee) == ("c.py", 6, 1)

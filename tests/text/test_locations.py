@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, IntAttr, NameLoc, StringAttr, UnknownLoc
+from xdsl.ir import Attribute
 
-from tilewright.dialects.cuda_tile.debug_info import CallSiteAttr, DILocAttr, DISubprogramAttr
+import tilewright
+from tilewright.dialects.cuda_tile.debug_info import (
+    CallSiteAttr,
+    DILocAttr,
+    DISubprogramAttr,
+    debug_location,
+    source_position,
+)
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.passes import run_pipeline
 from tilewright.text import parse, print_text, same_module
+from tilewright.text.aliases import MAX_ALIAS_LEVELS
 
 DEBUG = """
 #file = #cuda_tile.di_file<"k.py" in "/src">
@@ -165,3 +175,133 @@ def test_debug_info_in_attributes() -> None:
     for locations in (False, True):
         again = parse(print_text(module, locations=locations))
         assert same_module(module, again) is None
+
+
+class TestNamedAndFused:
+    """Named and fused locations hold debug locations as they hold any others."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '"name"(#l2)',
+            '"name"(callsite(#l2 at #l1))',
+            '"outer"("inner"(#l2))',
+            "fused[#l2]",
+            'fused<"m">[#l2, "k.py":1:1]',
+            "fused[unknown, fused[#l2, unknown]]",
+            '"n"(fused["m"(#cuda_tile.di_loc<#pos in #sp>)])',
+            'callsite("name"(#l2) at fused[#l1])',
+        ],
+    )
+    def test_they_hold_debug_locations(self, text: str) -> None:
+        module = module_of(f"entry @k() {{ return loc({text}) }} loc(#l1)\n{DEBUG}")
+        tilewright.verify(module)
+        last = module.entry().block.last_op
+        assert last is not None and debug_location(last.location) is not None
+        for generic in (False, True):
+            printed = print_text(module, locations=True, generic=generic)
+            again = parse(printed)
+            assert same_module(module, again, locations=True) is None
+            assert print_text(again, locations=True, generic=generic) == printed
+
+    def test_scopes_inside_of_them_are_checked(self) -> None:
+        """The scope of a function is looked for behind a name and in a fusion, too."""
+        for location in ('"n"(#l2)', "fused[unknown, #l2]"):
+            with pytest.raises(tilewright.TileIRError, match="debug-scope"):
+                tilewright.verify(module_of(f"entry @k() {{ return loc({location}) }}\n{DEBUG}"))
+
+    @pytest.mark.parametrize(
+        ("text", "position"),
+        [
+            ('fused[unknown, "a":1:2]', ("a", 1, 2)),
+            ('"n"(fused["a":1:2, "b":3:4])', ("a", 1, 2)),
+            ('callsite("a":1:2 at "b":3:4)', ("b", 3, 4)),
+            ('fused["a":1:2, #l2]', ("k.py", 4, 2)),
+            ("fused[unknown]", None),
+            ('"n"', None),
+        ],
+    )
+    def test_the_position_that_they_lead_to(self, text: str, position: object) -> None:
+        location = location_of(text)
+        assert isinstance(location, Attribute)
+        assert source_position(location) == position
+
+
+def chain(links: int, first: str, link: str) -> str:
+    """A kernel whose last operation has a location of many aliases, each made of the one before."""
+    lines = [f"#a0 = {first}"]
+    lines += [f"#a{i + 1} = {link.format(f'#a{i}', i + 1)}" for i in range(links)]
+    last = f"#a{links}"
+    if first == "#sp":
+        last = f'#cuda_tile.di_loc<loc("k.py":9:9) in {last}>'
+    return f"entry @k() {{ return loc({last}) }} loc(#l1)\n{DEBUG}" + "\n".join(lines) + "\n"
+
+
+CHAINS = {
+    "blocks": ("#sp", "#cuda_tile.di_lexical_block<scope = {}, file = #file, line = {}>"),
+    "callees": ("#l1", "loc(callsite({} at #l1))"),
+    "callers": ("#l1", "loc(callsite(#l1 at {}))"),
+    "names": ("#l1", 'loc("n"({}))'),
+    "fusions": ("#l1", "loc(fused[{}, #l1])"),
+}
+
+
+class TestDepth:
+    """Debug info of inlined code is deep; nothing that walks it may care."""
+
+    @pytest.mark.parametrize("kind", CHAINS)
+    def test_a_thousand_levels(self, kind: str) -> None:
+        module = module_of(chain(1000, *CHAINS[kind]))
+        tilewright.verify(module)
+        printed = print_text(module, locations=True)
+        again = parse(printed)
+        assert same_module(module, again, locations=True) is None
+        assert print_text(again, locations=True) == printed
+        run_pipeline(module, "O3,synthesize-debug-info-scopes")
+
+    @pytest.mark.parametrize("kind", CHAINS)
+    def test_attributes_show_it_in_full(self, kind: str) -> None:
+        """Outside of locations nothing has an alias, so what is printed may be long."""
+        links = MAX_ALIAS_LEVELS - 10
+        text = chain(links, *CHAINS[kind]).replace("return", f"return {{deep = #a{links}}}")
+        text = "entry @k(%c: tile<i1>) {" + "if %c {" * 150 + text.removeprefix("entry @k() {")
+        text = text.replace("} loc(#l1)", "}" * 151 + "loc(#l1)")
+        printed = print_text(module_of(text))
+        assert printed.count("#cuda_tile.di_lexical_block") == (links if kind == "blocks" else 0)
+
+    def test_too_many_levels_are_refused(self) -> None:
+        with pytest.raises(tilewright.TileIRError, match="aliases are nested more than"):
+            parse(chain(MAX_ALIAS_LEVELS + 1, *CHAINS["callees"]))
+
+    def test_a_circle_of_many_aliases(self) -> None:
+        lines = [f"#a{i} = loc(fused[#a{(i + 1) % 1000}])" for i in range(1000)]
+        with pytest.raises(tilewright.TileIRError, match="is defined by itself"):
+            parse("entry @k() { return loc(#a0) }\n" + "\n".join(lines))
+
+    def test_what_a_string_hides_is_no_part(self) -> None:
+        text = '#b = loc("#c":1:2) // #c\n#c = loc(fused[#b, #b])'
+        module = module_of(f"entry @k() {{ return loc(#b) }} loc(#c)\n{text}")
+        assert source_position(module.entry().location) == ("#c", 1, 2)
+
+    def test_equal_parts_that_are_not_the_same_objects(self) -> None:
+        one, other = (location_of_chain("callers") for _ in range(2))
+        assert one is not other and one == other and hash(one) == hash(other)
+        assert one != location_of_chain("callees")
+
+    def test_sharing_costs_nothing_twice(self) -> None:
+        """A doubling chain stands for 2**200 parts; equality and hash see each once."""
+
+        def doubled() -> Attribute:
+            found: Attribute = UnknownLoc()
+            for _ in range(200):
+                found = CallSiteAttr(found, found)
+            return found
+
+        assert doubled() == doubled()
+        assert source_position(doubled()) is None
+
+
+def location_of_chain(kind: str) -> Attribute:
+    last = module_of(chain(1000, *CHAINS[kind])).entry().block.last_op
+    assert last is not None
+    return last.location

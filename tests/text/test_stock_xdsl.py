@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from xdsl.context import Context
@@ -25,6 +28,7 @@ from tilewright.dialects.cuda_tile.examples import wrap
 from tilewright.dialects.cuda_tile.ops.core import ConstantOp
 from tilewright.dialects.cuda_tile.ops.integer import AddIOp, MulIOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.passes import run_pipeline
 from tilewright.text import parse, print_text, same_module
 
 cuda_tile.load()
@@ -56,8 +60,43 @@ def test_examples(mnemonic: str) -> None:
         module = parse(wrap(example))
         assert isinstance(module, ModuleOp)
         assert same_module(module, stock_parse(print_text(module))) is None
+        assert same_module(module, stock_parse(print_text(module, generic=True))) is None
         for generic in (False, True):
             assert same_module(module, parse(stock_print(module, generic=generic))) is None
+
+
+#: What the generic form must carry exactly: names, bit patterns, hints, any text in strings.
+EXACT = """cuda_tile.module @"we ird" {
+  global @"gé" <f32: [1.0, 0x7FC00001]> : tile<2xf32>
+  entry @"k k"(%n: tile<i32>) optimization_hints=<sm_90 = {occupancy = 2}> {
+    %t = print_tko "a\\22b\\0A%d", %n : tile<i32> -> token
+    %u = print_tko "größer %d", %n : tile<i32> -> token
+    %v = assume bounded<0, ?>, %n : tile<i32>
+    %c = constant <i1: [true, false]> : tile<2xi1>
+    %d = constant <f8E8M0FNU: 0xFF> : tile<f8E8M0FNU>
+    %e = constant <i64: -9223372036854775808> : tile<i64>
+  }
+}
+"""
+
+
+def test_xdsl_opt_reads_the_generic_form(tmp_path: Path) -> None:
+    """The tool itself, as a user calls it; passes run, and what it prints is read back."""
+    module = parse(EXACT)
+    source = tmp_path / "exact.mlir"
+    source.write_text(print_text(module, generic=True), encoding="utf-8")
+    for arguments in (["--print-op-generic"], [], ["-p", "cuda-tile-canonicalize"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "xdsl.tools.xdsl_opt", *arguments, str(source)],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        if arguments[:1] == ["-p"]:
+            run_pipeline(module, "canonicalize")
+        assert same_module(module, parse(done.stdout)) is None
 
 
 KERNEL = """entry @double(%n: tile<i32>) {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import CallSiteLoc, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from tilewright.analysis.reports import Findings
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.base import Related, attr
 from tilewright.dialects.cuda_tile.debug_info import (
-    CallSiteAttr,
+    CALL_SITES,
     DISubprogramAttr,
     debug_location,
     subprogram_of,
@@ -46,7 +46,7 @@ def check_function_scopes(function: EntryOp | FuncOp, findings: Findings) -> Non
     """The scope of a function is its own, and those of its operations lead to it."""
     location = debug_location(function.location)
     own: DISubprogramAttr | None = None
-    if isinstance(function.location, CallSiteAttr | CallSiteLoc):
+    if isinstance(function.location, CALL_SITES):
         findings.error(DEBUG_SCOPE, "Function location must not be a CallSiteLoc.", function)
         return
     if location is not None:

@@ -86,6 +86,24 @@ def find_further_problems(error: TileIRError) -> list[Diagnostic]:
     return run.findings.in_source_order()
 
 
+def find_own_problems(op: TileOp, checker: StructureChecker | None = None) -> list[Diagnostic]:
+    """What is wrong with one operation, its operands, results and properties.
+
+    Not looked at is where it stands: a terminator's rules, symbols, and order of values. Who asks
+    often gives one ``checker``, which remembers the shapes of operations.
+    """
+    findings = Findings()
+    report = OpReport(findings, op)
+    if not (checker or StructureChecker()).is_sound(op, report):
+        return findings.in_source_order()
+    structure = structure_of(type(op))
+    if structure.relations:
+        _check_relations(op, report)
+    if structure.has_check and not structure.is_terminator and not isinstance(op, GetGlobalOp):
+        op.check(report)
+    return [problem for problem in findings.in_source_order() if problem.is_error]
+
+
 def without_custom_form(module: Operation) -> set[Operation]:
     """The operations in ``module`` that have no faithful text in custom form.
 

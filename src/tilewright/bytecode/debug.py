@@ -15,7 +15,6 @@ from tilewright.bytecode.format import (
     BAD_INDEX,
     DECLARATION,
     DROPPED_DEBUG,
-    MAX_DEBUG_DEPTH,
     MAX_DEBUG_PARTS,
     NOT_STORABLE,
     SUBPROGRAM_FLAGS_SINCE,
@@ -25,7 +24,10 @@ from tilewright.bytecode.format import (
 from tilewright.bytecode.output import Output
 from tilewright.bytecode.tables import Pool, Span, Tables, read_spans
 from tilewright.dialects.cuda_tile.debug_info import (
+    FUSED,
+    NAMED,
     CallSiteAttr,
+    DIAttr,
     DICompileUnitAttr,
     DIFileAttr,
     DILexicalBlockAttr,
@@ -33,12 +35,21 @@ from tilewright.dialects.cuda_tile.debug_info import (
     DILocAttr,
     DISubprogramAttr,
 )
+from tilewright.dialects.syntax.directives import quote
 from tilewright.dialects.versions import Version
 
 UNKNOWN = UnknownLoc()
 _LOCATIONS = (UnknownLoc, DILocAttr, CallSiteAttr)
 
 _AttrT = TypeVar("_AttrT", bound=Attribute)
+
+
+class _PartMissing(Exception):
+    """An entry refers to another that has to be read first; stays in this module."""
+
+    def __init__(self, reference: int) -> None:
+        super().__init__(reference)
+        self.reference = reference
 
 
 class DebugTable:
@@ -54,7 +65,6 @@ class DebugTable:
             self._read_tables(cursor)
         #: By index; the number counts the parts of an entry, those of shared entries at each use.
         self._decoded: dict[int, tuple[Attribute, int]] = {}
-        self._open: list[int] = []
         self._parts = 0
 
     def _read_tables(self, cursor: Cursor) -> None:
@@ -102,54 +112,72 @@ class DebugTable:
     def _entry(self, reference: int, start: int, end: int) -> Attribute:
         if reference == 0:
             return UNKNOWN
-        known = self._decoded.get(reference)
-        if known is None:
-            if reference > len(self._spans):
-                raise DecodeError(
-                    BAD_INDEX,
-                    f"debug entry {reference} does not exist: there are {len(self._spans)}, "
-                    f"counted from 1",
-                    start,
-                    end,
-                )
-            known = self._decode(reference)
+        self._check_exists(reference, start, end)
+        known = self._decoded.get(reference) or self._decode(reference)
         self._parts += known[1]
         return known[0]
 
-    def _decode(self, reference: int) -> tuple[Attribute, int]:
-        start, end = self._spans[reference - 1]
-        if reference in self._open:
-            raise DecodeError(BAD_DEBUG, f"debug entry {reference} contains itself", start, end)
-        if len(self._open) == MAX_DEBUG_DEPTH:
+    def _check_exists(self, reference: int, start: int, end: int) -> None:
+        if reference > len(self._spans):
             raise DecodeError(
-                TOO_DEEP,
-                f"debug entries are nested deeper than {MAX_DEBUG_DEPTH} levels",
+                BAD_INDEX,
+                f"debug entry {reference} does not exist: there are {len(self._spans)}, "
+                f"counted from 1",
                 start,
                 end,
             )
+
+    def _decode(self, reference: int) -> tuple[Attribute, int]:
+        """Read an entry and all that it is made of: any depth will do, as nothing recurses.
+
+        An entry that refers to one that is not known yet is put off until that one is read.
+        """
+        stack, opened = [reference], {reference}
+        outer = self._parts
+        while stack:
+            try:
+                self._read_entry(stack[-1])
+            except _PartMissing as missing:
+                part = missing.reference
+                if part in opened:
+                    raise DecodeError(
+                        BAD_DEBUG, f"debug entry {part} contains itself", *self._spans[part - 1]
+                    ) from None
+                stack.append(part)
+                opened.add(part)
+            else:
+                opened.discard(stack.pop())
+        self._parts = outer
+        return self._decoded[reference]
+
+    def _read_entry(self, reference: int) -> None:
+        """Read one entry, whose parts are known; ``_PartMissing`` where one is not."""
+        start, end = self._spans[reference - 1]
         assert self._cursor is not None
         entry = self._cursor.sub(start, end)
-        outer, self._parts = self._parts, 1
-        self._open.append(reference)
+        self._parts = 1
         read = _READERS.get(entry.varint())
         try:
             found = UNKNOWN if read is None else read(entry, self)
         except VerifyException as error:
             raise DecodeError(BAD_DEBUG, f"debug entry {reference}: {error}", start, end) from error
-        self._open.pop()
-        known = self._decoded[reference] = (found, self._parts)
-        self._parts = outer
-        if known[1] > MAX_DEBUG_PARTS:
+        if self._parts > MAX_DEBUG_PARTS:
             raise DecodeError(
                 TOO_DEEP, f"a debug entry has more than {MAX_DEBUG_PARTS} parts", start, end
             )
-        return known
+        self._decoded[reference] = (found, self._parts)
 
     def part(self, entry: Cursor, cls: type[_AttrT]) -> _AttrT:
         """The entry that is referred to next, which must be of a class."""
         start = entry.pos
         reference = entry.varint()
-        found = self._entry(reference, start, entry.pos)
+        found: Attribute = UNKNOWN
+        if reference:
+            self._check_exists(reference, start, entry.pos)
+            if (known := self._decoded.get(reference)) is None:
+                raise _PartMissing(reference)
+            found = known[0]
+            self._parts += known[1]
         if not isinstance(found, cls):
             raise DecodeError(
                 BAD_DEBUG,
@@ -253,6 +281,15 @@ _READERS: dict[int, Callable[[Cursor, DebugTable], Attribute]] = {
 }
 
 
+def _shown(attribute: Attribute) -> str:
+    """A location in a few words: in full it may be of any length."""
+    if isinstance(attribute, FUSED):
+        return "a fused location"
+    if isinstance(attribute, NAMED):
+        return f"the location named {quote(attribute.desc.data)}"
+    return f"the location {attribute}"
+
+
 class DebugWriter:
     """Collects the locations of functions and operations."""
 
@@ -263,7 +300,6 @@ class DebugWriter:
         self._references: list[int] = []
         # By identity, with the attribute kept so that no other takes its id.
         self._known: dict[int, tuple[Attribute, int]] = {}
-        self._depth = 0
 
     def add_function(self, references: list[int]) -> int:
         """Store a function's location and those of its operations; returns its debug number.
@@ -283,7 +319,7 @@ class DebugWriter:
         if not isinstance(location, DILocAttr | CallSiteAttr):
             self._out.problem(
                 NOT_STORABLE,
-                f"bytecode has no form for the location {location}: only a position in a scope "
+                f"bytecode has no form for {_shown(location)}: only a position in a scope "
                 f"(di_loc) and a call site of such can be stored",
             )
             return 0
@@ -302,10 +338,26 @@ class DebugWriter:
         return True
 
     def _index(self, attribute: Attribute) -> int:
-        known = self._known.get(id(attribute))
-        if known is None:
-            known = self._known[id(attribute)] = (attribute, self._add(attribute))
-        return known[1]
+        """The number of an attribute, whose parts get theirs before; any depth will do."""
+        stack = [attribute]
+        while stack:
+            top = stack[-1]
+            if id(top) in self._known:
+                stack.pop()
+            elif missing := self._missing_parts(top):
+                stack += reversed(missing)
+            else:
+                self._known[id(top)] = (stack.pop(), self._add(top))
+        return self._known[id(attribute)][1]
+
+    def _missing_parts(self, attribute: Attribute) -> list[Attribute]:
+        if not isinstance(attribute, DIAttr):
+            return []
+        return [
+            part
+            for part in attribute.parameters
+            if isinstance(part, DIAttr) and id(part) not in self._known
+        ]
 
     def _add(self, attribute: Attribute) -> int:
         if isinstance(attribute, UnknownLoc):
@@ -313,21 +365,16 @@ class DebugWriter:
         if type(attribute) not in _WRITERS:
             self.not_storable(attribute)
             return 0
-        if self._depth == MAX_DEBUG_DEPTH:
-            self._out.problem(
-                NOT_STORABLE, f"debug info is nested deeper than {MAX_DEBUG_DEPTH} levels"
-            )
-            return 0
         tag, write = _WRITERS[type(attribute)]
         entry = ByteWriter()
         entry.varint(tag)
-        self._depth += 1
         write(self, entry, attribute)
-        self._depth -= 1
         return self._pool.index(bytes(entry.buffer)) + 1
 
     def not_storable(self, attribute: Attribute) -> None:
-        self._out.problem(NOT_STORABLE, f"bytecode has no form for {attribute} in debug info")
+        self._out.problem(
+            NOT_STORABLE, f"bytecode has no form for {_shown(attribute)} in debug info"
+        )
 
     @property
     def version(self) -> Version:

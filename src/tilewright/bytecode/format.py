@@ -90,7 +90,8 @@ BAD_DEBUG = define_code(
 )
 TOO_DEEP = define_code(
     "bytecode-too-deep",
-    "Regions, attributes, types or debug entries are nested deeper than is supported.",
+    "Regions, attributes or types are nested deeper than is supported, or a debug entry has more "
+    "parts.",
     "The limits are far above what compilers produce; they keep hostile files from exhausting the "
     "stack.",
 )
@@ -231,9 +232,8 @@ FIRST_PREVIEW_OPCODE = 0x4000
 MAX_REGION_DEPTH = 100
 MAX_ATTRIBUTE_DEPTH = 32
 MAX_TYPE_DEPTH = 8
-MAX_DEBUG_DEPTH = 64
 #: Parts that one debug entry may have, those of shared entries counted at each use.
-MAX_DEBUG_PARTS = 10_000
+MAX_DEBUG_PARTS = 1_000_000
 
 
 def is_bytecode(data: bytes) -> bool:

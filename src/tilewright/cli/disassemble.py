@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, load
+from tilewright.cli.modules import add_generic_options, add_reading_options, load
 from tilewright.cli.outputs import write_text
 from tilewright.cli.programs import (
     add_program_options,
@@ -31,9 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-g", "--print-locations", action="store_true", help="print debug information"
     )
-    parser.add_argument(
-        "--generic", action="store_true", help="print operations in generic form, with the module"
-    )
+    add_generic_options(parser)
     parser.add_argument(
         "--verify",
         action=argparse.BooleanOptionalAction,
@@ -60,7 +58,8 @@ def _printed(module: Module, options: argparse.Namespace, *, bare: bool) -> str:
 
     return text.print_text(
         module,
-        generic=options.generic,
+        generic=options.generic is not None,
+        reference=options.generic == "nvidia",
         locations=options.print_locations,
         bare=bare and isinstance(module, ModuleOp) and not options.generic,
         generic_for=frozenset() if options.verify else without_custom_form(module),

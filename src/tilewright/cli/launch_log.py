@@ -108,13 +108,13 @@ class LaunchLog:
 
     def finish(self, script: str, status: int) -> int:
         """Write what was asked for; the exit status."""
-        from tilewright.cutile import program
+        from tilewright.cutile.children import has_children
 
         options, session = self._options, self._session
         kernels = labelled(self._kernels)
         if options.kernel is not None and kernels:
             choose(kernels, options.kernel, script)
-        if not kernels and not program.has_children():
+        if not kernels and not has_children():
             session.say(f"note: '{script}' launched no cuTile kernel")
         if options.save_ir is not None and kernels:
             save_ir(choose(kernels, options.kernel, script), options, session)

@@ -42,6 +42,24 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_generic_options(group: argparse._ActionsContainer) -> None:
+    """``--generic`` and ``--nvidia-generic``, for commands that print text."""
+    group.add_argument(
+        "--generic",
+        action="store_const",
+        const="xdsl",
+        help="print operations in generic form, with the module; xdsl-opt reads it",
+    )
+    group.add_argument(
+        "--nvidia-generic",
+        dest="generic",
+        action="store_const",
+        const="nvidia",
+        help="the same as NVIDIA's tools write it: constants as dense<...>, memory orderings, "
+        "scopes and the modes of atomics as integers",
+    )
+
+
 def add_version_option(parser: argparse.ArgumentParser) -> None:
     """``--bytecode-version``, for commands that write bytecode."""
     from tilewright.dialects.versions import BYTECODE_VERSIONS, LATEST, format_version

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import (
+    add_generic_options,
     add_reading_options,
     add_version_option,
     is_bytecode,
@@ -48,6 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             const=level,
             help=f"the pipeline {level}",
         )
+    parser.add_argument(
+        "--load",
+        action="append",
+        default=[],
+        metavar="FILE.py|MODULE",
+        help="also know the passes that a Python file or an importable module defines; may be "
+        "repeated",
+    )
     what.add_argument(
         "--list-passes", action="store_true", help="list passes with their options, and pipelines"
     )
@@ -97,7 +106,7 @@ def _add_analysis_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_form_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--emit", choices=("text", "bytecode"), default="text")
-    group.add_argument("--generic", action="store_true", help="print operations in generic form")
+    add_generic_options(group)
     group.add_argument(
         "-g", "--print-locations", action="store_true", help="print debug information"
     )
@@ -118,6 +127,7 @@ def _add_form_options(group: argparse._ArgumentGroup) -> None:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
+    _load(options.load)
     if options.list_passes:
         session.write_stdout(_pass_list())
         return Exit.OK
@@ -232,7 +242,8 @@ class _Driver:
             return _analysed(options, module)
         return text.print_text(
             module,
-            generic=options.generic,
+            generic=options.generic is not None,
+            reference=options.generic == "nvidia",
             locations=options.print_locations,
             bare=options.bare and isinstance(module, ModuleOp),
         )
@@ -250,6 +261,18 @@ def _split(source: InputFile) -> list[InputFile]:
         InputFile(source.name, part.encode("utf-8", "surrogateescape"))
         for part in split_input(text, _SEPARATOR)
     ]
+
+
+def _load(sources: Sequence[str]) -> None:
+    """Enter the passes of ``--load``; ``UsageError`` where there are none."""
+    from tilewright.passes import PASSES, load_passes
+
+    try:
+        for source in sources:
+            for cls in load_passes(source):
+                PASSES.add(cls)
+    except TileIRError as error:
+        raise UsageError(error.diagnostics) from error
 
 
 def _passes(options: argparse.Namespace) -> list[TilePass]:

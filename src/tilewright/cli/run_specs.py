@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.session import UNREADABLE_INPUT, UsageError, reason
+from tilewright.cli.array_files import read_array
+from tilewright.cli.session import UsageError
 from tilewright.diagnostics import define_code
 from tilewright.numerics import FORMATS
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
@@ -203,9 +204,10 @@ def array_of(
     if colon and kind in _MAKERS:
         return _made(kind, rest, spec, parameter, generator)
     if spec.endswith(".npy"):
-        return _typed(_load(spec), spec, parameter)
+        return _typed(read_array(spec, unknown=ARGUMENT_SPEC), spec, parameter)
     if (archive := _NPZ.fullmatch(spec)) is not None:
-        return _typed(_load(archive["path"], archive["key"]), spec, parameter)
+        found = read_array(archive["path"], archive["key"], unknown=ARGUMENT_SPEC)
+        return _typed(found, spec, parameter)
     raise _bad(
         f"'{spec}' is no array, as parameter {parameter} needs",
         help=f"for example `zeros:{parameter.element or 'f32'}:1024` or `data.npy`",
@@ -312,29 +314,6 @@ _MAKERS: dict[str, _Maker] = {
     "iota": _Maker(_iota),
     "full": _Maker(_full, "number"),
 }
-
-
-def _load(path: str, key: str | None = None) -> Array:
-    """The array of an ``.npy`` file, or the named one of an ``.npz`` archive."""
-    import zipfile
-
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if key is None:
-            return np.asarray(loaded)
-        with loaded:
-            if key not in loaded.files:
-                known = ", ".join(loaded.files)
-                raise _bad(f"'{path}' has no array '{key}'; arrays: {known}")
-            return np.asarray(loaded[key])
-    except OSError as error:
-        raise UsageError.because(
-            f"cannot read '{path}': {reason(error)}", code=UNREADABLE_INPUT
-        ) from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError.because(
-            f"'{path}' is no NumPy file that can be read: {error}", code=UNREADABLE_INPUT
-        ) from error
 
 
 def _typed(array: Array, spec: str, parameter: Parameter) -> Array:

@@ -70,7 +70,7 @@ class CompiledKernel:
     has_agents: bool = False
     takes_over: bool = False
     globals: tuple[str, ...] = field(default=())
-    """Names of the globals that the code uses; each is a symbol of the same name in it."""
+    """Names of the globals that the code uses; ``symbol_of`` says which symbol stands for each."""
     loops: tuple[OperationSource, ...] | None = None
     """Where its loops stand, by their numbers; None for code from the disk, where it is not kept."""
 
@@ -111,7 +111,7 @@ def compile_kernel(
     )
     return CompiledKernel(
         str(made.module),
-        func.symbol,
+        made.symbol,
         made.arena_bytes,
         tuple(func.signature.inputs.data),
         tuple(made.sites),

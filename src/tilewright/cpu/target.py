@@ -14,9 +14,8 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-import llvmlite.binding as llvm
-
 from tilewright.diagnostics import TileIRError, define_code
+from tilewright.launching.native_code import binding as llvm
 
 UNKNOWN_CPU = define_code(
     "unknown-cpu",

@@ -68,8 +68,8 @@ def find_reader(kind: type, value: object) -> Reader | None:
     """What reads arrays of the type ``kind``, of which ``value`` is one; None if it is no array."""
     if issubclass(kind, np.ndarray):
         return read_numpy
-    if issubclass(kind, np.generic | bytes | str):
-        return None  # cuTile takes neither, although both have a buffer
+    if issubclass(kind, np.generic | bytes | str | type):
+        return None  # cuTile takes none of them, although some have a buffer or the names of one
     torch = sys.modules.get("torch")
     if torch is not None and issubclass(kind, torch.Tensor):
         return read_torch

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from xdsl.dialects.builtin import CallSiteLoc
 
 from tilewright.diagnostics import (
     Diagnostic,
@@ -18,7 +17,7 @@ from tilewright.diagnostics import (
     define_code,
 )
 from tilewright.dialects.cuda_tile.debug_info import (
-    CallSiteAttr,
+    CALL_SITES,
     debug_location,
     source_position,
     subprogram_of,
@@ -38,6 +37,24 @@ REFUSED = define_code(
 _REFUSALS = frozenset({UNSUPPORTED, "not-lowered-to-threads", "sim-unsupported"})
 #: The note of the machine that has the place of an operation in the kernel's own source.
 _SOURCE_NOTE = "the source of this operation"
+
+
+_FORMATTED = re.compile(r"unsupported format string passed to (.+)\.__format__", re.DOTALL)
+
+
+def type_name(value: object) -> str:
+    """The name of an object's type as cuTile's extension writes it, with or without its module.
+
+    It is what C knows of the type: with the module for types that are written in C outside of
+    ``builtins``, and without it for classes of Python.
+    """
+    try:
+        object.__format__(value, "?")
+    except TypeError as error:
+        found = _FORMATTED.fullmatch(str(error))
+        if found is not None:
+            return found[1]
+    return type(value).__name__
 
 
 class KernelError(TileIRError, RuntimeError):
@@ -118,14 +135,24 @@ def _frames_at(place: Place | None, locations: Mapping[Place, Attribute]) -> tup
 
 def frames_of(location: Attribute) -> tuple[NamedPlace, ...]:
     """The positions in the source that a location stands for, from the innermost call outwards."""
-    if isinstance(location, CallSiteAttr | CallSiteLoc):
-        return (*frames_of(location.callee), *frames_of(location.caller))
+    frames: list[NamedPlace] = []
+    stack = [location]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, CALL_SITES):
+            stack += (found.caller, found.callee)
+        elif (frame := _frame(found)) is not None:
+            frames.append(frame)
+    return tuple(frames)
+
+
+def _frame(location: Attribute) -> NamedPlace | None:
     position = source_position(location)
     if position is None:
-        return ()
+        return None
     file, line, column = position
     inner = debug_location(location)
     subprogram = None if inner is None else subprogram_of(inner.scope)
     # cuTile passes on Python's columns, which count from 0.
     name = "" if subprogram is None else subprogram.function_name.data
-    return (NamedPlace(file, line, column + 1, name),)
+    return NamedPlace(file, line, column + 1, name)

@@ -6,6 +6,7 @@ of it is a matter of this file.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,12 +18,14 @@ from typing import Any
 from tilewright.cutile.errors import RefusedError
 
 PACKAGE = "cuda-tile"
+#: Systems that no wheel is made for, by ``sys.platform``.
+_WITHOUT_WHEELS = {"darwin": "macOS", "emscripten": "Pyodide"}
 # Where the header of bytecode says that foreign functions are called.
 _TAG, _PREVIEW = 10, 1
-#: The release that this was written for and tested with, as (major, minor).
-SUPPORTED_RELEASE = (1, 7)
-_WANTED = f"{PACKAGE} {SUPPORTED_RELEASE[0]}.{SUPPORTED_RELEASE[1]}"
-_INSTALL = f"pip install '{PACKAGE}=={SUPPORTED_RELEASE[0]}.{SUPPORTED_RELEASE[1]}.*'"
+#: The first and the last release that this was tested with, as (major, minor).
+OLDEST, NEWEST = (1, 6), (1, 7)
+_TRIED = f"{PACKAGE} {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
+_INSTALL = f"pip install '{PACKAGE}>={OLDEST[0]}.{OLDEST[1]},<{NEWEST[0]}.{NEWEST[1] + 1}'"
 
 #: The GPU that programs which ask are told to run on. Kernels are compiled for none in particular,
 #: so that cuTile accepts every element type. Results do not depend on it.
@@ -33,12 +36,17 @@ class FrontEndError(ImportError):
     """cuTile cannot be used: it is missing, or of a version that does not work."""
 
 
+class UntriedVersionWarning(UserWarning):
+    """cuTile is of a newer version than those that this Tilewright was tried with."""
+
+
 @dataclass(frozen=True, slots=True)
 class FrontEnd:
     """The parts of cuTile that launches need.
 
     ``native_launch`` is cuTile's own ``launch``, which needs a GPU. ``signature`` is the module of
-    parameter constraints, ``dtypes`` the module of element types.
+    parameter constraints, ``dtypes`` the module of element types, ``release`` the first two numbers of
+    the version.
     """
 
     native_launch: Callable[..., None]
@@ -48,6 +56,7 @@ class FrontEnd:
     compile_module: ModuleType
     calling_convention: Any
     classify_constant: Callable[[object, object], object]
+    release: tuple[int, ...]
 
     @property
     def bytecode_version(self) -> Any:
@@ -77,7 +86,7 @@ class FrontEnd:
                 return_bytecode=True,
                 return_cubin=False,
             )
-        if result.library_lifecycle_providers:
+        if getattr(result, "library_lifecycle_providers", ()):  # since 1.7
             raise RefusedError("the kernel calls NVSHMEM, which is for several GPUs")
         bytecode = bytes(result.bytecode)
         if bytecode[_TAG] & _PREVIEW:
@@ -127,25 +136,48 @@ def front_end() -> FrontEnd:
             compile_module=import_module("cuda.tile._compile"),
             calling_convention=extension.CallingConvention.cutile_python_v2(),
             classify_constant=extension.classify_constant,
+            release=_release(metadata.version(PACKAGE)),
         )
     except (ImportError, AttributeError) as error:
-        raise FrontEndError(f"{PACKAGE} is installed but does not work: {error}") from error
+        raise does_not_work(error) from error
+
+
+def does_not_work(error: Exception) -> FrontEndError:
+    """The error for a cuTile that lacks something which the tried versions have."""
+    return FrontEndError(
+        f"{PACKAGE} {metadata.version(PACKAGE)} is installed but does not work: {error}; "
+        f"tried with {_TRIED}: {_INSTALL}"
+    )
 
 
 def check_version() -> None:
-    """A :class:`FrontEndError` unless a ``cuda-tile`` that works is installed."""
+    """A :class:`FrontEndError` where no ``cuda-tile`` that may work is installed.
+
+    A newer one than those tried may work, and is used with a warning.
+    """
     try:
         installed = metadata.version(PACKAGE)
     except metadata.PackageNotFoundError:
-        raise FrontEndError(
-            f"cuTile is not installed; Tilewright needs {_WANTED}: {_INSTALL}"
-        ) from None
+        raise FrontEndError(_missing()) from None
     release = _release(installed)
-    if release != SUPPORTED_RELEASE:
-        age = "old" if release < SUPPORTED_RELEASE else "new"
+    if release < OLDEST:
         raise FrontEndError(
-            f"{PACKAGE} {installed} is too {age}; this Tilewright works with {_WANTED}: {_INSTALL}"
+            f"{PACKAGE} {installed} is too old; this Tilewright was tried with {_TRIED}: {_INSTALL}"
         )
+    if release > NEWEST:
+        warnings.warn(
+            f"{PACKAGE} {installed} is newer than what this Tilewright was tried with, {_TRIED}; "
+            f"if it does not work: {_INSTALL}",
+            UntriedVersionWarning,
+            stacklevel=2,
+        )
+
+
+def _missing() -> str:
+    if sys.platform in _WITHOUT_WHEELS:
+        system = _WITHOUT_WHEELS[sys.platform]
+        return f"cuTile is not installed, and NVIDIA has no {PACKAGE} for {system}"
+    return f"cuTile is not installed; Tilewright was tried with {_TRIED}: {_INSTALL}"
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from tilewright.cutile.frontend import COMPUTE_CAPABILITY, front_end
-from tilewright.cutile.launching import checked_launch, launch_with
+from tilewright.cutile.compilers import find_compiler, to_text
+from tilewright.cutile.frontend import COMPUTE_CAPABILITY, does_not_work, front_end
+from tilewright.cutile.launching import LAUNCH_SIGNATURE, checked_launch, launch_with
 from tilewright.cutile.scope import Settings, active
 from tilewright.diagnostics.tracebacks import hides_frames
 
@@ -26,17 +27,17 @@ _DRIVER_VERSION = 13040
 _MAX_GRID = (2**24 - 1, 2**24 - 1, 2**24 - 1)
 
 
-def _launch(
-    settings: Settings,
-    stream: Any,
-    grid: Any,
-    kernel: Any,
-    kernel_args: Any,
-    /,
-    *,
-    programmatic_dependent_launch: Any = False,
-) -> None:
-    launch_with(settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch)
+_DEPENDENT = "programmatic_dependent_launch"
+
+
+def _launch(settings: Settings, *args: Any, **keywords: Any) -> None:
+    # In the words of cuTile's extension, not in those of Python.
+    if len(args) != 4:
+        raise TypeError(f"Wrong number of arguments to {LAUNCH_SIGNATURE}")
+    for name in keywords:
+        if name != _DEPENDENT:
+            raise RuntimeError(f"Unexpected keyword argument {name}")
+    launch_with(settings, *args, keywords.get(_DEPENDENT, False))
 
 
 def _launch_extended(settings: Settings, *args: Any, **keywords: Any) -> None:
@@ -93,6 +94,14 @@ def _bytecode_version(settings: Settings, *args: Any, **keywords: Any) -> object
     return front_end().bytecode_version
 
 
+def _find_compiler(settings: Settings) -> Any:
+    return find_compiler(_native("cuda.tile._compile", "_find_compiler_bin"))
+
+
+def _to_text(settings: Settings, bytecode: bytes, **options: Any) -> str:
+    return to_text(_native("cuda.tile._compile", "_bytecode_to_mlir_text"), bytecode, **options)
+
+
 def _cutile_call(settings: Settings, *args: Any, **keywords: Any) -> None:
     from tilewright.cutile.errors import RefusedError
 
@@ -115,7 +124,11 @@ _OURS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "_create_stream": lambda settings: 0,
         "_destroy_stream": lambda settings, stream: None,
     },
-    "cuda.tile._compile": {"_get_max_supported_bytecode_version": _bytecode_version},
+    "cuda.tile._compile": {
+        "_get_max_supported_bytecode_version": _bytecode_version,
+        "_find_compiler_bin": _find_compiler,
+        "_bytecode_to_mlir_text": _to_text,
+    },
     "cuda.tile.tune._tune_utils": {"benchmark_with_timeout": _benchmark_with_timeout},
 }
 #: The same for modules that are not loaded for our sake: JAX takes seconds.
@@ -126,6 +139,10 @@ _OURS_IF_LOADED: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 LATE_MODULES = ("cuda.tile.jax",)
 
 
+#: What functions have whose results are kept.
+_OF_CACHES = ("cache_clear", "cache_info", "cache_parameters")
+
+
 def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(native)
     def shim(*args: Any, **keywords: Any) -> Any:
@@ -134,6 +151,9 @@ def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[...,
             return native(*args, **keywords)
         return ours(settings, *args, **keywords)
 
+    for name in _OF_CACHES:
+        if hasattr(native, name):
+            setattr(shim, name, getattr(native, name))
     return shim
 
 
@@ -141,14 +161,25 @@ def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[...,
 _made: dict[tuple[str, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
+def _native(module: str, name: str) -> Callable[..., Any]:
+    """cuTile's own function, for one of ours that calls it."""
+    return _made[module, name][0]
+
+
 def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
     front_end()
     loaded = {name: table for name, table in _OURS_IF_LOADED.items() if name in sys.modules}
     for module_name, table in {**_OURS, **loaded}.items():
-        module = import_module(module_name)
+        try:
+            module = import_module(module_name)
+        except ImportError as error:
+            raise does_not_work(error) from error
         for name, ours in table.items():
             if (module_name, name) not in _made:
-                native = getattr(module, name)
+                try:
+                    native = getattr(module, name)
+                except AttributeError as error:
+                    raise does_not_work(error) from error
                 _made[module_name, name] = native, _shim(native, ours)
     return list(_made.values())
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cutile.captures import of_thread
+from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
 from tilewright.cutile.scope import Launched, Settings, current
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = hides_frames
 
-_SIGNATURE = "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
+LAUNCH_SIGNATURE = (
+    "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
+)
 _MAX_GRID_EXTENT = 2**24 - 1
-_MAX_UINT, _MAX_ULONG = 2**32 - 1, 2**64 - 1
+_MAX_UINT, _MAX_ULONG, _MIN_LONG = 2**32 - 1, 2**64 - 1, -(2**63)
 
 
 def launch(
@@ -60,7 +64,14 @@ def launch_with(
     dispatcher, extents = checked_launch(stream, grid, kernel, kernel_args)
     if not isinstance(programmatic_dependent_launch, bool):
         raise TypeError("expected argument programmatic_dependent_launch to have type bool")
+    if of_thread.capture is None:
+        dispatcher.launch(extents, kernel_args, settings)
+        return
+    of_thread.capture.before_launch(kernel_args)
     dispatcher.launch(extents, kernel_args, settings)
+    of_thread.capture.launched(
+        settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch
+    )
 
 
 def checked_launch(
@@ -75,7 +86,7 @@ def checked_launch(
         dispatcher = _new_dispatcher(kernel)
     if not isinstance(kernel_args, tuple):
         raise TypeError(
-            f"{_SIGNATURE} expects a tuple as the fourth argument, got {type(kernel_args).__name__}"
+            f"{LAUNCH_SIGNATURE} expects a tuple as the fourth argument, got {type_name(kernel_args)}"
         )
     return dispatcher, extents
 
@@ -86,11 +97,15 @@ _STREAM_ATTRIBUTES = ("cuda_stream", "ptr", "handle")
 
 def _check_stream(stream: Any) -> None:
     if isinstance(stream, int):
+        if stream > _MAX_ULONG:
+            raise OverflowError("Python int too large to convert to C unsigned long")
+        if stream < _MIN_LONG:
+            raise OverflowError("Python int too large to convert to C long")
         return
     if stream is None:
         raise TypeError("Stream is required, got None")
     if not any(hasattr(stream, name) for name in _STREAM_ATTRIBUTES):
-        raise TypeError(f"Unsupported stream type '{type(stream).__name__}'.")
+        raise TypeError(f"Unsupported stream type '{type_name(stream)}'.")
 
 
 def _grid(grid: Any) -> tuple[int, int, int]:
@@ -200,9 +215,9 @@ class Dispatcher:
         """The key and the values of the arguments of a launch, in the order of the parameters."""
         parameters = self._parameters
         if len(kernel_args) != len(parameters):
-            given = len(kernel_args)
+            given, wanted = len(kernel_args), len(parameters)
             raise TypeError(
-                f"Kernel expects {len(parameters)} arguments but {given} "
+                f"Kernel expects {wanted} argument{'s' if wanted != 1 else ''} but {given} "
                 f"{'was' if given == 1 else 'were'} given"
             )
         key: Key = []
@@ -286,7 +301,7 @@ def _new_dispatcher(kernel: Any) -> Dispatcher:
     front = front_end()
     if not isinstance(kernel, front.kernel_type):
         raise TypeError(
-            f"{_SIGNATURE} expects a tile kernel as the third argument, got {type(kernel).__name__}"
+            f"{LAUNCH_SIGNATURE} expects a tile kernel as the third argument, got {type_name(kernel)}"
         )
     return _dispatchers.setdefault(kernel, Dispatcher(kernel, front))
 

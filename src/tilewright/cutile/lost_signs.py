@@ -2,8 +2,8 @@
 
 cuTile doubles the 64 bits of the number where the format wants a zigzag code, so that the sign is bit 64
 of a varint, which all readers drop, NVIDIA's included. The identities of ``ct.max`` and ``ct.argmax``
-of float64 are such numbers: plus instead of minus infinity. NVIDIA's compiler makes no use of
-identities; the machines here begin with them.
+of float64 are such numbers: plus instead of minus infinity. Neither NVIDIA's compiler nor the machines
+here make use of identities, so that no result is wrong; but what is shown of a kernel would be.
 """
 
 from __future__ import annotations

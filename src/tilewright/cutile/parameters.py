@@ -28,6 +28,7 @@ from tilewright.cutile.arrays import (
     read_numpy,
     read_torch,
 )
+from tilewright.cutile.errors import type_name
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.launching.described import ArrayValue, Layout, ListValue, Value
 
@@ -212,12 +213,12 @@ class Parameter:
     def _new_reader(self, value: object) -> ReadArgument:
         kind = type(value)
         if issubclass(kind, tuple):
-            return self._tuple_reader(kind)
+            return self._tuple_reader(value)
         if self._is_constant:
-            return self._constant_reader(kind)
+            return self._constant_reader(value)
         for base, reader in (
             (bool, _read_bool),
-            (int, _int_reader(64 if self._is_int64 else 32)),
+            (int, _int_reader(64 if self._is_int64 else 32, self._front.release)),
             (float, _read_float),
             (list, self._read_list),
         ):
@@ -226,7 +227,7 @@ class Parameter:
         array_reader = find_reader(kind, value)
         if array_reader is None:
             raise TypeError(
-                f"Invalid {self._label}: Objects of type '{_type_name(kind)}' are not supported."
+                f"Invalid {self._label}: Objects of type '{type_name(value)}' are not supported."
             )
         if array_reader is read_numpy:
             return self._ndarray_reader()
@@ -234,21 +235,22 @@ class Parameter:
             return self._tensor_reader()
         return self._array_reader(array_reader)
 
-    def _tuple_reader(self, kind: type) -> ReadArgument:
-        if kind is not tuple:
+    def _tuple_reader(self, value: object) -> ReadArgument:
+        if type(value) is not tuple:
             if self._is_constant:
-                raise self._not_constant(kind)
+                raise self._not_constant(value)
             raise TypeError(
-                f"Invalid {self._label}: '{kind.__name__}' is a subclass of 'tuple'. "
+                f"Invalid {self._label}: '{type_name(value)}' is a subclass of 'tuple'. "
                 f"Only plain tuples are accepted."
             )
         if self.name.count("[") >= MAX_NESTING:
             raise ValueError(f"Argument nesting exceeds maximum depth of {MAX_NESTING}")
         return self._items().read
 
-    def _constant_reader(self, kind: type) -> ReadArgument:
+    def _constant_reader(self, value: object) -> ReadArgument:
+        kind = type(value)
         if not issubclass(kind, bool | int | float):
-            raise self._not_constant(kind)
+            raise self._not_constant(value)
         base = next(base for base in (bool, int, float) if issubclass(kind, base))
 
         whole = bool if base is bool else int
@@ -262,9 +264,9 @@ class Parameter:
 
         return read
 
-    def _not_constant(self, kind: type) -> TypeError:
+    def _not_constant(self, value: object) -> TypeError:
         return TypeError(
-            f"Invalid {self._label}: Could not interpret object of type '{_type_name(kind)}' as a "
+            f"Invalid {self._label}: Could not interpret object of type '{type_name(value)}' as a "
             f"constant."
         )
 
@@ -374,13 +376,14 @@ def _read_bool(value: bool, key: Key, values: list[Value]) -> None:
     values.append(np.array(value, np.bool_))
 
 
-def _int_reader(width: int) -> ReadArgument:
+def _int_reader(width: int, release: tuple[int, ...]) -> ReadArgument:
+    c_type = "long" if width == 64 and release < (1, 7) else f"int{width}_t"
     low, high = {32: (_INT32_MIN, _INT32_MAX), 64: (_INT64_MIN, _INT64_MAX)}[width]
     item, dtype = {32: (_INT32, np.int32), 64: (_INT64, np.int64)}[width]
 
     def read(value: int, key: Key, values: list[Value]) -> None:
         if not low <= value <= high:
-            raise OverflowError(f"Python int too large to convert to C int{width}_t")
+            raise OverflowError(f"Python int too large to convert to C {c_type}")
         key.append(item)
         values.append(np.array(value, dtype))
 
@@ -405,11 +408,11 @@ def _remember(layouts: dict[object, Layout], kind: object, layout: Layout) -> No
 def _item_reader(item: object, position: int) -> Reader:
     kind = type(item)
     if issubclass(kind, bool | int | float | list):
-        raise TypeError(f"Expected list items to be arrays, got {_type_name(kind)}")
+        raise TypeError(f"Expected list items to be arrays, got {type_name(item)}")
     reader = None if issubclass(kind, tuple) else find_reader(kind, item)
     if reader is None:
         raise TypeError(
-            f"Invalid list item #{position}: unsupported object type '{_type_name(kind)}'"
+            f"Invalid list item #{position}: unsupported object type '{type_name(item)}'"
         )
     return reader
 
@@ -437,12 +440,6 @@ def _merged_in_list(
 def _check_int32(what: str, numbers: Sequence[int]) -> None:
     if not all(_INT32_MIN <= number <= _INT32_MAX for number in numbers):
         raise OverflowError(f"{what} is too big")
-
-
-def _type_name(kind: type) -> str:
-    module = kind.__module__
-    plain = module in ("builtins", "__main__")
-    return kind.__qualname__ if plain else f"{module}.{kind.__qualname__}"
 
 
 class TupleParameter:

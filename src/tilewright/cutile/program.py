@@ -10,12 +10,11 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec
-from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
+from tilewright.cutile.children import children_are
 from tilewright.cutile.frontend import front_end
 from tilewright.cutile.interception import LATE_MODULES, install
 from tilewright.cutile.scope import Settings, use_everywhere
@@ -29,12 +28,14 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
     """The process is one for cuTile programs: all launches go to us, in all threads.
 
     With ``torch_cuda`` torch, from when it is imported on, serves the device ``cuda`` by the CPU.
-    Processes that ``multiprocessing`` starts meanwhile are hosts as well, whatever way it starts them,
-    but for traces. A FrontEndError where there is no cuTile that works.
+    Python processes that are started meanwhile are hosts as well, whatever starts them, but for traces
+    (``children``). A FrontEndError where there is no cuTile that works.
     """
     with ExitStack() as stack:
 
         def pretend_cuda() -> None:
+            if _pretends():
+                return
             from tilewright.cutile.torch_cuda import pretended_cuda
 
             stack.enter_context(pretended_cuda())
@@ -42,71 +43,20 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
         watched: dict[str, Callable[[], None]] = dict.fromkeys(LATE_MODULES, install)
         if torch_cuda:
             watched["torch"] = pretend_cuda
+            watched["triton.runtime.driver"] = _serve_triton
         stack.enter_context(_imports_watched(watched))
         front_end()
-        if torch_cuda and "torch" in sys.modules and not _pretends():
+        if torch_cuda and "torch" in sys.modules:
             pretend_cuda()
         stack.enter_context(use_everywhere(settings))
-        stack.enter_context(
-            _children_are(
-                _Host(
-                    replace(settings, trace=None, on_compile=None, on_launch=None, on_report=None),
-                    torch_cuda,
-                )
-            )
-        )
+        stack.enter_context(children_are(settings, torch_cuda=torch_cuda))
         yield
 
 
-@dataclass(frozen=True)
-class _Host:
-    """Stands among the data with which a process begins: reading it makes the process a host."""
+def _serve_triton() -> None:
+    from tilewright.cutile.triton_host import install as install_driver
 
-    settings: Settings
-    torch_cuda: bool
-
-    def __reduce__(self) -> tuple[Callable[..., _Host], tuple[Settings, bool]]:
-        return _begin, (self.settings, self.torch_cuda)
-
-
-# What a process that was started as a host holds until it ends.
-_until_the_end = ExitStack()
-
-
-def _begin(settings: Settings, torch_cuda: bool) -> _Host:
-    _until_the_end.enter_context(hosting(settings, torch_cuda=torch_cuda))
-    return _Host(settings, torch_cuda)
-
-
-# Whether processes were started that may launch kernels, too.
-_children = {"started": False}
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=lambda: _children.update(started=True))
-
-
-def has_children() -> bool:
-    """Whether this process has started others by ``multiprocessing``."""
-    return _children["started"]
-
-
-@contextmanager
-def _children_are(host: _Host) -> Iterator[None]:
-    """Processes that are spawned, or come from a fork server, read ``host`` before anything else.
-
-    Those that are forked have all that this one has.
-    """
-    prepared = spawn.get_preparation_data
-
-    def get_preparation_data(name: str) -> dict[str, Any]:
-        _children["started"] = True
-        # The other side takes what it knows, and nothing else, from this dictionary.
-        return {**prepared(name), "tilewright": host}
-
-    spawn.get_preparation_data = get_preparation_data
-    try:
-        yield
-    finally:
-        spawn.get_preparation_data = prepared
+    install_driver()
 
 
 def _pretends() -> bool:
@@ -191,8 +141,9 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname == "cupy" and not _is_installed(fullname, self):
             raise ModuleNotFoundError(
-                "No module named 'cupy' (it needs a GPU; launches take NumPy arrays and torch "
-                "tensors)",
+                "No module named 'cupy' (it computes on a GPU only, and nothing stands in for it: use "
+                "NumPy arrays or torch tensors, which launches take as they are; with a GPU, "
+                "pip install cupy-cuda13x)",
                 name="cupy",
             )
         callback = self._watched.pop(fullname, None)
@@ -200,7 +151,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
             return None
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            _call_after(spec.loader, callback)
+            call_after(spec.loader, callback)
         return spec
 
 
@@ -209,7 +160,8 @@ def _is_installed(name: str, watcher: _Watcher) -> bool:
     return any(finder.find_spec(name, None, None) is not None for finder in others)
 
 
-def _call_after(loader: Any, callback: Callable[[], None]) -> None:
+def call_after(loader: Any, callback: Callable[[], None]) -> None:
+    """Have a loader call back when it has executed a module."""
     execute = loader.exec_module
 
     def exec_module(module: types.ModuleType) -> None:

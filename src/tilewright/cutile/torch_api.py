@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +13,12 @@ from typing import Any
 import torch
 
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY
+from tilewright.cutile.torch_graphs import (
+    CUDAGraph,
+    graph,
+    is_capturing,
+    make_graphed_callables,
+)
 
 DEVICE_NAME = "Tilewright (host)"
 #: What programs that size their grid by the GPU are told: the figures of a B200.
@@ -18,19 +26,38 @@ _MULTIPROCESSORS = 148
 _L2_BYTES = 126 << 20
 _MEMORY_BYTES = 180 << 30
 
+_UUID = "00000000-0000-0000-0000-000000000000"
+
 _missing = object()
 
 
-class Stream:
-    """A stream on which everything has been done already: work runs when it is submitted."""
+class _Current(threading.local):
+    """The streams that this thread has chosen, innermost last."""
 
-    cuda_stream = 0
-    stream_id = 0
+    def __init__(self) -> None:
+        self.streams: list[Stream] = []
+
+
+_current = _Current()
+_numbers = itertools.count(1)
+
+
+class Stream:
+    """A stream on which everything has been done already: work runs when it is submitted.
+
+    ``cuda_stream`` is its number, of its own for each but the default one.
+    """
+
     device_index = 0
-    priority = 0
+    device_type = 1
     device = torch.device("cuda", 0)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __init__(
+        self, device: Any = None, priority: int = 0, *, stream_ptr: int | None = None, **kwargs: Any
+    ) -> None:
+        self.cuda_stream = next(_numbers) << 4 if stream_ptr is None else stream_ptr
+        self.stream_id = self.cuda_stream
+        self.priority = priority
 
     def synchronize(self) -> None: ...
 
@@ -42,7 +69,11 @@ class Stream:
         return True
 
     def is_capturing(self) -> bool:
-        return False
+        return is_capturing()
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        return 0, -5
 
     def record_event(self, event: Any = None) -> Event:
         event = event or Event()
@@ -50,15 +81,57 @@ class Stream:
         return event
 
     def __enter__(self) -> Stream:
+        _current.streams.append(self)
         return self
 
-    def __exit__(self, *exception: Any) -> None: ...
+    def __exit__(self, *exception: Any) -> None:
+        _current.streams.pop()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.cuda_stream == self.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device=cuda:0 cuda_stream={self.cuda_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """A stream that the program has a number for."""
+
+    def __init__(self, stream_ptr: int, device: Any = None, **kwargs: Any) -> None:
+        super().__init__(device, stream_ptr=stream_ptr)
+
+
+class StreamContext:
+    """A stream is the current one inside; none changes nothing."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        _current.streams.append(_current_stream() if self.stream is None else self.stream)
+
+    def __exit__(self, *exception: Any) -> None:
+        _current.streams.pop()
+
+
+def _current_stream(device: Any = None) -> Stream:
+    return _current.streams[-1] if _current.streams else _STREAM
+
+
+def _set_stream(stream: Stream | None) -> None:
+    if stream is not None:
+        _current.streams[-1:] = [stream]
 
 
 class Event:
     """An event: the time at which it was recorded, by the clock of the host."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, enable_timing: Any = False, *args: Any, **kwargs: Any) -> None:
+        # torch.Event has the device first.
+        self._times = bool(kwargs.get("enable_timing", False)) or enable_timing is True
         self._recorded: float | None = None
 
     def record(self, stream: Any = None) -> None:
@@ -66,8 +139,10 @@ class Event:
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds until another event."""
+        if not (self._times and end_event._times):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._recorded is None or end_event._recorded is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         return (end_event._recorded - self._recorded) * 1e3
 
     def query(self) -> bool:
@@ -78,7 +153,7 @@ class Event:
     def wait(self, stream: Any = None) -> None: ...
 
 
-_STREAM = Stream()
+_STREAM = Stream(stream_ptr=0)
 
 
 class _Nothing:
@@ -89,15 +164,6 @@ class _Nothing:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *exception: Any) -> None: ...
-
-
-def _refused(what: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        from tilewright.cutile.errors import RefusedError
-
-        raise RefusedError(f"{what} needs a GPU")
-
-    return refuse
 
 
 def _always(value: Any) -> Callable[..., Any]:
@@ -126,6 +192,14 @@ def _properties(device: Any = None) -> Any:
         shared_memory_per_block_optin=227 << 10,
         shared_memory_per_multiprocessor=228 << 10,
         regs_per_multiprocessor=65536,
+        max_threads_per_block=1024,
+        clock_rate=1_965_000,
+        memory_clock_rate=3_996_000,
+        memory_bus_width=7680,
+        pci_bus_id=1,
+        pci_device_id=0,
+        pci_domain_id=0,
+        uuid=_UUID,
         is_integrated=0,
         is_multi_gpu_board=0,
         gcnArchName="",
@@ -137,7 +211,14 @@ _ZERO = (
     "max_memory_allocated",
     "memory_reserved",
     "max_memory_reserved",
+    "memory_cached",
+    "max_memory_cached",
+    "memory_usage",
+    "device_memory_used",
     "utilization",
+    "power_draw",
+    "temperature",
+    "clock_rate",
     "current_device",
 )
 _DOES_NOTHING = (
@@ -145,12 +226,16 @@ _DOES_NOTHING = (
     "_lazy_init",
     "synchronize",
     "set_device",
-    "set_stream",
     "empty_cache",
     "ipc_collect",
     "reset_peak_memory_stats",
     "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_accumulated_memory_stats",
+    "set_sync_debug_mode",
+    "set_per_process_memory_fraction",
+    "caching_allocator_delete",
+    "check_error",
 )
 
 
@@ -175,34 +260,64 @@ def _cuda() -> Mapping[str, Any]:
         "is_initialized": _always(True),
         "is_bf16_supported": _always(True),
         "is_tf32_supported": _always(True),
-        "is_current_stream_capturing": _always(False),
+        "is_current_stream_capturing": is_capturing,
         "can_device_access_peer": _always(False),
         "device_count": _always(1),
         "device": _context("device"),
         "device_of": _context("device_of"),
         "Stream": Stream,
-        "ExternalStream": type("ExternalStream", (Stream,), {}),
-        "StreamContext": _context("StreamContext"),
-        "stream": _context("stream"),
-        "current_stream": _always(_STREAM),
+        "ExternalStream": ExternalStream,
+        "StreamContext": StreamContext,
+        "stream": StreamContext,
+        "set_stream": _set_stream,
+        "current_stream": _current_stream,
         "default_stream": _always(_STREAM),
+        "get_stream_from_external": lambda data_ptr, device=None: ExternalStream(data_ptr),
         "Event": Event,
         "get_device_name": _always(DEVICE_NAME),
         "get_device_capability": _always(COMPUTE_CAPABILITY),
         "get_device_properties": _properties,
         "get_arch_list": _always([f"sm_{major}{minor}"]),
-        "memory_stats": _always({}),
+        "get_gencode_flags": lambda: (
+            f"-gencode compute=compute_{major}{minor},code=sm_{major}{minor}"
+        ),
+        "get_sync_debug_mode": _always(0),
+        "get_allocator_backend": _always("native"),
+        "is_in_bad_fork": _always(False),
+        "_is_in_bad_fork": _always(False),
+        "list_gpu_processes": lambda device=None: "GPU:0\nno processes are running",
+        "memory_summary": lambda device=None, abbreviated=False: "no memory of a GPU is in use",
+        "memory_snapshot": lambda *args, **kwargs: [],
+        "memory_stats": _Zeros,
+        "memory_stats_as_nested_dict": lambda device=None: {},
         "mem_get_info": _always((_MEMORY_BYTES, _MEMORY_BYTES)),
         "manual_seed": lambda seed: _seed(seed),
         "manual_seed_all": lambda seed: _seed(seed),
         "initial_seed": torch.initial_seed,
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
+        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
+        "seed": torch.seed,
+        "seed_all": torch.seed,
+        "host_memory_stats": _Zeros,
+        "get_per_process_memory_fraction": _always(1.0),
         "default_generators": (torch.default_generator,),
-        "CUDAGraph": _refused("a CUDA graph"),
-        "graph": _refused("a CUDA graph"),
-        "make_graphed_callables": _refused("a CUDA graph"),
+        "CUDAGraph": CUDAGraph,
+        "graph": graph,
+        "graph_pool_handle": lambda: (0, 1),
+        "make_graphed_callables": make_graphed_callables,
     }
+
+
+class _Zeros(dict[str, int]):
+    """Statistics of which every number is 0."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def __missing__(self, key: str) -> int:
+        return 0
 
 
 _NVTX = {
@@ -219,14 +334,14 @@ _ACCELERATOR = {
     "current_accelerator": _always(torch.device("cuda")),
     "current_device_index": _always(0),
     "set_device_index": _always(None),
-    "current_stream": _always(_STREAM),
-    "set_stream": _always(None),
+    "current_stream": _current_stream,
+    "set_stream": _set_stream,
     "synchronize": _always(None),
 }
 
 
 class _GeneratorType(type(torch._C.Generator)):
-    def __instancecheck__(cls, instance: object) -> bool:
+    def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 
@@ -262,6 +377,8 @@ def _torch(mode: Any, keep_on_host: Callable[[torch.Tensor], object]) -> Mapping
         "set_default_device": set_default_device,
         "get_default_device": lambda: type(mode).default,
         "Generator": _Generator,
+        "Stream": Stream,
+        "Event": Event,
         "load": load_on_host,
     }
 

@@ -108,6 +108,7 @@ class CudaOnHost(TorchFunctionMode):
             return special(*args, **kwargs)
         if func in _LEFT_ALONE:
             return func(*args, **kwargs)
+        func = _REPLACED.get(func, func)
         wanted = _requested(func, args, kwargs)
         if wanted is not None:
             args = tuple(CPU if _is_device(a) and _is_cuda(a) else a for a in args)
@@ -204,6 +205,52 @@ def _device_of(tensor: torch.Tensor, *_: Any) -> torch.device:
 
 
 _plain_device = _getter("device")
+
+
+def _attention(*args: Any, **kwargs: Any) -> torch.Tensor:
+    """Attention, whatever kernels of it a program has selected: of those the CPU may have none."""
+    sdp = torch.backends.cuda
+    if sdp.math_sdp_enabled():
+        return _plain_attention(*args, **kwargs)
+    sdp.enable_math_sdp(True)
+    try:
+        return _plain_attention(*args, **kwargs)
+    finally:
+        sdp.enable_math_sdp(False)
+
+
+_plain_attention: Callable[..., torch.Tensor] = torch.nn.functional.scaled_dot_product_attention
+
+
+def _with_out_dtype(product: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A product that also takes the type of its result, which the CPU does not: its elements are
+    converted first, and it is computed in that type."""
+
+    def call(
+        *args: Any, out_dtype: torch.dtype | None = None, out: Any = None, **kwargs: Any
+    ) -> torch.Tensor:
+        if args and isinstance(args[-1], torch.dtype):
+            args, out_dtype = args[:-1], args[-1]
+        if out_dtype is None:
+            return product(*args, **kwargs) if out is None else product(*args, out=out, **kwargs)
+        wide = [a.to(out_dtype) if isinstance(a, torch.Tensor) else a for a in args]
+        named = {
+            k: v.to(out_dtype) if isinstance(v, torch.Tensor) else v for k, v in kwargs.items()
+        }
+        result = product(*wide, **named)
+        return result if out is None else out.copy_(result)
+
+    return call
+
+
+#: Calls that are made otherwise, on the tensors that the call is for.
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    _plain_attention: _attention,
+    **{
+        product: _with_out_dtype(product)
+        for product in (torch.mm, torch.bmm, torch.addmm, torch.baddbmm)
+    },
+}
 
 #: Calls that are answered by a function of ours.
 _SPECIAL: dict[Any, Callable[..., Any]] = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation
 
-from tilewright.diagnostics import ByteSpan, Place, SourceFile, Span
+from tilewright.diagnostics import ByteSpan, NamedPlace, Place, SourceFile, Span
 
 #: Names one part of an operation: ``("operand", "lhs", 0)``, ``("result", "", 1)``,
 #: ``("type", "result", 0)``, ``("attr", "rounding_mode", 0)``, ``("region", "body", 0)``.
@@ -46,7 +46,18 @@ class BytecodeSource:
         return ByteSpan(self.file_name, self.start, self.end, self.what)
 
 
-Source = TextSource | BytecodeSource
+@dataclass(slots=True)
+class PythonSource:
+    """The line of a Python program that made an operation."""
+
+    file_name: str
+    line: int
+
+    def place(self, part: Part | None = None) -> Place:
+        return NamedPlace(self.file_name, self.line)
+
+
+Source = TextSource | BytecodeSource | PythonSource
 
 _FIELD = "_tilewright_source"
 

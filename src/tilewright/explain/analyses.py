@@ -13,6 +13,7 @@ from tilewright.analysis.tileaa import Facts, TokenGraph
 from tilewright.analysis.tileaa.bounds import TILED_ACCESSES
 from tilewright.analysis.tileaa.integers import width_of
 from tilewright.analysis.tileaa.provenance import points
+from tilewright.diagnostics.display import printable
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -51,7 +52,8 @@ def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | N
     lines = []
     for number, line in enumerate(listing.text.splitlines()):
         indent = line[: len(line) - len(line.lstrip())]
-        lines += [f"{indent}// {remark}" for remark in remarks.get(number, ())]
+        # A name may hold the end of a line, and with it that of the comment.
+        lines += [f"{indent}// {printable(remark)}" for remark in remarks.get(number, ())]
         lines.append(line)
     return "\n".join(lines) + "\n"
 

@@ -7,6 +7,7 @@ from html import escape
 from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa import Edge, TokenGraph
+from tilewright.diagnostics.display import printable
 from tilewright.text import Listing
 
 _ROW, _LEFT, _STEP, _FONT = 26, 24, 14, 13
@@ -33,7 +34,7 @@ def to_dot(graph: TokenGraph, listing: Listing) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 

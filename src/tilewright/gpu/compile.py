@@ -18,6 +18,7 @@ from tilewright.gpu.codegen import kernel
 from tilewright.gpu.codegen.unit import Unit
 from tilewright.gpu.codes import SHARED_MEMORY, UNKNOWN_KERNEL
 from tilewright.gpu.tools import Assembled, assemble
+from tilewright.launching.object_names import object_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class CompileOptions:
 class CompiledKernel:
     """A kernel as PTX, with what a launch must know.
 
+    ``name`` is that of the entry in the PTX (``object_names``).
     ``shared_bytes`` is the shared memory that every block has by itself. More than 48 KiB of it must
     come from the launch: ``dynamic_shared_bytes``, before what the launch gives to
     `gpu.dynamic_shared_memory`, if ``uses_dynamic_shared`` says that the kernel has that. ``block`` and ``cluster`` are the extents that the kernel is for, where it
@@ -99,7 +101,7 @@ def compile_kernel(
         )
     ptx, text = _finish(unit, options)
     return CompiledKernel(
-        op.symbol,
+        object_name(op.symbol),
         chosen,
         ptx,
         text,
@@ -142,9 +144,10 @@ def compile_function(
     if found is None:
         raise TileIRError.single(UNKNOWN_KERNEL, f"there is no function '{name}'")
     unit = Unit(chosen, _symbols(found), options.approximate_math)
-    kernel.emit_function(unit, found)
+    spelled = object_name(name)
+    kernel.emit_function(unit, found, spelled)
     ptx, text = _finish(unit, options)
-    return CompiledFunction(name, ptx, text)
+    return CompiledFunction(spelled, ptx, text)
 
 
 def _finish(unit: Unit, options: CompileOptions) -> tuple[str, str]:

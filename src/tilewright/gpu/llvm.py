@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-import llvmlite.binding as llvm
-
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu import tools
 from tilewright.gpu.architectures import Architecture
 from tilewright.gpu.codes import LLVM_FAILED
+from tilewright.launching.native_code import binding as llvm
 
 TRIPLE = "nvptx64-nvidia-cuda"
 

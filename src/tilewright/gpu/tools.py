@@ -116,12 +116,21 @@ def _number(pattern: str, text: str) -> int:
 
 def disassemble(cubin: bytes) -> str:
     """The instructions of machine code as text; a TileIRError where nvdisasm is missing."""
+    return _nvdisasm(cubin)
+
+
+def disassemble_to_json(cubin: bytes) -> str:
+    """The instructions of machine code as nvdisasm's JSON; errors as those of ``disassemble``."""
+    return _nvdisasm(cubin, "-json")
+
+
+def _nvdisasm(cubin: bytes, *options: str) -> str:
     nvdisasm = _need("bin/nvdisasm", "the text of machine code")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
         done = subprocess.run(
-            [nvdisasm, "-c", str(path)],
+            [nvdisasm, "-c", *options, str(path)],
             capture_output=True,
             text=True,
             timeout=_TIMEOUT,

@@ -44,6 +44,12 @@ BAD_ARGUMENT = define_code(
 )
 BAD_GRID = define_code("bad-grid", "A grid has one to three extents, each from 1 to 2**24 - 1.")
 UNKNOWN_ENTRY = define_code("unknown-entry", "The module has no kernel of that name.")
+LLVMLITE_MISSING = define_code(
+    "llvmlite-missing",
+    "The CPU machine and PTX need the package llvmlite, which is not installed.",
+    "It is a dependency of Tilewright on every system that there are wheels of it for. The reference "
+    "machine, the sanitizer and the simulator run without it.",
+)
 
 
 def source_note(op: Operation) -> tuple[Note, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
+from tilewright.diagnostics import TileIRError
 from tilewright.launching.checks import CheckedLaunch, check_launch
 from tilewright.launching.modules import (
     globals_of,
@@ -18,9 +19,12 @@ from tilewright.launching.modules import (
     runnable_module,
 )
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
-from tilewright.lowering.nvgpu import NvgpuOptions, ThreadKernel, lower_to_nvgpu
+from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
+from tilewright.lowering.scheduled import lower_scheduled
+from tilewright.lowering.scheduled.schedule import schedule
 from tilewright.numerics.arrays import Array
+from tilewright.passes.base import clone_with_places
 
 Grid = int | Sequence[int]
 
@@ -38,14 +42,21 @@ class LoweredProgram:
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels are lowered when first asked for.
 
     The module must have passed the verifier. ``compute`` is the compute capability times ten.
-    Globals live as long as the program.
+    Globals live as long as the program. ``optimize``: tiles get layouts and loops are pipelined (``nv_tileas``);
+    without it, and where a kernel has something that no layout is known for, ``nv_tileaa`` is lowered
+    directly.
     """
 
-    def __init__(self, module: Operation, compute: int, shared_bytes: int):
+    def __init__(
+        self, module: Operation, compute: int, shared_bytes: int, *, optimize: bool = True
+    ):
         self.module = runnable_module(module)
         self._target = f"sm_{compute}"
         self._options = NvgpuOptions(shared_bytes=shared_bytes)
+        self._optimize = optimize
         self._tileaa: BuiltinModuleOp | None = None
+        #: By kernel, why it was lowered without a schedule.
+        self.fallbacks: dict[str, TileIRError] = {}
         self._kernels: dict[str, LoweredKernel] = {}
         self._globals: dict[str, Array] = {}
 
@@ -66,9 +77,24 @@ class LoweredProgram:
         name = kernel_of(self.module, entry).symbol
         found = self._kernels.get(name)
         if found is None:
-            made = lower_to_nvgpu(self._lowered(), self._options, name)
+            made = self._lower(name)
             found = self._kernels[name] = LoweredKernel(name, made.module, made.kernels[name])
         return found
+
+    def _lower(self, name: str) -> LoweredThreads:
+        if self._optimize:
+            try:
+                return lower_scheduled(self.scheduled(name), self._options, name)
+            except TileIRError as error:
+                self.fallbacks[name] = error
+        return lower_to_nvgpu(self._lowered(), self._options, name)
+
+    def scheduled(self, entry: str | None = None) -> BuiltinModuleOp:
+        """The module with a kernel at the level of ``nv_tileas``, as it is lowered."""
+        name = kernel_of(self.module, entry).symbol
+        module = clone_with_places(self._lowered(), {})
+        assert isinstance(module, BuiltinModuleOp)
+        return schedule(module, name, self._options.num_warps, self._options.shared_bytes)
 
     def arguments(
         self, entry: str | None, grid: Grid, args: Sequence[object], *, allow_overlap: bool

@@ -119,6 +119,8 @@ class Translator:
     """What has to be done before an operation that is still to be translated."""
     functions: dict[str, Any] = field(default_factory=dict)
     """The functions that the kernel calls, as far as they are translated."""
+    block_state: dict[str, int] = field(default_factory=dict)
+    """Slots of what a tile block has beside its values, by name; empty when a block begins."""
     _slots: dict[SSAValue, int] = field(default_factory=dict)
     _has_alloca: bool = False
     _depth: int = 0
@@ -133,6 +135,7 @@ class Translator:
             grid_slots=[],
             block_slots=[],
             waits={},
+            block_state={},
             _slots={},
             _has_alloca=False,
         )

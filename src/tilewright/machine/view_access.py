@@ -152,7 +152,7 @@ class ViewAccess:
             reach += (extent - 1) * stride
             furthest += (extent - 1 + last_whole * step) * stride
             whole.append((slot, mask, last_whole, step * stride * size))
-        if furthest > _MAX_ELEMENT_NUMBER:
+        if max(furthest, *view.shape, 0) > _MAX_ELEMENT_NUMBER:
             whole = [(slot, mask, -1, 0) for slot, mask, _, _ in whole]
         self._view, self._whole = view, whole
         self._reach_bytes = (reach + 1) * size
@@ -171,6 +171,8 @@ class ViewAccess:
         for slot, mask, dim, step, extent, promised in self._walk:
             start = (regs[slot].item() & mask) * step
             left = shape[dim] - start
+            if left > 0 and start + extent > _MAX_ELEMENT_NUMBER:
+                raise self._too_far(start + extent)
             if left < extent:
                 if left <= 0 or promised:
                     raise self._outside(view, len(extents), start // step, left)
@@ -248,6 +250,8 @@ class ViewAccess:
             if position == self.sparse_dim:
                 entries = as_numbers(regs[slot], "unsigned").astype(np.uint64)
                 valid = np.asarray(entries < size)
+                if (furthest_entry := int(entries[valid].max(initial=0))) > _MAX_ELEMENT_NUMBER:
+                    raise self._too_far(furthest_entry)
                 coordinates = np.where(valid, entries, np.uint64(0)).astype(np.int64)
             else:
                 start = (regs[slot].item() & mask) * step

@@ -56,10 +56,10 @@ class Arithmetic:
         to f32 for each block (sums inside a block are in f64), as tensor cores add several
         products at once. f64 operands: all of it in f64, where blocks are the same as ascending.
     ``reductions``
-        The order in which reduce and scan combine. ``"ascending"`` (default): from the identity,
-        one element after the other. ``"tree"``: reduce combines element i with element i + half of
-        the extent, again and again, then the identity; scan combines each prefix with the one that
-        ends 1, 2, 4, ... elements before it, and leaves the identity out.
+        The order in which reduce and scan combine. ``"ascending"`` (default): one element after
+        the other. ``"tree"``: reduce combines element i with element i + half of the extent, again
+        and again; scan combines each prefix with the one that ends 1, 2, 4, ... elements before it.
+        Identities take no part.
     ``approximations``
         What divf approx and full, sqrt approx, exp approx, tanh approx (f32) and rsqrt and exp2
         (f32, and f16 and bf16 through f32) give. ``"exact"`` (default): the correctly rounded

@@ -66,6 +66,16 @@ def ftof(source: Array, element: str, *, to: str, rounding: Rounding = "nearest_
     return round_float64(wide, to, rounding, _overflow_of(to))
 
 
+@quiet
+def written_floats(numbers: Array, to: str) -> Array:
+    """The elements that f64 numbers stand for where they are written as constants: the nearest; unlike
+    by ``ftof`` infinities stay what they are in every type that has them."""
+    wide = numbers.astype(np.float64)
+    if to == "f64" or not FORMATS[to].has_inf:
+        return ftof(wide, "f64", to=to)
+    return round_float64(wide, to, "nearest_even", "natural")
+
+
 def _overflow_of(to: str) -> Overflow:
     return "saturate" if FORMATS[to].bits <= 8 else "natural"
 

@@ -336,27 +336,27 @@ def _ordered(array: Array) -> Array:
     return np.asarray(bits ^ ((bits >> (limit.bits - 1)) & bits.dtype.type(limit.max)))
 
 
-def _reduced(
-    rows: Array, identity: Array, element: str, larger: bool, propagate_nan: bool, flush: bool
-) -> Array:
+def _reduced(rows: Array, element: str, larger: bool, propagate_nan: bool, flush: bool) -> Array:
+    if len(rows) == 1:
+        return rows[0, ...]
     if flush:
-        rows, identity = flush_subnormals(rows), flush_subnormals(identity)
+        rows = flush_subnormals(rows)
     elif rows.dtype.kind == "f":
         # Only NaN, and zeros of either sign, are not the same in NumPy as here.
         plain = np.maximum if larger else np.minimum
-        best = np.asarray(plain(plain.reduce(rows, axis=0), identity))
+        best = np.asarray(plain.reduce(rows, axis=0))
         if best.all() and not np.isnan(best).any():
             return best
-    keys, first = _ordered(rows), _ordered(identity)
+    keys = _ordered(rows)
     limit = np.iinfo(keys.dtype)
     # The ends of the integers stand for NaN only: the one that always loses, or always wins.
     nan_key = keys.dtype.type(limit.max if larger == propagate_nan else limit.min)
-    is_nan, first_is_nan = rows != rows, identity != identity
-    any_nan = bool(is_nan.any() or first_is_nan)
+    is_nan = rows != rows
+    any_nan = bool(is_nan.any())
     if any_nan:
-        keys, first = np.where(is_nan, nan_key, keys), np.where(first_is_nan, nan_key, first)
+        keys = np.where(is_nan, nan_key, keys)
     choose = np.maximum if larger else np.minimum
-    best = np.asarray(choose(choose.reduce(keys, axis=0), first))
+    best = np.asarray(choose.reduce(keys, axis=0))
     found = _ordered(best).view(rows.dtype)
     if not any_nan:
         return found
@@ -366,27 +366,25 @@ def _reduced(
 @quiet
 def reduce_maxf(
     rows: Array,
-    identity: Array,
     element: str,
     *,
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
 ) -> Array:
-    """``maxf`` of the rank-0 ``identity`` and everything along the first dimension."""
-    return _reduced(rows, identity, element, True, propagate_nan, flush_to_zero)
+    """``maxf`` of everything along the first dimension; a single row stays as it is."""
+    return _reduced(rows, element, True, propagate_nan, flush_to_zero)
 
 
 @quiet
 def reduce_minf(
     rows: Array,
-    identity: Array,
     element: str,
     *,
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
 ) -> Array:
-    """``minf`` of the rank-0 ``identity`` and everything along the first dimension."""
-    return _reduced(rows, identity, element, False, propagate_nan, flush_to_zero)
+    """``minf`` of everything along the first dimension; a single row stays as it is."""
+    return _reduced(rows, element, False, propagate_nan, flush_to_zero)
 
 
 def _less_or_greater(lhs: Array, rhs: Array) -> Array:

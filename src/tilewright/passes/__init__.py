@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.passes.base import CUDA_TILE, NV_TILEAA, TilePass
+    from tilewright.passes.loading import load_passes
     from tilewright.passes.pipelines import (
         PASSES,
         PIPELINES,
@@ -26,6 +27,7 @@ __all__ = [
     "PIPELINES",
     "PassTiming",
     "TilePass",
+    "load_passes",
     "parse_pipeline",
     "passes_within",
     "run_pipeline",
@@ -36,7 +38,7 @@ _BASE = frozenset({"CUDA_TILE", "NV_TILEAA", "TilePass"})
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    where = "base" if name in _BASE else "pipelines"
+    where = "base" if name in _BASE else "loading" if name == "load_passes" else "pipelines"
     value: object = getattr(import_module(f"tilewright.passes.{where}"), name)
     globals()[name] = value
     return value

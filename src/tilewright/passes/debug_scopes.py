@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from posixpath import split as split_path
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    CallSiteLoc,
-    FileLineColLoc,
-    FusedLoc,
-    IntAttr,
-    NameLoc,
-    StringAttr,
-)
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from tilewright.dialects.cuda_tile.debug_info import (
+    CALL_SITES,
+    FUSED,
+    NAMED,
     CallSiteAttr,
     DICompileUnitAttr,
     DIFileAttr,
     DILocAttr,
     DISubprogramAttr,
     debug_location,
+    fused_parts,
     source_position,
 )
 from tilewright.dialects.cuda_tile.ops.module import Function, ModuleOp
@@ -41,7 +38,8 @@ class SynthesizeDebugInfoScopes(TilePass):
     """Gives each function without debug info a subprogram, and its operations places in it.
 
     The compile unit is the file of the module's location, or ``<unknown>``; the subprogram has
-    the function's symbol as name and linkage name and the line of its location, or 1. Locations
+    the function's symbol as name and linkage name, and the file and line of the function's own
+    location; where that is unknown, the file of the compile unit and line 1. Locations
     come from ``loc(...)`` or else from where the text was read; an operation with neither gets
     line 0. Functions that have debug info are left alone. Cost: linear.
     """
@@ -57,20 +55,26 @@ class SynthesizeDebugInfoScopes(TilePass):
 def _add_scope(function: Function) -> None:
     module = function.parent_op()
     known = position_of(module) if isinstance(module, ModuleOp) else None
-    file_name = known[0] if known is not None else UNKNOWN_FILE
-    directory, base = split_path(file_name)
-    file = DIFileAttr(base, directory)
+    unit = DICompileUnitAttr(_file(UNKNOWN_FILE if known is None else known[0]))
     own = position_of(function)
-    line = own[1] if own is not None and own[1] > 0 else 1
+    if own is None:
+        own = (UNKNOWN_FILE if known is None else known[0], 0, 0)
+    # A module may hold the functions of several files, so each has the file of its own location.
+    file_name, line, _ = own
     scope = DISubprogramAttr.make(
-        file, line, function.symbol, function.symbol, DICompileUnitAttr(file)
+        _file(file_name), max(line, 1), function.symbol, function.symbol, unit
     )
-    wrapped = DILocAttr(_file_location(own or (file_name, line, 0)), scope)
-    _set_location(function, wrapped)
+    position = own if line > 0 else (file_name, 1, 0)
+    _set_location(function, DILocAttr(_file_location(position), scope))
     for op in function.walk():
         if op is not function:
             fallback = position_of(op) or (file_name, 0, 0)
             _set_location(op, _in_scope(op.location, scope, fallback))
+
+
+def _file(path: str) -> DIFileAttr:
+    directory, base = split_path(path)
+    return DIFileAttr(base, directory)
 
 
 def _set_location(op: Operation, location: Attribute) -> None:
@@ -96,19 +100,38 @@ def _file_location(position: Position) -> FileLineColLoc:
 
 
 def _in_scope(location: Attribute, scope: DISubprogramAttr, fallback: Position) -> Attribute:
-    """The location with every source position put into the scope; call sites stay call sites."""
-    if isinstance(location, CallSiteAttr | CallSiteLoc):
-        return CallSiteAttr(
-            _in_scope(location.callee, scope, fallback), _in_scope(location.caller, scope, fallback)
-        )
-    if isinstance(location, NameLoc):
-        return _in_scope(location.location, scope, fallback)
-    if isinstance(location, FusedLoc):
-        parts = location.locations
-        assert isinstance(parts, ArrayAttr)
-        known = [part for part in parts.data if source_position(part) is not None]
-        return _in_scope(known[0], scope, fallback) if known else _plain(None, scope, fallback)
-    return _plain(source_position(location), scope, fallback)
+    """The location with every source position put into the scope; call sites stay call sites.
+
+    Call sites may be nested to any depth and share their parts: each is rewritten once.
+    """
+    done: dict[int, Attribute] = {}
+    stack = [location]
+    while stack:
+        top = stack[-1]
+        parts = _parts(top)
+        if missing := [part for part in parts if id(part) not in done]:
+            stack += missing
+            continue
+        stack.pop()
+        if isinstance(top, CALL_SITES):
+            done[id(top)] = CallSiteAttr(*(done[id(part)] for part in parts))
+        elif parts:
+            done[id(top)] = done[id(parts[0])]
+        else:
+            done[id(top)] = _plain(source_position(top), scope, fallback)
+    return done[id(location)]
+
+
+def _parts(location: Attribute) -> tuple[Attribute, ...]:
+    """What a location is rewritten from: of a fused one, the first part with a position."""
+    if isinstance(location, CALL_SITES):
+        return (location.callee, location.caller)
+    if isinstance(location, NAMED):
+        return (location.location,)
+    if isinstance(location, FUSED):
+        known = (part for part in fused_parts(location) if source_position(part) is not None)
+        return tuple(islice(known, 1))
+    return ()
 
 
 def _plain(position: Position | None, scope: DISubprogramAttr, fallback: Position) -> DILocAttr:

@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from time import perf_counter
 from typing import NamedTuple, cast
 
 from xdsl.dialects import builtin
+from xdsl.ir import Operation
 from xdsl.passes import get_pass_option_infos
 from xdsl.utils.arg_spec import ArgSpec
 
@@ -22,6 +24,13 @@ from tilewright.passes.dce import DeadCodeElimination
 from tilewright.passes.debug_scopes import SynthesizeDebugInfoScopes
 from tilewright.passes.fuse_fma import FuseFma
 from tilewright.passes.licm import LoopInvariantCodeMotion
+from tilewright.passes.loading import (
+    PASS_FAILED,
+    PASSES_NOT_LOADED,
+    announced_passes,
+    load_announced,
+    place_of_failure,
+)
 from tilewright.passes.loop_split import LoopSplit
 from tilewright.passes.pipeline_text import ElementText, OptionText, parse_elements
 from tilewright.passes.tileaa.canonicalize import TileAACanonicalize
@@ -33,6 +42,8 @@ from tilewright.passes.tileaa.cleanup import (
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
+from tilewright.passes.tileas.assign_layouts import AssignLayouts
+from tilewright.passes.tileas.pipeline import Pipeline
 
 UNKNOWN_PASS = define_code(
     "unknown-pass",
@@ -46,34 +57,61 @@ BAD_PASS_OPTION = define_code(
 )
 PASS_BROKE_MODULE = define_code(
     "pass-broke-module",
-    "A pass has left a module that does not verify, or lost an order of effects: a bug in Tilewright.",
-    "Please report it with the program and the pipeline. The module was valid before the pass. Of "
+    "A pass has left a module that does not verify, or lost an order of effects: a bug in the pass.",
+    "If the pass is Tilewright's, please report it with the program and the pipeline. The module was valid before the pass. Of "
     "nv_tileaa it is also checked that tokens still order the memory effects as the program needs.",
 )
 
 
 class PassTable(Mapping[str, type[TilePass]]):
     """Passes by name. Those of rooms above this one stand as module and class, and are loaded when
-    first looked at."""
+    first looked at; so are those of installed packages (``loading.ENTRY_POINTS``), which come
+    behind. ``add`` takes further ones."""
 
     def __init__(self, passes: Iterable[type[TilePass]], elsewhere: Mapping[str, str]):
         self._loaded = {cls.name: cls for cls in passes}
         self._elsewhere = dict(elsewhere)
+        self._own = frozenset((*self._loaded, *self._elsewhere))
+        self._announced: dict[str, EntryPoint] | None = None
+
+    def add(self, cls: type[TilePass]) -> None:
+        """Enter a pass; one of the same name that was added before gives way.
+
+        Raises ``TileIRError`` (``passes-not-loaded``) where Tilewright has a pass or pipeline of
+        the name.
+        """
+        if cls.name in self._own or cls.name in PIPELINES:
+            message = f"Tilewright has a pass or pipeline named '{cls.name}': choose another name"
+            raise TileIRError.single(PASSES_NOT_LOADED, message)
+        self._loaded[cls.name] = cls
+
+    def is_own(self, name: str) -> bool:
+        """Whether a pass is Tilewright's, and not of others."""
+        return name in self._own
+
+    def _others(self) -> dict[str, EntryPoint]:
+        if self._announced is None:
+            found = announced_passes()
+            self._announced = {n: p for n, p in found.items() if n not in self._own}
+        return self._announced
 
     def __getitem__(self, name: str) -> type[TilePass]:
-        if name not in self._loaded and name in self._elsewhere:
-            module, _, cls = self._elsewhere[name].partition(":")
-            self._loaded[name] = getattr(import_module(module), cls)
+        if name not in self._loaded:
+            if name in self._elsewhere:
+                module, _, cls = self._elsewhere[name].partition(":")
+                self._loaded[name] = getattr(import_module(module), cls)
+            elif (point := self._others().get(name)) is not None:
+                self._loaded[name] = load_announced(point)
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._loaded, *self._elsewhere)))
+        return iter(dict.fromkeys((*self._loaded, *self._elsewhere, *self._others())))
 
     def __len__(self) -> int:
-        return len(self._loaded.keys() | self._elsewhere.keys())
+        return len(self._loaded.keys() | self._elsewhere.keys() | self._others().keys())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._loaded or name in self._elsewhere
+        return name in self._loaded or name in self._elsewhere or name in self._others()
 
 
 #: Every pass, by name.
@@ -92,8 +130,11 @@ PASSES = PassTable(
         TileAALoopInvariantCodeMotion,
         ForwardMemory,
         RelaxTokens,
+        AssignLayouts,
+        Pipeline,
     ),
     {
+        "convert-tileas-to-nvgpu": "tilewright.lowering.scheduled.lower_pass:ConvertTileasToNvgpu",
         "lower-cuda-tile-to-tileaa": "tilewright.lowering.tileaa.lower_pass:LowerCudaTileToTileAA",
         "lower-tileaa-to-nvgpu": "tilewright.lowering.nvgpu.lower_pass:LowerTileAAToNvgpu",
     },
@@ -101,8 +142,9 @@ PASSES = PassTable(
 
 
 def passes_within(level: Level) -> list[str]:
-    """The names of the passes that take a level and stay on it."""
-    return [name for name, cls in PASSES.items() if cls.LEVEL is level and cls.RESULT is None]
+    """The names of the passes of Tilewright that take a level and stay on it."""
+    own = ((name, PASSES[name]) for name in PASSES if PASSES.is_own(name))
+    return [name for name, cls in own if cls.LEVEL is level and cls.RESULT is None]
 
 
 #: Every pipeline, by name: passes in the order in which they run. O3 is the usual one. None
@@ -121,6 +163,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
+    "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
 }
 
 AnyModule = ModuleOp | builtin.ModuleOp
@@ -249,7 +292,7 @@ def run_pipeline(
             before_pass(each, module)
         guard = _guard(each, module) if verify_each else None
         start = perf_counter()
-        module = cast(AnyModule, each.apply_to(module))
+        module = cast(AnyModule, _apply(each, module))
         if timings is not None:
             timings.append(PassTiming(each.name, perf_counter() - start))
         if verify_each:
@@ -257,6 +300,20 @@ def run_pipeline(
         if after_pass is not None and after_pass(each, module):
             break
     return module
+
+
+def _apply(each: TilePass, module: AnyModule) -> Operation:
+    """Run a pass; an exception in one of others is an error of theirs, not a bug in Tilewright."""
+    if PASSES.is_own(each.name) or type(each).__module__.startswith("tilewright."):
+        return each.apply_to(module)
+    try:
+        return each.apply_to(module)
+    except TileIRError:
+        raise
+    except Exception as error:
+        place = place_of_failure(error, type(each))
+        message = f"the pass '{each}' raised {type(error).__name__}: {error}"
+        raise TileIRError.single(PASS_FAILED, message, place) from error
 
 
 def _verify(module: AnyModule, allow_unregistered: bool) -> None:
@@ -270,6 +327,9 @@ def _guard(each: TilePass, module: AnyModule) -> OrderGuard | None:
     """A guard of the order of effects, around passes that stay on ``nv_tileaa``."""
     if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
         return None
+    if each.name.startswith("tileas-"):
+        # Copies ahead take the place of loads, which the guard would miss.
+        return None
     return OrderGuard.watch(module)
 
 
@@ -282,9 +342,10 @@ def _verify_after(
             what, found = "has lost an order of memory effects", guard.problems()
         guard.release()
     if found:
+        owner = "Tilewright" if type(done).__module__.startswith("tilewright.") else "the pass"
         raise TileIRError.single(
             PASS_BROKE_MODULE,
-            f"after the pass '{done}' the module {what}; this is a bug in Tilewright",
+            f"after the pass '{done}' the module {what}; this is a bug in {owner}",
             found[0].place,
             notes=tuple(Note(f"[{d.code}] {d.message}", d.place) for d in found),
         )

@@ -98,29 +98,33 @@ def boolean_results(op: IfOp, rewriter: PatternRewriter) -> None:
             rewriter.replace_all_uses_with(result, xor.result)
 
 
-def only_yields(op: IfOp, rewriter: PatternRewriter) -> None:
-    """``if c {yield a} else {yield b} = select(c, a, b)``, for tiles.
+def outer_values(op: IfOp, rewriter: PatternRewriter) -> None:
+    """``%r, %s = if c {.. yield a, x} else {.. yield b, y}`` makes ``%r = select(c, a, b)``, for
+    tiles ``a`` and ``b`` that are defined outside of the ``if``, whatever ``x`` and ``y`` are.
 
-    For a ranked tile the condition is reshaped to 1x..x1 and broadcast.
+    For a ranked tile the condition is reshaped to 1x..x1 and broadcast. An ``if`` of which nothing
+    is left goes; results that nothing uses are another rule's.
     """
     then, other = branches(op)
     on_true, on_false = yielded(then), yielded(other)
-    if then is None or other is None or not on_true or not on_false:
-        return
-    if not is_only_terminator(then) or not is_only_terminator(other):
-        return
-    types = [r.type for r in op.results if isinstance(r.type, TileType)]
-    # select does not take f4E2M1FN tiles.
-    if len(types) != len(op.results) or any(ty.element == "f4E2M1FN" for ty in types):
+    if then is None or other is None or on_true is None or on_false is None:
         return
     conditions: dict[tuple[int, ...], SSAValue] = {}
-    for result, ty, first, second in zip(op.results, types, on_true, on_false, strict=True):
+    for result, first, second in zip(op.results, on_true, on_false, strict=True):
+        ty = result.type
+        # select does not take f4E2M1FN tiles.
+        if not result.uses or not isinstance(ty, TileType) or ty.element == "f4E2M1FN":
+            continue
+        if is_defined_in(first, then) or is_defined_in(second, other):
+            continue
         if ty.dims not in conditions:
             conditions[ty.dims] = _spread_condition(op, ty, rewriter)
         select = SelectOp.create(operands=[conditions[ty.dims], first, second], result_types=[ty])
         insert_before(rewriter, op, select)
         rewriter.replace_all_uses_with(result, select.result)
-    rewriter.erase(op)
+    used = any(result.uses for result in op.results)
+    if not used and is_only_terminator(then) and is_only_terminator(other):
+        rewriter.erase(op)
 
 
 def _spread_condition(op: IfOp, ty: TileType, rewriter: PatternRewriter) -> SSAValue:
@@ -330,7 +334,7 @@ IF_RULES = (
     empty_else,
     negated_condition,
     boolean_results,
-    only_yields,
+    outer_values,
     one_branch_leaves,
     unused_results,
     both_branches_leave,

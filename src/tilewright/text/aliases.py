@@ -7,6 +7,7 @@ at the end. Definitions are found by a scan of line starts and parsed when first
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute
@@ -25,9 +26,14 @@ BAD_ALIAS = define_code(
 #: stand for a tree of any size, which every later walk would pay for.
 MAX_EXPANSION = 1_000_000
 
+#: Aliases that may stand in one another, in a chain: what they make can still be shown in full.
+MAX_ALIAS_LEVELS = 1_500
+
 _DEFINITION = re.compile(
     r"^[ \t]*+([#!](?:[0-9]+|[A-Za-z$_-][\w$-]*+))[ \t]*+=(?!=)", re.MULTILINE | re.ASCII
 )
+#: A name, or what may hide one: a string or a comment.
+_REFERENCE = re.compile(r'"(?:[^"\\\n]|\\.)*+"|//.*|([#!](?:[0-9]+|[A-Za-z$_-][\w$-]*+))', re.ASCII)
 
 
 @dataclass(slots=True)
@@ -50,3 +56,36 @@ def find_aliases(text: str) -> dict[int, Alias]:
         return {}
     found = _DEFINITION.finditer(text)
     return {m.start(1): Alias(m[1], m.start(1), m.end()) for m in found}
+
+
+def aliases_below(alias: Alias, aliases: Mapping[str, Alias], text: str) -> list[tuple[Alias, int]]:
+    """The unresolved aliases on the line of a definition, on theirs and so on, parts first.
+
+    Each comes with its number of levels. A circle is cut open: parsing reports it.
+    """
+    order: list[tuple[Alias, int]] = []
+    levels: dict[str, int] = {}
+    stack: list[tuple[Alias, Iterator[Alias]]] = []
+
+    def enter(entered: Alias) -> None:
+        levels[entered.name] = 1
+        end = text.find("\n", entered.body)
+        names = _REFERENCE.findall(text, entered.body, len(text) if end < 0 else end)
+        parts = (aliases[name] for name in names if name in aliases)
+        stack.append((entered, (p for p in parts if p.value is None and p.error is None)))
+
+    enter(alias)
+    while stack:
+        opened, parts = stack[-1]
+        part = next(parts, None)
+        if part is None:
+            stack.pop()
+            if stack:
+                order.append((opened, levels[opened.name]))
+                above = stack[-1][0].name
+                levels[above] = max(levels[above], levels[opened.name] + 1)
+        elif part.name not in levels:
+            enter(part)
+        else:
+            levels[opened.name] = max(levels[opened.name], levels[part.name] + 1)
+    return order

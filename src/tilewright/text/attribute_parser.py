@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import prod
 from typing import NoReturn, TypeVar
 
@@ -38,6 +38,7 @@ from tilewright.dialects.cuda_tile.constants import (
     scalar_literal,
 )
 from tilewright.dialects.cuda_tile.type_syntax import (
+    INVALID_TYPE,
     UNKNOWN_TYPE,
     element_by_spelling,
 )
@@ -45,7 +46,16 @@ from tilewright.dialects.cuda_tile.types import Float8E5M3FNUType, TileType, ele
 from tilewright.dialects.syntax.engine import CUDA_TILE_TYPES, TypeSyntax
 from tilewright.dialects.syntax.tokens import fail, token_start
 from tilewright.numerics.element_types import FORMATS
-from tilewright.text.aliases import BAD_ALIAS, MAX_EXPANSION, UNDEFINED_ALIAS, Alias, find_aliases
+from tilewright.text.aliases import (
+    BAD_ALIAS,
+    MAX_ALIAS_LEVELS,
+    MAX_EXPANSION,
+    UNDEFINED_ALIAS,
+    Alias,
+    aliases_below,
+    find_aliases,
+)
+from tilewright.text.builtin_types import broken_rule, canonical_type
 from tilewright.text.lexer import TileLexer, TileToken
 from tilewright.text.locations import parse_location_body
 from tilewright.text.suggestions import did_you_mean
@@ -120,6 +130,7 @@ class TileAttrParser(AttrParser):
         for alias in self.alias_definitions.values():
             self._aliases.setdefault(alias.name, alias)
         self._open_aliases: list[Alias] = []
+        self._in_order = False
 
     # Tokens
 
@@ -253,9 +264,14 @@ class TileAttrParser(AttrParser):
 
     def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
         self.nest()
+        start = token_start(self)
         found = self._guarded(super()._parse_optional_builtin_parametrized_type)
         self.depth -= 1
-        return found
+        if found is None:
+            return None
+        if (problem := broken_rule(found)) is not None:
+            fail(self, problem, start, self.previous_end, code=INVALID_TYPE)
+        return canonical_type(found)
 
     def _parse_optional_builtin_parametrized_attr(self) -> Attribute | None:
         return self._guarded(super()._parse_optional_builtin_parametrized_attr)
@@ -464,8 +480,10 @@ class TileAttrParser(AttrParser):
             return alias.value
         if alias.error is not None:
             raise alias.error
-        position, previous_end, depth = token_start(self), self.previous_end, self.depth
         alias.busy = True
+        if not self._in_order:
+            self._resolve_parts(alias)
+        position, previous_end, depth = token_start(self), self.previous_end, self.depth
         self._open_aliases.append(alias)
         try:
             self.nest()
@@ -482,6 +500,30 @@ class TileAttrParser(AttrParser):
             self._resume_from(position)
             self.previous_end, self.depth = previous_end, depth
         return alias.value
+
+    def _resolve_parts(self, alias: Alias) -> None:
+        """Parse the aliases that one is made of before itself, so that a chain of them is no
+        deeper than its text: debug info of inlined code has hundreds of links.
+
+        Which those are is told by the names on the line of the definition. What a line hides is
+        parsed where it is met, and an error is told there, too.
+        """
+        self._in_order = True
+        order = aliases_below(alias, self._aliases, self.lexer.input.content)
+        try:
+            for part, levels in order:
+                if levels > MAX_ALIAS_LEVELS:
+                    fail(
+                        self,
+                        f"aliases are nested more than {MAX_ALIAS_LEVELS} levels deep",
+                        part.start,
+                        part.body,
+                        code=NESTING_TOO_DEEP,
+                    )
+                with suppress(ParseError):
+                    self.resolve_alias(part)
+        finally:
+            self._in_order = False
 
     def parse_optional_location(self) -> Attribute | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """``loc(...)``, if it is there."""

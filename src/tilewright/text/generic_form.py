@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, IntegerType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -30,6 +30,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.constants import scalar_bits
+from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold, identity, parse_identity
@@ -218,6 +219,7 @@ def _complete_properties(parser: TileParser, read: _Generic, definition: OpDef) 
             elif not isinstance(prop, OptionalDef):
                 _bad_property(parser, read, name, f"'{read.op_type.name}' needs '{name}'")
             continue
+        value = read.properties[name] = _from_code(parser, read, name, prop.constr, value)
         try:
             prop.constr.verify(value, VerificationContext())
         except VerifyException as error:
@@ -225,6 +227,21 @@ def _complete_properties(parser: TileParser, read: _Generic, definition: OpDef) 
     for name in read.properties:
         if issubclass(read.op_type, TileOp) and name not in names:
             _bad_property(parser, read, name, f"'{read.op_type.name}' has no property '{name}'")
+
+
+def _from_code(
+    parser: TileParser, read: _Generic, name: str, kind: object, value: Attribute
+) -> Attribute:
+    """A member of an enumeration that is written as NVIDIA's tools write some: ``0 : i32``."""
+    if not isinstance(kind, FieldKind) or kind.wire != "enum":
+        return value
+    if not isinstance(value, IntegerAttr) or value.type != IntegerType(32):
+        return value
+    found = kind.enum.from_code(value.value.data)
+    if found is None:
+        text = f"'{name}' must be {kind.description}, but got the code {value.value.data}"
+        _bad_property(parser, read, name, text)
+    return found or value
 
 
 def _bad_property(parser: TileParser, read: _Generic, name: str, message: str) -> None:

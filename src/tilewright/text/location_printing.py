@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
@@ -16,7 +15,15 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, ParametrizedAttribute
 
-from tilewright.dialects.cuda_tile.debug_info import CallSiteAttr, DIAttr, DILocAttr
+from tilewright.dialects.cuda_tile.debug_info import (
+    FUSED,
+    CallSiteAttr,
+    DIAttr,
+    DILocAttr,
+    FusedLocAttr,
+    NamedLocAttr,
+    fused_parts,
+)
 from tilewright.dialects.syntax.directives import quote
 from tilewright.text.locations import LOCATIONS
 
@@ -31,13 +38,12 @@ def location_text(location: Attribute, show: Show) -> str:
             return "unknown"
         case FileLineColLoc():
             return f"{quote(location.filename.data)}:{location.line.data}:{location.column.data}"
-        case NameLoc():
+        case NameLoc() | NamedLocAttr():
             child = location.location
             inner = "" if isinstance(child, NoneAttr) else f"({_part(child, show)})"
             return quote(location.desc.data) + inner
-        case FusedLoc():
-            assert isinstance(location.locations, ArrayAttr)
-            parts = ", ".join(_part(part, show) for part in location.locations.data)
+        case FusedLoc() | FusedLocAttr():
+            parts = ", ".join(_part(part, show) for part in fused_parts(location))
             metadata = location.metadata
             shown = "" if isinstance(metadata, NoneAttr) else f"<{show(metadata)}>"
             return f"fused{shown}[{parts}]"
@@ -64,9 +70,8 @@ def alias_name(attribute: Attribute) -> str | None:
 
 
 def _parts_of(attribute: Attribute) -> Iterable[Attribute]:
-    if isinstance(attribute, FusedLoc):
-        assert isinstance(attribute.locations, ArrayAttr)
-        return (attribute.metadata, *attribute.locations.data)
+    if isinstance(attribute, FUSED):
+        return (attribute.metadata, *fused_parts(attribute))
     if isinstance(attribute, DILocAttr):
         return (attribute.source, attribute.scope)
     if isinstance(attribute, ParametrizedAttribute):
@@ -81,6 +86,22 @@ class _Entry:
     visit: int
 
 
+@dataclass(slots=True)
+class _Opened:
+    """An attribute of which some parts are still to be entered."""
+
+    attribute: Attribute
+    entry: _Entry | None
+    parts: Iterator[Attribute]
+    deepest: int = -1
+
+    def depth(self) -> int:
+        if self.entry is None:
+            return self.deepest
+        self.entry.depth = self.deepest + 1
+        return self.entry.depth
+
+
 class AliasTable:
     """The aliases of all locations given to ``add``.
 
@@ -92,18 +113,34 @@ class AliasTable:
         self._depths: dict[Attribute, int] = {}
 
     def add(self, attribute: Attribute) -> int:
-        """Enter an attribute and its parts; returns its depth, -1 where nothing has an alias."""
-        known = self._depths.get(attribute)
-        if known is not None:
+        """Enter an attribute and its parts; returns its depth, -1 where nothing has an alias.
+
+        Attributes may be nested to any depth: a stack stands for the recursion.
+        """
+        if (known := self._depths.get(attribute)) is not None:
             return known
+        stack = [self._open(attribute)]
+        while stack:
+            opened = stack[-1]
+            part = next(opened.parts, None)
+            if part is None:
+                stack.pop()
+                depth = self._depths[opened.attribute] = opened.depth()
+                if stack:
+                    stack[-1].deepest = max(stack[-1].deepest, depth)
+            elif (known := self._depths.get(part)) is not None:
+                opened.deepest = max(opened.deepest, known)
+            else:
+                stack.append(self._open(part))
+        return self._depths[attribute]
+
+    def _open(self, attribute: Attribute) -> _Opened:
+        """Enter an attribute before its parts, so that the visits of both count in this order."""
         name = alias_name(attribute)
-        entry = _Entry(0, name or "", len(self._entries))
+        entry: _Entry | None = None
         if name is not None:
-            self._entries[attribute] = entry
-        deepest = max((self.add(part) for part in _parts_of(attribute)), default=-1)
-        entry.depth = deepest + 1
-        depth = self._depths[attribute] = entry.depth if name is not None else deepest
-        return depth
+            entry = self._entries[attribute] = _Entry(0, name, len(self._entries))
+        return _Opened(attribute, entry, iter(_parts_of(attribute)))
 
     def assign(self) -> dict[Attribute, str]:
         """Every attribute with its alias, in the order of definition."""

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from xdsl.dialects.builtin import (
-    CallSiteLoc,
+    ArrayAttr,
     FileLineColLoc,
     FusedLoc,
     IntAttr,
-    LocationAttr,
     NameLoc,
     NoneAttr,
     StringAttr,
@@ -18,14 +17,26 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from tilewright.dialects.cuda_tile.debug_info import BAD_DEBUG_INFO, CallSiteAttr, DILocAttr
+from tilewright.dialects.cuda_tile.debug_info import (
+    BAD_DEBUG_INFO,
+    CALL_SITES,
+    FUSED,
+    NAMED,
+    CallSiteAttr,
+    DILocAttr,
+    FusedLocAttr,
+    NamedLocAttr,
+)
 from tilewright.dialects.syntax.tokens import fail, token_start
 
 if TYPE_CHECKING:
     from tilewright.text.attribute_parser import TileAttrParser
 
 #: Every attribute that can be the location of an operation.
-LOCATIONS = (UnknownLoc, FileLineColLoc, NameLoc, FusedLoc, CallSiteLoc, CallSiteAttr, DILocAttr)
+LOCATIONS = (UnknownLoc, FileLineColLoc, DILocAttr, *NAMED, *FUSED, *CALL_SITES)
+
+#: What xDSL's own named and fused locations are made of; others hold more and may be deep.
+_SIMPLE = (UnknownLoc, FileLineColLoc)
 
 
 def parse_location_body(parser: TileAttrParser) -> Attribute:
@@ -73,26 +84,11 @@ def _parse_named_or_position(parser: TileAttrParser, start: int) -> Attribute:
         parser.parse_punctuation(":")
         column = parser.parse_integer(allow_boolean=False, allow_negative=False)
         return FileLineColLoc(name, IntAttr(line), IntAttr(column))
-    child: Attribute = NoneAttr()
-    if parser.token.text == "(":
-        with parser.in_parens():
-            child = _builtin_location(parser)
-    return NameLoc(name, child)
-
-
-def _builtin_location(parser: TileAttrParser) -> Attribute:
-    """A location as a part of a named or fused one, which hold locations of MLIR's own only."""
-    start = token_start(parser)
-    found = parse_location_body(parser)
-    if not isinstance(found, LocationAttr):
-        fail(
-            parser,
-            "named and fused locations hold neither di_loc nor call sites",
-            start,
-            parser.previous_end,
-            code=BAD_DEBUG_INFO,
-        )
-    return found
+    if parser.token.text != "(":
+        return NameLoc(name, NoneAttr())
+    with parser.in_parens():
+        child = parse_location_body(parser)
+    return NameLoc(name, child) if isinstance(child, _SIMPLE) else NamedLocAttr(name, child)
 
 
 def _parse_unknown(parser: TileAttrParser, start: int) -> Attribute:
@@ -113,9 +109,11 @@ def _parse_fused(parser: TileAttrParser, start: int) -> Attribute:
         with parser.in_angle_brackets():
             metadata = parser.parse_attribute()
     parts = parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: _builtin_location(parser)
+        parser.Delimiter.SQUARE, lambda: parse_location_body(parser)
     )
-    return FusedLoc(tuple(parts), metadata)
+    if all(isinstance(part, _SIMPLE) for part in parts):
+        return FusedLoc(tuple(parts), metadata)
+    return FusedLocAttr(ArrayAttr(parts), metadata)
 
 
 _FORMS: dict[str, Callable[[TileAttrParser, int], Attribute]] = {

@@ -44,6 +44,12 @@ def _nv_tileaa() -> Dialect:
     return load()
 
 
+def _nv_tileas() -> Dialect:
+    from tilewright.dialects.nv_tileas import load
+
+    return load()
+
+
 def _arith() -> Dialect:
     from tilewright.dialects.nvgpu.support.arith import load
 
@@ -167,6 +173,7 @@ def make_context(allow_unregistered: bool, *, tileaa: bool = False) -> TileConte
     context.load_dialect(load())
     others = (
         ("nv_tileaa", _nv_tileaa),
+        ("nv_tileas", _nv_tileas),
         ("func", _func),
         ("arith", _arith_of_tiles if tileaa else _arith),
         ("scf", _scf),

@@ -584,6 +584,10 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
         try:
             if op_type.name == "scf.for":
                 return self._parse_for(op_type)
+            if op_type.name == "scf.while":
+                from tilewright.dialects.nvgpu.support.scf import parse_while
+
+                return parse_while(self)
             return op_type.parse(self)
         except FOREIGN_ERRORS as error:
             reason = str(error).split("\n", 1)[0]

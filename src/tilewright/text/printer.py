@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
+from tilewright.diagnostics.display import printable
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.constants import (
     FloatBitsAttr,
@@ -29,6 +30,7 @@ from tilewright.dialects.cuda_tile.constants import (
     format_elements,
 )
 from tilewright.dialects.cuda_tile.debug_info import is_known
+from tilewright.dialects.cuda_tile.enums import INTEGERS_ELSEWHERE
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp, LoopOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, FuncOp, ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import format_identity
@@ -36,6 +38,7 @@ from tilewright.dialects.cuda_tile.types import element_name
 from tilewright.dialects.syntax.directives import format_symbol, quote
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits, format_float
+from tilewright.text.layout_aliases import with_layout_aliases
 from tilewright.text.location_printing import AliasTable, alias_name, location_text
 from tilewright.text.locations import LOCATIONS
 from tilewright.text.naming import Names, name_values
@@ -51,6 +54,7 @@ def print_text(
     module: Operation,
     *,
     generic: bool = False,
+    reference: bool = False,
     locations: bool = False,
     bare: bool = False,
     generic_for: Set[Operation] = frozenset(),
@@ -60,16 +64,24 @@ def print_text(
     * ``bare``: what the module holds, without the module's own line, as ``tileirdisasm`` prints
       it, byte for byte, except that constants of more than 100 elements are lists of numbers.
     * ``locations``: ``loc(...)`` behind each operation, and aliases at the end.
-    * ``generic``: MLIR's generic form.
+    * ``generic``: MLIR's generic form, which stock tools of xDSL read through our entry point.
+    * ``reference``: with ``generic``, attributes as NVIDIA's tools write them: constants as
+      ``dense<...>`` of tiles, memory orderings, scopes and the modes of atomics as integers.
     * ``generic_for``: the operations that are printed so in any case. Operations that do not verify
       may have no other form: ``tilewright.analysis.verifier.without_custom_form`` finds them.
 
     Ends with a newline.
     """
-    printer = TilePrinter(generic=generic, locations=locations, bare=bare, generic_for=generic_for)
+    printer = TilePrinter(
+        generic=generic,
+        reference=reference,
+        locations=locations,
+        bare=bare,
+        generic_for=generic_for,
+    )
     with deep_recursion():
         printer.print_whole(module)
-    return printer.text()
+    return with_layout_aliases(printer.text())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,7 @@ class TilePrinter(Printer):
         self,
         *,
         generic: bool = False,
+        reference: bool = False,
         locations: bool = False,
         bare: bool = False,
         generic_for: Set[Operation] = frozenset(),
@@ -110,6 +123,8 @@ class TilePrinter(Printer):
     ) -> None:
         super().__init__(StringIO(), print_generic_format=generic, print_debuginfo=locations)
         self.bare = bare
+        # Where operations have their custom form, no stock parser reads the text anyway.
+        self._reference = reference or not generic
         self._generic_for = generic_for
         self._starts: list[tuple[Operation, int]] | None = [] if records_starts else None
         self._pieces: list[str] = []
@@ -119,6 +134,7 @@ class TilePrinter(Printer):
         self._names = Names()
         self._aliases: dict[Attribute, str] = {}
         self._visited: list[Attribute] = []
+        self._collecting = False
         self._spellings: dict[type[Operation], str] = {}
 
     def text(self) -> str:
@@ -148,14 +164,17 @@ class TilePrinter(Printer):
             self._format_tile = format_type
         if self.print_debuginfo:
             # Only printing tells which locations are shown, and aliases depend on all of them.
+            self._collecting = True
             self._print_roots(roots)
+            self._collecting = False
             self._pieces.clear()
             table = AliasTable()
             for location in self._visited:
                 table.add(location)
             self._aliases = table.assign()
         if isinstance(holder, ModuleOp) and (producer := holder.producer_name) is not None:
-            self.print_string(f"// Producer: {producer}\n", indent=0)
+            # One line, whatever the bytecode says: what follows it would be read.
+            self.print_string(f"// Producer: {printable(producer)}\n", indent=0)
         self._print_roots(roots)
         self._print_alias_definitions()
 
@@ -320,7 +339,12 @@ class TilePrinter(Printer):
         )
         if custom and not self.print_generic_format:
             self._pieces.append(op.name)
-            op.print(self)
+            if op.name == "scf.while":
+                from tilewright.dialects.nvgpu.support.scf import print_while
+
+                print_while(self, op)  # pyright: ignore[reportArgumentType]
+            else:
+                op.print(self)
             return
         name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
         self._pieces.append(quote(name))
@@ -342,6 +366,8 @@ class TilePrinter(Printer):
             self._pieces.append(alias)
         elif isinstance(attribute, LOCATIONS) and alias_name(attribute) is not None:
             self._pieces.append(self._inline_location(attribute))
+        elif isinstance(attribute, StringAttr):
+            self.print_string_literal(attribute.data)
         elif (text := _plain_text(attribute)) is not None:
             self._pieces.append(text)
         elif isinstance(attribute, ArrayAttr):
@@ -355,11 +381,18 @@ class TilePrinter(Printer):
         elif attribute.name == "arith.elements":
             self._pieces.append(f"{attribute.literal()} : ")  # pyright: ignore[reportAttributeAccessIssue]
             self.print_attribute(attribute.type)  # pyright: ignore[reportAttributeAccessIssue]
-        elif isinstance(attribute, TileConstantAttr):
+        elif isinstance(attribute, FloatBitsAttr) and self._reference:
+            self._pieces.append(format_identity(attribute))
+        elif isinstance(attribute, TileConstantAttr) and self._reference:
             self._pieces.append(f"dense<{format_elements(attribute)}> : ")
             self.print_attribute(attribute.type)
         else:
             super().print_attribute(attribute)
+
+    def _print_op_properties(self, properties: dict[str, Attribute]) -> None:
+        if self._reference and self.print_generic_format:
+            properties = {key: _as_reference(value) for key, value in properties.items()}
+        super()._print_op_properties(properties)
 
     def _print_element(self, attribute: Attribute) -> None:
         """An item of a list: MLIR leaves the type of i64 numbers out there."""
@@ -384,7 +417,9 @@ class TilePrinter(Printer):
             self._pieces.append(text)
 
     def print_string_literal(self, string: str) -> None:
-        self._pieces.append(quote(string))
+        # What is escaped and not ASCII is no string for xDSL's lexer, but bytes.
+        raw = not self._reference and string.isprintable() and not {*string} & {'"', "\\"}
+        self._pieces.append(f'"{string}"' if raw else quote(string))
 
     def print_symbol_name(self, sym_name: str) -> None:
         self._pieces.append(format_symbol(sym_name))
@@ -392,6 +427,9 @@ class TilePrinter(Printer):
     # Locations
 
     def _location(self, location: Attribute) -> str:
+        if self._collecting:
+            # In full it may be as long as its depth squared, and nobody will see it.
+            return ""
         return f"loc({self._aliases.get(location) or location_text(location, self._show)})"
 
     def _show(self, attribute: Attribute) -> str:
@@ -469,10 +507,15 @@ def _float_text(value: float, ty: Attribute) -> str | None:
     return None if fmt is None else format_float(float_to_bits(value, fmt), fmt)
 
 
+def _as_reference(attribute: Attribute) -> Attribute:
+    """A property as NVIDIA's dialect declares it: some enumerations are integers there."""
+    if isinstance(attribute, INTEGERS_ELSEWHERE):
+        return IntegerAttr(attribute.code, IntegerType(32))
+    return attribute
+
+
 def _plain_text(attribute: Attribute) -> str | None:
-    """The text of a number, string or symbol; None for attributes of other kinds."""
-    if isinstance(attribute, StringAttr):
-        return quote(attribute.data)
+    """The text of a number or of booleans; None for attributes of other kinds."""
     if isinstance(attribute, IntegerAttr):
         if attribute.type == _I1:
             return "true" if attribute.value.data else "false"
@@ -480,8 +523,6 @@ def _plain_text(attribute: Attribute) -> str | None:
     if isinstance(attribute, FloatAttr):
         text = _float_text(attribute.value.data, attribute.type)
         return None if text is None else f"{text} : {attribute.type}"
-    if isinstance(attribute, FloatBitsAttr):
-        return format_identity(attribute)
     if isinstance(attribute, DenseArrayBase) and attribute.elt_type == _I1 and len(attribute):
         values = ("true" if v else "false" for v in attribute.iter_values())
         return f"array<i1: {', '.join(values)}>"

@@ -9,7 +9,7 @@ import cuda.tile as ct
 import ml_dtypes
 import numpy as np
 from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
-from tests.corpus import CorpusKernel, Launch
+from tests.corpus import CorpusKernel, Launch, cutile_release
 
 NUMPY_TYPES: dict[Any, np.dtype] = {
     ct.bool_: np.dtype(np.bool_),
@@ -30,6 +30,10 @@ NUMPY_TYPES: dict[Any, np.dtype] = {
     ct.float8_e8m0fnu: np.dtype(ml_dtypes.float8_e8m0fnu),
 }
 """The NumPy type of one element in memory, for the types that a launch can pass in arrays."""
+
+
+#: A number of worker warps that asks for bytecode 13.5, where cuTile knows one.
+FEW_WARPS = 2 if cutile_release() >= (1, 7) else 8
 
 
 class KernelTable(list[CorpusKernel]):
@@ -63,11 +67,17 @@ class KernelTable(list[CorpusKernel]):
             )
         )
 
-    def add(self, *parameters: Any, **entry: Any) -> Callable[[Any], Any]:
-        """The same as a decorator above `@ct.kernel`, with the keywords of `register`."""
+    def add(
+        self, *parameters: Any, cutile: tuple[int, ...] = (1, 6), **entry: Any
+    ) -> Callable[[Any], Any]:
+        """The same as a decorator above `@ct.kernel`, with the keywords of `register`.
+
+        `cutile` is the first release of cuTile that compiles the kernel; an older one leaves it out.
+        """
 
         def decorate(kernel: Any) -> Any:
-            self.register(kernel, *parameters, **entry)
+            if cutile_release() >= cutile:
+                self.register(kernel, *parameters, **entry)
             return kernel
 
         return decorate

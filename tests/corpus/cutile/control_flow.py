@@ -152,6 +152,7 @@ def _first_match(given: Arguments) -> dict[str, Any]:
     array(ct.int32, 2),
     array(ct.int32),
     ops="return for if yield",
+    cutile=(1, 7),
     launch=Launch(
         (6, 1, 1),
         lambda rng: {"x": integers(rng, (6, 12), 0, 9), "out": canvas(6, np.int32)},

@@ -307,6 +307,7 @@ def sliced_array(x, out):
     array(ct.float32, 2),
     array(ct.float32, 2),
     ops="make_tensor_view",
+    cutile=(1, 7),
     launch=Launch(
         (2, 1, 1),
         lambda rng: {"x": uniform(rng, (4, 8)), "out": canvas((4, 8))},

@@ -9,6 +9,7 @@ import numpy as np
 from cuda.tile.compilation import ListConstraint, TupleConstraint
 from tests.corpus import Launch
 from tests.corpus.cutile._table import (
+    FEW_WARPS,
     NUMPY_TYPES,
     KernelTable,
     array,
@@ -274,6 +275,6 @@ def hints_by_target(x, out):
     ops="entry",
     launch=Launch((2, 1, 1), _copied, lambda given: {"out": given["x"]}),
 )
-@ct.kernel(num_worker_warps=2, num_ctas=16, occupancy=32)
+@ct.kernel(num_worker_warps=FEW_WARPS, num_ctas=16, occupancy=32)
 def extreme_hints(x, out):
     _copy_body(x, out)

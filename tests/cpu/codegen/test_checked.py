@@ -254,10 +254,82 @@ def test_memory_of_the_kernel_has_bounds_as_well(kind: str):
     x = np.zeros(1, np.float32)
     program.launch("k", 1, (x, 7))
     assert x[0] == 1
-    # Scratch memory is handed out in units of 64 bytes.
-    for beyond in (16, -1, 1 << 20):
+    for beyond in (8, 16, -1, 1 << 20):
         with pytest.raises(TileIRError, match=message):
             program.launch("k", 1, (x, beyond))
+
+
+_FAR = 9223372036854775807
+
+
+@pytest.mark.parametrize("stride", [_FAR, 1 << 62, 1 << 61, (1 << 62) + 1])
+@pytest.mark.parametrize("element", ["i8", "i32", "f64"])
+def test_strides_that_wrap_are_no_way_out(element: str, stride: int):
+    """Products of 64 bits that wrap would land right before the array, or in it."""
+    view = f"tensor_view<4x{element}, strides=[{stride}]>"
+    tiles = f"partition_view<tile=(4), {view}>"
+    program = Program(
+        _kernel(
+            f"%x: tile<ptr<{element}>>",
+            f"""
+            %v = make_tensor_view %x, shape = [4], strides = [{stride}] : {view}
+            %p = make_partition_view %v : {tiles}
+            %one = constant <{element}: {"1" if element[0] == "i" else "1.0"}> : tile<4x{element}>
+            %t = store_view_tko weak %one, %p[%b] : tile<4x{element}>, {tiles}, tile<i32> -> token
+            """,
+        ),
+        checked=True,
+    )
+    dtype = {"i8": np.int8, "i32": np.int32, "f64": np.float64}[element]
+    room = np.zeros(300, dtype)
+    with pytest.raises(TileIRError, match="the memory of argument 0"):
+        program.launch("k", 1, (room[100:200],))
+    assert not room[:100].any() and not room[200:].any()
+
+
+_ROWS = "tensor_view<?x?xi32, strides=[4,1]>"
+_PICKED = f"gather_scatter_view<tile=(4x2), {_ROWS}, sparse_dim=0>"
+
+
+@pytest.mark.parametrize("promise", ["", "inbounds = [true, false]"])
+@pytest.mark.parametrize("kind", ["load", "store"])
+@pytest.mark.parametrize(
+    "first, column, fits",
+    [(0, 0, True), (0, 3, True), (0, 4, False), (0, -1, False), (5, 0, None), (-1, 0, None)],
+)
+def test_gathered_tiles_lie_in_the_index_space(
+    first: int, column: int, fits: bool | None, kind: str, promise: str
+):
+    """Rows outside are padding unless promised (None: that is what decides); columns must not be."""
+    types = f"{_PICKED}, tile<4xi32>, tile<i32>"
+    access = {
+        "load": f"%v, %t = load_view_tko weak %g[%rows, %c] {promise} : {types} -> tile<4x2xi32>, token",
+        "store": f"%v = constant <i32: 7> : tile<4x2xi32> "
+        f"%t = store_view_tko weak %v, %g[%rows, %c] {promise} : tile<4x2xi32>, {types} -> token",
+    }[kind]
+    program = Program(
+        _kernel(
+            "%x: tile<ptr<i32>>, %n: tile<i32>, %m: tile<i32>, %f: tile<i32>, %c: tile<i32>",
+            f"""
+            %xv = make_tensor_view %x, shape = [%n, %m], strides = [4, 1] : tile<i32> -> {_ROWS}
+            %g = make_gather_scatter_view %xv : {_PICKED}
+            %lane = iota : tile<4xi32>
+            %f1 = reshape %f : tile<i32> -> tile<1xi32>
+            %fs = broadcast %f1 : tile<1xi32> -> tile<4xi32>
+            %rows = addi %fs, %lane : tile<4xi32>
+            {access}
+            """,
+        ),
+        checked=True,
+    )
+    room = np.zeros(300, np.int32)
+    args = (room[100:132], 8, 4, first, column)
+    if fits or (fits is None and not promise):
+        program.launch("k", 1, args)
+        return
+    with pytest.raises(TileIRError, match=r"outside of the memory of its view|promises to stay"):
+        program.launch("k", 1, args)
+    assert not room.any()
 
 
 def test_a_pointer_that_a_loop_moves_stays_with_its_array():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,9 +12,13 @@ from pathlib import Path
 import pytest
 from tests.cpu.runtime.hand_written import COUNT, compiled
 
+from tilewright.cpu.compile import CompileOptions
 from tilewright.cpu.runtime import kernels
 from tilewright.cpu.runtime.cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
+from tilewright.cpu.runtime.records import find_record
+from tilewright.launching.modules import kernel_of
+from tilewright.text import parse
 
 
 def files_of(directory: Path) -> list[Path]:
@@ -52,6 +57,115 @@ def test_a_damaged_entry_is_none_and_is_replaced(tmp_path: Path, damage) -> None
     assert cache.get("cd" * 32) is None
     cache.put("cd" * 32, b"new code")
     assert cache.get("cd" * 32) == b"new code"
+
+
+def test_an_entry_under_the_name_of_another_is_none(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    one, other = "ab" * 32, "ab" * 31 + "cd"
+    cache.put(one, b"the code of one kernel")
+    cache.put(other, b"the code of another")
+    first, second = files_of(tmp_path)
+    kept = first.read_bytes()
+    os.replace(second, first)
+    second.write_bytes(kept)
+    assert cache.get(one) is None and cache.get(other) is None
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _link(path: Path) -> None:
+    held = path.rename(path.with_suffix(".held"))
+    path.symlink_to(held)
+
+
+def _directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner or mode here")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "change",
+    [
+        _fifo,
+        _link,
+        _directory,
+        lambda path: path.chmod(0o660),
+        lambda path: path.chmod(0o602),
+        lambda path: path.chmod(0o000),
+    ],
+    ids=["fifo", "link", "directory", "group may write", "others may write", "nobody may read"],
+)
+def test_what_is_no_plain_file_of_ones_own_is_none(tmp_path: Path, change) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put("cd" * 32, b"some code")
+    (path,) = files_of(tmp_path)
+    change(path)
+    found = cache.get("cd" * 32)
+    assert found is None or (os.geteuid() == 0 and not path.stat().st_mode & 0o777)
+    cache.use()
+    cache.put("cd" * 32, b"new code")
+    assert cache.get("cd" * 32) == (None if path.is_dir() else b"new code")
+    cache.clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner here")
+def test_files_of_another_user_are_none(tmp_path: Path, monkeypatch) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put("cd" * 32, b"some code")
+    cache.set_limit(12_345)
+    assert cache.limit == 12_345
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert cache.get("cd" * 32) is None
+    assert cache.limit == DEFAULT_LIMIT
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("text", ["", "many", "-5", "9" * 5000, "1e9", "\0", "\xff"])
+def test_a_limit_that_is_no_number_is_the_default(tmp_path: Path, text: str) -> None:
+    (tmp_path / "limit").write_text(text)
+    assert DiskCache(tmp_path).limit == (0 if text == "-5" else DEFAULT_LIMIT)
+
+
+_RECORD = {
+    "object": "ab" * 32, "symbol": "k", "arena_bytes": 0, "may_wait": False,
+    "asks_for_memory": False, "has_agents": False, "takes_over": False, "globals": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b"null", b"{}", b"\xff\xfe", b"[" * 100_000, b'"text"',
+        *(
+            json.dumps(record).encode()
+            for record in (
+                {**_RECORD, "object": "../../../etc/passwd"},
+                {**_RECORD, "object": 5},
+                {**_RECORD, "arena_bytes": "many"},
+                {**_RECORD, "arena_bytes": True},
+                {**_RECORD, "may_wait": None},
+                {**_RECORD, "globals": [1]},
+                {**_RECORD, "globals": "gh"},
+                {**_RECORD, "more": 1},
+                {name: value for name, value in _RECORD.items() if name != "symbol"},
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_record_of_another_layout_is_none(tmp_path: Path, content: bytes) -> None:
+    module = parse("cuda_tile.module @m { entry @k() { return } }")
+    kernel = kernel_of(module, "k")
+    cache = DiskCache(tmp_path)
+    cache.put("ab" * 32, b"code")
+    cache.put("cd" * 32, content)
+    assert find_record(cache, "cd" * 32, kernel, CompileOptions()) is None
+    cache.put("cd" * 32, json.dumps(_RECORD).encode())
+    assert find_record(cache, "cd" * 32, kernel, CompileOptions()) is not None
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
@@ -111,8 +225,12 @@ def test_a_place_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 def test_where_it_is(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     assert cache_directory() == tmp_path
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "")
-    assert cache_directory() is None
+    for nowhere in ("", " ", "~nosuchuser/x", "~nosuchuser"):
+        monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", nowhere)
+        assert cache_directory() is None
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "~/x")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "x"
     monkeypatch.delenv("TILEWRIGHT_CACHE_DIR")
     if sys.platform == "linux":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

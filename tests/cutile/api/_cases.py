@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from tests.corpus import EXACT, Arguments, Launch, Tolerance
+from tests.corpus import EXACT, Arguments, Launch, Tolerance, cutile_release
 from tests.cutile.api.recording import dtypes_in, recording
 
 from tilewright.cutile import launch
@@ -78,10 +78,16 @@ class Cases(list[Case]):
         prints: tuple[str, ...] = (),
         refused: Mapping[str, str] | None = None,
         name: str | None = None,
+        cutile: tuple[int, ...] = (1, 6),
     ) -> Callable[[Any], Any]:
-        """A decorator above ``@ct.kernel``; the name of the kernel is that of the case by default."""
+        """A decorator above ``@ct.kernel``; the name of the kernel is that of the case by default.
+
+        ``cutile``: the first release that compiles the kernel; with an older one there is no case.
+        """
 
         def decorate(kernel: Any) -> Any:
+            if cutile_release() < cutile:
+                return kernel
             self.append(
                 Case(
                     name or kernel._pyfunc.__name__,

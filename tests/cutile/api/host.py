@@ -11,6 +11,8 @@ import cuda.tile as ct
 import numpy as np
 import pytest
 from cuda.tile import compilation, tune
+from tests.corpus import cutile_release
+from tests.corpus.cutile._table import FEW_WARPS
 
 from tilewright.bytecode import read
 
@@ -37,11 +39,14 @@ ANNOTATIONS = {
 }
 
 
-def uses(*names: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """A decorator above a program."""
+def uses(
+    *names: str, cutile: tuple[int, ...] = (1, 6)
+) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """A decorator above a program that needs this release of cuTile."""
 
     def register(function: Callable[[], None]) -> Callable[[], None]:
-        PROGRAMS.append(Program(function, frozenset(names)))
+        if cutile_release() >= cutile:
+            PROGRAMS.append(Program(function, frozenset(names)))
         return function
 
     return register
@@ -122,6 +127,7 @@ def tuning() -> None:
     "compilation.export_kernel",
     "compilation.mangle_kernel_name",
     "compilation.demangle_kernel_name",
+    cutile=(1, 7),
 )
 def exports() -> None:
     @ct.kernel
@@ -202,6 +208,7 @@ def _recursion(x):
     *("TileError", "TileSyntaxError", "TileTypeError", "TileValueError", "TileRecursionError"),
     *("TileStaticAssertionError", "TileStaticEvalError", "StaticException"),
     *("static_assert(message)", "static_exception"),
+    cutile=(1, 7),
 )
 def errors_of_the_front_end() -> None:
     _raised(_syntax, ct.TileSyntaxError, "Unsupported syntax")
@@ -213,12 +220,12 @@ def errors_of_the_front_end() -> None:
     _raised(_recursion, ct.TileRecursionError, "recursion")
 
 
-@ct.kernel(num_worker_warps=2)
+@ct.kernel(num_worker_warps=FEW_WARPS)
 def wants_warps(x):
     ct.store(x, (0,), 1)
 
 
-@uses("TileUnsupportedFeatureError")
+@uses("TileUnsupportedFeatureError", cutile=(1, 7))
 def hints_that_are_too_new() -> None:
     with pytest.raises(ct.TileUnsupportedFeatureError, match=r"requires tileiras 13\.5"):
         ct.launch(0, (1,), wants_warps, (np.zeros(4, np.float32),))

@@ -48,6 +48,7 @@ def first_place(x, row, wanted):
     lambda rng: {"x": integers(rng, (4, 8), 0, 9), "out": canvas((4, 3), np.int32)},
     _searched,
     grid=(4,),
+    cutile=(1, 7),
 )
 @ct.kernel
 def control_flow(x, out):
@@ -184,6 +185,7 @@ def functions_and_closures(x, shift, out):
     lambda given: {
         "out": np.stack([given["x"] * 2, given["x"] + 2.5, given["x"] * 8, given["x"] - 3])
     },
+    cutile=(1, 7),
 )
 @ct.kernel
 def compile_time(x, out, size: ct.Constant[int], doubled: ct.Constant[bool]):

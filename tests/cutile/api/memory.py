@@ -252,6 +252,7 @@ def overlapping_and_gapped_views(x, out, gaps):
         "out": given["x"][3:5],
         "facts": np.array([6, 8, 8, 1, 3, 2], np.int32),
     },
+    cutile=(1, 7),
 )
 @ct.kernel
 def parts_of_arrays(x, out, facts):

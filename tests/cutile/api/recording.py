@@ -28,6 +28,7 @@ from cuda.tile._ir.type import (
     TileTy,
 )
 from cuda.tile._ir.typing_support import get_signature
+from tests.corpus import cutile_release
 from tests.cutile.api.reference import (
     DTYPES,
     ENUMS,
@@ -48,8 +49,9 @@ _STATIC: Mapping[StaticEvalKind, str] = {
     StaticEvalKind.STATIC_ASSERT_CONDITION: "static_assert",
     StaticEvalKind.STATIC_ASSERT_MESSAGE: "static_assert(message)",
     StaticEvalKind.STATIC_ITER_ITERABLE: "static_iter",
-    StaticEvalKind.STATIC_EXCEPTION: "static_exception",
 }
+if cutile_release() >= (1, 7):
+    _STATIC = {**_STATIC, StaticEvalKind.STATIC_EXCEPTION: "static_exception"}
 _OPERATOR_NAMES = frozenset(
     f"__{name}__"
     for name in (

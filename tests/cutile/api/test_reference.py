@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
 import cuda.tile as ct
+from tests.corpus import cutile_release
 from tests.cutile.api import parameters
 from tests.cutile.api._cases import all_cases
 from tests.cutile.api.features import users_of_features
@@ -17,6 +18,10 @@ from tests.cutile.api.recording import recording
 from tests.cutile.api.table import DOCUMENT, MACHINES, NOT_USED, document, groups, uses
 
 from tilewright.cutile import launch, on
+
+pytestmark = pytest.mark.skipif(
+    cutile_release() != (1, 7), reason="the document is about the interface of cuTile 1.7"
+)
 
 
 def test_every_name_is_used_or_has_a_reason() -> None:

@@ -71,11 +71,14 @@ def memref_axes(memref: SSAValue) -> tuple[tuple[Extent, Extent], ...]:
 def view_axes(base: SSAValue, tile: tuple[int, ...]) -> tuple[Axis, ...] | None:
     """The axes that the indices of an access count on; ``tile`` is the shape of what moves.
 
-    None where the view comes from elsewhere or covers several axes of the memref by one.
+    None where the view comes from elsewhere or covers several axes of the memref by one, or where
+    tiles of indices give what moves a shape of its own.
     """
     if isinstance(base.type, T.MemrefType):
         shape = tile or (1,) * base.type.rank
         axes = memref_axes(base)
+        if len(axes) != len(shape):
+            return None
         return tuple(Axis(e, s, t, 1) for (e, s), t in zip(axes, shape, strict=True))
     cutter = cut_by(base)
     if cutter is None:

@@ -24,3 +24,5 @@ A kernel goes through three steps, each of which can be looked at:
 A nest over tiles in memory has two versions. In the first all of them lie in their memrefs and no
 element is checked; at the edges the second masks every access.
 """
+
+from tilewright.launching import native_code as native_code  # says so where llvmlite is missing

@@ -11,7 +11,12 @@ from xdsl.ir import SSAValue
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.basics import is_block_number
-from tilewright.cpu.codegen.checks import check_indices, check_place
+from tilewright.cpu.codegen.checks import (
+    check_address,
+    check_indices,
+    check_place,
+    check_reach,
+)
 from tilewright.cpu.codegen.elements import I1, I32, I64, PTR, Element
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
@@ -28,7 +33,6 @@ from tilewright.cpu.codegen.views import (
     address_of,
     as_value,
     element_offset,
-    full_mask,
     inside_mask,
     lane_strides,
     locate,
@@ -198,7 +202,7 @@ def load_lanes(
         return nest.emit(
             [where], lambda b, p: loaded(b, _plain_load(b, p, element, lanes), element)
         )
-    on = Lane(full_mask(lanes)) if mask is None else nest.widened(mask, lanes)
+    on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
     otherwise = nest.widened(passive, lanes)
 
     def make(b: Builder, p: Value, far: Value, on: Value, otherwise: Value) -> Value:
@@ -276,7 +280,7 @@ def store_lanes(
         return
     dense, distances = lane_strides(nest, place, coords, nest.masked)
     assert distances is not None
-    on = full_mask(lanes) if mask is None else nest.widened(mask, lanes).value
+    on = llvm.all_on(lanes) if mask is None else nest.widened(mask, lanes).value
     if not dense:
         pointers = b.gep(where, [distances.value], source_etype=element.buffer)
         pointers.type = ir.VectorType(PTR, lanes)
@@ -370,13 +374,16 @@ def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Pl
     indices = [f.as_index(value) for value in indices_of(op)]
     bounds = bool_values(op.properties.get("in_bounds"))
     view = view_of(f, op, dims)
+    last: Value | None = None
     if f.unit.checked:
-        check_indices(f, op, view, indices, bounds)
+        furthest = check_indices(f, op, view, indices, bounds)
+        number = check_reach(f, op, view.memref, view.axes, furthest)
+        last = check_address(f, op, view.memref, number)
     place = locate(f.builder, view, indices, bounds)
     place = replace(place, ahead=_next_tile(f, op, view))
-    if f.unit.checked:
+    if last is not None:
         mask = op.mask  # pyright: ignore[reportAttributeAccessIssue]
-        check_place(f, op, place, None if mask is None else f.tile(mask))
+        check_place(f, op, place, last, None if mask is None else f.tile(mask))
     return place
 
 

@@ -25,13 +25,13 @@ from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.slopes import lane_deltas
 from tilewright.cpu.codegen.tiles import Tile
 from tilewright.cpu.codegen.views import (
+    Memref,
     Place,
     View,
     address_of,
     as_value,
     element_offset,
     inside_mask,
-    scaled,
 )
 from tilewright.diagnostics import define_code
 from tilewright.launching.assertions import OperationSource
@@ -73,28 +73,114 @@ def check_indices(
     f: FunctionEmitter,
     op: Operation,
     view: View,
-    indices: Sequence[Value],
+    indices: Sequence[Value | Tile],
     in_bounds: Sequence[bool],
-) -> None:
-    """The tile has a part in the memref; all of it along axes that promise so."""
-    b = f.builder
+) -> list[Value]:
+    """The tile has a part in the memref; all of it along axes that promise so. Gives the furthest
+    coordinate of an element in the memref along each axis.
+
+    Along an axis with a tile of indices those outside of the memref do not count, unless it promises
+    that there are none.
+    """
+    b, furthest = f.builder, list[Value]()
     for position, (axis, step, extent) in enumerate(
         zip(view.axes, view.steps, view.dims, strict=True)
     ):
-        size = as_value(view.memref.sizes[axis])
-        origin = scaled(b, indices[position], step)
-        inside = b.icmp_unsigned("<", origin, size)
-        require(
-            f,
-            op,
-            inside,
-            f"'{op.name}' goes to a tile outside of the memory of its view along axis {position}",
+        size, index = as_value(view.memref.sizes[axis]), indices[position]
+        promises = position < len(in_bounds) and in_bounds[position]
+        promise = f"'{op.name}' promises to stay inside along axis {position}, and does not"
+        if isinstance(index, Tile):
+            highest, all_inside = _highest_index(f, index, size)
+            if promises:
+                require(f, op, all_inside, promise)
+            furthest.append(highest)
+            continue
+        exact, whole = Exact(b), ir.Constant(I64, extent)
+        origin = exact.times(index, as_value(step))
+        exact.plus(origin, whole)
+        inside = b.and_(exact.fine, b.icmp_unsigned("<", origin, size))
+        outside = (
+            f"'{op.name}' goes to a tile outside of the memory of its view along axis {position}"
         )
-        if position < len(in_bounds) and in_bounds[position]:
-            left = b.sub(size, origin)
-            whole = b.icmp_unsigned(">=", left, ir.Constant(I64, extent))
-            promise = f"'{op.name}' promises to stay inside along axis {position}, and does not"
-            require(f, op, whole, promise)
+        require(f, op, inside, outside)
+        left = b.sub(size, origin)
+        if promises:
+            require(f, op, b.icmp_unsigned(">=", left, whole), promise)
+        count = llvm.intrinsic(b, "umin", [left, whole])
+        furthest.append(b.sub(b.add(origin, count), ir.Constant(I64, 1)))
+    return furthest
+
+
+def _highest_index(f: FunctionEmitter, indices: Tile, size: Value) -> tuple[Value, Value]:
+    """The highest of the indices below a size, 0 without one; and whether all are."""
+    b, zero = f.builder, ir.Constant(I64, 0)
+    highest, fine = f.variable(zero), f.variable(ir.Constant(I1, 1))
+
+    def body(nest: Nest, coords: Coords) -> None:
+        inner, index = nest.inner, nest.eval(indices, coords).value
+        inside = inner.icmp_unsigned("<", index, size)
+        counted = inner.select(inside, index, zero)
+        found = llvm.intrinsic(inner, "umax", [inner.load(highest, typ=I64), counted])
+        inner.store(found, highest)
+        inner.store(inner.and_(inner.load(fine, typ=I1), inside), fine)
+
+    f.nest(indices.dims, [indices], body, lanes=1)
+    return b.load(highest, typ=I64), b.load(fine, typ=I1)
+
+
+class Exact:
+    """Arithmetic on numbers that are not negative, which tells in ``fine`` whether all results so far
+    are below 2**63; results are of no use where they are not."""
+
+    def __init__(self, b: Builder) -> None:
+        self._b = b
+        self.fine: Value = ir.Constant(I1, 1)
+
+    def times(self, x: Value, y: Value) -> Value:
+        return self._checked(self._b.umul_with_overflow(x, y))  # pyright: ignore[reportArgumentType]
+
+    def plus(self, x: Value, y: Value) -> Value:
+        return self._checked(self._b.uadd_with_overflow(x, y))  # pyright: ignore[reportArgumentType]
+
+    def _checked(self, pair: Value) -> Value:
+        b = self._b
+        found, wraps = (b.extract_value(pair, part) for part in (0, 1))
+        fits = b.and_(b.not_(wraps), b.icmp_signed(">=", found, ir.Constant(I64, 0)))
+        self.fine = b.and_(self.fine, fits)
+        return found
+
+
+def check_reach(
+    f: FunctionEmitter,
+    op: Operation,
+    memref: Memref,
+    axes: Sequence[int],
+    furthest: Sequence[Value],
+) -> Value:
+    """The furthest element of an access, given its coordinate along each axis, has a number below 2**63
+    in the memref: no number wraps on the way there. Gives that number."""
+    b = f.builder
+    exact, last = Exact(b), ir.Constant(I64, 0)
+    for axis, coordinate in zip(axes, furthest, strict=True):
+        # That of an index may be too large, and hide behind a stride of 0.
+        exact.plus(coordinate, ir.Constant(I64, 0))
+        last = exact.plus(last, exact.times(coordinate, as_value(memref.strides[axis])))
+    require(f, op, exact.fine, _message(f, op))
+    return last
+
+
+def check_address(f: FunctionEmitter, op: Operation, memref: Memref, last: Value) -> Value:
+    """The address of the element with a number, which does not wrap."""
+    b = f.builder
+    exact = Exact(b)
+    if memref.element.is_packed:
+        reach = b.lshr(last, ir.Constant(I64, 1))
+    else:
+        reach = exact.times(last, ir.Constant(I64, memref.element.memory_bytes))
+    end = b.uadd_with_overflow(b.ptrtoint(memref.pointer, I64), reach)  # pyright: ignore[reportArgumentType]
+    fine = b.and_(exact.fine, b.not_(b.extract_value(end, 1)))
+    require(f, op, fine, _message(f, op))
+    return b.extract_value(end, 0)
 
 
 # -- memory that is there ------------------------------------------------------------------------
@@ -151,7 +237,7 @@ def check_addresses(
     """Elements of ``size`` bytes at these addresses, computed from ``tiles``, lie in memory of the
     launch; ``sure``: a condition under which they do."""
     f.flush()
-    b, fine = f.builder, _cell(f, ir.Constant(I1, 1))
+    b, fine = f.builder, f.variable(ir.Constant(I1, 1))
     with nullcontext() if sure is None else b.if_then(b.not_(sure), likely=False):
         together = _lie_together(f, op, dims, tiles, size, addresses)
         _look_at_each(f, op, dims, size, addresses, together, fine)
@@ -170,7 +256,7 @@ def _lie_together(
     b = f.builder
     lanes = f.lanes(tiles, dims[vector_axis(dims)]) if dims else 1
     ty = llvm.vector(I64, lanes if lanes > 1 else 0)
-    low, high = (_cell(f, llvm.number(ty, start)) for start in (_LAST_ADDRESS, 0))
+    low, high = (f.variable(llvm.number(ty, start)) for start in (_LAST_ADDRESS, 0))
 
     def body(nest: Nest, coords: Coords) -> None:
         width = lanes_in(coords)
@@ -192,24 +278,19 @@ def _lie_together(
     return b.or_(b.icmp_unsigned(">", first, last), _is_known(f, b, op, first, last, size))
 
 
-def check_place(f: FunctionEmitter, op: Operation, place: Place, mask: Tile | None) -> None:
-    """The elements of a tile of a view that are accessed lie in memory of the launch."""
-    b, bits = f.builder, place.element.format.bits if place.element.is_packed else 0
-    bits = bits or 8 * place.element.buffer_bytes
-    first = last = place.first
-    for extent, limit, stride in zip(place.dims, place.limits, place.strides, strict=True):
-        count = ir.Constant(I64, extent) if limit is None else limit
-        reach = b.mul(b.sub(count, ir.Constant(I64, 1)), as_value(stride))
-        zero = ir.Constant(I64, 0)
-        first = b.add(first, llvm.intrinsic(b, "smin", [reach, zero]))
-        last = b.add(last, llvm.intrinsic(b, "smax", [reach, zero]))
-    base = b.ptrtoint(place.base, I64)
-    ends = [
-        b.add(base, b.ashr(b.mul(at, ir.Constant(I64, bits)), ir.Constant(I64, 3)))
-        for at in (first, last)
-    ]
-    size = -(-bits // 8)
-    together = _is_known(f, b, op, ends[0], ends[1], size)
+def check_place(
+    f: FunctionEmitter, op: Operation, place: Place, last: Value, mask: Tile | None
+) -> None:
+    """The elements of a tile of a view that are accessed lie in memory of the launch; ``last`` is the
+    address of the furthest (``check_address``)."""
+    b, packed = f.builder, place.element.is_packed
+    size = 1 if packed else place.element.memory_bytes
+    # Up to here nothing wraps: strides and coordinates are not negative, and the last is an address.
+    first = b.ptrtoint(place.pointer, I64)
+    if packed:
+        half = b.lshr(place.first, ir.Constant(I64, 1))
+        first = b.add(b.ptrtoint(place.base, I64), half)
+    together = _is_known(f, b, op, first, last, size)
     if place.element.is_packed:
         require(f, op, together, _message(f, op))
         return
@@ -223,7 +304,7 @@ def check_place(f: FunctionEmitter, op: Operation, place: Place, mask: Tile | No
         return nest.emit([where], lambda b, p: b.ptrtoint(p, I64)), on
 
     f.flush()
-    fine = _cell(f, ir.Constant(I1, 1))
+    fine = f.variable(ir.Constant(I1, 1))
     _look_at_each(f, op, place.dims, size, addresses, together, fine)
     require(f, op, b.load(fine, typ=I1), _message(f, op))
 
@@ -269,11 +350,3 @@ def _is_known(
     and all between."""
     assert f.unit.memory is not None
     return f.unit.memory.holds(f, b, op.operands[0], first, last, size)
-
-
-def _cell(f: FunctionEmitter, value: Value) -> Value:
-    """A variable with this value."""
-    with f.builder.goto_entry_block():
-        cell = llvm.stack(f.builder, value.type)
-    f.builder.store(value, cell)
-    return cell

@@ -4,41 +4,56 @@ Along an inner axis the elements of one row are spread over lanes and accumulato
 axis each lane is a row of its own, and elements follow one another as they are numbered. Bodies
 that are one commutative operation take elements in any order; others keep the order of elements,
 which associativity allows to cut into runs: lane i then takes the i-th run.
+
+Only elements are combined; the identities of the operation take no part, as on all machines. An
+accumulator of a commutative operation begins with the number that changes no other (NaN for a maximum
+that drops NaN, -0 for a sum), any other with the first element it gets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr
 from xdsl.ir import Operation
 
 from tilewright.cpu.codegen import llvm, traits
 from tilewright.cpu.codegen.bodies import ElementBody
 from tilewright.cpu.codegen.elements import I32, Element, bits_constant, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter, loops, vector_axis
-from tilewright.cpu.codegen.indices import Coords, Index, fixed
+from tilewright.cpu.codegen.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.scalar_bodies import fold_each
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Strided, Tile, guards, store_at
-from tilewright.dialects.arith.constants import bits_of_value
-from tilewright.dialects.declare import int_property
+from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
-_COMMUTATIVE = frozenset(
-    f"arith.{name}"
-    for name in (
-        "addi", "muli", "andi", "ori", "xori", "maxsi", "maxui", "minsi", "minui",
-        "maximumf", "minimumf", "maxnumf", "minnumf",
-    )
-) | {"nv_tileaa.addf", "nv_tileaa.mulf"}  # fmt: skip
+_NEUTRAL_INTEGERS: dict[str, Callable[[int], int]] = {
+    "arith.addi": lambda width: 0,
+    "arith.muli": lambda width: 1,
+    "arith.andi": lambda width: -1,
+    "arith.ori": lambda width: 0,
+    "arith.xori": lambda width: 0,
+    "arith.maxsi": lambda width: 1 << (width - 1),
+    "arith.maxui": lambda width: 0,
+    "arith.minsi": lambda width: (1 << (width - 1)) - 1,
+    "arith.minui": lambda width: -1,
+}
+_NEUTRAL_FLOATS = {
+    "arith.maximumf": float("-inf"),
+    "arith.minimumf": float("inf"),
+    "arith.maxnumf": float("nan"),
+    "arith.minnumf": float("nan"),
+    "nv_tileaa.addf": -0.0,
+    "nv_tileaa.mulf": 1.0,
+}
 _ACCUMULATORS = 4
 
 
@@ -48,9 +63,13 @@ class Fold:
 
     tiles: tuple[Tile, ...]
     axis: int
-    identities: tuple[Constant, ...]
     body: ElementBody
-    commutes: bool
+    neutral: Constant | None
+    """What an accumulator may begin with, where the body is one commutative operation."""
+
+    @property
+    def commutes(self) -> bool:
+        return self.neutral is not None
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -61,7 +80,34 @@ class Fold:
         return tuple(tile.element for tile in self.tiles)
 
     def start(self, lanes: int) -> list[Value]:
-        return [llvm.splat_constant(identity, lanes) for identity in self.identities]
+        """What the accumulators hold before the first element."""
+        if self.neutral is not None:
+            return [llvm.splat_constant(self.neutral, lanes)]
+        return [llvm.splat_constant(bits_constant(e, 0), lanes) for e in self.elements]
+
+    def first_or_step(
+        self,
+        b: Builder,
+        elements: Sequence[Value],
+        state: Sequence[Value],
+        index: Index,
+        *,
+        looped: bool,
+    ) -> list[Value]:
+        """The accumulated values after the elements of a round: at index 0 the elements alone."""
+        if not looped:
+            return list(elements)
+        after = self.step(b, elements, state)
+        if self.neutral is not None:
+            return after
+        assert isinstance(index.base, Lane)
+        counter = index.base.value
+        is_first = b.icmp_unsigned("==", counter, ir.Constant(counter.type, 0))
+        pairs = zip(elements, after, strict=True)
+        return [
+            b.select(is_first, llvm.splat(b, element, llvm.lanes_of(found.type)), found)
+            for element, found in pairs
+        ]
 
     def step(self, b: Builder, elements: Sequence[Value], state: Sequence[Value]) -> list[Value]:
         """The accumulated values after one more element."""
@@ -85,42 +131,37 @@ class Fold:
         return values
 
 
-def identity_constant(attribute: Any, element: Element) -> Constant:
-    if isinstance(attribute, FloatAttr):
-        bits = float_to_bits(attribute.value.data, element.format)
-    else:
-        bits = bits_of_value(attribute)[0]
-    return bits_constant(element, bits)
-
-
-def identities_of(op: ReduceOp | ScanOp) -> tuple[Constant, ...]:
-    """What each of the accumulators begins with."""
-    identities = op.properties["identities"]
-    assert isinstance(identities, ArrayAttr)
-    pairs = zip(identities.data, op.operands, strict=True)
-    return tuple(identity_constant(a, element_of(value.type)) for a, value in pairs)
-
-
 def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
     body = ElementBody(f, op.regions[0].blocks[0])
     axis = int_property(op, "axis")
-    return Fold(tuple(tiles), axis, identities_of(op), body, _is_commutative(body))
+    return Fold(tuple(tiles), axis, body, _neutral(body))
 
 
-def _is_commutative(body: ElementBody) -> bool:
+def _neutral(body: ElementBody) -> Constant | None:
+    """The number that a body of one commutative operation leaves every other as it is with."""
     ops: list[Operation] = list(body.block.ops)
-    return (
-        len(ops) == 2
-        and ops[0].name in _COMMUTATIVE
-        and set(ops[0].operands) == set(body.block.args)
-        and list(ops[1].operands) == list(ops[0].results)
-    )
+    if (
+        len(ops) != 2
+        or set(ops[0].operands) != set(body.block.args)
+        or list(ops[1].operands) != list(ops[0].results)
+    ):
+        return None
+    only, element = ops[0], element_of(ops[0].results[0].type)
+    if (number := _NEUTRAL_INTEGERS.get(only.name)) is not None:
+        return bits_constant(element, number(element.format.bits))
+    value = _NEUTRAL_FLOATS.get(only.name)
+    if value is None:
+        return None
+    if isinstance(only, AddFOp) and enum_property(only, "rounding_mode") == "negative_inf":
+        # Towards -inf, -0 and +0 make -0.
+        value = 0.0
+    return bits_constant(element, float_to_bits(value, element.format))
 
 
 @lowers("reduce")
 def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     if not traits.is_body_of_elements(op):
-        fold_each(f, op, int_property(op, "axis"), identities_of(op))
+        fold_each(f, op, int_property(op, "axis"))
         return
     fold = fold_of(f, op, f.read_once(op.operands))
     rest = tuple(extent for axis, extent in enumerate(fold.dims) if axis != fold.axis)
@@ -174,7 +215,7 @@ def _across_rows(
             at = _with_axis(coords, fold.axis, index)
             elements = [nest.vector(tile, at) for tile in fold.tiles]
             before = state[position * count : (position + 1) * count]
-            after += fold.step(nest.inner, elements, before)
+            after += fold.first_or_step(nest.inner, elements, before, index, looped=looped)
         if looped:
             nest.close(list(zip(state, after, strict=True)))  # pyright: ignore[reportArgumentType]
         for position, coords in enumerate(several):
@@ -231,7 +272,8 @@ def _along_rows(
         moved = nest.shift(base, number * stride)
         at = _with_axis(coords, fold.axis, Index(moved.base, offsets, moved.align))
         elements = [nest.vector(tile, at) for tile in fold.tiles]
-        after += fold.step(nest.inner, elements, state[number * count : (number + 1) * count])
+        before = state[number * count : (number + 1) * count]
+        after += fold.first_or_step(nest.inner, elements, before, base, looped=looped)
     if looped:
         nest.close(list(zip(state, after, strict=True)))
     b = nest.inner
@@ -256,7 +298,7 @@ def _along_rows(
 def scan(f: FunctionEmitter, op: ScanOp) -> None:
     reverse = is_set(op, "reverse")
     if not traits.is_body_of_elements(op):
-        fold_each(f, op, int_property(op, "axis"), identities_of(op), reverse=reverse)
+        fold_each(f, op, int_property(op, "axis"), reverse=reverse)
         return
     fold = fold_of(f, op, f.read_once(op.operands))
     targets = [
@@ -304,7 +346,8 @@ def _scan_across(
         state: list[Any] = [nest.carried(value) for value in start] if looped else start
         place = _reversed(nest, index, extent - 1) if reverse else index
         at = _with_axis(coords, fold.axis, place)
-        after = fold.step(nest.inner, [nest.vector(tile, at) for tile in fold.tiles], state)
+        elements = [nest.vector(tile, at) for tile in fold.tiles]
+        after = fold.first_or_step(nest.inner, elements, state, index, looped=looped)
         _put(nest, targets, at, after)
         if looped:
             nest.close(list(zip(state, after, strict=True)))
@@ -335,7 +378,7 @@ def _scan_along(
     b = nest.inner
     values = [nest.vector(tile, at) for tile in fold.tiles]
     values = _prefixes(b, fold, values, lanes, reverse)
-    found = fold.step(b, values, state)
+    found = fold.first_or_step(b, values, state, base, looped=looped)
     _put(nest, targets, at, found)
     edge = 0 if reverse else lanes - 1
     carry = [llvm.shuffle(b, value, value, [edge] * lanes) for value in found]

@@ -371,6 +371,13 @@ class FunctionEmitter:
             if isinstance(result.type, T.MemTokenType):
                 self.values[result] = None
 
+    def variable(self, start: Value) -> Value:
+        """A variable of the function that holds a value; as a pointer."""
+        with self.builder.goto_entry_block():
+            cell = llvm.stack(self.builder, start.type)
+        self.builder.store(start, cell)
+        return cell
+
     def as_index(self, value: SSAValue) -> Value:
         """An index or integer scalar as an i64, read unsigned."""
         found = self.scalar(value)

@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.access import both, check_sparse, indices_of
-from tilewright.cpu.codegen.checks import check_addresses
-from tilewright.cpu.codegen.elements import I64
+from tilewright.cpu.codegen.checks import check_addresses, check_indices, check_reach, require
+from tilewright.cpu.codegen.elements import I1, I64
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.irtypes import Builder, Value
@@ -122,14 +122,42 @@ def gathered(f: FunctionEmitter, op: M.Scattered) -> Gathered:
     promised = () if view is None else bool_values(op.properties.get("in_bounds"))
     found = Gathered(memref, tuple(indices), promised, view)
     if f.unit.checked:
-        _check_gathered(f, op, found)
+        masks = values_of(op, "mask")
+        mask = f.tile(masks[0]) if masks else None
+        if view is None:
+            _check_inside(f, op, found, mask)
+        else:
+            given = [f.tile(v) if T.dims_of(v.type) else f.as_index(v) for v in indices_of(op)]
+            furthest = check_indices(f, op, view, given, promised)
+            check_reach(f, op, memref, view.axes, furthest)
+        _check_gathered(f, op, found, mask)
     return found
 
 
-def _check_gathered(f: FunctionEmitter, op: M.Scattered, at: Gathered) -> None:
+def _check_inside(f: FunctionEmitter, op: M.Scattered, at: Gathered, mask: Tile | None) -> None:
+    """The indices that the mask leaves select elements of the memref."""
+    fine = f.variable(ir.Constant(I1, 1))
+
+    def body(nest: Nest, coords: Coords) -> None:
+        lanes, inner = lanes_in(coords), nest.inner
+        _, _, inside = at.numbers(nest, coords)
+        assert inside is not None
+        good = nest.widened(inside, lanes).value
+        if mask is not None:
+            off = inner.not_(nest.widened(nest.eval(mask, coords), lanes).value)
+            good = inner.or_(good, off)
+        if lanes:
+            good = llvm.intrinsic(inner, "vector.reduce.and", [good], I1)
+        inner.store(inner.and_(inner.load(fine, typ=I1), good), fine)
+
+    tiles = [tile for tile in (mask, *at.indices) if isinstance(tile, Tile)]
+    f.nest(T.dims_of(op.moved.type), tiles, body)
+    message = f"'{op.name}' has an index outside of its memref"
+    require(f, op, f.builder.load(fine, typ=I1), message)
+
+
+def _check_gathered(f: FunctionEmitter, op: M.Scattered, at: Gathered, mask: Tile | None) -> None:
     """Every element that is selected lies in memory of the launch."""
-    masks = values_of(op, "mask")
-    mask = f.tile(masks[0]) if masks else None
     size, packed = at.memref.element.memory_bytes, at.memref.element.is_packed
     tiles = [tile for tile in (mask, *at.indices) if isinstance(tile, Tile)]
 

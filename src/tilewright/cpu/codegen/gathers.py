@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen import traits
+from tilewright.cpu.codegen import llvm, traits
 from tilewright.cpu.codegen.access import (
     both,
     load_lanes,
@@ -27,7 +27,6 @@ from tilewright.cpu.codegen.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.packing import load_packed
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Tile, to_buffer
-from tilewright.cpu.codegen.views import full_mask
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 
@@ -113,7 +112,7 @@ def scatter_store(f: FunctionEmitter, op: M.ScatterStoreOp) -> None:
             with where_on(b, on):
                 b.store(data, target, align=element.buffer_bytes)
             return
-        chosen = full_mask(lanes) if on is None else nest.widened(on, lanes).value
+        chosen = llvm.all_on(lanes) if on is None else nest.widened(on, lanes).value
         pointers = b.gep(where.value, [spread.value], source_etype=element.buffer)
         pointers.type = ir.VectorType(PTR, lanes)
         scatter_to(b, pointers, data, element, chosen)

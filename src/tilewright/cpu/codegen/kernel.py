@@ -67,6 +67,7 @@ class Made:
     """The LLVM module of a kernel, and what the runtime must know."""
 
     module: ir.Module
+    symbol: str
     arena_bytes: int
     sites: list[Site]
     may_wait: bool
@@ -87,13 +88,14 @@ def emit(
     plugins: Collection[str],
 ) -> Made:
     """The code of a kernel."""
-    module = llvm.TargetModule(func.symbol, target)
+    symbol = llvm.symbol_of("kernel", func.symbol)
+    module = llvm.TargetModule(symbol, target)
     unit = Unit(module, target, checked, globals_=globals_, plugins=plugins)
     ops = list(func.walk())
     unit.strands = find_strands(ops, unit.sites)
     body = func.body.blocks[0]
     plan = make_plan(body, distinct_arguments=distinct_arguments)
-    function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR, PTR, I64, I64]), func.symbol)
+    function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR, PTR, I64, I64]), symbol)
     unit.prepare(function)
     for argument, name in zip(function.args, ("args", "grid", "rt", "begin", "end"), strict=True):
         argument.name = name
@@ -120,6 +122,7 @@ def emit(
     size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
     return Made(
         module,
+        symbol,
         size,
         unit.sites,
         may_wait,

@@ -41,7 +41,7 @@ class KnownMemory:
         self._entries = {number: entry for entry, number in enumerate(pointers)}
         allocations = (op for op in func.walk() if op.name == "nv_tileaa.ext.alloca")
         self._numbers = {op: str(number) for number, op in enumerate(allocations)}
-        self._scratch: dict[str, tuple[Value, int]] = {}
+        self._scratch: dict[str, tuple[Value, int, int]] = {}
 
     @cached_property
     def provenances(self) -> Provenances:
@@ -53,9 +53,10 @@ class KnownMemory:
         other.table = table
         return other
 
-    def add_scratch(self, op: Operation, offset: Value, room: int) -> None:
-        """What an operation allocates: bytes of the thread's arena."""
-        self._scratch[self._numbers[op]] = (offset, room)
+    def add_scratch(self, op: Operation, offset: Value, size: int, alignment: int) -> None:
+        """What an operation allocates: bytes of the thread's arena, from the first aligned one behind
+        an offset on."""
+        self._scratch[self._numbers[op]] = (offset, size, alignment)
 
     def of_parameter(self, b: Builder, number: int) -> tuple[Value, Value]:
         """The address of the first byte that a pointer parameter stands for, and behind the last."""
@@ -94,9 +95,9 @@ class KnownMemory:
             first = b.ptrtoint(f.unit.global_pointers[root.name], I64)
             size = global_bytes(_type_of_global(f.unit.globals_, root.name))
             return first, b.add(first, ir.Constant(I64, size))
-        offset, room = self._scratch[root.name]
-        first = b.add(b.ptrtoint(f.frame.root, I64), offset)
-        return first, b.add(first, ir.Constant(I64, room))
+        offset, size, alignment = self._scratch[root.name]
+        first = aligned(b, b.add(b.ptrtoint(f.frame.root, I64), offset), alignment)
+        return first, b.add(first, ir.Constant(I64, size))
 
 
 def names_of(roots: Iterable[Root]) -> str:
@@ -121,9 +122,17 @@ def _type_of_global(declared: Mapping[str, Operation], name: str) -> T.MemrefTyp
     return ty
 
 
+def aligned(b: Builder, address: Value, alignment: int) -> Value:
+    """The first multiple of a power of two from an address on."""
+    raised = b.add(address, ir.Constant(I64, alignment - 1))
+    return b.and_(raised, ir.Constant(I64, -alignment))
+
+
 def _within(b: Builder, span: tuple[Value, Value], first: Value, last: Value, size: int) -> Value:
     begin, behind = span
     after = b.icmp_unsigned(">=", first, begin)
+    # Elements that wrap around the end of all addresses would begin behind the last.
+    after = b.and_(after, b.icmp_unsigned("<=", first, last))
     return b.and_(after, b.icmp_unsigned("<=", last, b.sub(behind, ir.Constant(I64, size))))
 
 
@@ -151,6 +160,7 @@ def _search(f: FunctionEmitter) -> ir.Function:
     begin_at = b.gep(table, [at], source_etype=I8)
     end_at = b.gep(begin_at, [ir.Constant(I64, SLOT_BYTES)], source_etype=I8)
     after = b.icmp_unsigned(">=", first, b.load(begin_at, typ=I64))
+    after = b.and_(after, b.icmp_unsigned("<=", first, last))
     before = b.icmp_unsigned("<=", last, b.sub(b.load(end_at, typ=I64), size))
     b.cbranch(b.and_(after, before), there, further)
     b.position_at_end(further)

@@ -9,8 +9,14 @@ from llvmlite import ir
 from tilewright.cpu.codegen.elements import I1, I64, PTR, Literal
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Type, Value
 from tilewright.cpu.target import CpuTarget
+from tilewright.launching.object_names import object_name
 
 INTRINSIC_SUFFIX = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+def symbol_of(kind: str, name: str) -> str:
+    """The symbol of a kernel or global in LLVM's text, where no other kind of thing has it."""
+    return f"{kind}.{object_name(name)}"
 
 
 class TargetModule(ir.Module):
@@ -74,6 +80,18 @@ def int_lanes(values: Sequence[int], ty: ir.IntType = I64) -> Constant:
     """A constant vector of integers."""
     body = ", ".join(f"{ty} {v}" for v in values)
     return Literal(ir.VectorType(ty, len(values)), f"<{body}>")
+
+
+def all_on(lanes: int) -> Constant:
+    """The mask that is set in every lane."""
+    return splat_constant(ir.Constant(I1, 1), lanes)
+
+
+def is_all_on(mask: Value) -> bool:
+    """Whether a mask is known to be set in every lane. A constant need not be: it may be all off."""
+    if not isinstance(mask, ir.Constant):
+        return False
+    return mask.get_reference() == all_on(lanes_of(mask.type)).get_reference()
 
 
 def undefined(ty: Type) -> Constant:

@@ -12,7 +12,7 @@ from tilewright.cpu.codegen.basics import slice_positions, symbol_name
 from tilewright.cpu.codegen.elements import I8, I64, element_of, pointee_of
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in
-from tilewright.cpu.codegen.known_memory import global_bytes
+from tilewright.cpu.codegen.known_memory import aligned, global_bytes
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Shifted, Tile
@@ -36,7 +36,8 @@ def get_global(f: FunctionEmitter, op: M.GetGlobalOp) -> None:
     assert isinstance(ty, T.MemrefType)
     pointer = f.unit.global_pointers.get(name)
     if pointer is None:
-        variable = ir.GlobalVariable(f.unit.module, ir.ArrayType(I8, global_bytes(ty)), name)
+        symbol = llvm.symbol_of("global", name)
+        variable = ir.GlobalVariable(f.unit.module, ir.ArrayType(I8, global_bytes(ty)), symbol)
         variable.linkage = "external"
         pointer = f.unit.global_pointers[name] = llvm.opaque(variable)
     result = op.results[0]
@@ -58,12 +59,10 @@ def alloca(f: FunctionEmitter, op: AllocaOp) -> None:
     room = size + max(alignment - _ALIGNMENT, 0)
     slot = f.scratch(room, f.plan.end)
     if f.unit.memory is not None:
-        f.unit.memory.add_scratch(op, f.in_thread(slot), room)
-    b = f.builder
-    address = b.ptrtoint(f.pointer_to(slot), I64)
+        f.unit.memory.add_scratch(op, f.in_thread(slot), size, max(alignment, 1))
+    address = f.builder.ptrtoint(f.pointer_to(slot), I64)
     if alignment > _ALIGNMENT:
-        raised = b.add(address, ir.Constant(I64, alignment - 1))
-        address = b.and_(raised, ir.Constant(I64, -alignment))
+        address = aligned(f.builder, address, alignment)
     f.values[op.results[0]] = address
 
 

@@ -31,11 +31,7 @@ from tilewright.cpu.codegen.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.slopes import lane_deltas
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Mapped, Tile, Uniform, to_buffer
-from tilewright.cpu.codegen.views import (
-    Place,
-    full_mask,
-    whole,
-)
+from tilewright.cpu.codegen.views import Place, whole
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 
@@ -58,8 +54,8 @@ class PointerLoad(Tile):
         deltas = lane_deltas(self.pointers, coords) if lanes else None
         run = deltas is not None and deltas.is_run(element.memory_bytes)
         if not lanes or (deltas is not None and deltas.is_zero):
-            return self._one(nest, coords, mask)
-        on = Lane(full_mask(lanes)) if mask is None else nest.widened(mask, lanes)
+            return self._one(nest, coords, mask, lanes)
+        on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
         other = nest.widened(nest.eval(self.other, coords), lanes)
         if run and deltas is not None and deltas.exact:
             first = nest.eval(self.pointers, first_lane(nest, coords))
@@ -75,16 +71,17 @@ class PointerLoad(Tile):
             lambda b, p, m, o: _run_or_gather(b, p, m, o, element, splits=b is nest.inner),
         )
 
-    def _one(self, nest: Nest, coords: Coords, mask: Lane | None) -> Lane:
+    def _one(self, nest: Nest, coords: Coords, mask: Lane | None, lanes: int) -> Lane:
+        """The single element that all lanes read, if the mask is on for one of them."""
         element = self.element
         where = nest.eval(self.pointers, coords)
         where = nest.emit([where], lambda b, p: _first(b, p))
         if mask is None:
             return nest.emit([where], lambda b, p: _load(b, p, element))
         other = nest.eval(self.other, coords)
-        on = nest.emit([mask], lambda b, m: _first(b, m))
+        any_on = nest.emit([mask], llvm.any_lane)
 
-        def make(b: Builder, p: Value, m: Value, o: Value) -> Value:
+        def make(b: Builder, p: Value, m: Value) -> Value:
             ty = ir.VectorType(element.buffer, 1)
             args = [
                 b.inttoptr(p, PTR),
@@ -93,10 +90,12 @@ class PointerLoad(Tile):
                 llvm.undefined(ty),
             ]
             found = llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
-            value = loaded(b, b.extract_element(found, ir.Constant(I32, 0)), element)
-            return b.select(m, value, _first(b, o))
+            return loaded(b, b.extract_element(found, ir.Constant(I32, 0)), element)
 
-        return nest.emit([where, on, other], make)
+        three = [mask, nest.emit([where, any_on], make), other]
+        if any(llvm.lanes_of(lane.value.type) for lane in three):
+            three = [nest.widened(lane, lanes) for lane in three]
+        return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
 
 
 def _first(b: Builder, value: Value) -> Value:
@@ -123,7 +122,7 @@ def _load(b: Builder, address: Value, element: Element) -> Value:
 def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Element) -> Value:
     ty = ir.VectorType(element.buffer, llvm.lanes_of(on.type))
     pointer = b.inttoptr(address, PTR)
-    if isinstance(on, ir.Constant):
+    if llvm.is_all_on(on):
         return loaded(b, b.load(pointer, typ=ty, align=element.buffer_bytes), element)
     size = ir.Constant(I32, element.buffer_bytes)
     args = [pointer, size, on, to_buffer(b, other, element)]
@@ -231,7 +230,7 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
             with where_on(b, on):
                 b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
             return
-        chosen = full_mask(lanes) if on is None else on.value
+        chosen = llvm.all_on(lanes) if on is None else on.value
         deltas = lane_deltas(pointers, coords)
         if deltas is not None and deltas.is_run(element.memory_bytes) and deltas.exact:
             first = nest.eval(pointers, first_lane(nest, coords))
@@ -247,7 +246,7 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
 
 def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Element) -> None:
     pointer, held = b.inttoptr(address, PTR), to_buffer(b, data, element)
-    if isinstance(on, ir.Constant):
+    if llvm.is_all_on(on):
         b.store(held, pointer, align=element.buffer_bytes)
         return
     size = ir.Constant(I32, element.buffer_bytes)

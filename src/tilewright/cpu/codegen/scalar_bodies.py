@@ -12,10 +12,10 @@ from llvmlite import ir
 from xdsl.ir import Block
 
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import I64, element_of
+from tilewright.cpu.codegen.elements import I64, Element, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Index, Lane
-from tilewright.cpu.codegen.irtypes import Constant, Value
+from tilewright.cpu.codegen.irtypes import Type, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.tiles import Strided, Tile, store_at
 from tilewright.dialects.nv_tileaa import types as T
@@ -36,15 +36,18 @@ def _run(f: FunctionEmitter, block: Block, arguments: Sequence[Value]) -> list[V
 
 
 def _each(
-    f: FunctionEmitter, dims: Sequence[int], body: Callable[[tuple[Value, ...]], None]
+    f: FunctionEmitter,
+    dims: Sequence[int],
+    body: Callable[[tuple[Value, ...]], None],
+    first: int = 0,
 ) -> None:
-    """Run a body for all positions in a shape, in row-major order."""
+    """Run a body for all positions in a shape, in row-major order, from ``first`` on along each axis."""
 
     def along(position: tuple[Value, ...]) -> None:
         if len(position) == len(dims):
             body(position)
             return
-        bounds = (ir.Constant(I64, n) for n in (0, dims[len(position)], 1))
+        bounds = (ir.Constant(I64, n) for n in (first, dims[len(position)], 1))
         start, end, step = bounds
         llvm.count(f.builder, start, end, step, lambda b, at: along((*position, at)))
 
@@ -80,32 +83,32 @@ class State:
     """The accumulated values of a row, in variables."""
 
     cells: tuple[Value, ...]
-    identities: tuple[Constant, ...]
+    types: tuple[Type, ...]
 
     @classmethod
-    def of(cls, f: FunctionEmitter, identities: tuple[Constant, ...]) -> State:
+    def of(cls, f: FunctionEmitter, elements: Sequence[Element]) -> State:
+        types = tuple(element.register for element in elements)
         with f.builder.goto_entry_block():
-            cells = tuple(llvm.stack(f.builder, identity.type) for identity in identities)
-        return cls(cells, identities)
+            cells = tuple(llvm.stack(f.builder, ty) for ty in types)
+        return cls(cells, types)
 
     def set(self, f: FunctionEmitter, values: Sequence[Value]) -> None:
         for cell, value in zip(self.cells, values, strict=True):
             f.builder.store(value, cell)
 
     def get(self, f: FunctionEmitter) -> list[Value]:
-        pairs = zip(self.cells, self.identities, strict=True)
-        return [f.builder.load(cell, typ=identity.type) for cell, identity in pairs]
+        pairs = zip(self.cells, self.types, strict=True)
+        return [f.builder.load(cell, typ=ty) for cell, ty in pairs]
 
 
 def fold_each(
     f: FunctionEmitter,
     op: ReduceOp | ScanOp,
     axis: int,
-    identities: tuple[Constant, ...],
     *,
     reverse: bool = False,
 ) -> None:
-    """A reduction or scan, row by row."""
+    """A reduction or scan, row by row; each begins with its first element."""
     inside = f.plan.last_inside[op]
     sources = [_held(f, f.tile(value), inside) for value in op.operands]
     dims = sources[0].dims
@@ -117,25 +120,25 @@ def fold_each(
         lasts = [max(inside, f.plan.last_use(result)) for result in op.results]
         pairs = zip(sources, lasts, strict=True)
         targets = [f.buffer(source.element, shape, last) for source, last in pairs]
-    state = State.of(f, identities)
+    state = State.of(f, [source.element for source in sources])
 
     def row(position: tuple[Value, ...]) -> None:
-        state.set(f, identities)
-
-        def element(number: tuple[Value, ...]) -> None:
-            (place,) = number
+        def element(number: Value, *, is_first: bool) -> None:
+            place = number
             if reverse:
                 place = f.builder.sub(ir.Constant(I64, dims[axis] - 1), place)
             at = (*position[:axis], place, *position[axis:])
-            elements = [f.element(source, _coords(at)) for source in sources]
-            pairs = zip(elements, state.get(f), strict=True)
-            found = _run(f, op.regions[0].blocks[0], [value for pair in pairs for value in pair])
+            found = [f.element(source, _coords(at)) for source in sources]
+            if not is_first:
+                pairs = zip(found, state.get(f), strict=True)
+                found = _run(f, op.regions[0].blocks[0], [v for pair in pairs for v in pair])
             state.set(f, found)
             if keeps_all:
                 for target, value in zip(targets, found, strict=True):
                     _put(f, target, at, value)
 
-        _each(f, dims[axis : axis + 1], element)
+        element(ir.Constant(I64, 0), is_first=True)
+        _each(f, dims[axis : axis + 1], lambda at: element(at[0], is_first=False), 1)
         if not keeps_all:
             for target, value in zip(targets, state.get(f), strict=False):
                 _put(f, target, position, value)

@@ -9,9 +9,9 @@ from functools import partial
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import I1, I32, I64, Element, bits_constant
+from tilewright.cpu.codegen.elements import I32, I64, Element, bits_constant
 from tilewright.cpu.codegen.indices import Coords, Lane, fixed
-from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
+from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.numerics.floats import padding_bits
 
@@ -105,7 +105,7 @@ def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence
         if position < len(in_bounds) and in_bounds[position]:
             limits.append(None)
             continue
-        left = b.sub(as_value(memref.sizes[axis]), origin)
+        left = b.sub(_counted(b, memref.sizes[axis]), origin)
         whole = ir.Constant(I64, extent)
         fits = b.icmp_signed(">=", left, whole)
         some = b.icmp_signed(">", left, ir.Constant(I64, 0))
@@ -128,6 +128,13 @@ def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence
         memref.pointer,
         offset,
     )
+
+
+def _counted(b: Builder, size: Extent) -> Value:
+    """An extent as a signed number: no element has a larger coordinate."""
+    if isinstance(size, int):
+        return as_value(size)
+    return llvm.intrinsic(b, "umin", [size, ir.Constant(I64, (1 << 63) - 1)])
 
 
 def dense_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
@@ -254,10 +261,6 @@ def _below(offsets: tuple[int, ...] | None, b: Builder, base: Value, limit: Valu
         return b.icmp_signed(">", left, ir.Constant(I32, 0))
     steps = llvm.int_lanes(offsets, I32)
     return b.icmp_signed("<", steps, llvm.splat(b, left, len(offsets)))
-
-
-def full_mask(lanes: int) -> Constant:
-    return llvm.splat_constant(ir.Constant(I1, 1), lanes)
 
 
 def whole(dims: Sequence[int]) -> Coords:

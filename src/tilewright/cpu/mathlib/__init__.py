@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from llvmlite import ir
-
 from tilewright.cpu.mathlib import arctangent, exponential, logarithm, power, trigonometry
 from tilewright.cpu.mathlib.lanes import Body, Formulas, Value
+from tilewright.launching.native_code import ir
 
 
 @dataclass(frozen=True, slots=True)

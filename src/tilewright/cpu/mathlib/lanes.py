@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import ir
+from tilewright.launching.native_code import ir
 
 #: Adding this to a small enough float rounds it to an integer, which stands in the low bits then.
 _MAGIC = {32: 1.5 * 2.0**23, 64: 1.5 * 2.0**52}

@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from llvmlite import ir
-
 from tilewright.cpu.mathlib.lanes import Formulas, Value
+from tilewright.launching.native_code import ir
 
 # (log(1 + t) - t) / t**2 for -1/3 <= t <= 1/3.
 _LOG32 = (

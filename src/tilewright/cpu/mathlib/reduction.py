@@ -6,9 +6,8 @@ with 2/pi, of which 1248 bits are stored, is taken in integers of 256 bits (Payn
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from tilewright.cpu.mathlib.lanes import Formulas, Value
+from tilewright.launching.native_code import ir
 
 #: From here on (in absolute value) ``small_remainder`` must not be used.
 LARGE = {32: 2.0**15, 64: 2.0**30}

@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from llvmlite import ir
-
 from tilewright.cpu.mathlib.lanes import Formulas, Value, mend
 from tilewright.cpu.mathlib.reduction import (
     LARGE,
@@ -19,6 +17,7 @@ from tilewright.cpu.mathlib.reduction import (
     quick_remainder,
     small_remainder,
 )
+from tilewright.launching.native_code import ir
 
 # (sin(r) - r) / r**3 and (cos(r) - 1 + r**2 / 2) / r**4 as polynomials in r**2.
 _SIN: Mapping[int, tuple[float, ...]] = MappingProxyType(

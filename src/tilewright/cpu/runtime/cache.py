@@ -1,13 +1,15 @@
 """Compiled code on disk, so that a kernel is compiled once for a machine, not once for a process.
 
 An entry is a file named by its key, a hash of all that decides on the code. It begins with a
-checksum: an entry that was damaged, or written in part, is as good as none and is replaced. Entries
-are written beside their place and moved there, so that processes never see half of one. When the
-cache grows beyond its limit, the entries that have not been used for longest go first.
+checksum of the key and the contents: an entry that was damaged, written in part, or that lies under the
+name of another, is as good as none and is replaced. So is anything that is no plain file of this user, or
+that others may write to: what is read here is run. Entries are written beside their place and moved there,
+so that processes never see half of one. When the cache grows beyond its limit, the entries that have not
+been used for longest go first.
 
 ``TILEWRIGHT_CACHE_DIR`` names the directory; without it, it is ``tilewright`` in the user's cache
-directory. An empty value turns the cache off. A cache that cannot be read or written is none, and
-no error.
+directory. An empty value turns the cache off, and so does the home of a user that there is not. A cache
+that cannot be read or written is none, and no error.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 import threading
@@ -29,10 +32,13 @@ from tilewright import __version__
 DIRECTORY_VARIABLE = "TILEWRIGHT_CACHE_DIR"
 DEFAULT_LIMIT = 256 << 20
 
-_MAGIC = b"tilewright cpu object 1\n"
+_MAGIC = b"tilewright cpu object 2\n"
 _SUFFIX = ".bin"
 _LIMIT_FILE = "limit"
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
+_LONGEST_NUMBER = 32
+#: Who else may write to a file.
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 # Using an entry is noted in its time stamp, but not more often than this.
 _STAMP_SECONDS = 60.0
 # Temporary files of processes that have died are removed after this time.
@@ -71,15 +77,14 @@ class DiskCache:
         self._written = 0
 
     def get(self, key: str) -> bytes | None:
-        """The contents of an entry; None where there is none, or a damaged one."""
+        """The contents of an entry; None where there is none, or one that is not as it was put."""
         path = self._path(key)
-        try:
-            data = path.read_bytes()
-        except OSError:
+        data = _read_own(path)
+        if data is None:
             return None
         start = len(_MAGIC) + _CHECKSUM_BYTES
         contents = data[start:]
-        if data[:start] != _MAGIC + hashlib.sha256(contents).digest():
+        if data[:start] != _head(key, contents):
             return None
         self._mark_used(path)
         return contents
@@ -94,7 +99,7 @@ class DiskCache:
             return
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(_MAGIC + hashlib.sha256(contents).digest() + contents)
+                stream.write(_head(key, contents) + contents)
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -105,9 +110,10 @@ class DiskCache:
     @property
     def limit(self) -> int:
         """The most bytes that entries may take together."""
+        written = _read_own(self.directory / _LIMIT_FILE, _LONGEST_NUMBER)
         try:
-            return int((self.directory / _LIMIT_FILE).read_text())
-        except (OSError, ValueError):
+            return DEFAULT_LIMIT if written is None else max(int(written), 0)
+        except ValueError:
             return DEFAULT_LIMIT
 
     def set_limit(self, limit_bytes: int) -> None:
@@ -116,6 +122,7 @@ class DiskCache:
         path = self.directory / _LIMIT_FILE
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         temporary.write_text(f"{limit_bytes}\n")
+        temporary.chmod(0o644)
         os.replace(temporary, path)
         self._evict(limit_bytes)
 
@@ -179,11 +186,36 @@ class DiskCache:
                     path.unlink()
 
 
+def _head(key: str, contents: bytes) -> bytes:
+    """What an entry begins with."""
+    checksum = hashlib.sha256(b"%d:" % len(key) + key.encode())
+    checksum.update(contents)
+    return _MAGIC + checksum.digest()
+
+
+def _read_own(path: Path, most: int = sys.maxsize) -> bytes | None:
+    """The bytes of a plain file of this user that nobody else may write to; None for anything else, and
+    for more bytes than ``most``."""
+    # Not to follow links, and not to wait for who writes to a pipe.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as stream:
+            facts = os.fstat(stream.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
+                return None
+            if hasattr(os, "geteuid") and (facts.st_uid != os.geteuid() or facts.st_mode & _OTHERS):
+                return None
+            return stream.read()
+    except OSError:
+        return None
+
+
 def cache_directory() -> Path | None:
-    """Where the cache is; None where it is turned off."""
+    """Where the cache is; None where it is turned off, or in the home of an unknown user."""
     given = os.environ.get(DIRECTORY_VARIABLE)
     if given is not None:
-        return Path(given).expanduser() if given.strip() else None
+        found = os.path.expanduser(given)
+        return Path(found) if given.strip() and not found.startswith("~") else None
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
     elif sys.platform == "darwin":

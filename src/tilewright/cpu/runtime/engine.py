@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-import llvmlite.binding as llvm
-
 from tilewright.cpu.abi import YIELD_SYMBOL
 from tilewright.cpu.runtime.once import once
 from tilewright.cpu.target import UNKNOWN_CPU, CpuTarget, missing_features
 from tilewright.diagnostics import TileIRError, define_code
+from tilewright.launching.native_code import binding as llvm
 
 JIT_FAILED = define_code(
     "jit-failed",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
+from tilewright.cpu.codegen.llvm import symbol_of
 from tilewright.cpu.compile import CompiledKernel, CompileOptions, compile_kernel
 from tilewright.cpu.runtime.cache import disk_cache, key_of
 from tilewright.cpu.runtime.engine import (
@@ -115,7 +116,7 @@ def _in_memory(
     timings: Timings,
 ) -> NativeKernel:
     """The kernel in this process, linked if it is not here yet."""
-    imports = {name: global_addresses[name] for name in compiled.globals}
+    imports = {symbol_of("global", name): global_addresses[name] for name in compiled.globals}
     imports |= attention_symbols()
     if compiled.has_agents:
         imports |= strand_symbols()

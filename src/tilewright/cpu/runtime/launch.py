@@ -6,6 +6,7 @@ import warnings
 from array import array as c_array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import OperationSource, assertion_error
+from tilewright.launching.codes import BAD_GRID
 from tilewright.launching.described import Value
 from tilewright.launching.modules import (
     GlobalMemory,
@@ -196,6 +198,12 @@ class Program:
         options = settings.options
         kernel = self._native(entry, settings.compiling, distinct=packed.distinct)
         compiled = kernel.compiled
+        if prod(packed.grid) > _MOST_BLOCKS:
+            raise TileIRError.single(
+                BAD_GRID,
+                f"the grid {packed.grid} has more than 2**62 tile blocks, which no run comes to an "
+                "end of",
+            )
         slots: Sequence[int] = packed.slots
         table: c_array[int] | None = None
         if compiled.asks_for_memory:
@@ -337,6 +345,8 @@ def _global_memory(held: GlobalMemory) -> Array:
 
 #: The type code of arrays that compiled code reads.
 _UNSIGNED = "Q"
+# Blocks are counted in 64 bits, by several threads at once.
+_MOST_BLOCKS = 1 << 62
 
 
 def run(

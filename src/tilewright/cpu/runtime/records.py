@@ -9,8 +9,11 @@ module was read from, which bytecode does not have.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
@@ -27,6 +30,18 @@ from tilewright.launching.modules import KernelOp
 
 #: The rooms whose code decides on what a module becomes.
 _COMPILER = ("analysis", "cpu", "dialects", "lowering", "numerics", "passes")
+#: What a record holds, by type.
+_LAYOUT: Mapping[str, type] = {
+    "object": str,
+    "symbol": str,
+    "arena_bytes": int,
+    "may_wait": bool,
+    "asks_for_memory": bool,
+    "has_agents": bool,
+    "takes_over": bool,
+    "globals": list,
+}
+_KEY = re.compile("[0-9a-f]{64}")
 
 
 @cache
@@ -62,12 +77,9 @@ def find_record(
     cache_: DiskCache, key: str, kernel: KernelOp, options: CompileOptions
 ) -> tuple[CompiledKernel, bytes] | None:
     """The kernel without its LLVM IR, and its object code; None where either is not there."""
-    data = cache_.get(key)
-    if data is None:
-        return None
-    facts = json.loads(data)
-    code = cache_.get(facts["object"])
-    if code is None:
+    facts = _facts_in(cache_.get(key))
+    code = None if facts is None else cache_.get(facts["object"])
+    if facts is None or code is None:
         return None
     compiled = CompiledKernel(
         "",
@@ -83,6 +95,20 @@ def find_record(
         tuple(facts["globals"]),
     )
     return compiled, code
+
+
+def _facts_in(data: bytes | None) -> dict[str, Any] | None:
+    """What a record says; None where it is no record of this layout."""
+    try:
+        facts = json.loads(data or b"")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(facts, dict) or facts.keys() != _LAYOUT.keys():
+        return None
+    if any(type(facts[name]) is not kind for name, kind in _LAYOUT.items()):
+        return None
+    names_fit = all(isinstance(name, str) for name in facts["globals"])
+    return facts if names_fit and _KEY.fullmatch(facts["object"]) else None
 
 
 def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key: str) -> None:

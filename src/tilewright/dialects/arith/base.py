@@ -172,7 +172,7 @@ def arith_op(name: str, *, group: str) -> Callable[[_OpT], _OpT]:
 
 def truth_like(ty: Attribute) -> Attribute:
     """i1 in the shape of a type."""
-    return T.tile_or_scalar(T.dims_of(ty), i1)
+    return T.TileType(ty.dims, i1, ty.layout) if isinstance(ty, T.TileType) else i1
 
 
 @dataclass(frozen=True, slots=True)

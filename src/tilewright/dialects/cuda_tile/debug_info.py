@@ -1,12 +1,17 @@
 """Debug info: scopes, and locations in them.
 
 Locations hang on operations as xDSL's ``location``: an unknown location, ``DILocAttr``, or a call
-site of such.
+site of such; in text also MLIR's own, and named and fused locations that hold any of these.
+
+Inlining and nested blocks make debug info deep, and parts are shared. So the hash of an attribute
+is computed once, and nothing here recurses: any depth will do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -36,6 +41,45 @@ BAD_DEBUG_INFO = define_code(
 class DIAttr(ParametrizedAttribute):
     """Any debug info attribute."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_hash", hash((type(self), self.parameters)))
+
+    def __hash__(self) -> int:
+        return self._hash  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __eq__(self, other: object) -> bool:
+        """Structural equality; each pair of parts is compared once, however often it is shared."""
+        pairs: list[tuple[Attribute, object]] = [(self, other)]
+        seen: set[tuple[int, int]] = set()
+        while pairs:
+            a, b = pairs.pop()
+            if a is b or (id(a), id(b)) in seen:
+                continue
+            seen.add((id(a), id(b)))
+            if isinstance(a, ArrayAttr) and isinstance(b, ArrayAttr):
+                if len(a.data) != len(b.data):
+                    return False
+                pairs += zip(a.data, b.data, strict=True)
+            elif not isinstance(a, DIAttr):
+                if a != b:
+                    return False
+            elif type(a) is not type(b) or hash(a) != hash(b):
+                return False
+            else:
+                pairs += zip(a.parameters, b.parameters, strict=True)  # pyright: ignore[reportAttributeAccessIssue]
+        return True
+
+
+_DIAttrT = TypeVar("_DIAttrT", bound=DIAttr)
+
+
+def _of_any_depth(cls: type[_DIAttrT]) -> type[_DIAttrT]:
+    """Give a class the hash and the equality that do not recurse; dataclasses make their own."""
+    cls.__hash__ = DIAttr.__hash__
+    cls.__eq__ = DIAttr.__eq__
+    return cls
+
 
 class DIScope(DIAttr):
     """What a location can lie in."""
@@ -45,6 +89,7 @@ class DILocalScope(DIScope):
     """A scope inside a function: a subprogram or a lexical block."""
 
 
+@_of_any_depth
 @irdl_attr_definition
 class DIFileAttr(DIScope):
     """A source file: ``di_file<"k.py" in "dir">``."""
@@ -127,6 +172,7 @@ def _parse_struct(parser: AttrParser, what: str, fields: dict[str, _Field]) -> l
     return values
 
 
+@_of_any_depth
 @irdl_attr_definition
 class DICompileUnitAttr(DIScope):
     """A translation unit: ``di_compile_unit<file = #f>``."""
@@ -146,6 +192,7 @@ class DICompileUnitAttr(DIScope):
         printer.print_string(">")
 
 
+@_of_any_depth
 @irdl_attr_definition
 class DISubprogramAttr(DILocalScope):
     """A function of the source. Lines count from 1."""
@@ -203,6 +250,7 @@ class DISubprogramAttr(DILocalScope):
         printer.print_string(">")
 
 
+@_of_any_depth
 @irdl_attr_definition
 class DILexicalBlockAttr(DILocalScope):
     """A block inside a subprogram or another block."""
@@ -237,6 +285,7 @@ class DILexicalBlockAttr(DILocalScope):
         printer.print_string(">")
 
 
+@_of_any_depth
 @irdl_attr_definition
 class DILocAttr(DIAttr):
     """A source position in a scope: ``di_loc<loc("k.py":6:7) in #sp>``."""
@@ -266,6 +315,7 @@ class DILocAttr(DIAttr):
         return source_position(self.source)
 
 
+@_of_any_depth
 @irdl_attr_definition
 class CallSiteAttr(DIAttr):
     """A location inside an inlined call: ``callsite(callee at caller)``.
@@ -293,34 +343,94 @@ class CallSiteAttr(DIAttr):
         printer.print_string(">")
 
 
+@_of_any_depth
+@irdl_attr_definition
+class NamedLocAttr(DIAttr):
+    """A location with a name, ``"name"(child)``, for any child.
+
+    xDSL's own takes builtin locations only, and its hash recurses.
+    """
+
+    name = "cuda_tile.named_loc"
+    desc: StringAttr
+    location: Attribute
+
+
+@_of_any_depth
+@irdl_attr_definition
+class FusedLocAttr(DIAttr):
+    """Several locations of any kind as one: ``fused<metadata>[a, b]``."""
+
+    name = "cuda_tile.fused_loc"
+    locations: ArrayAttr
+    metadata: Attribute
+
+
+#: Locations with one or several inside, of xDSL and ours.
+CALL_SITES = (CallSiteAttr, CallSiteLoc)
+NAMED = (NamedLocAttr, NameLoc)
+FUSED = (FusedLocAttr, FusedLoc)
+
+
+def fused_parts(location: FusedLoc | FusedLocAttr) -> tuple[Attribute, ...]:
+    """The locations that a fused one is made of."""
+    parts = location.locations
+    assert isinstance(parts, ArrayAttr)
+    return tuple(parts.data)
+
+
+def _leaves(location: Attribute) -> Iterator[Attribute]:
+    """The locations that one leads to, the most telling first.
+
+    Through call sites that is the caller's, of a fused location its parts in order, of a named one
+    its child. A part that is shared counts once.
+    """
+    stack, seen = [location], set[int]()
+    while stack:
+        found = stack.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, CALL_SITES):
+            stack.append(found.caller)
+        elif isinstance(found, NAMED):
+            stack.append(found.location)
+        elif isinstance(found, FUSED):
+            stack += reversed(fused_parts(found))
+        else:
+            yield found
+
+
 def debug_location(location: Attribute) -> DILocAttr | None:
-    """The position in a scope that a location leads to.
+    """The position in a scope that a location leads to, at any depth.
 
     Through call sites it is the caller's, of a fused location the first, of a named one its child.
     """
-    if isinstance(location, DILocAttr):
-        return location
-    if isinstance(location, CallSiteAttr | CallSiteLoc):
-        return debug_location(location.caller)
-    if isinstance(location, NameLoc):
-        return debug_location(location.location)
-    if isinstance(location, FusedLoc):
-        parts = location.locations
-        assert isinstance(parts, ArrayAttr)
-        found = (debug_location(part) for part in parts.data)
-        return next((loc for loc in found if loc is not None), None)
-    return None
+    return next((leaf for leaf in _leaves(location) if isinstance(leaf, DILocAttr)), None)
 
 
 def source_position(location: Attribute) -> tuple[str, int, int] | None:
-    """(file name, line, column) of any location, or None where there is none."""
-    if isinstance(location, FileLineColLoc):
-        return location.filename.data, location.line.data, location.column.data
-    if (inner := debug_location(location)) is not None:
-        return source_position(inner.source)
-    if isinstance(location, NameLoc):
-        return source_position(location.location)
+    """(file name, line, column) of any location, or None where there is none.
+
+    Of several it is that of the debug info, or else the first.
+    """
+    inner = debug_location(location)
+    for leaf in _leaves(location if inner is None else inner.source):
+        if isinstance(leaf, FileLineColLoc):
+            return leaf.filename.data, leaf.line.data, leaf.column.data
     return None
+
+
+def file_position(path: str, line: int, column: int = 0) -> FileLineColLoc:
+    """A position in a source file."""
+    return FileLineColLoc(StringAttr(path), IntAttr(line), IntAttr(column))
+
+
+def function_scope(path: str, line: int, symbol: str) -> DISubprogramAttr:
+    """The scope of a function that begins at a line of a file, which is a unit of its own."""
+    directory, base = posixpath.split(path)
+    file = DIFileAttr(base, directory)
+    return DISubprogramAttr.make(file, line, symbol, symbol, DICompileUnitAttr(file))
 
 
 def subprogram_of(scope: Attribute) -> DISubprogramAttr | None:
@@ -341,4 +451,6 @@ ATTRIBUTES = (
     DILexicalBlockAttr,
     DILocAttr,
     CallSiteAttr,
+    NamedLocAttr,
+    FusedLocAttr,
 )

@@ -204,6 +204,9 @@ class MultimemReductionKindAttr(TileEnumAttribute, EnumAttribute[MultimemReducti
     name = "cuda_tile.multimem_reduction_kind"
 
 
+#: What NVIDIA's dialect declares as integers of 32 bits, and so shows in its generic form.
+INTEGERS_ELSEWHERE = (AtomicRMWModeAttr, MemoryOrderingSemanticsAttr, MemoryScopeAttr)
+
 ENUM_ATTRIBUTES = (
     RoundingModeAttr,
     IntegerOverflowAttr,

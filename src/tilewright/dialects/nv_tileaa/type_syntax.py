@@ -97,11 +97,15 @@ def parse_tile(parser: AttrParser) -> Sequence[Attribute]:
     with parser.in_angle_brackets():
         dims = _parse_shape(parser, allow_dynamic=False)
         element = parse_type(parser)
-    return (dims, element)
+        layout: Attribute = NoneAttr()
+        if parser.parse_optional_punctuation(","):
+            layout = parser.parse_attribute()
+    return (dims, element, layout)
 
 
 def tile_body(ty: T.TileType) -> str:
-    return f"<{_shaped(ty.dims, ty.element_type)}>"
+    layout = "" if isinstance(ty.layout, NoneAttr) else f", {format_type(ty.layout)}"
+    return f"<{_shaped(ty.dims, ty.element_type)}{layout}>"
 
 
 def parse_ptr(parser: AttrParser) -> Sequence[Attribute]:

@@ -87,14 +87,20 @@ def _verify_tile_dims(dims: Sequence[int]) -> None:
 
 @irdl_attr_definition
 class TileType(ParametrizedAttribute, TypeAttribute):
-    """An immutable array of numbers, indices or pointers; every extent is a power of two."""
+    """An immutable array of numbers, indices or pointers; every extent is a power of two.
+
+    ``layout`` says which threads hold which elements, once a pass of ``nv_tileas`` has decided that.
+    """
 
     name = "nv_tileaa.tile"
     shape: DimsAttr
     element_type: Attribute
+    layout: Attribute
 
-    def __init__(self, shape: Sequence[int], element_type: Attribute):
-        super().__init__(DimsAttr(tuple(shape)), element_type)
+    def __init__(
+        self, shape: Sequence[int], element_type: Attribute, layout: Attribute | None = None
+    ):
+        super().__init__(DimsAttr(tuple(shape)), element_type, layout or NoneAttr())
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -113,6 +119,13 @@ class TileType(ParametrizedAttribute, TypeAttribute):
         if not self.dims:
             raise VerifyException("a tile has at least one dimension; scalars are bare elements")
         _verify_tile_dims(self.dims)
+        if isinstance(self.layout, NoneAttr):
+            return
+        size = getattr(getattr(self.layout, "layout", None), "size", None)
+        if size != prod(self.dims):
+            raise VerifyException(
+                f"the layout of a tile of {prod(self.dims)} elements is of {size or 'none'}"
+            )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -344,6 +357,11 @@ TYPES = (
     ProgramIdType,
     QueueType,
 )
+
+
+def without_layout(ty: Attribute) -> Attribute:
+    """A type as it is before layouts are assigned."""
+    return TileType(ty.dims, ty.element_type) if isinstance(ty, TileType) else ty
 
 
 def is_scalar_or_tile(ty: Attribute) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, UnitAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
@@ -13,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.cuda_tile.type_syntax import INVALID_TYPE
 from tilewright.dialects.declare import DeclaredOp
+from tilewright.dialects.nvgpu.constraints import INT32
 from tilewright.dialects.nvgpu.enums import RcpRoundingModeAttr
 from tilewright.dialects.nvgpu.types import (
     MBarrierGroupType,
@@ -34,6 +36,7 @@ from tilewright.dialects.syntax.tokens import (
 )
 
 _SEGMENTS = "operandSegmentSizes"
+_INTEGER_TYPE = re.compile(r":\s*i[0-9]+\b")
 
 
 def begins_operation(parser: Parser) -> bool:
@@ -216,12 +219,23 @@ class RcpModes(Directive):
         return "`{` `rounding` `=` (approx | rn | rz | rm | rp) [`,` `ftz`] `}`"
 
 
+def _number(parser: Parser) -> Attribute:
+    """A number of 32 bits with its type or without; other types may follow behind a colon."""
+    value = parser.parse_integer(allow_boolean=False)
+    if _INTEGER_TYPE.match(content(parser), token_start(parser)):
+        parser.parse_punctuation(":")
+        ty = parser.parse_type()
+        assert isinstance(ty, IntegerType)
+        return IntegerAttr(value, ty)
+    return IntegerAttr(value, IntegerType(32))
+
+
 @dataclass(frozen=True, slots=True)
 class Dictionary(Directive):
     """Properties and discardable attributes in one pair of braces.
 
     Properties in ``HIDDEN`` are written elsewhere. Properties may also stand apart in ``<{...}>``
-    in front, as in the generic form.
+    in front, as in the generic form, and each for itself.
     """
 
     def parse(self, parser: Parser, state: ParseState) -> None:
@@ -229,15 +243,28 @@ class Dictionary(Directive):
             parser.parse_punctuation("<")
             self._entries(parser, state)
             parser.parse_punctuation(">")
+        self._bare(parser, state)
         if token_text(parser) == "{":
             self._entries(parser, state)
+
+    def _bare(self, parser: Parser, state: ParseState) -> None:
+        """Properties without braces, as newer tools write them: ``numTiles = 1 transpose = true``.
+
+        Numbers need no type there: it is the one that the property must have.
+        """
+        cls = state.op_class
+        assert issubclass(cls, DeclaredOp)
+        properties = cls.get_irdl_definition().properties
+        while (name := token_text(parser)) in properties and name not in cls.HIDDEN:
+            self._entry(parser, state, is_number=properties[name].constr == INT32)
+            parser.parse_optional_punctuation(",")
 
     def _entries(self, parser: Parser, state: ParseState) -> None:
         parser.parse_comma_separated_list(
             parser.Delimiter.BRACES, lambda: self._entry(parser, state)
         )
 
-    def _entry(self, parser: Parser, state: ParseState) -> None:
+    def _entry(self, parser: Parser, state: ParseState, *, is_number: bool = False) -> None:
         start = token_start(parser)
         name = parser.parse_identifier_or_str_literal()
         if name in state.properties or name in state.attributes:
@@ -248,7 +275,7 @@ class Dictionary(Directive):
         value: Attribute = UnitAttr()
         if parser.parse_optional_punctuation("="):
             start = token_start(parser)
-            value = parser.parse_attribute()
+            value = _number(parser) if is_number else parser.parse_attribute()
         (state.properties if known else state.attributes)[name] = value
         state.mark(("attr", name, 0), start, previous_end(parser))
 

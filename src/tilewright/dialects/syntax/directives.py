@@ -11,11 +11,13 @@ from functools import cache
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.irdl import IRDLOperation
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
+from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.cuda_tile.types import TOKEN
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
     consume,
@@ -64,6 +66,29 @@ class Keyword(Directive):
 
     def grammar(self) -> str:
         return f"`{self.word}`"
+
+
+def parse_token_type(parser: AttrParser) -> None:
+    """The type of a token: ``token``, also with its prefix or by an alias."""
+    start = token_start(parser)
+    if not token_text(parser).startswith("!"):
+        parser.parse_keyword("token")
+    elif (found := parse_type(parser)) != TOKEN:
+        fail(parser, f"expected 'token', found '{format_type(found)}'", start, previous_end(parser))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenType(Directive):
+    """The type ``token``, where no other can stand."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parse_token_type(parser)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(" token")
+
+    def grammar(self) -> str:
+        return "`token`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value
-from tilewright.numerics.semantics import ELEMENTWISE
+from tilewright.numerics.convert import written_floats
 
 #: The names in ``numerics`` of floats that LLVM does not compute.
 NARROW_NAMES: dict[type[Attribute], str] = {
@@ -145,7 +145,7 @@ def _float_constant(f: Function, op: Operation, ty: Attribute, llvm: str, number
     kind = type(element_type(ty))
     name = NARROW_NAMES.get(kind)
     if name is not None:
-        made = ELEMENTWISE["ftof"](np.array([number]), "f64", to=name)
+        made = written_floats(np.array([number]), name)
         if llvm in LLVM_FLOATS:
             return ir.floating(llvm, float(made[0]))
         return _number(llvm, int(made.view(np.uint8)[0]))

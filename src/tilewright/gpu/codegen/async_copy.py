@@ -11,6 +11,7 @@ from tilewright.dialects.nvgpu.ops.async_copy import (
     DeviceAsyncWaitOp,
 )
 from tilewright.dialects.nvgpu.shapes import bit_width
+from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.function import Function, lowers
 
@@ -36,6 +37,18 @@ def _copy(f: Function, op: Operation) -> None:
         given.append(f.code.binary("lshr", bits, ir.integer(ir.I32, 3)))
     f.code.call(name, "void", given)
     f.set(op.asyncToken, _NO_STATE)
+
+
+@lowers("nvvm.cp.async.shared.global")
+def _copy_by_address(f: Function, op: Operation) -> None:
+    assert isinstance(op, nvvm.CpAsyncSharedGlobalOp)
+    word = op.properties["modifier"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+    name = f"llvm.nvvm.cp.async.{word}.shared.global.{int_property(op, 'size')}"
+    given = [f.value(op.dst), f.value(op.src)]
+    if op.cpSize is not None:
+        name += ".s"
+        given.append(f.value(op.cpSize))
+    f.code.call(name, "void", given)
 
 
 @lowers("nvgpu.device_async_create_group")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from xdsl.dialects import func
@@ -52,6 +51,7 @@ from tilewright.gpu.codegen.function import Function
 from tilewright.gpu.codegen.ir import Value
 from tilewright.gpu.codegen.unit import Unit
 from tilewright.gpu.codes import RECURSION, UNKNOWN_SYMBOL
+from tilewright.launching.object_names import object_name
 
 #: The modules whose handlers are needed.
 HANDLER_MODULES = (
@@ -71,7 +71,6 @@ HANDLER_MODULES = (
 )
 AnyFunction = gpu_kernels.FuncOp | func.FuncOp
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 #: Attributes of kernels that are notes for the assembler: three extents, or one number.
 _EXTENTS = {
     "gpu.known_block_size": "reqntid",
@@ -89,15 +88,6 @@ _CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_
 
 def symbol_of(op: AnyFunction) -> str:
     return op.symbol if isinstance(op, gpu_kernels.FuncOp) else op.sym_name.data
-
-
-def check_name(op: Operation, name: str) -> str:
-    """The name, which PTX must be able to spell."""
-    if not _IDENTIFIER.fullmatch(name):
-        raise layout.unsupported(
-            f"'@{name}' is no name that PTX can spell: letters, digits, _ and $", place_of(op)
-        )
-    return name
 
 
 def _extents(op: Operation, names: Sequence[str]) -> tuple[int, ...] | None:
@@ -123,7 +113,7 @@ def cluster_size(op: Operation) -> tuple[int, ...] | None:
 
 def emit_kernel(unit: Unit, op: gpu_kernels.FuncOp) -> tuple[Parameter, ...]:
     """Write a kernel into a module; what it takes."""
-    name = check_name(op, op.symbol)
+    name = object_name(op.symbol)
     f = Function(unit)
     f.block_size = block_size(op)
     if cluster_size(op) is not None:
@@ -279,26 +269,27 @@ def device_function(unit: Unit, name: str, caller: Operation) -> str:
             f"there is no function '@{name}' with a body in the module of the kernel",
             place_of(caller),
         )
-    check_name(op, name)
-    if unit.functions.get(name) == "":
+    spelled = f"function.{object_name(name)}"
+    if unit.functions.get(spelled) == "":
         raise TileIRError.single(
             RECURSION, f"'@{name}' calls itself, which kernels cannot", place_of(caller)
         )
-    if name not in unit.functions:
-        emit_function(unit, op, "internal ", " alwaysinline")
-    return name
+    if spelled not in unit.functions:
+        emit_function(unit, op, spelled, "internal ", " alwaysinline")
+    return spelled
 
 
 def _has_body(op: AnyFunction) -> bool:
     return bool(op.body.blocks) and op.body.blocks[0].first_op is not None
 
 
-def emit_function(unit: Unit, op: AnyFunction, linkage: str = "", attributes: str = "") -> None:
-    """Write a function that kernels call into a module.
+def emit_function(
+    unit: Unit, op: AnyFunction, name: str, linkage: str = "", attributes: str = ""
+) -> None:
+    """Write a function that kernels call into a module, under a name that LLVM can spell.
 
     It takes and gives the parts that values become, several together as a struct.
     """
-    name = check_name(op, symbol_of(op))
     signature = op.signature if isinstance(op, gpu_kernels.FuncOp) else op.function_type
     place = place_of(op)
     results = [part for ty in signature.outputs.data for part in layout.parts(ty, place)]

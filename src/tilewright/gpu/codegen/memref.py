@@ -29,6 +29,7 @@ from tilewright.gpu.codegen.ir import Value
 from tilewright.gpu.codegen.layout import Memref
 from tilewright.gpu.codegen.unit import OWN_BYTES
 from tilewright.gpu.codes import UNKNOWN_SYMBOL
+from tilewright.launching.object_names import object_name
 
 
 def memory_type(f: Function, op: Operation, memref_value: SSAValue) -> str:
@@ -198,7 +199,7 @@ def _get_global(f: Function, op: Operation) -> None:
         )
     found = f.layout(op.memref)
     size = static_bytes(f, op.memref)
-    symbol = f"global.{name.string_value()}"
+    symbol = f"global.{object_name(name.string_value())}"
     if found.space == ir.SHARED:
         if isinstance(source.initial_value, DenseIntOrFPElementsAttr):
             raise f.refuse(op, "names shared memory with initial values, which no block has")

@@ -10,6 +10,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileas.types import AsyncTokenType
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.accumulators import to_fragments, to_tile
 from tilewright.lowering.nvgpu.fragments import FragmentLayout, Fragments
@@ -19,11 +20,16 @@ from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I64, scalar_of
 
 
+def is_order(ty: Attribute) -> bool:
+    """Whether values of a type only say what comes before what: threads hold nothing of them."""
+    return isinstance(ty, T.MemTokenType | AsyncTokenType)
+
+
 def carried(low: Threads, values: Sequence[SSAValue]) -> list[SSAValue]:
     """Those of the values that threads hold: all but tokens."""
     found: list[SSAValue] = []
     for value in values:
-        if isinstance(value.type, T.MemTokenType):
+        if is_order(value.type):
             continue
         if not T.is_scalar_or_tile(value.type):
             raise low.refuse(f"it carries a value of type '{value.type}'")
@@ -39,16 +45,15 @@ def bind_all(low: Threads, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> 
     """Bind what control brings along; tokens are held by nothing."""
     given = iter(new)
     for value in old:
-        low.bind(value, None if isinstance(value.type, T.MemTokenType) else next(given))
+        low.bind(value, None if is_order(value.type) else next(given))
 
 
-def block_of(low: Threads, old: Block, arguments: Sequence[SSAValue]) -> Block:
+def block_of(low: Threads, op: Operation, old: Block, arguments: Sequence[SSAValue]) -> Block:
     """A new block with what ``old`` does, whose arguments stand for ``arguments``."""
     new = Block(arg_types=_types(low, arguments))
     bind_all(low, arguments, new.args)
     with low.filling(new):
-        # What threads did before the region, or in its turn before this one, may be unfinished.
-        low.sync.expect_all()
+        low.enter_regions(op)
         low.block_body(old)
     return new
 
@@ -74,8 +79,8 @@ def lower_if(low: Threads, op: scf.IfOp) -> None:
         if not blocks:
             regions.append(Region())
             continue
-        regions.append(Region(block_of(low, blocks[0], ())))
-    low.sync.expect_all()
+        regions.append(Region(block_of(low, op, blocks[0], ())))
+    low.enter_regions(op)
     condition = low.value(op.operands[0])
     results = low.emit(scf.IfOp, (condition,), _types(low, op.results), regions=regions)
     bind_all(low, op.results, results)
@@ -139,9 +144,9 @@ def lower_for(low: Threads, op: scf.ForOp) -> None:
             number = low.one(V.TruncIOp, (number,), ty)
         low.bind(counter, number)
         _bind_carried(low, body.args[1:], new.args[1:], layouts)
-        low.sync.expect_all()
+        low.enter_regions(op)
         low.block_body(body)
-    low.sync.expect_all()
+    low.enter_regions(op)
     results = low.emit(scf.ForOp, (*bounds, *initial), types, regions=[Region(new)])
     _bind_carried(low, op.results, results, layouts)
     for place in layouts:
@@ -159,7 +164,7 @@ def _entering(
     for number, value in enumerate(values):
         if number in layouts:
             found += to_fragments(low, low.value(value), layouts[number]).parts
-        elif not isinstance(value.type, T.MemTokenType):
+        elif not is_order(value.type):
             found.append(low.value(value))
     return found
 
@@ -178,7 +183,7 @@ def _bind_carried(
             parts = tuple(next(given) for _ in layout.places())
             low.bind(value, Fragments(layout, parts))
         else:
-            low.bind(value, None if isinstance(value.type, T.MemTokenType) else next(given))
+            low.bind(value, None if is_order(value.type) else next(given))
 
 
 @lowers("scf.while")
@@ -188,8 +193,8 @@ def lower_while(low: Threads, op: scf.WhileOp) -> None:
     regions: list[Region] = []
     for region in op.regions:
         body = region.blocks[0]
-        regions.append(Region(block_of(low, body, body.args)))
-    low.sync.expect_all()
+        regions.append(Region(block_of(low, op, body, body.args)))
+    low.enter_regions(op)
     results = low.emit(scf.WhileOp, initial, _types(low, op.results), regions=regions)
     bind_all(low, op.results, results)
 

@@ -88,7 +88,13 @@ def lower_to_nvgpu(
 
     Raises ``TileIRError`` with what is refused, one error for each kernel (``not-lowered-to-threads``).
     """
-    options = options or NvgpuOptions()
+    return lower_kernels(module, options or NvgpuOptions(), entry, Kernel)
+
+
+def lower_kernels(
+    module: b.ModuleOp, options: NvgpuOptions, entry: str | None, kind: type[Kernel]
+) -> LoweredThreads:
+    """The kernels of a module, each lowered by an object of ``kind``."""
     problems = Collector()
     body = Block()
     origins: dict[Operation, Operation] = {}
@@ -104,7 +110,7 @@ def lower_to_nvgpu(
         if not is_kernel or entry not in (None, name):
             continue
         try:
-            low = _Kernel(func, options, functions, globals_)
+            low = kind(func, options, functions, globals_)
             new = low.lowered()
         except TileIRError as error:
             problems.diagnostics += error.diagnostics
@@ -131,7 +137,7 @@ def warps_of(func: FuncOp, options: NvgpuOptions) -> int:
     return warps
 
 
-class _Kernel(Threads):
+class Kernel(Threads):
     """One kernel while it is lowered."""
 
     def __init__(
@@ -142,8 +148,9 @@ class _Kernel(Threads):
         globals_: Mapping[str, GlobalOp],
     ):
         super().__init__(options, 32 * warps_of(func, options))
+        self.shared_alignment = _SHARED_ALIGNMENT
         self.op = func
-        self.func = without_calls(func, functions, self._refusal)
+        self.func = without_calls(func, functions, self.refusal)
         self._globals = globals_
         self._facts = Facts(self.func)
         self._given = GivenMemory.of(self.func.walk())
@@ -151,7 +158,7 @@ class _Kernel(Threads):
         self._scratch_memory: SSAValue | None = None
 
     @staticmethod
-    def _refusal(op: Operation, why: str) -> TileIRError:
+    def refusal(op: Operation, why: str) -> TileIRError:
         return TileIRError.single(
             NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", place_of(op)
         )
@@ -224,7 +231,7 @@ class _Kernel(Threads):
         """The addresses of the memory that the launch gives beside the arguments."""
         with self.filling(self.prologue):
             for name, pointer in zip(self.given.globals, pointers, strict=False):
-                pointer.name_hint = name
+                pointer.name_hint = name if SSAValue.is_valid_name(name) else None
                 self._addresses[name] = self.one(llvm.PtrToIntOp, (pointer,), I64)
             if self.given.scratch_bytes:
                 pointers[-1].name_hint = "scratch"
@@ -258,11 +265,12 @@ class _Kernel(Threads):
             gpu_kernels.KERNEL: b.UnitAttr(),
             "gpu.known_block_size": b.DenseArrayBase.from_list(I32, [self.threads, 1, 1]),
         }
+        attributes |= _limits(func)
         properties: dict[str, Attribute] = {"function_type": b.FunctionType.from_lists(types, [])}
         extra = len(entry.args) - len(types)
         if extra:
             attributes[gpu_kernels.WORKGROUP_COUNT] = b.IntegerAttr(extra, I64)
-            alignment = b.DictionaryAttr({"llvm.align": b.IntegerAttr(_SHARED_ALIGNMENT, I64)})
+            alignment = b.DictionaryAttr({"llvm.align": b.IntegerAttr(self.shared_alignment, I64)})
             properties["workgroup_attrib_attrs"] = b.ArrayAttr([alignment])
         new = gpu_kernels.FuncOp.create(
             properties=properties, attributes=attributes, regions=[Region(entry)]
@@ -272,3 +280,14 @@ class _Kernel(Threads):
             set_source(new, place)
         self.origins[new] = func
         return new
+
+
+def _limits(func: FuncOp) -> dict[str, Attribute]:
+    """How many registers the assembler may give a thread: as many as fit, with as many blocks on a
+    multiprocessor as the kernel asks for. Told neither, ptxas may fall to 32 of them."""
+    spec = func.properties.get("kernel_spec")
+    found = spec if isinstance(spec, KernelSpecAttr) else None
+    if found is not None and (registers := found.integer("maxRegs")):
+        return {"nvvm.maxnreg": b.IntegerAttr(registers, I32)}
+    occupancy = 1 if found is None else max(found.integer("occupancy"), 1)
+    return {"nvvm.minctasm": b.IntegerAttr(occupancy, I32)}

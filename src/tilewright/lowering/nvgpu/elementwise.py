@@ -18,7 +18,6 @@ from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import (
     I32,
     I64,
-    element_bytes,
     scalar_of,
     vector_like,
     width_of,
@@ -81,10 +80,21 @@ def bits_constant(low: Threads, bits: int, name: str, ty: Attribute) -> SSAValue
     if value == value:
         return low.constant(value, ty)
     # A NaN keeps its bits.
-    integer = b.IntegerType(8 * element_bytes(scalar_of(ty)))
-    number = bits - (1 << integer.width.data) if bits >> (integer.width.data - 1) else bits
+    integer = b.IntegerType(width_of(ty))
+    number = signed_number(held_bits(bits, name), integer.width.data)
     made = low.constant(number, vector_like(ty, integer))
     return low.one(A.BitcastOp, (made,), ty)
+
+
+def held_bits(bits: int, name: str) -> int:
+    """The pattern that a thread holds of an element with these bits: a number of tf32 is one of f32,
+    whose lower bits are zero."""
+    return bits << 13 if name == "tf32" else bits
+
+
+def signed_number(bits: int, width: int) -> int:
+    """The integer that a pattern is, read signed, as attributes hold it."""
+    return bits - (1 << width) if bits >> (width - 1) else bits
 
 
 @lowers("math.fpowi")

@@ -6,9 +6,7 @@ threads have read what the one before left there; it writes, meets, and reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import memref, vector
@@ -25,7 +23,6 @@ from tilewright.lowering.nvgpu.types import (
     INDEX,
     SHARED_SPACE,
     element_bytes,
-    scalar_of,
     vector_like,
     width_of,
 )
@@ -48,7 +45,7 @@ class Exchange:
 
     def __init__(self, low: Threads):
         self._low = low
-        self._offset = 0
+        self._offset = low.exchange_start
         if low.sync.shared:
             low.barrier()
 
@@ -57,7 +54,7 @@ class Exchange:
         low = self._low
         held = in_bytes(element)
         start = self._offset
-        self._offset += -(-count * element_bytes(held) // _ALIGNMENT) * _ALIGNMENT
+        self._offset += held_bytes(element, count)
         low.scratch_bytes = max(low.scratch_bytes, self._offset)
         if self._offset > low.options.shared_bytes:
             raise low.refuse(
@@ -143,6 +140,11 @@ class Exchange:
         return found if held == buffer.element else narrowed(low, found, buffer.element)
 
 
+def held_bytes(element: Attribute, count: int) -> int:
+    """The bytes of a buffer of so many elements."""
+    return -(-count * element_bytes(in_bytes(element)) // _ALIGNMENT) * _ALIGNMENT
+
+
 def in_bytes(element: Attribute) -> Attribute:
     """The type by which single elements can be reached in memory."""
     return I8 if width_of(element) < 8 else element
@@ -168,25 +170,3 @@ def _mask(low: Threads, mask: SSAValue | None, count: int) -> SSAValue:
     if mask is None:
         return low.constant(1, b.VectorType(I1, [count]))
     return mask if isinstance(mask.type, b.VectorType) else low.splat(mask, count)
-
-
-def rearranged(
-    low: Threads,
-    source: SSAValue,
-    source_dims: tuple[int, ...],
-    dims: tuple[int, ...],
-    place: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
-) -> SSAValue:
-    """A tile whose element at coordinates is that of ``source`` at ``place`` of them.
-
-    Coordinates are vectors of i32, one for each axis.
-    """
-    element = scalar_of(source.type)
-    if prod(source_dims) == 1:
-        count = low.layout(dims).registers
-        return source if count == 1 else low.splat(low.first(source), count)
-    exchange = Exchange(low)
-    buffer = exchange.buffer(element, prod(source_dims))
-    exchange.put(buffer, source)
-    exchange.meet()
-    return exchange.take(buffer, low.linear(place(low.coordinates(dims)), source_dims))

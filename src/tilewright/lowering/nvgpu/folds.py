@@ -2,7 +2,9 @@
 
 Extents are powers of two. A reduction combines the halves of what is left, a scan each element with
 the one so many places before it, so that both take logarithmically many turns. This is the order that
-the reference machine calls a tree.
+the reference machine calls a tree. Identities take no part. Tiles that are too large for shared memory
+are reduced in registers as far as threads have both of a pair, then some rows at a time; a scan of them
+is that of both halves, and what the first half gives combined with the second.
 """
 
 from __future__ import annotations
@@ -11,23 +13,25 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import arith as A
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr
 from xdsl.ir import Block, SSAValue
 
-from tilewright.dialects.arith.constants import bits_of_value
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.contraction import Fold, ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
-from tilewright.lowering.nvgpu.elementwise import bits_constant
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
-from tilewright.lowering.nvgpu.memory import element_name
+from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, held_bytes
+from tilewright.lowering.nvgpu.pieces import (
+    cut,
+    dealt,
+    fits,
+    halves,
+    rearranged,
+    together,
+)
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import scalar_of
-from tilewright.numerics.element_types import FORMATS
-from tilewright.numerics.floats import float_to_bits
 
 
 def run_body(low: Threads, body: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
@@ -52,34 +56,49 @@ def combine(
     return run_body(low, op.regions[0].blocks[0], pairs)
 
 
-def _identities(op: Fold) -> list[int]:
-    """The bits of each identity."""
-    given = op.properties["identities"]
-    assert isinstance(given, ArrayAttr)
-    return [
-        float_to_bits(a.value.data, FORMATS[element_name(value)])
-        if isinstance(a, FloatAttr)
-        else bits_of_value(a)[0]
-        for a, value in zip(given.data, op.operands, strict=True)
-    ]
+Shape = tuple[int, int, int]
+"""How many rows a fold has, the extent that it folds, and how many elements a step along it passes."""
 
 
-def _start(low: Threads, op: Fold) -> tuple[Exchange, list[Buffer], tuple[int, ...]]:
+def _shape(op: Fold) -> Shape:
+    dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
+    return prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
+
+
+def _start(low: Threads, values: Sequence[SSAValue], size: int) -> tuple[Exchange, list[Buffer]]:
     """The operands of a fold in shared memory."""
-    dims = T.dims_of(op.operands[0].type)
-    values = low.values(op.operands)
     exchange = Exchange(low)
-    buffers = [exchange.buffer(scalar_of(value.type), prod(dims)) for value in values]
+    buffers = [exchange.buffer(scalar_of(value.type), size) for value in values]
     for buffer, value in zip(buffers, values, strict=True):
         exchange.put(buffer, value)
     exchange.meet()
-    return exchange, buffers, dims
+    return exchange, buffers
 
 
 @lowers("reduce")
 def reduce(low: Threads, op: ReduceOp) -> None:
-    exchange, buffers, dims = _start(low, op)
-    axis = int_property(op, "axis")
+    values, shape = low.values(op.operands), _shape(op)
+    wanted = T.dims_of(op.results[0].type)
+    if fits(low, values, prod(shape)):
+        dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
+        exchange, buffers = _start(low, values, prod(dims))
+        _halve(low, op, exchange, buffers, dims, axis)
+        found = _first_row(low, exchange, buffers, dims, axis)
+    else:
+        found = _reduced(low, op, values, shape)
+    for result, value in zip(op.results, found, strict=True):
+        low.bind(result, value if wanted else low.first(value))
+
+
+def _halve(
+    low: Threads,
+    op: Fold,
+    exchange: Exchange,
+    buffers: Sequence[Buffer],
+    dims: tuple[int, ...],
+    axis: int,
+) -> None:
+    """Reduce what lies in buffers along an axis, into its first elements."""
     half = dims[axis]
     while half > 1:
         half //= 2
@@ -95,54 +114,140 @@ def reduce(low: Threads, op: ReduceOp) -> None:
         for buffer, value in zip(buffers, combine(low, op, elements, accumulated), strict=True):
             exchange.put(buffer, value, first, mine)
         exchange.meet()
-    wanted = T.dims_of(op.results[0].type)
-    shape = wanted or (1,)
-    places = list(low.coordinates(shape))
+
+
+def _first_row(
+    low: Threads,
+    exchange: Exchange,
+    buffers: Sequence[Buffer],
+    dims: tuple[int, ...],
+    axis: int,
+) -> list[SSAValue]:
+    """What is left of a reduction in buffers: the tile without the axis."""
+    wanted = (*dims[:axis], *dims[axis + 1 :])
+    places = list(low.coordinates(wanted or (1,)))
     if wanted:
         places.insert(axis, low.constant(0, places[0].type))
     at = low.linear(places, dims)
-    found = [exchange.take(buffer, at) for buffer in buffers]
-    starts = [
-        bits_constant(low, bits, element_name(value), taken.type)
-        for bits, value, taken in zip(_identities(op), op.operands, found, strict=True)
-    ]
-    found = combine(low, op, found, starts)
-    for result, value in zip(op.results, found, strict=True):
-        low.bind(result, value if wanted else low.first(value))
+    return [exchange.take(buffer, at) for buffer in buffers]
+
+
+def _reduced(low: Threads, op: Fold, values: Sequence[SSAValue], shape: Shape) -> list[SSAValue]:
+    """A reduction of tiles that do not fit into shared memory together, in the same order."""
+    rows, extent, inner = shape
+    while extent > 1 and extent // 2 * inner >= dealt(low):
+        # Each thread has both elements of every pair.
+        pairs = [halves(low, value, extent // 2 * inner) for value in values]
+        values = combine(low, op, [p[1] for p in pairs], [p[0] for p in pairs])
+        extent //= 2
+    if extent == 1:
+        return list(values)
+    size, results = rows * extent * inner, rows * inner
+    if fits(low, values, size):
+        exchange, buffers = _start(low, values, size)
+        _halve(low, op, exchange, buffers, (rows, extent, inner), 1)
+        return _first_row(low, exchange, buffers, (rows, extent, inner), 1)
+    if rows > 1 and results >= 2 * dealt(low):
+        parts = zip(*(cut(low, value, 2) for value in values), strict=True)
+        found = [_reduced(low, op, part, (rows // 2, extent, inner)) for part in parts]
+        return [together(low, both) for both in zip(*found, strict=True)]
+    return _reduced_by_rows(low, op, values, (rows, extent, inner))
+
+
+def _reduced_by_rows(
+    low: Threads, op: Fold, values: Sequence[SSAValue], shape: Shape
+) -> list[SSAValue]:
+    """The same for few results, which get a buffer of their own: some rows at a time."""
+    rows, extent, inner = shape
+    results, count = rows * inner, 1
+    kept = sum(held_bytes(scalar_of(value.type), results) for value in values)
+    while (
+        count < rows
+        and prod(shape) // count > dealt(low)
+        and not fits(low, values, prod(shape) // count, beside=kept)
+    ):
+        count *= 2
+    exchange = Exchange(low)
+    outs = [exchange.buffer(scalar_of(value.type), results) for value in values]
+    works = [exchange.buffer(scalar_of(value.type), prod(shape) // count) for value in values]
+    part = (rows // count, extent, inner)
+    for number, piece in enumerate(zip(*(cut(low, v, count) for v in values), strict=True)):
+        for work, value in zip(works, piece, strict=True):
+            exchange.put(work, value)
+        exchange.meet()
+        _halve(low, op, exchange, works, part, 1)
+        found = _first_row(low, exchange, works, part, 1)
+        places = low.plus(low.ids(results // count), number * (results // count))
+        mine = low.owned(results // count)
+        for out, value in zip(outs, found, strict=True):
+            exchange.put(out, value, places, mine)
+        exchange.meet()
+    return [exchange.take(out, low.ids(results)) for out in outs]
 
 
 @lowers("scan")
 def scan(low: Threads, op: ScanOp) -> None:
-    exchange, buffers, dims = _start(low, op)
-    axis, backwards = int_property(op, "axis"), is_set(op, "reverse")
-    values = low.values(op.operands)
+    found = _scanned(low, op, low.values(op.operands), _shape(op))
+    for result, value in zip(op.results, found, strict=True):
+        low.bind(result, value)
+
+
+def _scanned(low: Threads, op: ScanOp, values: Sequence[SSAValue], shape: Shape) -> list[SSAValue]:
+    """A scan; of tiles that do not fit into shared memory together in two parts."""
+    rows, extent, inner = shape
+    size = prod(shape)
+    if fits(low, values, size) or size < 2 * dealt(low):
+        return _scanned_together(low, op, values, shape)
+    parts = list(zip(*(cut(low, value, 2) for value in values), strict=True))
+    if rows > 1:
+        found = [_scanned(low, op, part, (rows // 2, extent, inner)) for part in parts]
+        return [together(low, both) for both in zip(*found, strict=True)]
+    backwards = is_set(op, "reverse")
+    half = (1, extent // 2, inner)
+    found = [_scanned(low, op, part, half) for part in parts]
+    earlier, later = reversed(found) if backwards else found
+    last = 0 if backwards else extent // 2 - 1
+
+    def row(places: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        return [places[0], low.constant(last, places[1].type), places[2]]
+
+    carried = [rearranged(low, value, half, half, row) for value in earlier]
+    later = combine(low, op, later, carried)
+    ordered = (later, earlier) if backwards else (earlier, later)
+    return [together(low, both) for both in zip(*ordered, strict=True)]
+
+
+def _scanned_together(
+    low: Threads, op: ScanOp, values: Sequence[SSAValue], dims: Shape
+) -> list[SSAValue]:
+    exchange, buffers = _start(low, values, prod(dims))
+    backwards = is_set(op, "reverse")
     distance = 1
-    while distance < dims[axis]:
+    while distance < dims[1]:
         places = list(low.coordinates(dims))
-        along = places[axis]
+        along = places[1]
         if backwards:
-            follows = low.compare("ult", along, dims[axis] - distance)
-            places[axis] = low.plus(along, distance)
+            follows = low.compare("ult", along, dims[1] - distance)
+            places[1] = low.plus(along, distance)
         else:
             follows = low.compare("uge", along, distance)
-            places[axis] = low.binary(A.SubiOp, along, distance)
+            places[1] = low.binary(A.SubiOp, along, distance)
         at = low.linear(places, dims)
         earlier = [exchange.take(buffer, at, follows) for buffer in buffers]
         later = combine(low, op, values, earlier)
         values = [low.select(follows, new, old) for new, old in zip(later, values, strict=True)]
         distance *= 2
-        if distance < dims[axis]:
+        if distance < dims[1]:
             exchange.meet()
             for buffer, value in zip(buffers, values, strict=True):
                 exchange.put(buffer, value)
             exchange.meet()
-    for result, value in zip(op.results, values, strict=True):
-        low.bind(result, value)
+    return list(values)
 
 
 @lowers("generate")
 def generate(low: Threads, op: GenerateOp) -> None:
     """The body gets the place of each element, as indices."""
-    places = [low.widen(at) for at in low.coordinates(T.dims_of(op.result.type))]
+    places = [low.widen(at) for at in low.places(op.result.type)]
     (found,) = run_body(low, op.body.blocks[0], places)
     low.bind(op.result, found)

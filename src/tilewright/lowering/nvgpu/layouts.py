@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: Neighbours that one thread holds side by side: 16 bytes of f32.
-_CHUNK = 4
+CHUNK = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Layout:
 
     @property
     def chunk(self) -> int:
-        return min(self.registers, _CHUNK)
+        return min(self.registers, CHUNK)
 
     @property
     def is_replicated(self) -> bool:

@@ -28,9 +28,13 @@ class LowerTileAAToNvgpu(TilePass):
 
     def rewrite(self, root: Operation) -> Operation | None:
         assert isinstance(root, builtin.ModuleOp), "a lowering takes a whole module"
-        lowered = lower_to_nvgpu(root, NvgpuOptions(self.num_warps)).module
-        body = root.body
-        body.detach_block(body.block)
-        body.add_block(lowered.body.detach_block(0))
-        root.attributes = dict(lowered.attributes)
+        put_in_place(root, lower_to_nvgpu(root, NvgpuOptions(self.num_warps)).module)
         return None
+
+
+def put_in_place(root: builtin.ModuleOp, lowered: builtin.ModuleOp) -> None:
+    """Let a module hold what another one does."""
+    body = root.body
+    body.detach_block(body.block)
+    body.add_block(lowered.body.detach_block(0))
+    root.attributes = dict(lowered.attributes)

@@ -20,8 +20,8 @@ from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
-from tilewright.lowering.nvgpu.exchange import rearranged
 from tilewright.lowering.nvgpu.layouts import coordinates_of
+from tilewright.lowering.nvgpu.pieces import rearranged
 from tilewright.lowering.nvgpu.state import Memref, Threads, View
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I32, I64

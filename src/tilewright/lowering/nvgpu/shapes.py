@@ -14,7 +14,15 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.elementwise import cast_bits
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, narrowed, rearranged
+from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, narrowed
+from tilewright.lowering.nvgpu.pieces import (
+    dealt,
+    fits,
+    gathered,
+    in_two,
+    rearranged,
+    together,
+)
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I8, I32, scalar_of, vector_like, width_of
@@ -22,8 +30,8 @@ from tilewright.lowering.nvgpu.types import I8, I32, scalar_of, vector_like, wid
 
 @lowers("splat")
 def splat(low: Threads, op: AliasOp) -> None:
-    source, dims = low.value(op.operands[0]), T.dims_of(op.results[0].type)
-    low.bind(op.results[0], low.splat(source, low.layout(dims).registers))
+    source = low.value(op.operands[0])
+    low.bind(op.results[0], low.splat(source, low.count(op.results[0].type)))
 
 
 @lowers("expand_dims", "view")
@@ -34,7 +42,7 @@ def reshape(low: Threads, op: AliasOp) -> None:
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     value = low.value(source)
     if not given and wanted:
-        value = low.splat(value, low.layout(wanted).registers)
+        value = low.splat(value, low.count(result.type))
     elif given and not wanted:
         value = low.first(value)
     low.bind(result, value)
@@ -142,22 +150,20 @@ def insert_slice(low: Threads, op: AliasOp) -> None:
         inside = low.both(inside, fits)
         places.append(low.select(fits, moved, low.constant(0, moved.type)))
     assert inside is not None
-    value = low.value(source)
-    exchange = Exchange(low)
-    buffer = exchange.buffer(scalar_of(value.type), prod(given))
-    exchange.put(buffer, value)
-    exchange.meet()
-    found = exchange.take(buffer, low.linear(places, given), inside)
+    found = gathered(low, low.value(source), prod(given), low.linear(places, given), inside)
     low.bind(result, low.select(inside, found, low.value(destination)))
 
 
 @lowers("cat")
 def cat(low: Threads, op: AliasOp) -> None:
-    """Both tiles lie in one buffer, one behind the other."""
+    """Both tiles lie in one buffer, one behind the other; or in one each, one after the other."""
     lhs, rhs = (T.dims_of(value.type) for value in op.operands)
     result, axis = op.results[0], int_property(op, "axis")
     values = low.values(op.operands)
     sizes = [prod(dims) for dims in (lhs, rhs)]
+    if not fits(low, values[:1], sum(sizes)):
+        low.bind(result, _cat_apart(low, values, (lhs, rhs), T.dims_of(result.type), axis))
+        return
     exchange = Exchange(low)
     element = scalar_of(values[0].type)
     buffer = exchange.buffer(element, sum(sizes))
@@ -175,11 +181,32 @@ def cat(low: Threads, op: AliasOp) -> None:
     low.bind(result, exchange.take(buffer, low.select(is_first, first, second)))
 
 
+def _cat_apart(
+    low: Threads,
+    values: Sequence[SSAValue],
+    given: tuple[tuple[int, ...], tuple[int, ...]],
+    wanted: tuple[int, ...],
+    axis: int,
+) -> SSAValue:
+    places = list(low.coordinates(wanted))
+    is_first = low.compare("ult", places[axis], given[0][axis])
+    moved = [*places]
+    moved[axis] = low.binary(SubiOp, places[axis], given[0][axis])
+    is_second = low.compare("uge", places[axis], given[0][axis])
+    found = [
+        gathered(low, value, prod(dims), low.linear(at, dims), mask)
+        for value, dims, at, mask in zip(
+            values, given, (places, moved), (is_first, is_second), strict=True
+        )
+    ]
+    return low.select(is_first, *found)
+
+
 @lowers("make_range")
 def make_range(low: Threads, op: AliasOp) -> None:
     result = op.results[0]
     ty = low.type_of(result.type)
-    ids = low.ids(prod(T.dims_of(result.type)))
+    ids = low.numbers(result.type)
     element = scalar_of(ty)
     assert isinstance(element, IntegerType)
     width = element.width.data
@@ -206,24 +233,28 @@ def bitcast(low: Threads, op: AliasOp) -> None:
     the elements of the narrower type lie side by side, the low bits first."""
     source, result = op.operands[0], op.results[0]
     value, ty = low.value(source), low.type_of(result.type)
-    given, wanted = scalar_of(value.type), scalar_of(ty)
-    if width_of(given) == width_of(wanted):
+    if width_of(value.type) == width_of(ty):
         low.bind(result, cast_bits(low, value, ty))
         return
-    dims, new = T.dims_of(source.type), T.dims_of(result.type)
+    sizes = prod(T.dims_of(source.type)), prod(T.dims_of(result.type))
+    low.bind(result, _recut(low, value, scalar_of(ty), *sizes))
+
+
+def _recut(low: Threads, value: SSAValue, wanted: Attribute, size: int, new: int) -> SSAValue:
+    """The bytes of a tile of ``size`` elements as one of ``new`` elements of another width."""
+    if new >= 2 * dealt(low) and (parts := in_two(low, value, size)) is not None:
+        return together(low, [_recut(low, p, wanted, size // 2, new // 2) for p in parts])
+    given, ids = scalar_of(value.type), low.ids(new)
     exchange = Exchange(low)
-    buffer = exchange.buffer(given, prod(dims))
+    buffer = exchange.buffer(given, size)
     exchange.put(buffer, value)
     exchange.meet()
-    ids = low.ids(prod(new))
     if width_of(given) < 8:
-        low.bind(result, _joined(low, exchange, buffer, ids, ty))
-    elif width_of(wanted) < 8:
-        octets = exchange.reading(buffer, I8, prod(dims) * width_of(given) // 8)
-        low.bind(result, _parted(low, exchange, octets, ids, ty))
-    else:
-        count = prod(dims) * width_of(given) // width_of(wanted)
-        low.bind(result, exchange.take(exchange.reading(buffer, wanted, count), ids))
+        return _joined(low, exchange, buffer, ids, vector_like(ids.type, wanted))
+    if width_of(wanted) < 8:
+        octets = exchange.reading(buffer, I8, size * width_of(given) // 8)
+        return _parted(low, exchange, octets, ids, vector_like(ids.type, wanted))
+    return exchange.take(exchange.reading(buffer, wanted, new), ids)
 
 
 def _joined(

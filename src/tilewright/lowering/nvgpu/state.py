@@ -106,6 +106,8 @@ class Threads(Filler[Operation]):
         self.chosen: SSAValue | None = None
         self.sync = Sync()
         self.scratch_bytes = 0
+        #: Where the exchange buffer begins: behind the storage that the program has allocated.
+        self.exchange_start = 0
         self.constant_tables: list[Operation] = []
         self.held: dict[SSAValue, Held] = {}
         self._constants: dict[tuple[Attribute, Any], SSAValue] = {}
@@ -214,7 +216,7 @@ class Threads(Filler[Operation]):
         if element is None:
             raise self.refuse(f"threads hold no values of type '{ty}'")
         if isinstance(ty, T.TileType):
-            return b.VectorType(element, [self.layout(ty.dims).registers])
+            return b.VectorType(element, [self.count(ty)])
         return element if self.lanes is None else b.VectorType(element, [self.lanes])
 
     def refuse(self, why: str, help: str = "") -> TileIRError:
@@ -326,6 +328,23 @@ class Threads(Filler[Operation]):
 
     def layout(self, dims: Sequence[int]) -> Layout:
         return Layout(prod(dims), self.threads)
+
+    def count(self, ty: Attribute) -> int:
+        """How many elements of a tile of that type a thread holds."""
+        return self.layout(T.dims_of(ty)).registers
+
+    def numbers(self, ty: Attribute) -> SSAValue:
+        """The row-major numbers of the thread's elements of a tile of that type: a vector of i32."""
+        return self.ids(prod(T.dims_of(ty)))
+
+    def places(self, ty: Attribute) -> Sequence[SSAValue]:
+        """Their coordinates along each axis: vectors of i32."""
+        return self.coordinates(T.dims_of(ty))
+
+    def enter_regions(self, op: Operation) -> None:
+        """What threads did before a region of ``op``, or in its turn before this one, may be
+        unfinished in it, and what they did in it behind it."""
+        self.sync.expect_all()
 
     def thread(self) -> SSAValue:
         """The number of the thread in its block, of 32 bits."""

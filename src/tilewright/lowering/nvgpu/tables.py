@@ -26,7 +26,13 @@ from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support import gpu_ops
 from tilewright.dialects.nvgpu.support.memref import GlobalOp
 from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp
-from tilewright.lowering.nvgpu.elementwise import bits_constant, cast_bits, pointee_bytes
+from tilewright.lowering.nvgpu.elementwise import (
+    bits_constant,
+    cast_bits,
+    held_bits,
+    pointee_bytes,
+    signed_number,
+)
 from tilewright.lowering.nvgpu.state import Memref, Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I8, I64, INDEX, element_bytes, scalar_of, width_of
@@ -128,22 +134,23 @@ def block_number(low: Threads) -> SSAValue:
 def constant(low: Threads, op: ConstantOp) -> None:
     """A number, the same in every element; or a table where elements differ."""
     ty, bits = op.results[0].type, bits_of_value(op.properties["value"])
-    if len(set(bits)) > 1:
-        low.bind(op.results[0], _from_table(low, op, bits))
-        return
     element = T.element_of(ty)
     name = "i64" if isinstance(element, b.IndexType) else T.element_name(element)
+    if len(set(bits)) > 1:
+        held = [held_bits(pattern, name) for pattern in bits]
+        low.bind(op.results[0], _from_table(low, op, held))
+        return
     low.bind(op.results[0], bits_constant(low, bits[0], name, low.type_of(ty)))
 
 
 def _from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
-    """The thread's elements of a constant tile with these bits: read from a table in memory."""
+    """The thread's elements of a constant tile, of which it holds these bits: read from a table in
+    memory."""
     ty = low.type_of(op.results[0].type)
     element = scalar_of(ty)
     word = b.IntegerType(8 * element_bytes(element))
     shape = [len(bits)]
-    sign = 1 << (word.width.data - 1)
-    numbers = [number - 2 * sign if number >= sign else number for number in bits]
+    numbers = [signed_number(number, word.width.data) for number in bits]
     memory = b.MemRefType(word, shape)
     values = b.DenseIntOrFPElementsAttr.from_list(b.TensorType(word, shape), numbers)
     symbol = low.table_name()
@@ -158,14 +165,14 @@ def _from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
     )
     low.constant_tables.append(table)
     base = low.one(memref.GetGlobalOp, (), memory, {"name": b.SymbolRefAttr(symbol)})
-    count = low.layout(T.dims_of(op.results[0].type)).registers
+    count = low.count(op.results[0].type)
     words: Attribute = b.VectorType(word, [count])
     found = low.one(
         GatherOp,
         (
             base,
             low.constant(0, INDEX),
-            low.ids(len(bits)),
+            low.numbers(op.results[0].type),
             low.constant(1, b.VectorType(I1, [count])),
             low.constant(0, words),
         ),

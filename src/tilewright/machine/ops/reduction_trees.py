@@ -5,7 +5,7 @@ Extents of tiles are powers of two, so the halves are always equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,7 +20,6 @@ def fold_as_tree(
     body: Callable[[Registers, tuple[int, ...]], Combine],
     is_vector: bool,
     keep_all: bool,
-    identities: Sequence[Array],
     regs: Registers,
     rows: list[Array],
 ) -> list[Array]:
@@ -39,15 +38,14 @@ def fold_as_tree(
         ]
         return [np.stack(column) for column in zip(*found, strict=True)]
 
-    return _scan(combine, rows) if keep_all else _reduce(combine, rows, identities)
+    return _scan(combine, rows) if keep_all else _reduce(combine, rows)
 
 
-def _reduce(combine: Combine, rows: list[Array], identities: Sequence[Array]) -> list[Array]:
+def _reduce(combine: Combine, rows: list[Array]) -> list[Array]:
     while (count := rows[0].shape[0]) > 1:
         half = count // 2
         rows = combine([found[half:] for found in rows], [found[:half] for found in rows])
-    starts = [np.broadcast_to(i, r.shape) for i, r in zip(identities, rows, strict=True)]
-    return [found[0, ...] for found in combine(rows, starts)]
+    return [found[0, ...] for found in rows]
 
 
 def _scan(combine: Combine, rows: list[Array]) -> list[Array]:

@@ -1,8 +1,12 @@
 """Reductions and scans.
 
-The order is fixed: from the identity, over ascending indices (descending for a reverse scan), the
-element as first and the accumulator as second argument of the body. Bodies of one exact operation,
+The order is fixed: from the first element, over ascending indices (descending for a reverse scan),
+the element as first and the accumulator as second argument of the body. Bodies of one exact operation,
 where no order can be told from another, are combined pairwise instead, which takes fewer steps.
+
+Identities take no part: every row has an element to begin with, and NVIDIA's compiler combines only
+elements. It shows where the identity is none, as -inf is for a maximum that drops NaN, and in the signs
+of zeros.
 
 All other dimensions advance together: the body runs on arrays instead of scalars. Only a body that
 holds more than element-wise operations runs lane by lane.
@@ -17,11 +21,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects.cuda_tile.base import int_property
-from tilewright.dialects.cuda_tile.constants import scalar_bits
 from tilewright.dialects.cuda_tile.ops.control_flow import YieldOp
 from tilewright.dialects.cuda_tile.ops.core import ConstantOp
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ScanOp
@@ -36,10 +38,8 @@ from tilewright.machine.ops.elementwise import ElementCall, call_of, is_elementw
 from tilewright.machine.ops.reduction_trees import fold_as_tree
 from tilewright.machine.straight_line import straight_line
 from tilewright.machine.values import Registers
-from tilewright.numerics.arrays import Array, dtype_of, from_bits
-from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.float_ops import reduce_maxf, reduce_minf
-from tilewright.numerics.floats import bits_to_float, float_to_bits
 from tilewright.numerics.rounding import quiet
 
 #: Operations in bodies that are no steps: their results are preset; what ends a body.
@@ -67,7 +67,6 @@ class Folding:
     operands: tuple[int, ...]
     results: tuple[int, ...]
     axis: int
-    identities: list[Array]
     reverse: bool = False
 
     def rows(self, regs: Registers) -> list[Array]:
@@ -84,27 +83,8 @@ class Folding:
             regs[slot] = np.moveaxis(ordered, 0, self.axis)
 
 
-def identity_of(attribute: Attribute, element: str) -> Array:
-    """The identity as a rank-0 tile; f16 and bf16 may stand for one another."""
-    found = scalar_bits(attribute)
-    assert found is not None
-    name, bits = found
-    if name != element:
-        bits = float_to_bits(bits_to_float(bits, FORMATS[name]), FORMATS[element])
-    return from_bits(np.array(bits, np.uint64), element)
-
-
 def _folding(op: Operation, t: Translator, axis: int, reverse: bool = False) -> Folding:
-    identities = op.properties["identities"]
-    assert isinstance(identities, ArrayAttr)
-    elements = [tile_type(value).element for value in op.operands]
-    return Folding(
-        t.slots(op.operands),
-        t.slots(op.results),
-        axis,
-        [identity_of(a, e) for a, e in zip(identities.data, elements, strict=True)],
-        reverse,
-    )
+    return Folding(t.slots(op.operands), t.slots(op.results), axis, reverse)
 
 
 def _single_operation(block: Block) -> ElementCall | None:
@@ -129,24 +109,15 @@ def _accumulation(call: ElementCall | None, t: Translator) -> np.ufunc | None:
 
 
 @quiet
-def _accumulate(function: np.ufunc, tile: Array, axis: int, identity: Array) -> Array:
-    """Along ``axis`` the identity, then each element combined with all before it.
-
-    The axis has one element more than in ``tile``.
-    """
-    before = (slice(None),) * axis
-    shape = (*tile.shape[:axis], tile.shape[axis] + 1, *tile.shape[axis + 1 :])
-    work = np.empty(shape, tile.dtype)
-    work[(*before, 0)] = identity
-    work[(*before, slice(1, None))] = tile
-    return function.accumulate(work, axis, tile.dtype, work)
+def _accumulate(function: np.ufunc, tile: Array, axis: int) -> Array:
+    """Each element along ``axis`` combined with all before it."""
+    return function.accumulate(tile, axis, tile.dtype)
 
 
-def _pairwise(function: Callable[..., Array], rows: Array, identity: Array) -> Array:
+def _pairwise(function: Callable[..., Array], rows: Array) -> Array:
     while (count := rows.shape[0]) > 1:
         rows = function(rows[: count // 2], rows[count // 2 :])
-    last = rows[0, ...]
-    return function(last, np.broadcast_to(identity, last.shape))
+    return rows[0, ...]
 
 
 @implements(ReduceOp)
@@ -155,7 +126,7 @@ def reduce(op: ReduceOp, t: Translator) -> Step:
 
 
 def reduce_step(op: Operation, t: Translator, axis: int) -> Step:
-    """A reduction of all operands along an axis, with the body and identities of the operation."""
+    """A reduction of all operands along an axis, with the body of the operation."""
     folding = _folding(op, t, axis)
     block = op.regions[0].blocks[0]
     only = _single_operation(block)
@@ -175,52 +146,48 @@ def reduce_step(op: Operation, t: Translator, axis: int) -> Step:
     return step
 
 
-def _one_operand(folding: Folding, combine: Callable[[Array, Array], Array]) -> Step:
-    (identity,), (result,) = folding.identities, folding.results
+def _one_operand(folding: Folding, combine: Callable[[Array], Array]) -> Step:
+    (result,) = folding.results
 
     def step(regs: Registers) -> None:
-        regs[result] = np.asarray(combine(folding.rows(regs)[0], identity))
+        regs[result] = np.asarray(combine(folding.rows(regs)[0]))
 
     return step
 
 
 @quiet
-def reduce_in_order(function: np.ufunc, tile: Array, axis: int, identity: Array) -> Array:
-    """The identity combined with the elements along ``axis``, one after the other."""
+def reduce_in_order(function: np.ufunc, tile: Array, axis: int) -> Array:
+    """The elements along ``axis`` combined one after the other."""
     count = tile.shape[axis]
     if tile.size < _MIN_LANES_TO_REDUCE * count:
         # A copy, so that the partial results can go; an array also where it is of rank 0.
         last = (*(slice(None),) * axis, -1)
-        return np.array(_accumulate(function, tile, axis, identity)[last])
-    rows = np.moveaxis(tile, axis, 0)
-    work = np.empty((count + 1, *rows.shape[1:]), tile.dtype)
-    work[0] = identity
-    work[1:] = rows
+        return np.array(_accumulate(function, tile, axis)[last])
+    rows = np.ascontiguousarray(np.moveaxis(tile, axis, 0))
     # NumPy combines pairwise only along the fast axis of memory. Along the slow one it adds row by
     # row, all lanes at once.
-    found = function.reduce(work.reshape(count + 1, -1), 0, tile.dtype)
+    # It begins with zero, to which a row of -0 must not be added.
+    start = {"initial": tile.dtype.type(-0.0)} if function is np.add else {}
+    found = function.reduce(rows.reshape(count, -1), 0, tile.dtype, **start)
     return found.reshape(rows.shape[1:])
 
 
 def _accumulated_reduce(folding: Folding, function: np.ufunc) -> Step:
-    (operand,), (result,), (identity,) = folding.operands, folding.results, folding.identities
-    axis = folding.axis
+    (operand,), (result,), axis = folding.operands, folding.results, folding.axis
 
     def step(regs: Registers) -> None:
-        regs[result] = reduce_in_order(function, regs[operand], axis, identity)
+        regs[result] = reduce_in_order(function, regs[operand], axis)
 
     return step
 
 
 def _accumulated_scan(folding: Folding, function: np.ufunc) -> Step:
-    (operand,), (result,), (identity,) = folding.operands, folding.results, folding.identities
-    axis = folding.axis
+    (operand,), (result,), axis = folding.operands, folding.results, folding.axis
     before = (slice(None),) * axis
-    results = (*before, slice(1, None))
     order = (*before, slice(None, None, -1)) if folding.reverse else (*before, slice(None))
 
     def step(regs: Registers) -> None:
-        regs[result] = _accumulate(function, regs[operand][order], axis, identity)[results][order]
+        regs[result] = _accumulate(function, regs[operand][order], axis)[order]
 
     return step
 
@@ -231,7 +198,7 @@ def scan(op: ScanOp, t: Translator) -> Step:
 
 
 def scan_step(op: Operation, t: Translator, axis: int, *, reverse: bool) -> Step:
-    """An inclusive scan along an axis, with the body and identities of the operation."""
+    """An inclusive scan along an axis, with the body of the operation."""
     folding = _folding(op, t, axis, reverse)
     block = op.regions[0].blocks[0]
     ufunc = _accumulation(_single_operation(block), t)
@@ -248,24 +215,26 @@ def scan_step(op: Operation, t: Translator, axis: int, *, reverse: bool) -> Step
 def _loop(
     op: Operation, t: Translator, folding: Folding, block: Block, *, keep_all: bool
 ) -> Callable[[Registers], list[Array]]:
-    """The general form: the body once for each index, on all lanes or on one lane at a time."""
+    """The general form: the body once for each index but the first, on all lanes or on one lane at a
+    time."""
     dtypes = [dtype_of(tile_type(value).element) for value in op.operands]
     vector = is_vector_body(block)
     body = _vector_body(block, t) if vector else _scalar_body(block, t)
 
     def fold(regs: Registers, rows: list[Array]) -> list[Array]:
         count, lanes = rows[0].shape[0], rows[0].shape[1:]
-        state = [np.broadcast_to(start, lanes) for start in folding.identities]
+        state = [found[0, ...] for found in rows]
         kept = [np.empty((count, *lanes), dtype) for dtype in dtypes] if keep_all else []
         run = body(regs, lanes)
         for index in range(count):
-            state = run([found[index, ...] for found in rows], state)
+            if index:
+                state = run([found[index, ...] for found in rows], state)
             for rows_kept, found in zip(kept, state, strict=False):
                 rows_kept[index] = found
         return kept if keep_all else state
 
     if t.arithmetic.reductions == "tree":
-        fold = partial(fold_as_tree, body, vector, keep_all, folding.identities)
+        fold = partial(fold_as_tree, body, vector, keep_all)
 
     def all_lanes(regs: Registers) -> list[Array]:
         return fold(regs, [np.ascontiguousarray(rows) for rows in folding.rows(regs)])

@@ -122,7 +122,7 @@ def _view_access(parts: Parts, t: Translator, cut: Cut) -> ViewAccess:
     )
 
 
-def _with_view(parts: Parts, t: Translator, make: Callable[[ViewAccess, Array], Step]) -> Step:
+def with_view(parts: Parts, t: Translator, make: Callable[[ViewAccess, Array], Step]) -> Step:
     """A step for the access and the padding of the view, also where they are not known before."""
     ty, dims = parts.base.type, parts.moved.dims
     own = enum_property(parts.op, "padding_value")
@@ -232,11 +232,11 @@ def load(op: Load, t: Translator) -> Step | SwitchPoint | Nested:
         make = partial(through_pointers, parts.storage)
         step = _through_lanes(parts, t, _gathered(parts, t), make, _scratch(t))
     elif parts.is_whole_tile:
-        step = _with_view(parts, t, whole_tile)
+        step = with_view(parts, t, whole_tile)
     else:
         parts.refuse_packed()
         slots = _scratch(t), t.new_slot()
-        step = _with_view(parts, t, partial(_load_lanes, parts, t, *slots))
+        step = with_view(parts, t, partial(_load_lanes, parts, t, *slots))
     return placed(op, t, step)
 
 
@@ -289,10 +289,10 @@ def store(op: Store, t: Translator) -> Step | SwitchPoint | Nested:
         make = partial(through_pointers, parts.storage)
         step = _through_lanes(parts, t, _gathered(parts, t), make, _scratch(t))
     elif parts.is_whole_tile:
-        step = _with_view(parts, t, whole_tile)
+        step = with_view(parts, t, whole_tile)
     else:
         parts.refuse_packed()
-        step = _with_view(parts, t, _each_lane(parts, t, partial(through_pointers, parts.storage)))
+        step = with_view(parts, t, _each_lane(parts, t, partial(through_pointers, parts.storage)))
     return placed(op, t, step)
 
 
@@ -352,7 +352,7 @@ def _atomic(parts: Parts, t: Translator, make: Make) -> Step:
     if parts.is_through_pointers:
         parts.pointer_storage()
         return make(t.slot(parts.base), t.optional(parts.mask))
-    return _with_view(parts, t, _each_lane(parts, t, make))
+    return with_view(parts, t, _each_lane(parts, t, make))
 
 
 @implements(extensions.AllocaOp)

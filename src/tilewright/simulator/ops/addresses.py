@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from tilewright.numerics.arrays import Array
 
+_SHARED = b.IntAttr(3)
+
 # Many addresses
 
 
@@ -165,7 +167,9 @@ def _zero(op: Operation, t: Translator) -> None:
 def _convert(op: Operation, t: Translator) -> Step:
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     for value in (op.operands[0], op.results[0]):
-        if isinstance(element_type(value.type), LLVMPointerType):
+        pointer = element_type(value.type)
+        # Addresses of shared memory are for copies to it, which take them.
+        if isinstance(pointer, LLVMPointerType) and pointer.addr_space != _SHARED:
             check_space(value.type)
     old, new = element_of(op.operands[0].type), element_of(op.results[0].type)
     if old.bits == 1 or new.bits == 1:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, VectorType
 
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.global_memory import ADDRESS, Access
 from tilewright.simulator.memory import MemRef, locate
 from tilewright.simulator.ops.packed import PER_BYTE, is_packed, whole_bytes
 from tilewright.simulator.shadow import Bytes, Proxy
@@ -112,6 +113,52 @@ def _copy(op: Any, t: Translator) -> Step:
         warp.launch.counters.global_bytes_read += (
             int(found[warp.mask].sum()) // packed * element.size
         )
+
+    return step
+
+
+@implements("nvvm.cp.async.shared.global")
+def _copy_by_address(op: Any, t: Translator) -> Step:
+    """The same by addresses, of bytes; those of shared memory count from its beginning."""
+    target, source = t.slot(op.dst), t.slot(op.src)
+    some = None if op.cpSize is None else t.slot(op.cpSize)
+    total = op.properties["size"].value.data
+    access = Access(op, op.src.type, VectorType(IntegerType(8), [total]), "reads")
+    offsets = np.arange(total)
+
+    def step(warp: Warp) -> None:
+        r, active = warp.regs, np.flatnonzero(warp.mask)
+        shared = warp.block.shared
+        places = lanes(r[target], ADDRESS)[warp.mask]
+        _check_aligned(warp, places, total, 1, op, "shared memory")
+        if (places < 0).any() or (places + total > shared.data.size).any():
+            raise Fault(codes.OUT_OF_BOUNDS, f"{op.name} of {warp.name()} leaves shared memory", op)
+        wanted = np.full(WARP_SIZE, total) if some is None else lanes(r[some], np.dtype(np.int64))
+        wanted = wanted[warp.mask]
+        if (wanted > total).any() or (wanted < 0).any():
+            raise Fault(
+                codes.OUT_OF_BOUNDS,
+                f"{op.name} of {warp.name()} reads {int(wanted.max())} bytes, but copies {total}",
+                op,
+            )
+        starts = lanes(r[source], ADDRESS)[warp.mask]
+        reading = wanted > 0
+        values = np.zeros((active.size, total), np.uint8)
+        if reading.any():
+            access.check_aligned(warp, starts[reading], lambda: active[reading])
+            rows, columns = np.nonzero(reading[:, None] & (offsets < wanted[:, None]))
+            found = access.read(warp, starts[rows] + columns, lambda: active[rows])
+            values[rows, columns] = found.view(np.uint8)
+        where = Bytes(places, total, total)
+        shadow = warp.block.shadow
+        shadow.check_write(where, warp, op, "writes")
+        shadow.stamp(where, warp.agent, NEVER, op, warp.name(), _STARTS, Proxy.GENERIC)
+        to = MemRef(shared, 0, (shared.data.size,), (1,))
+        end = warp.time + LATENCY + active.size * total / COPY_BYTES
+        groups = np.zeros(active.size, np.int64)
+        copy = Copy(op, to, active, places[:, None] + offsets, values, groups, warp.time, end)
+        warp.copies.open.append(copy)
+        warp.launch.counters.async_copy_bytes += warp.active * total
 
     return step
 

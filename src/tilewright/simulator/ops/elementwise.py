@@ -13,6 +13,7 @@ from xdsl.dialects.llvm import LLVMPointerType
 
 from tilewright.dialects.nvgpu.support.arith_floats import rounding_of
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.convert import written_floats
 from tilewright.numerics.rounding import unguarded
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
@@ -472,8 +473,7 @@ def constant_value(
 def to_elements(numbers: Array, element: Element) -> Array:
     """Numbers as they are written in elements of a type."""
     if element.is_float:
-        wide = numbers.astype(np.float64)
-        return ELEMENTWISE["ftof"](wide, "f64", to=element.name)
+        return written_floats(numbers, element.name)
     if element.bits == 1:
         return numbers != 0
     return numbers.astype(np.int64).astype(element.dtype)

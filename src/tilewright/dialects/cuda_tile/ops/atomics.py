@@ -72,9 +72,9 @@ from tilewright.dialects.syntax.directives import (
     COMMA,
     AttrDict,
     EnumKeyword,
-    Keyword,
     Operand,
     TokenOperand,
+    TokenType,
     TypeOf,
 )
 from tilewright.dialects.versions import V13_3, V13_5
@@ -172,7 +172,7 @@ class AtomicCASTkoOp(TileOp):
         ARROW,
         TypeOf("result"),
         COMMA,
-        Keyword("token"),
+        TokenType(),
     )
     INFER: ClassVar = {"cmp": "val"}
     EXAMPLES: ClassVar = examples(
@@ -233,7 +233,7 @@ class AtomicRMWTkoOp(TileOp):
         ARROW,
         TypeOf("result"),
         COMMA,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -299,7 +299,7 @@ class AtomicRedViewTkoOp(TileOp):
         TypeOf("view"),
         ViewIndexTypes(),
         ARROW,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """

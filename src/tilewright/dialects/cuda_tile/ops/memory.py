@@ -63,10 +63,10 @@ from tilewright.dialects.syntax.directives import (
     EnumKeyword,
     Flag,
     IntField,
-    Keyword,
     Operand,
     Operands,
     TokenOperand,
+    TokenType,
     TypeOf,
     parse_enum_keyword,
     parse_operand,
@@ -106,7 +106,7 @@ MULTICAST_POINTER = define_code(
 ORDERING = EnumKeyword(
     "memory_ordering_semantics", MemoryOrderingSemanticsAttr, what="memory ordering semantics"
 )
-TOKEN_TAIL = (ATTR_DICT, COLON, Keyword("token"))
+TOKEN_TAIL = (ATTR_DICT, COLON, TokenType())
 LOAD_ORDERS = ("weak", "relaxed", "acquire")
 STORE_ORDERS = ("weak", "relaxed", "release")
 
@@ -428,7 +428,7 @@ class LoadPtrTkoOp(TileOp):
         ARROW,
         TypeOf("result"),
         COMMA,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -495,7 +495,7 @@ class StorePtrTkoOp(TileOp):
         TypeOf("value"),
         ExtraTypes(("mask",)),
         ARROW,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -532,7 +532,7 @@ class GdcLaunchDependentsTkoOp(TileOp):
     token = opt_operand_def(TOKEN)
     result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, Keyword("token"))
+    SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, TokenType())
     EXAMPLES: ClassVar = examples(
         """
         %x, %t = load_ptr_tko weak %pf32 : tile<ptr<f32>> -> tile<f32>, token
@@ -548,7 +548,7 @@ class GdcWaitTkoOp(TileOp):
     token = opt_operand_def(TOKEN)
     result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, Keyword("token"))
+    SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, TokenType())
     EXAMPLES: ClassVar = examples(
         """
         %t = gdc_wait_tko -> token

@@ -45,6 +45,7 @@ from tilewright.dialects.syntax.directives import (
     TokenOperand,
     TypeOf,
     parse_operand,
+    parse_token_type,
     parse_type_into,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
@@ -238,7 +239,7 @@ class PrintTypes(Directive):
             while parser.parse_optional_punctuation(","):
                 parse_type_into(parser, state, "args")
         if parser.parse_optional_punctuation("->"):
-            parser.parse_keyword("token")
+            parse_token_type(parser)
 
     def print(self, printer: Printer, op: TileOp) -> None:
         assert isinstance(op, PrintTkoOp)

@@ -70,9 +70,9 @@ from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
     AttrDict,
-    Keyword,
     Operand,
     TokenOperand,
+    TokenType,
     TypeOf,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
@@ -206,7 +206,7 @@ class MultimemLoadReduceViewTkoOp(Multimem):
         ARROW,
         TypeOf("reduced_values"),
         COMMA,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -254,7 +254,7 @@ class MultimemReduceViewTkoOp(Multimem):
         TypeOf("tile"),
         ViewIndexTypes(lists_token=True),
         ARROW,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -301,7 +301,7 @@ class MultimemStoreViewTkoOp(Multimem):
         TypeOf("tile"),
         ViewIndexTypes(lists_token=True),
         ARROW,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """

@@ -70,10 +70,10 @@ from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
     AttrDict,
-    Keyword,
     Operand,
     Operands,
     TokenOperand,
+    TokenType,
     TypeOf,
     parse_operand,
     parse_type_into,
@@ -712,7 +712,7 @@ class LoadViewTkoOp(TileOp):
         ARROW,
         TypeOf("tile"),
         COMMA,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -770,7 +770,7 @@ class StoreViewTkoOp(TileOp):
         TypeOf("view"),
         ViewIndexTypes(),
         ARROW,
-        Keyword("token"),
+        TokenType(),
     )
     EXAMPLES: ClassVar = examples(
         """

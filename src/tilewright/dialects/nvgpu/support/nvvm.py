@@ -6,14 +6,16 @@ and no trade of registers between warps.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import auto
 from functools import cache
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
+    IRDLOperation,
     irdl_attr_definition,
     operand_def,
     opt_operand_def,
@@ -21,16 +23,16 @@ from xdsl.irdl import (
     prop_def,
     result_def,
 )
-from xdsl.parser import AttrParser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
-from tilewright.dialects.declare import Report, attr, examples, int_property
+from tilewright.dialects.declare import Report, attr, examples, int_property, operand
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import SEGMENTS
 from tilewright.dialects.nvgpu.constraints import FLAG, I1, I32, INT32, Kind
 from tilewright.dialects.nvgpu.enums import NvgpuEnumAttribute, parse_keyword
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES, More
 from tilewright.dialects.nvgpu.support.base import (
     OPERATIONS,
     Choice,
@@ -39,7 +41,17 @@ from tilewright.dialects.nvgpu.support.base import (
     SupportOp,
     support_op,
 )
-from tilewright.dialects.syntax.directives import ARROW, COLON, Operand, TypeOf
+from tilewright.dialects.nvgpu.support.llvm_syntax import POINTER
+from tilewright.dialects.nvgpu.type_syntax import format_type
+from tilewright.dialects.syntax.directives import (
+    ARROW,
+    COLON,
+    COMMA,
+    Operand,
+    TypeOf,
+    parse_type_into,
+)
+from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import consume, fail, token_text
 
 
@@ -53,6 +65,14 @@ class ProxyKind(StrEnum):
 class SharedSpace(StrEnum):
     CTA = auto()
     CLUSTER = auto()
+
+
+class LoadCacheModifier(StrEnum):
+    CA = auto()
+    CG = auto()
+    CS = auto()
+    LU = auto()
+    CV = auto()
 
 
 class SetMaxRegisterAction(StrEnum):
@@ -83,6 +103,13 @@ class ProxyKindAttr(BracketedEnumAttr, EnumAttribute[ProxyKind]):
 @irdl_attr_definition
 class SharedSpaceAttr(BracketedEnumAttr, EnumAttribute[SharedSpace]):
     name = "nvvm.shared_space"
+
+
+@irdl_attr_definition
+class LoadCacheModifierAttr(
+    NvgpuEnumAttribute, EnumAttribute[LoadCacheModifier], SpacedOpaqueSyntaxAttribute
+):
+    name = "nvvm.load_cache_modifier"
 
 
 @irdl_attr_definition
@@ -133,6 +160,26 @@ def _print_option(printer: Printer, name: str, value: Attribute) -> None:
 
 
 _WARPS = "a thread of the warp does not take part"
+
+
+@dataclass(frozen=True, slots=True)
+class MoreTypes(Directive):
+    """``, T`` for an optional operand that is there."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        if state.operands.get(self.name):
+            parser.parse_punctuation(",")
+            parse_type_into(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        for value in values_of(op, self.name):
+            printer.print_string(", ")
+            printer.print_attribute(value.type)
+
+    def grammar(self) -> str:
+        return "[`,` T]"
 
 
 @support_op("nvvm", "barrier0")
@@ -204,6 +251,93 @@ class SyncWarpOp(SupportOp):
         nvvm.bar.warp.sync %mask : i32
         """
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cache(Directive):
+    """``cache = cg``."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        parser.parse_keyword("cache")
+        parser.parse_punctuation("=")
+        member = parse_keyword(parser, LoadCacheModifier, "modifier")
+        state.properties["modifier"] = LoadCacheModifierAttr(member)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(f" cache = {op.properties['modifier'].data.value}")  # pyright: ignore[reportAttributeAccessIssue]
+
+    def grammar(self) -> str:
+        return "`cache` `=` (`ca` | `cg`)"
+
+
+@support_op("nvvm", "cp.async.shared.global")
+class CpAsyncSharedGlobalOp(SupportOp):
+    """Starts to copy ``size`` bytes, 4, 8 or 16, from global to shared memory; with ``cpSize`` only that
+    many are read, and zeros stand for the others.
+
+    The copy belongs to the next group that the thread makes, as that of `nvgpu.device_async_copy`.
+    """
+
+    dst = operand_def(POINTER)
+    src = operand_def(POINTER)
+    cpSize = opt_operand_def(I32)
+    size = prop_def(INT32)
+    modifier = prop_def(Kind("a load_cache_modifier", LoadCacheModifierAttr))
+
+    HIDDEN: ClassVar = frozenset({"size", "modifier"})
+    SYNTAX: ClassVar = (
+        Operand("dst"),
+        COMMA,
+        Operand("src"),
+        COMMA,
+        Number("size", width=32),
+        COMMA,
+        _Cache(),
+        More("cpSize"),
+        ATTRIBUTES,
+        COLON,
+        TypeOf("dst"),
+        COMMA,
+        TypeOf("src"),
+        MoreTypes("cpSize"),
+    )
+    UNDEFINED: ClassVar = (
+        "an address is no multiple of the size",
+        "the destination is read or written before the copy has been waited for",
+        "the source is written while the copy runs",
+    )
+    EXAMPLES: ClassVar = examples(
+        """
+        %d = llvm.mlir.zero : !llvm.ptr<3>
+        %s = llvm.mlir.zero : !llvm.ptr<1>
+        %some = arith.constant 8 : i32
+        nvvm.cp.async.shared.global %d, %s, 16, cache = cg : !llvm.ptr<3>, !llvm.ptr<1>
+        nvvm.cp.async.shared.global %d, %s, 16, cache = cg, %some : !llvm.ptr<3>, !llvm.ptr<1>, i32
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        size = int_property(self, "size")
+        if size not in (4, 8, 16):
+            report.error(
+                codes.COPY_SIZE, f"expected to copy 4, 8 or 16 bytes, got {size}", attr("size")
+            )
+        word = self.properties["modifier"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+        if word not in ("ca", "cg") or (word == "cg" and size != 16):
+            report.error(
+                codes.COPY_SIZE,
+                f"expected cache = ca, or cg for 16 bytes, got {word} for {size}",
+                attr("modifier"),
+            )
+        for name, value, space in (("dst", self.dst, 3), ("src", self.src, 1)):
+            found = value.type.addr_space  # pyright: ignore[reportAttributeAccessIssue]
+            if not isinstance(found, IntAttr) or found.data != space:
+                report.error(
+                    codes.MEMORY_SPACE,
+                    f"expected '{name}' to be a pointer of space {space}, got "
+                    f"'{format_type(value.type)}'",
+                    operand(name),
+                )
 
 
 @support_op("nvvm", "elect.sync")
@@ -364,7 +498,13 @@ class SetMaxRegisterOp(SupportOp):
             )
 
 
-ATTRIBUTE_TYPES = (ProxyKindAttr, SharedSpaceAttr, SetMaxRegisterActionAttr, TargetAttr)
+ATTRIBUTE_TYPES = (
+    ProxyKindAttr,
+    SharedSpaceAttr,
+    LoadCacheModifierAttr,
+    SetMaxRegisterActionAttr,
+    TargetAttr,
+)
 
 
 @cache

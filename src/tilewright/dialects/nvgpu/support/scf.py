@@ -110,6 +110,61 @@ class ReduceOp(scf.ReduceOp):
         printer.print_op_attributes(self.attributes)
 
 
+def parse_while(parser: Parser) -> scf.WhileOp:
+    """``scf.while [(%a = %b, ...)] : (types) -> types { ... } do { ... }``, from the ``(`` on.
+
+    xDSL's form has the parentheses also where nothing is carried, upstream's leaves them out.
+    """
+    pairs = (
+        parser.parse_optional_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: _assignment(parser)
+        )
+        or []
+    )
+    parser.parse_punctuation(":")
+    start = parser.pos
+    types = parser.parse_function_type()
+    inputs = types.inputs.data
+    if len(pairs) != len(inputs):
+        parser.raise_error(
+            f"expected {len(pairs)} types, one for each carried value, got {len(inputs)}",
+            start,
+            parser.pos,
+        )
+    arguments = [argument.resolve(ty) for (argument, _), ty in zip(pairs, inputs, strict=True)]
+    operands = [
+        parser.resolve_operand(value, ty) for (_, value), ty in zip(pairs, inputs, strict=True)
+    ]
+    before = parser.parse_region(arguments)
+    parser.parse_characters("do")
+    after = parser.parse_region()
+    op = scf.WhileOp(operands, types.outputs.data, before, after)
+    if (attributes := parser.parse_optional_attr_dict_with_keyword()) is not None:
+        op.attributes |= attributes.data
+    return op
+
+
+def print_while(printer: Printer, op: scf.WhileOp) -> None:
+    """As ``parse_while`` reads it, from behind the name on."""
+    if op.arguments:
+        op.print(printer)
+        return
+    printer.print_string(" : ")
+    printer.print_operation_type(op)
+    printer.print_string(" ")
+    printer.print_region(op.before_region, print_entry_block_args=False)
+    printer.print_string(" do ")
+    printer.print_region(op.after_region)
+    if op.attributes:
+        printer.print_op_attributes(op.attributes, print_keyword=True)
+
+
+def _assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parser.parse_unresolved_operand()
+
+
 @cache
 def load() -> Dialect:
     """xDSL's operations, with other custom forms."""

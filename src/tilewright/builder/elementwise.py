@@ -1,0 +1,323 @@
+"""Operators and helpers: operations chosen by element type, operands broadcast as in NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.builder.constants import element_of_dtype, is_number, shape_of
+from tilewright.builder.errors import fail
+from tilewright.builder.operations import Operations
+from tilewright.builder.result_types import TypeLike, tile
+from tilewright.builder.values import Value
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+
+_SIGNED = {"signedness": "signed"}
+#: By operator: the operation on floats and that on integers, each with its properties.
+_BINARY: dict[str, tuple[str | None, str | None, dict[str, str]]] = {
+    "+": ("addf", "addi", {}),
+    "-": ("subf", "subi", {}),
+    "*": ("mulf", "muli", {}),
+    "/": ("divf", None, {}),
+    "//": (None, "divi", {**_SIGNED, "rounding": "negative_inf"}),
+    "**": ("fpowf", None, {}),
+    "&": (None, "andi", {}),
+    "|": (None, "ori", {}),
+    "^": (None, "xori", {}),
+    "<<": (None, "shli", {}),
+    ">>": (None, "shri", _SIGNED),
+    "maximum": ("maxf", "maxi", _SIGNED),
+    "minimum": ("minf", "mini", _SIGNED),
+}
+_COMPARISONS = {
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less_than",
+    "<=": "less_than_or_equal",
+    ">": "greater_than",
+    ">=": "greater_than_or_equal",
+}
+_UNARY = {"-": ("negf", "negi"), "abs": ("absf", "absi")}
+#: By the element type of the factors: that of the accumulator of a product.
+_ACCUMULATORS = {"f64": "f64", "i8": "i32"}
+
+
+class Elementwise(Operations):
+    """What ``Builder`` has beside one method for each operation."""
+
+    def constant_for(self, what: str, value: Any, type: TypeLike | None = None) -> Value:
+        raise NotImplementedError
+
+    def reduce(self, operands: Any, dim: int, identities: Any, body: Any) -> Any:
+        raise NotImplementedError
+
+    # Operands
+
+    def value_of(self, what: str, value: Any, like: Attribute | None = None) -> SSAValue:
+        """A value of the program: itself, or a constant of the type ``like`` for a number."""
+        if isinstance(value, Value):
+            return value.ssa
+        if isinstance(value, SSAValue):
+            return value
+        if not is_number(value):
+            fail(what, f"expected a value or a number, got {value!r}")
+        if like is None and not hasattr(value, "dtype"):
+            fail(what, f"the type of the number {value} is not known; use constant(value, type)")
+        return self.constant_for(what, value, like).ssa
+
+    def _tiles(self, what: str, *operands: Any) -> list[Value]:
+        """Operands as tiles of one element type and shape; numbers take the type of the others."""
+        known = [self._as_tile(what, v) for v in operands if isinstance(v, Value | SSAValue)]
+        if not known:
+            arrays = [v for v in operands if hasattr(v, "dtype")]
+            if not arrays:
+                fail(what, "at least one operand is a value")
+            known = [self.constant_for(what, arrays[0])]
+        elem = known[0].tile.element_type
+        values = [self._operand_tile(what, v, elem) for v in operands]
+        for value in values:
+            if value.tile.element_type != elem:
+                fail(
+                    what,
+                    f"operands have the element types {format_type(elem)} and "
+                    f"{format_type(value.tile.element_type)}",
+                    "nothing is converted by itself: use x.to(element)",
+                )
+        shape = self._common_shape(what, [v.shape for v in values])
+        return [self.broadcast_to(v, shape, what) for v in values]
+
+    def _as_tile(self, what: str, value: Value | SSAValue) -> Value:
+        found = value if isinstance(value, Value) else Value(self, value)  # pyright: ignore[reportArgumentType]
+        if not isinstance(found.type, T.TileType):
+            fail(what, f"expected tiles, got {format_type(found.type)}")
+        return found
+
+    def _operand_tile(self, what: str, value: Any, elem: Attribute) -> Value:
+        if isinstance(value, Value | SSAValue):
+            return self._as_tile(what, value)
+        if not is_number(value):
+            fail(what, f"expected a value or a number, got {value!r}")
+        if isinstance(elem, T.PtrType):
+            fail(what, "a number is no pointer; pointers take `+` and `-` with integers")
+        return self.constant_for(what, value, self._tile_type(what, shape_of(value), elem))
+
+    def _tile_type(self, what: str, shape: Sequence[int], elem: TypeLike) -> T.TileType:
+        try:
+            return tile(shape, elem)
+        except (ValueError, VerifyException) as error:
+            fail(what, str(error).split("\n", 1)[0])
+
+    def _common_shape(self, what: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        rank = max(map(len, shapes))
+        padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+        common: list[int] = []
+        for dims in zip(*padded, strict=True):
+            wide = {dim for dim in dims if dim != 1}
+            if len(wide) > 1:
+                listed = " and ".join(str(list(shape)) for shape in shapes)
+                fail(what, f"the shapes {listed} do not broadcast to one")
+            common.append(max(dims))
+        return tuple(common)
+
+    # Operators
+
+    def binary(self, sign: str, lhs: Any, rhs: Any) -> Value:
+        """What an operator of Python between two operands stands for."""
+        if sign in _COMPARISONS:
+            return self.compare(sign, lhs, rhs)
+        if sign in "+-" and (pointer := self._moved_pointer(sign, lhs, rhs)) is not None:
+            return pointer
+        a, b = self._tiles(sign, lhs, rhs)
+        if sign == "%":
+            return self._modulo(a, b)
+        on_floats, on_integers, fields = _BINARY[sign]
+        is_float = a.element in T.FLOAT_NAMES
+        mnemonic = on_floats if is_float else on_integers
+        if a.element == "ptr" or mnemonic is None:
+            help = {
+                "/": "for integers there is `//`; for a quotient, convert with x.to('f32')",
+                "//": "for floats there is `/`, and floor",
+            }.get(sign, "")
+            fail(sign, f"there is no such operation on {a.element}", help)
+        return self.op(mnemonic, a, b, **({} if is_float else fields))
+
+    def unary(self, sign: str, operand: Any) -> Value:
+        """What an operator of Python on one operand stands for."""
+        value = self._as_tile(sign, operand)
+        if sign == "~":
+            if value.element not in T.INTEGER_NAMES:
+                fail(sign, f"there is no such operation on {value.element}")
+            ones = self.constant_for("~", True if value.element == "i1" else -1, value.tile)
+            return self.op("xori", value, ones)
+        if value.element == "ptr" or value.element == "i1":
+            fail(sign, f"there is no such operation on {value.element}")
+        return self.op(_UNARY[sign][value.element in T.INTEGER_NAMES], value)
+
+    def compare(self, sign: str, lhs: Any, rhs: Any, *, signed: bool = True) -> Value:
+        """A tile of i1. NaN is unequal to everything and in no order."""
+        a, b = self._tiles(sign, lhs, rhs)
+        fields: dict[str, str] = {"comparison_predicate": _COMPARISONS[sign]}
+        if a.element in T.FLOAT_NAMES:
+            fields["comparison_ordering"] = "unordered" if sign == "!=" else "ordered"
+            return self.op("cmpf", a, b, **fields)
+        if a.element == "ptr":
+            fail(sign, "pointers are compared as integers: use ptr_to_int")
+        signed = signed and a.element != "i1"
+        return self.op("cmpi", a, b, **fields, signedness="signed" if signed else "unsigned")
+
+    def _moved_pointer(self, sign: str, lhs: Any, rhs: Any) -> Value | None:
+        """A pointer plus or minus numbers of elements; None where there is no pointer."""
+        pointer, distance = lhs, rhs
+        if sign == "+" and not _is_pointer(lhs):
+            pointer, distance = rhs, lhs
+        if not _is_pointer(pointer) or _is_pointer(distance):
+            return None
+        if is_number(distance):
+            kind = element_of_dtype(distance.dtype) if hasattr(distance, "dtype") else "i32"
+            distance = self.constant_for(sign, distance, tile(shape_of(distance), kind))
+        distance = self._as_tile(sign, distance)
+        if distance.element not in T.INTEGER_NAMES - {"i1"}:
+            fail(sign, f"a pointer moves by integers, not by {distance.element}")
+        if sign == "-":
+            distance = self.unary("-", distance)
+        base = self._as_tile(sign, pointer)
+        shape = self._common_shape(sign, [base.shape, distance.shape])
+        return self.op(
+            "offset", self.broadcast_to(base, shape, sign), self.broadcast_to(distance, shape, sign)
+        )
+
+    def _modulo(self, a: Value, b: Value) -> Value:
+        """As in Python, with the sign of the divisor; ``remi`` and ``remf`` have that of ``a``."""
+        if a.element not in T.INTEGER_NAMES:
+            fail("%", f"there is no such operation on {a.element}", "for floats there is remf")
+        quotient = self.op("divi", a, b, **_BINARY["//"][2])
+        return self.op("subi", a, self.op("muli", quotient, b))
+
+    # Helpers
+
+    def broadcast_to(self, value: Any, shape: Sequence[int], what: str = "broadcast_to") -> Value:
+        """A tile in a shape that it broadcasts to, as in NumPy: extents of 1 grow, and missing
+        axes are added in front."""
+        found, wanted = self._as_tile(what, value), tuple(shape)
+        if found.shape == wanted:
+            return found
+        if self._common_shape(what, [found.shape, wanted]) != wanted:
+            fail(what, f"the shape {list(found.shape)} does not broadcast to {list(wanted)}")
+        padded = (1,) * (len(wanted) - len(found.shape)) + found.shape
+        if padded != found.shape:
+            found = self.op("reshape", found, shape=padded)
+        return found if padded == wanted else self.op("broadcast", found, shape=wanted)
+
+    def where(self, condition: Any, on_true: Any, on_false: Any) -> Value:
+        """``on_true`` where the condition holds, else ``on_false``, all broadcast to one shape."""
+        chosen = self._as_tile("where", condition)
+        if chosen.element != "i1":
+            fail("where", f"the condition is a tile of i1, not of {chosen.element}")
+        a, b = self._tiles("where", on_true, on_false)
+        shape = self._common_shape("where", [chosen.shape, a.shape])
+        parts = (self.broadcast_to(v, shape, "where") for v in (chosen, a, b))
+        return self.op("select", *parts)
+
+    def maximum(self, lhs: Any, rhs: Any) -> Value:
+        """The larger of each two elements; integers are signed, a NaN gives way to a number."""
+        return self.binary("maximum", lhs, rhs)
+
+    def minimum(self, lhs: Any, rhs: Any) -> Value:
+        """The smaller of each two elements; integers are signed, a NaN gives way to a number."""
+        return self.binary("minimum", lhs, rhs)
+
+    def full(self, shape: Sequence[int], value: Any, elem: TypeLike) -> Value:
+        """A tile of equal elements, from a number or a scalar."""
+        if isinstance(value, Value | SSAValue):
+            return self.broadcast_to(value, shape, "full")
+        return self.constant_for("full", value, self._tile_type("full", shape, elem))
+
+    def zeros(self, shape: Sequence[int], elem: TypeLike) -> Value:
+        """A tile of zeros."""
+        return self.constant_for("zeros", 0, self._tile_type("zeros", shape, elem))
+
+    def arange(self, count: int, elem: TypeLike = "i32") -> Value:
+        """The numbers from 0 up, ``iota``."""
+        return self.op("iota", type=self._tile_type("arange", (count,), elem))
+
+    def convert(self, value: Any, elem: TypeLike, *, signed: bool = True, **fields: Any) -> Value:
+        """The elements as another type: by ``ftof``, ``ftoi``, ``itof``, ``exti`` or ``trunci``,
+        to which ``fields`` go (``rounding_mode``, ``saturating``, ``overflow``)."""
+        found = self._as_tile("convert", value)
+        wanted = self._tile_type("convert", found.shape, elem)
+        source, target = found.element, wanted.element
+        if source == target:
+            return found
+        if "ptr" in (source, target):
+            fail("convert", "pointers have conversions of their own: ptr_to_int, int_to_ptr")
+        signedness = "signed" if signed and source != "i1" else "unsigned"
+        if source in T.FLOAT_NAMES:
+            if target in T.FLOAT_NAMES:
+                return self.op("ftof", found, type=wanted, **fields)
+            signedness = "signed" if signed else "unsigned"
+            return self.op("ftoi", found, type=wanted, signedness=signedness, **fields)
+        if target in T.FLOAT_NAMES:
+            return self.op("itof", found, type=wanted, signedness=signedness, **fields)
+        if _bits(target) > _bits(source):
+            return self.op("exti", found, type=wanted, signedness=signedness, **fields)
+        return self.op("trunci", found, type=wanted, **fields)
+
+    def mma(self, lhs: Any, rhs: Any, acc: Any = None) -> Value:
+        """``lhs @ rhs + acc``, on tensor cores; without ``acc`` from zeros, of f32 for floats (f64
+        for f64) and of i32 for i8, which is signed."""
+        a, b = self._as_tile("@", lhs), self._as_tile("@", rhs)
+        if len(a.shape) not in (2, 3) or len(a.shape) != len(b.shape):
+            fail("@", f"expected two matrices, got the shapes {list(a.shape)} and {list(b.shape)}")
+        if a.shape[-1] != b.shape[-2]:
+            fail("@", f"the shapes {list(a.shape)} and {list(b.shape)} have no product")
+        if acc is None:
+            kind = _ACCUMULATORS.get(a.element, "f32")
+            acc = self.zeros((*a.shape[:-1], b.shape[-1]), kind)
+        if a.element in T.FLOAT_NAMES:
+            return self.op("mmaf", a, b, acc)
+        return self.op("mmai", a, b, acc, signedness_lhs="signed", signedness_rhs="signed")
+
+    def fold(self, what: str, value: Any, axis: int | None, keepdims: bool) -> Value:
+        """A sum, maximum or minimum along an axis, or of all elements where it is None."""
+        found = self._as_tile(what, value)
+        rank = len(found.shape)
+        if found.element == "ptr" or (axis is not None and not -rank <= axis < rank):
+            fail(what, f"there is no axis {axis} to reduce of {format_type(found.type)}")
+        axes = range(rank) if axis is None else [axis % rank]
+        kept = [1 if d in axes else dim for d, dim in enumerate(found.shape)]
+        is_float = found.element in T.FLOAT_NAMES
+        operator = {"sum": "+", "max": "maximum", "min": "minimum"}[what]
+        for d in reversed(axes):
+            found = self.reduce(
+                found,
+                d,
+                _identity(what, found.element, is_float),
+                lambda k, a, b: k.binary(operator, a, b),
+            )
+        return found.reshape(kept) if keepdims else found
+
+
+def _is_pointer(value: Any) -> bool:
+    ty = value.type if isinstance(value, Value | SSAValue) else None
+    return isinstance(ty, T.TileType) and isinstance(ty.element_type, T.PtrType)
+
+
+def _bits(name: str) -> int:
+    return int(name.removeprefix("i"))
+
+
+def _identity(what: str, name: str, is_float: bool) -> float:
+    if what == "sum":
+        return 0
+    sign = -1 if what == "max" else 1
+    if is_float:
+        return sign * math.inf
+    bits = _bits(name)
+    if bits == 1:
+        return int(what == "min")
+    return -(1 << (bits - 1)) if what == "max" else (1 << (bits - 1)) - 1

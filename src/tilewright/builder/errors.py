@@ -1,0 +1,49 @@
+"""What is wrong with a call of the builder, told at once and at the caller's line of Python."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tilewright.diagnostics import Diagnostic, NamedPlace, Severity, TileIRError, define_code
+
+BUILDER = define_code(
+    "builder",
+    "A call of the builder does not make an operation of Tile IR.",
+    "Operands, keywords or types are not those of the operation; `help(k.addf)` and "
+    "`tilewright explain addf` tell what an operation takes.",
+)
+
+_OURS = (str(Path(__file__).parent), contextlib.__file__)
+
+
+class BuilderError(TileIRError, TypeError, ValueError):
+    """A call that makes no legal operation. ``diagnostics`` names the operation and the line."""
+
+
+def caller() -> tuple[str, int]:
+    """(file, line) of the nearest frame outside of the builder."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def fail(what: str, message: str, help: str = "") -> NoReturn:
+    """Raise the error of an operation or operator named ``what``."""
+    # The name of the operation leads, as sentence or as label.
+    text = message if message.startswith(what) else f"{what}: {message}"
+    place = NamedPlace(*caller())
+    raise BuilderError([Diagnostic(Severity.ERROR, BUILDER, text, place, help=help)])
+
+
+def fail_with(what: str, problems: Iterable[Diagnostic]) -> NoReturn:
+    """Raise what the verifier finds wrong with an operation named ``what``."""
+    place = NamedPlace(*caller())
+    raise BuilderError(
+        Diagnostic(d.severity, d.code, f"{what}: {d.message}", place, d.label, (), d.help)
+        for d in problems
+    )

@@ -1,0 +1,554 @@
+"""The body of a kernel: operations as methods, constants, and the structure around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
+from xdsl.dialects.builtin import i32 as builtin_i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import AttrSizedOperandSegments, OptOperandDef, OptPropertyDef, VarOperandDef
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.analysis.structure import StructureChecker
+from tilewright.analysis.verifier import find_own_problems
+from tilewright.builder.constants import (
+    constant_attribute,
+    element_bits,
+    element_of_dtype,
+    is_number,
+    shape_of,
+)
+from tilewright.builder.elementwise import Elementwise
+from tilewright.builder.errors import BuilderError, caller, fail, fail_with
+from tilewright.builder.operations import SEGMENTS, WEAK_BY_DEFAULT
+from tilewright.builder.result_types import TypeLike, constant_type, result_types, tile, type_like
+from tilewright.builder.structure import ForLoop, IfBranches, Loop, WhileLoop
+from tilewright.builder.values import Value
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
+from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp, bool_array, is_terminator
+from tilewright.dialects.cuda_tile.constraints import FieldKind
+from tilewright.dialects.cuda_tile.debug_info import DILocalScope, DILocAttr, file_position
+from tilewright.dialects.cuda_tile.enums import PaddingValue
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.source_map import PythonSource, set_source
+
+Body = Callable[..., "Sequence[Value | SSAValue] | Value | SSAValue | None"]
+
+
+def hints_attribute(hints: Any) -> OptimizationHintsAttr | None:
+    """Hints from nested mappings: target, then name, then a number or a truth."""
+    if not hints:
+        return None
+    return OptimizationHintsAttr(
+        {
+            target: {
+                key: BoolAttr.from_bool(value)
+                if isinstance(value, bool)
+                else IntegerAttr(value, builtin_i32)
+                for key, value in entries.items()
+            }
+            for target, entries in hints.items()
+        }
+    )
+
+
+class Builder(Elementwise):
+    """Appends operations to the innermost open block. ``args`` holds an entry's parameters by
+    name, ``arguments`` in order.
+
+    Every operation of the dialect is a method; each call is checked at once and raises
+    ``BuilderError`` where it makes no legal operation.
+    """
+
+    args: SimpleNamespace
+    arguments: tuple[Value, ...]
+
+    def __init__(self, block: Block, scope: DILocalScope | None = None) -> None:
+        self._open: list[Block] = [block]
+        self._loops: list[Loop | None] = []
+        self._scope = scope
+        self._checker = StructureChecker()
+        self._last_if: IfBranches | None = None
+
+    @property
+    def block(self) -> Block:
+        """Where the next operation goes, at the end."""
+        return self._open[-1]
+
+    # Operations
+
+    def op(self, mnemonic: str, *operands: Any, **fields: Any) -> Any:
+        """Append an operation; gives its result, a tuple of several, or the operation if none.
+
+        Raises ``BuilderError`` for operands or keywords that the operation does not have, and for
+        what the verifier says about it.
+        """
+        if (cls := OPERATIONS.get(mnemonic)) is None:
+            fail(mnemonic, "is no operation of cuda_tile")
+        try:
+            return self.append(self._made(cls, operands, fields))
+        except BuilderError:
+            raise
+        except (TypeError, ValueError, OverflowError, VerifyException) as error:
+            fail(mnemonic, str(error).strip().split("\n", 1)[0])
+
+    def append(self, made: Operation) -> Any:
+        """Append an operation that was made elsewhere, checked like any other."""
+        what = made.name.removeprefix("cuda_tile.")
+        block = self.block
+        if is_terminator(block.last_op):
+            last = block.last_op
+            assert last is not None
+            fail(what, f"the block has ended with {last.name.removeprefix('cuda_tile.')}")
+        self._check_visible(what, made)
+        file, line = caller()
+        set_source(made, PythonSource(file, line))
+        if self._scope is not None:
+            made.location = DILocAttr(file_position(file, line), self._scope)  # pyright: ignore[reportAttributeAccessIssue]
+        block.add_op(made)
+        if isinstance(made, TileOp) and (problems := find_own_problems(made, self._checker)):
+            made.detach()
+            fail_with(what, problems)
+        if not made.results:
+            return made
+        results = tuple(Value(self, result) for result in made.results)
+        return results[0] if len(results) == 1 else results
+
+    def _check_visible(self, what: str, made: Operation) -> None:
+        """The operands are defined in an open block, or in one around."""
+        for position, value in enumerate(made.operands):
+            owner = value.owner
+            block = owner if isinstance(owner, Block) else owner.parent
+            if block in self._open:
+                continue
+            around = self._open[0].parent_block()
+            while around is not None and around is not block:
+                around = around.parent_block()
+            if around is None:
+                name = f" (%{value.name_hint})" if value.name_hint else ""
+                fail(
+                    what,
+                    f"operand {position}{name} is not visible here: the block that defines it has "
+                    "ended, or is of another kernel",
+                    "give it out of an `if_` or a loop as a named value",
+                )
+
+    def _made(self, cls: type[TileOp], operands: tuple[Any, ...], fields: dict[str, Any]) -> TileOp:
+        definition = cls.get_irdl_definition()
+        mnemonic = cls.mnemonic()
+        if mnemonic in WEAK_BY_DEFAULT:
+            fields.setdefault("memory_ordering_semantics", "weak")
+        groups = self._operand_groups(cls, operands, fields)
+        properties = self._properties(cls, fields)
+        given = fields.pop("type", None)
+        values = self._materialised(cls, groups)
+        if any(isinstance(o, AttrSizedOperandSegments) for o in definition.options):
+            sizes = [len(values[name]) for name, _ in definition.operands]
+            properties[SEGMENTS] = DenseArrayBase.from_list(builtin_i32, sizes)
+        if given is None:
+            types = result_types(cls, values, properties, fields)
+        else:
+            listed = [given] if isinstance(given, str | Attribute) else given
+            types = [type_like(ty) for ty in listed]
+        if fields:
+            raise TypeError(f"{mnemonic} has no {', '.join(sorted(fields))}")
+        return cls.create(
+            operands=[v for name, _ in definition.operands for v in values[name]],
+            result_types=types,
+            properties=properties,
+            regions=[Region() for _ in definition.regions],
+        )
+
+    def _operand_groups(
+        self, cls: type[TileOp], operands: tuple[Any, ...], fields: dict[str, Any]
+    ) -> dict[str, list[Any]]:
+        """Operands by group: positional ones in order, optional ones also by keyword."""
+        groups: dict[str, list[Any]] = {}
+        positional = list(operands)
+        for name, group in cls.get_irdl_definition().operands:
+            is_list = isinstance(group, VarOperandDef)
+            if name in fields:
+                given = fields.pop(name)
+                given = () if given is None and is_list else given
+            elif positional:
+                given = positional.pop(0)
+                given = () if given is None and is_list else given
+            elif is_list:
+                given = ()
+            else:
+                raise TypeError(f"{cls.mnemonic()} needs an operand '{name}'")
+            listed = isinstance(given, Sequence) and not isinstance(given, str)
+            if listed and (not is_list or (isinstance(group, OptOperandDef) and given)):
+                raise TypeError(f"operand '{name}' of {cls.mnemonic()} is one value, not a list")
+            values: Sequence[Any] = given if listed else [given]  # pyright: ignore[reportAssignmentType]
+            groups[name] = [self._operand(cls, name, value) for value in values]
+        if positional:
+            raise TypeError(f"{cls.mnemonic()} got {len(positional)} operands too many")
+        return groups
+
+    def _operand(self, cls: type[TileOp], name: str, value: Any) -> Any:
+        """A value without its wrapping, or a number as it is."""
+        if isinstance(value, Value):
+            return value.ssa
+        if isinstance(value, SSAValue) or is_number(value):
+            return value
+        raise TypeError(
+            f"operand '{name}' of {cls.mnemonic()} is a {type(value).__name__}, expected a value or "
+            "a number"
+        )
+
+    def _properties(self, cls: type[TileOp], fields: dict[str, Any]) -> dict[str, Attribute]:
+        found: dict[str, Attribute] = {}
+        definitions = cls.get_irdl_definition().properties
+        for name, definition in definitions.items():
+            key = next((k for k in (name, name.rstrip("_"), f"{name}_") if k in fields), None)
+            if key is None:
+                continue
+            value = fields.pop(key)
+            constraint = definition.constr
+            if value is None or (value is False and getattr(constraint, "wire", "") == "unit"):
+                continue
+            found[name] = _property(cls, name, constraint, value)
+        for name, definition in definitions.items():
+            optional = (
+                isinstance(definition, OptPropertyDef) or definition.default_value is not None
+            )
+            if name not in found and not optional and name != SEGMENTS:
+                choices = ""
+                if isinstance(definition.constr, FieldKind) and definition.constr.wire == "enum":
+                    choices = f": {definition.constr.description}"
+                raise TypeError(f"{cls.mnemonic()} needs {name}={choices}")
+        return found
+
+    def _materialised(
+        self, cls: type[TileOp], groups: dict[str, list[Any]]
+    ) -> dict[str, list[SSAValue]]:
+        """Turn numbers into constants of the type that the operation asks for there."""
+        known: dict[str, list[SSAValue]] = {}
+        for name, values in groups.items():
+            known[name] = [
+                v if isinstance(v, SSAValue) else self._number(cls, groups, name, v) for v in values
+            ]
+        return known
+
+    def _number(
+        self, cls: type[TileOp], groups: dict[str, list[Any]], name: str, value: Any
+    ) -> SSAValue:
+        ty = constant_type(cls, groups, name)
+        if ty is None and shape_of(value) != () and hasattr(value, "dtype"):
+            ty = tile(shape_of(value), element_of_dtype(value.dtype))
+        if ty is None:
+            raise TypeError(
+                f"the type of a number for operand '{name}' of {cls.mnemonic()} is not known; use "
+                "constant(value, type)"
+            )
+        return self.constant_for(cls.mnemonic(), value, ty).ssa
+
+    # Constants and views
+
+    def constant(self, value: Any, type: TypeLike | None = None) -> Value:
+        """A constant tile: a number fills it; nested lists and NumPy arrays give the elements row
+        by row. An array tells its type itself, by its shape and dtype."""
+        return self.constant_for("constant", value, type)
+
+    def constant_for(self, what: str, value: Any, type: TypeLike | None = None) -> Value:
+        """A constant for an operation or operator named ``what``, whose errors they are."""
+        try:
+            if type is None:
+                if not hasattr(value, "dtype"):
+                    raise TypeError("a constant needs its type, unless it is an array of NumPy")
+                type = tile(shape_of(value), element_of_dtype(value.dtype))
+            ty = type_like(type)
+            if not isinstance(ty, T.TileType):
+                raise TypeError(f"the type of a constant is a tile, not {format_type(ty)}")
+            attribute = constant_attribute(value, ty)
+        except (TypeError, ValueError, OverflowError, VerifyException) as error:
+            fail(what, str(error).split("\n", 1)[0])
+        return self.append(
+            OPERATIONS["constant"].create(properties={"value": attribute}, result_types=[ty])
+        )
+
+    def make_tensor_view(self, base: Any, shape: Sequence[Any], strides: Sequence[Any]) -> Value:
+        """A tensor view; entries of ``shape`` and ``strides`` are numbers or scalar values."""
+        pointer = base.type if isinstance(base, Value | SSAValue) else None
+        pointee = pointer.element_type if isinstance(pointer, T.TileType) else None
+        if not isinstance(pointee, T.PtrType):
+            fail("make_tensor_view", "operand 'base' is no pointer")
+        dims = [int(d) if is_number(d) else T.DYNAMIC for d in shape]
+        steps = [int(s) if is_number(s) else T.DYNAMIC for s in strides]
+        ptr_attr = getattr(pointee.ptr_attr, "data", None)
+        return self.op(
+            "make_tensor_view",
+            base,
+            [d for d in shape if not is_number(d)],
+            [s for s in strides if not is_number(s)],
+            type=self._type(
+                "make_tensor_view",
+                lambda: T.TensorViewType(pointee.pointee, dims, steps, ptr_attr),
+            ),
+        )
+
+    def partition(
+        self,
+        view: Any,
+        tile: Sequence[int],
+        *,
+        dim_map: Sequence[int] | None = None,
+        padding: str | None = None,
+    ) -> Value:
+        """``make_partition_view`` over a tensor view."""
+        ty = self._type(
+            "make_partition_view",
+            lambda: T.PartitionViewType(tile, view.type, dim_map, _padding(padding)),
+        )
+        return self.op("make_partition_view", view, type=ty)
+
+    def strided(
+        self,
+        view: Any,
+        tile: Sequence[int],
+        traversal_strides: Sequence[int],
+        *,
+        dim_map: Sequence[int] | None = None,
+        padding: str | None = None,
+    ) -> Value:
+        """``make_strided_view`` over a tensor view."""
+        ty = self._type(
+            "make_strided_view",
+            lambda: T.StridedViewType(
+                tile, traversal_strides, view.type, dim_map, _padding(padding)
+            ),
+        )
+        return self.op("make_strided_view", view, type=ty)
+
+    def gather_scatter(
+        self, view: Any, tile: Sequence[int], sparse_dim: int, *, padding: str | None = None
+    ) -> Value:
+        """``make_gather_scatter_view`` over a tensor view."""
+        ty = self._type(
+            "make_gather_scatter_view",
+            lambda: T.GatherScatterViewType(tile, view.type, sparse_dim, _padding(padding)),
+        )
+        return self.op("make_gather_scatter_view", view, type=ty)
+
+    def _type(self, what: str, make: Callable[[], Attribute]) -> Attribute:
+        try:
+            return make()
+        except (TypeError, ValueError, AttributeError, VerifyException) as error:
+            fail(what, str(error).split("\n", 1)[0])
+
+    # Regions
+
+    @contextmanager
+    def inside(
+        self, block: Block, loop: Loop | None = None, *, is_loop: bool = False
+    ) -> Iterator[None]:
+        """Append to another block meanwhile; its operations see those of the blocks around."""
+        self._open.append(block)
+        if is_loop:
+            self._loops.append(loop)
+        try:
+            yield
+        finally:
+            self._open.pop()
+            if is_loop:
+                self._loops.pop()
+
+    def if_(
+        self,
+        condition: Any,
+        then: Body | None = None,
+        otherwise: Body | None = None,
+        **values: Any,
+    ) -> Any:
+        """An ``if``.
+
+        Without functions for ``with``: see :class:`IfBranches`. Else each branch is a function that
+        builds it and returns what it yields, and the results are given.
+        """
+        branches = IfBranches(self, condition, values)
+        self._last_if = None
+        if then is None:
+            return branches
+        return branches.build_from(then, otherwise)
+
+    def else_(self) -> IfBranches:
+        """The other branch of the ``if`` that stands directly above: ``with k.else_():``."""
+        if self._last_if is None:
+            fail("if", "else_ comes directly behind an if_")
+        return self._last_if.else_()
+
+    def for_(
+        self,
+        lower: Any,
+        upper: Any = None,
+        step: Any = 1,
+        carried: Sequence[Any] = (),
+        body: Body | None = None,
+        *,
+        unsigned: bool = False,
+        **values: Any,
+    ) -> Any:
+        """A ``for``; with one bound, from 0.
+
+        Without ``body`` for ``with``: see :class:`ForLoop`. Else ``body(builder, index, *carried)``
+        returns the values for the next iteration, and the results are given.
+        """
+        bounds = (0, lower, step) if upper is None else (lower, upper, step)
+        loop = ForLoop(self, bounds, carried, values, unsigned)
+        return loop if body is None else loop.build_from(body)
+
+    def loop_(
+        self,
+        carried: Sequence[Any] = (),
+        body: Body | None = None,
+        result_types: Sequence[TypeLike] | None = None,
+        **values: Any,
+    ) -> Any:
+        """A ``loop``, which a ``break_`` in a branch of an ``if_`` leaves.
+
+        Without ``body`` for ``with``: see :class:`WhileLoop`.
+        """
+        types = None if result_types is None else [type_like(ty) for ty in result_types]
+        if body is not None and types is None:
+            types = []
+        loop = WhileLoop(self, carried, values, types)
+        return loop if body is None else loop.build_from(body)
+
+    def break_(self, operands: Sequence[Any] | None = None) -> Operation:
+        """Leave the ``loop`` with these values; without any, with what its names stand for."""
+        return self.op("break", self._outgoing("break", operands))
+
+    def continue_(self, operands: Sequence[Any] | None = None) -> Operation:
+        """End the iteration with these values; without any, with what the loop's names stand for."""
+        return self.op("continue", self._outgoing("continue", operands))
+
+    def _outgoing(self, what: str, operands: Sequence[Any] | None) -> Sequence[Any]:
+        loop = self._loops[-1] if self._loops else None
+        given = loop.current(what) if operands is None and loop is not None else operands or ()
+        listed = list(given) if isinstance(given, Sequence) else [given]
+        if loop is not None and what == "break":
+            loop.note_break(listed)
+        return listed
+
+    def ended(self, branches: IfBranches) -> None:
+        """Called by an ``if`` at the end of a branch: the next ``else_`` may be its other one."""
+        self._last_if = branches
+
+    # Reductions
+
+    def reduce(self, operands: Any, dim: int, identities: Any, body: Body) -> Any:
+        """A ``reduce``; ``body(builder, a, b, ...)`` combines a pair for each operand."""
+        return self._fold("reduce", operands, dim, identities, body, {})
+
+    def scan(
+        self, operands: Any, dim: int, identities: Any, body: Body, *, reverse: bool = False
+    ) -> Any:
+        """An inclusive ``scan``, from the last element down where ``reverse``."""
+        extra: dict[str, Attribute] = {"reverse": BoolAttr.from_bool(reverse)}
+        return self._fold("scan", operands, dim, identities, body, extra)
+
+    def _fold(
+        self,
+        mnemonic: str,
+        operands: Any,
+        dim: int,
+        identities: Any,
+        body: Body,
+        extra: dict[str, Attribute],
+    ) -> Any:
+        from tilewright.dialects.cuda_tile.ops.control_flow import YieldOp
+        from tilewright.dialects.cuda_tile.ops.reductions import Fold, identity
+
+        given = list(operands) if isinstance(operands, Sequence) else [operands]
+        values = [v.ssa if isinstance(v, Value) else v for v in given]
+        numbers = list(identities) if isinstance(identities, Sequence) else [identities]
+        types = [getattr(v, "type", None) for v in values]
+        tiles = [ty for ty in types if isinstance(ty, T.TileType)]
+        if len(tiles) != len(values) or len(numbers) != len(values) or not values:
+            fail(mnemonic, f"takes tiles and an identity for each, got {given} and {numbers}")
+        if not all(0 <= dim < t.rank for t in tiles):
+            fail(mnemonic, f"{dim} is no axis of {', '.join(map(format_type, tiles))}")
+        cls = OPERATIONS[mnemonic]
+        assert issubclass(cls, Fold)
+        block = Block(arg_types=[T.tile((), t.element_type) for t in tiles for _ in range(2)])
+        self.fill(block, body, YieldOp)
+        try:
+            scalars = [
+                identity(t.element, element_bits(n, t.element))
+                for t, n in zip(tiles, numbers, strict=True)
+            ]
+        except (TypeError, ValueError) as error:
+            fail(mnemonic, str(error))
+        properties: dict[str, Attribute] = {
+            "dim": IntegerAttr(dim, builtin_i32),
+            "identities": ArrayAttr(scalars),
+            **extra,
+        }
+        made = cls.create(operands=values, properties=properties)
+        results = [made.result_type(t, dim) for t in tiles]
+        made = cls.create(
+            operands=values, properties=properties, regions=[Region(block)], result_types=results
+        )
+        return self.append(made)
+
+    def fill(
+        self, block: Block, body: Body, terminator: type[TileOp], *, is_loop: bool = False
+    ) -> list[SSAValue] | None:
+        """Build a block by a function; it ends with the returned values unless it has ended
+        itself: then the result is None."""
+        with self.inside(block, is_loop=is_loop):
+            returned = body(self, *(Value(self, a) for a in block.args))
+            if is_terminator(block.last_op):
+                return None
+            if returned is None:
+                listed: Sequence[Any] = ()
+            else:
+                listed = returned if isinstance(returned, Sequence) else [returned]
+            made = self.op(terminator.name.removeprefix("cuda_tile."), list(listed))
+        return list(made.operands)
+
+
+def _padding(padding: str | None) -> PaddingValue | None:
+    return None if padding is None else PaddingValue(padding)
+
+
+def _property(cls: type[TileOp], name: str, constraint: object, value: Any) -> Attribute:
+    """A property from a Python value, by its kind."""
+    if isinstance(value, Attribute):
+        return value
+    assert isinstance(constraint, FieldKind)
+    makers: dict[str, Callable[[], Attribute]] = {
+        "enum": lambda: constraint.enum(constraint.enum.enum_type(value)),  # pyright: ignore[reportCallIssue]
+        "unit": UnitAttr,
+        "int": lambda: IntegerAttr(int(value), IntegerType(constraint.width)),
+        "bool": lambda: BoolAttr.from_bool(bool(value)),
+        "str": lambda: StringAttr(value),
+        "sym": lambda: SymbolRefAttr(value),
+        "i32s": lambda: DenseArrayBase.from_list(builtin_i32, [int(v) for v in value]),
+        "bools": lambda: bool_array(value),
+        "hints": lambda: hints_attribute(value) or OptimizationHintsAttr({}),
+    }
+    if (make := makers.get(constraint.wire)) is not None:
+        try:
+            return make()
+        except (TypeError, ValueError, AttributeError, VerifyException):
+            pass
+    raise TypeError(f"{cls.mnemonic()}: {name} is {constraint.description}, not {value!r}")
+
+
+__all__ = ["Builder", "hints_attribute"]

@@ -1,0 +1,106 @@
+"""Modules of kernels and globals, made in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.analysis.verifier import verify
+from tilewright.builder.constants import constant_attribute
+from tilewright.builder.errors import caller, fail
+from tilewright.builder.kernel import Builder, hints_attribute
+from tilewright.builder.result_types import TypeLike, tile, type_like
+from tilewright.builder.values import Value
+from tilewright.dialects.cuda_tile.base import is_terminator
+from tilewright.dialects.cuda_tile.debug_info import (
+    DILocAttr,
+    DISubprogramAttr,
+    file_position,
+    function_scope,
+)
+from tilewright.dialects.cuda_tile.enums import SymbolVisibility, SymbolVisibilityAttr
+from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp
+from tilewright.dialects.source_map import PythonSource, set_source
+
+
+class ModuleBuilder:
+    """Collects kernels and globals; ``build()`` gives the verified module.
+
+    With ``debug_info`` operations carry the lines of Python that made them, also into bytecode.
+    """
+
+    def __init__(
+        self, name: str = "kernels", producer: str | None = None, *, debug_info: bool = False
+    ) -> None:
+        self.module = ModuleOp.make(name, producer)
+        self._debug_info = debug_info
+
+    @contextmanager
+    def entry(
+        self,
+        name: str,
+        parameters: Mapping[str, TypeLike] | Sequence[TypeLike] = (),
+        hints: Mapping[str, Mapping[str, int | bool]] | None = None,
+    ) -> Iterator[Builder]:
+        """A kernel; leaves with a ``return`` appended unless the body ends in one."""
+        named = dict(parameters) if isinstance(parameters, Mapping) else None
+        try:
+            listed = list(parameters.values() if isinstance(parameters, Mapping) else parameters)
+            op = EntryOp.make(name, [type_like(t) for t in listed], hints_attribute(hints))
+        except (TypeError, ValueError, VerifyException) as error:
+            fail("entry", str(error).split("\n", 1)[0])
+        for argument, argument_name in zip(op.block.args, named or (), strict=False):
+            argument.name_hint = argument_name
+        file, line = caller()
+        set_source(op, PythonSource(file, line))
+        scope: DISubprogramAttr | None = None
+        if self._debug_info:
+            scope = function_scope(file, line, name)
+            op.location = DILocAttr(file_position(file, line), scope)  # pyright: ignore[reportAttributeAccessIssue]
+        self.module.block.add_op(op)
+        builder = Builder(op.block, scope)
+        builder.arguments = tuple(Value(builder, a) for a in op.block.args)
+        builder.args = SimpleNamespace(**dict(zip(named or (), builder.arguments, strict=False)))
+        yield builder
+        if not is_terminator(op.block.last_op):
+            builder.op("return")
+
+    def global_(
+        self,
+        name: str,
+        values: Any,
+        elem: TypeLike,
+        *,
+        alignment: int = 0,
+        constant: bool = False,
+        private: bool = False,
+    ) -> None:
+        """A global of rank 1 with these values: a list of numbers, or an array of NumPy."""
+        try:
+            ty = tile((len(values),), elem)
+            attribute = constant_attribute(values, ty)
+        except (TypeError, ValueError, VerifyException) as error:
+            fail("global", str(error).split("\n", 1)[0])
+        visibility = SymbolVisibility.PRIVATE if private else SymbolVisibility.PUBLIC
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "value": attribute,
+            "alignment": IntegerAttr(alignment, 64),
+            "symbol_visibility": SymbolVisibilityAttr(visibility),
+        }
+        if constant:
+            properties["constant"] = UnitAttr()
+        made = GlobalOp.create(properties=properties)
+        set_source(made, PythonSource(*caller()))
+        self.module.block.add_op(made)
+
+    def build(self) -> ModuleOp:
+        """The module, verified; raises TileIRError with every error otherwise."""
+        verify(self.module)
+        return self.module

@@ -1,0 +1,405 @@
+"""``with k.for_(...)``, ``with k.loop_(...)`` and ``with k.if_(...)``: structure with named values."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tilewright.builder.errors import fail
+from tilewright.builder.values import Value
+from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.base import TileOp, is_terminator
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+
+if TYPE_CHECKING:
+    from tilewright.builder.kernel import Body, Builder
+
+
+class _Named:
+    """Values by name: read and assigned as attributes."""
+
+    _what: str
+    _values: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Value:
+        values = self.__dict__.get("_values", {})
+        if name.startswith("_") or name not in values:
+            known = ", ".join(values) or "no values"
+            raise AttributeError(
+                f"this {self.__dict__.get('_what')} has no value {name!r}: {known}"
+            )
+        return self._read(name)
+
+    def _read(self, name: str) -> Value:
+        return self._values[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._values]
+
+
+class Loop(_Named, ABC):
+    """What ``for`` and ``loop`` have in common.
+
+    A value that the loop carries has a name, given with its start value: inside, ``loop.name`` is
+    what it is in this iteration, and assigning it says what it will be in the next one; behind the
+    loop it is the result. Values given as a list have no names: the loop is taken apart into them,
+    and ``k.continue_([...])`` gives the next ones.
+    """
+
+    def __init__(self, k: Builder, carried: Sequence[Any], values: Mapping[str, Any]) -> None:
+        self._k = k
+        listed = list(carried) if isinstance(carried, Sequence) else [carried]
+        if listed and values:
+            fail(self._what, "carries values either by name or as a list")
+        self._names = list(values)
+        self._start = [k.value_of(self._what, v) for v in (*listed, *values.values())]
+        self._values: dict[str, Any] = {}
+        self._block: Block | None = None
+        self._entered: AbstractContextManager[None] | None = None
+        self._results: tuple[Value, ...] | None = None
+
+    @abstractmethod
+    def _arguments(self) -> list[Attribute]:
+        """The types of the block's arguments before those of the carried values."""
+
+    @abstractmethod
+    def _operation(self, region: Region) -> Operation: ...
+
+    def _open(self) -> Block:
+        types = [*self._arguments(), *(v.type for v in self._start)]
+        self._block = Block(arg_types=types)
+        for argument, name in zip(self._carried_arguments(), self._names, strict=False):
+            argument.name_hint = name
+        return self._block
+
+    def _carried_arguments(self) -> Sequence[SSAValue]:
+        assert self._block is not None
+        return self._block.args[len(self._block.args) - len(self._start) :]
+
+    def __enter__(self) -> Any:
+        if self._block is not None:
+            fail(self._what, "is entered a second time")
+        block = self._open()
+        arguments = (Value(self._k, a) for a in self._carried_arguments())
+        self._values = dict(zip(self._names, arguments, strict=False))
+        self._entered = self._k.inside(block, self, is_loop=True)
+        self._entered.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._entered is not None and self._block is not None
+        try:
+            if kind is None and not is_terminator(self._block.last_op):
+                self._k.continue_()
+        finally:
+            self._entered.__exit__(None, None, None)
+        if kind is None:
+            self._finish()
+
+    def _finish(self) -> None:
+        assert self._block is not None
+        made = self._k.append(self._operation(Region(self._block)))
+        results = (
+            made if isinstance(made, tuple) else () if isinstance(made, Operation) else (made,)
+        )
+        self._results = results
+        self._values = dict(zip(self._names, results, strict=False))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+            return
+        if name not in self._values:
+            fail(self._what, f"carries no value named {name!r}; give it a start: {name}=...")
+        if self._results is not None:
+            fail(self._what, f"has ended: {name!r} is a result of it now")
+        if self._k.block is not self._block:
+            fail(
+                self._what,
+                f"{name!r} is assigned inside of another structure, whose values do not leave it",
+                f"give the value out by name: `with k.if_(condition, {name}=loop.{name}) as branch`",
+            )
+        start = self._start[self._names.index(name)]
+        given = self._k.value_of(self._what, value, start.type)
+        if given.type != start.type:
+            fail(
+                self._what,
+                f"{name!r} is {format_type(start.type)} and cannot become "
+                f"{format_type(given.type)}",
+            )
+        self._values[name] = Value(self._k, given)
+
+    def current(self, what: str) -> list[Any]:
+        """The values that the names stand for now."""
+        if self._start and not self._names:
+            fail(what, f"this {self._what} carries values without names; list the next ones")
+        return [self._values[name] for name in self._names]
+
+    def note_break(self, values: Sequence[Any]) -> None:
+        """Called for each ``break`` that leaves this loop."""
+
+    def __iter__(self) -> Iterator[Value]:
+        assert self._block is not None, "a loop is taken apart in its own `with`"
+        return (Value(self._k, argument) for argument in self._block.args)
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The results, behind the loop."""
+        if self._results is None:
+            fail(self._what, "has no results before it has ended")
+        return self._results
+
+    def build_from(self, body: Body) -> tuple[Value, ...]:
+        """The loop with a body that a function builds; the results."""
+        from tilewright.dialects.cuda_tile.ops.control_flow import ContinueOp
+
+        self._k.fill(self._open(), body, ContinueOp, is_loop=True)
+        self._finish()
+        return self.results
+
+
+class ForLoop(Loop):
+    """``with k.for_(0, n, 1, acc=start) as loop:`` — ``loop.index`` counts, ``loop.acc`` is carried.
+
+    Bounds are scalar integers of one type; numbers take that of the others, or i32.
+    """
+
+    _what = "for"
+
+    def __init__(
+        self,
+        k: Builder,
+        bounds: Sequence[Any],
+        carried: Sequence[Any],
+        values: Mapping[str, Any],
+        unsigned: bool,
+    ) -> None:
+        super().__init__(k, carried, values)
+        known = [b.type for b in bounds if isinstance(b, Value | SSAValue)]
+        counter = known[0] if known else T.scalar("i32")
+        self._bounds = [k.value_of("for", bound, counter) for bound in bounds]
+        self._unsigned = unsigned
+
+    @property
+    def index(self) -> Value:
+        """What counts from the lower bound up to, but not including, the upper one."""
+        if self._block is None:
+            fail("for", "has no index outside of its body")
+        return Value(self._k, self._block.args[0])
+
+    def _arguments(self) -> list[Attribute]:
+        return [self._bounds[0].type]
+
+    def _operation(self, region: Region) -> Operation:
+        from tilewright.dialects.cuda_tile.ops.control_flow import ForOp
+
+        return ForOp.create(
+            operands=[*self._bounds, *self._start],
+            result_types=[v.type for v in self._start],
+            regions=[region],
+            properties={"unsignedCmp": UnitAttr()} if self._unsigned else {},
+        )
+
+
+class WhileLoop(Loop):
+    """``with k.loop_(x=start) as loop:``, left by ``k.break_()`` inside of an ``if_``.
+
+    The results have the types of what the breaks give, which is by itself what the names stand for
+    at the break.
+    """
+
+    _what = "loop"
+
+    def __init__(
+        self,
+        k: Builder,
+        carried: Sequence[Any],
+        values: Mapping[str, Any],
+        result_types: Sequence[Attribute] | None,
+    ) -> None:
+        super().__init__(k, carried, values)
+        self._types = None if result_types is None else list(result_types)
+
+    def _arguments(self) -> list[Attribute]:
+        return []
+
+    def note_break(self, values: Sequence[Any]) -> None:
+        if self._types is None:
+            self._types = [self._k.value_of("break", v).type for v in values]
+
+    def _operation(self, region: Region) -> Operation:
+        from tilewright.dialects.cuda_tile.ops.control_flow import LoopOp
+
+        return LoopOp.create(operands=self._start, result_types=self._types or [], regions=[region])
+
+
+class IfBranches(_Named):
+    """``with k.if_(condition, y=start) as branch:`` and ``with branch.else_():``
+
+    ``branch.y = ...`` in a branch says what ``y`` is if it is taken, ``branch.y`` behind them what
+    it has become. A branch that says nothing leaves the start value; without one, both have to say.
+    A branch may end in ``continue_``, ``break_`` or ``return_`` instead.
+    """
+
+    _what = "if"
+
+    def __init__(self, k: Builder, condition: Any, values: Mapping[str, Any]) -> None:
+        self._k = k
+        self._condition = k.value_of("if", condition, T.scalar("i1"))
+        self._start = {name: Value(k, k.value_of("if", value)) for name, value in values.items()}
+        self._values: dict[str, Any] = dict(self._start)
+        self._given: list[dict[str, Value]] = []
+        self._blocks: list[Block] = []
+        self._entered: AbstractContextManager[None] | None = None
+        self._made: TileOp | None = None
+        self._results: tuple[Value, ...] | None = None
+
+    def __enter__(self) -> IfBranches:
+        if len(self._blocks) > 1 or self._entered is not None:
+            fail("if", "has its branches already")
+        self._blocks.append(Block())
+        self._given.append({})
+        self._values = dict(self._start)
+        self._entered = self._k.inside(self._blocks[-1])
+        self._entered.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._entered is not None
+        self._entered.__exit__(None, None, None)
+        self._entered = None
+        if kind is None:
+            self._finish()
+            self._k.ended(self)
+
+    def else_(self) -> IfBranches:
+        """The other branch, directly behind the first."""
+        if len(self._blocks) != 1 or self._entered is not None:
+            fail("if", "else_ comes once, behind the branch that is taken")
+        if self._made is None or self._k.block.last_op is not self._made:
+            fail("if", "else_ comes directly behind the branch that is taken")
+        return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+            return
+        if self._entered is None or self._k.block is not self._blocks[-1]:
+            fail("if", f"{name!r} is assigned outside of the branch itself")
+        other = self._start.get(name)
+        if other is None and len(self._given) > 1:
+            other = self._given[0].get(name)
+        given = self._k.value_of("if", value, None if other is None else other.type)
+        if other is not None and given.type != other.type:
+            fail(
+                "if",
+                f"{name!r} is {format_type(other.type)} and cannot become "
+                f"{format_type(given.type)}",
+            )
+        self._given[-1][name] = self._values[name] = Value(self._k, given)
+
+    def _read(self, name: str) -> Value:
+        if self._entered is None and self._made is not None and name not in self._yielded():
+            fail("if", f"{name!r} is given in one branch only: give it a start value, or an else_")
+        return self._values[name]
+
+    def _yielded(self) -> list[str]:
+        """The names that every branch that goes on has a value for."""
+        goes_on = [g for g, b in zip(self._given, self._blocks, strict=True) if self._goes_on(b)]
+        names = list(dict.fromkeys([*self._start, *(n for g in goes_on for n in g)]))
+        if len(self._blocks) == 1:
+            return list(self._start)
+        return [n for n in names if n in self._start or all(n in g for g in goes_on)]
+
+    @staticmethod
+    def _goes_on(block: Block) -> bool:
+        last = block.last_op
+        return not is_terminator(last) or (last is not None and last.name == "cuda_tile.yield")
+
+    def _finish(self) -> None:
+        """Make the operation, anew once the other branch is there."""
+        from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
+
+        if self._made is not None:
+            self._made.detach()
+            for region in self._made.regions:
+                for block in list(region.blocks):
+                    region.detach_block(block)
+        names = self._yielded()
+        blocks = list(self._blocks)
+        given = list(self._given)
+        if len(blocks) == 1 and names:
+            blocks.append(Block())
+            given.append({})
+        types: list[Attribute] | None = None
+        for block, values in zip(blocks, given, strict=True):
+            if not self._goes_on(block):
+                continue
+            yielded = [values[name] if name in values else self._start[name] for name in names]
+            types = [v.type for v in yielded]
+            self._end(block, yielded)
+        regions = [Region(blocks[0]), Region(blocks[1]) if len(blocks) > 1 else Region()]
+        made = IfOp.create(operands=[self._condition], regions=regions, result_types=types or [])
+        results = self._k.append(made)
+        self._made = made
+        if isinstance(results, Operation):
+            self._results = ()
+        else:
+            self._results = results if isinstance(results, tuple) else (results,)
+        if types is not None:
+            self._values = {**self._values, **dict(zip(names, self._results, strict=True))}
+
+    def _end(self, block: Block, values: Sequence[Value]) -> None:
+        from tilewright.dialects.cuda_tile.ops.control_flow import YieldOp
+
+        last = block.last_op
+        if last is not None and is_terminator(last):
+            block.erase_op(last)
+        with self._k.inside(block):
+            self._k.append(YieldOp.create(operands=[v.ssa for v in values]))
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The results by position: in the order in which their names were first given."""
+        return self._results or ()
+
+    def build_from(self, then: Body, otherwise: Body | None) -> tuple[Value, ...]:
+        """The ``if`` with branches that functions build; the results."""
+        from tilewright.dialects.cuda_tile.ops.control_flow import IfOp, YieldOp
+
+        regions: list[Region] = []
+        types: list[Attribute] = []
+        for body in (then, otherwise):
+            region = Region()
+            if body is not None:
+                block = Block()
+                yielded = self._k.fill(block, body, YieldOp)
+                region.add_block(block)
+                if yielded is not None:
+                    types = [v.type for v in yielded]
+            regions.append(region)
+        made = self._k.append(
+            IfOp.create(operands=[self._condition], regions=regions, result_types=types)
+        )
+        if isinstance(made, Operation):
+            return ()
+        return made if isinstance(made, tuple) else (made,)
+
+
+__all__ = ["ForLoop", "IfBranches", "Loop", "WhileLoop"]

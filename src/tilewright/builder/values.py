@@ -1,0 +1,241 @@
+"""Values with operators: what the builder gives for each result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.builder.errors import fail
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.cuda_tile.types import TileType
+
+if TYPE_CHECKING:
+    from tilewright.builder.kernel import Builder
+
+#: What stands where a value is expected: numbers become constants, as do arrays of NumPy.
+Operand = "Value | SSAValue | SupportsFloat | Any"
+
+
+class Value:
+    """A value of the program, ``ssa``, with operators that build operations where the builder is.
+
+    Arithmetic follows Python: ``//`` rounds down and ``%`` has the sign of the divisor; ``/`` is for
+    floats. Integers are signed; for others there are the methods of the builder. Operands are
+    broadcast as in NumPy, and never converted: element types must agree, a Python number takes
+    that of the other side. Comparisons give tiles of ``i1``, so a value has no truth of its own.
+    """
+
+    __slots__ = ("_k", "ssa")
+    #: NumPy leaves ``array + value`` to us.
+    __array_ufunc__ = None
+
+    def __init__(self, k: Builder, ssa: SSAValue) -> None:
+        self._k = k
+        self.ssa = ssa
+
+    # What it is
+
+    @property
+    def type(self) -> Attribute:
+        """The type, a tile, a view or a token."""
+        return self.ssa.type
+
+    @property
+    def tile(self) -> TileType:
+        """The type of a tile; BuilderError for views and tokens."""
+        ty = self.ssa.type
+        if not isinstance(ty, TileType):
+            fail("value", f"expected a tile, got {format_type(ty)}")
+        return ty
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of a tile."""
+        return self.tile.dims
+
+    @property
+    def element(self) -> str:
+        """The element type of a tile as it is spelled, ``f32`` for example; ``ptr`` for pointers."""
+        return self.tile.element
+
+    @property
+    def owner(self) -> Any:
+        """The operation or block that defines the value."""
+        return self.ssa.owner
+
+    def named(self, name: str) -> Value:
+        """The value itself, printed under this name."""
+        self.ssa.name_hint = name
+        return self
+
+    def __repr__(self) -> str:
+        name = self.ssa.name_hint
+        return f"<{'%' + name if name else 'value'}: {format_type(self.ssa.type)}>"
+
+    # Arithmetic
+
+    def __add__(self, other: Any) -> Value:
+        return self._k.binary("+", self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return self._k.binary("+", other, self)
+
+    def __sub__(self, other: Any) -> Value:
+        return self._k.binary("-", self, other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return self._k.binary("-", other, self)
+
+    def __mul__(self, other: Any) -> Value:
+        return self._k.binary("*", self, other)
+
+    def __rmul__(self, other: Any) -> Value:
+        return self._k.binary("*", other, self)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self._k.binary("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self._k.binary("/", other, self)
+
+    def __floordiv__(self, other: Any) -> Value:
+        return self._k.binary("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Value:
+        return self._k.binary("//", other, self)
+
+    def __mod__(self, other: Any) -> Value:
+        return self._k.binary("%", self, other)
+
+    def __rmod__(self, other: Any) -> Value:
+        return self._k.binary("%", other, self)
+
+    def __pow__(self, other: Any) -> Value:
+        return self._k.binary("**", self, other)
+
+    def __rpow__(self, other: Any) -> Value:
+        return self._k.binary("**", other, self)
+
+    def __matmul__(self, other: Any) -> Value:
+        return self._k.mma(self, other)
+
+    def __and__(self, other: Any) -> Value:
+        return self._k.binary("&", self, other)
+
+    def __rand__(self, other: Any) -> Value:
+        return self._k.binary("&", other, self)
+
+    def __or__(self, other: Any) -> Value:
+        return self._k.binary("|", self, other)
+
+    def __ror__(self, other: Any) -> Value:
+        return self._k.binary("|", other, self)
+
+    def __xor__(self, other: Any) -> Value:
+        return self._k.binary("^", self, other)
+
+    def __rxor__(self, other: Any) -> Value:
+        return self._k.binary("^", other, self)
+
+    def __lshift__(self, other: Any) -> Value:
+        return self._k.binary("<<", self, other)
+
+    def __rlshift__(self, other: Any) -> Value:
+        return self._k.binary("<<", other, self)
+
+    def __rshift__(self, other: Any) -> Value:
+        return self._k.binary(">>", self, other)
+
+    def __rrshift__(self, other: Any) -> Value:
+        return self._k.binary(">>", other, self)
+
+    def __neg__(self) -> Value:
+        return self._k.unary("-", self)
+
+    def __pos__(self) -> Value:
+        return self
+
+    def __abs__(self) -> Value:
+        return self._k.unary("abs", self)
+
+    def __invert__(self) -> Value:
+        return self._k.unary("~", self)
+
+    # Comparisons
+
+    def __eq__(self, other: object) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._k.binary("==", self, other)
+
+    def __ne__(self, other: object) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._k.binary("!=", self, other)
+
+    def __lt__(self, other: Any) -> Value:
+        return self._k.binary("<", self, other)
+
+    def __le__(self, other: Any) -> Value:
+        return self._k.binary("<=", self, other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self._k.binary(">", self, other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self._k.binary(">=", self, other)
+
+    def __hash__(self) -> int:
+        return id(self.ssa)
+
+    def __bool__(self) -> NoReturn:
+        fail(
+            "value",
+            "a value of the program has no truth while the program is built",
+            "use `with k.if_(condition):`, `k.where(condition, a, b)`, `&` for and, `|` for or",
+        )
+
+    def __iter__(self) -> NoReturn:
+        fail("value", "a value of the program cannot be taken apart; see extract, and sum(axis)")
+
+    # Shapes and types
+
+    def reshape(self, *shape: int | Sequence[int]) -> Value:
+        """The same elements in another shape."""
+        return self._k.reshape(self, shape=_flat(shape))
+
+    def broadcast_to(self, *shape: int | Sequence[int]) -> Value:
+        """The tile in a shape that it broadcasts to, as in NumPy."""
+        return self._k.broadcast_to(self, _flat(shape))
+
+    def transpose(self, *axes: int) -> Value:
+        """The tile with its axes permuted; reversed without an argument."""
+        order = axes or tuple(reversed(range(len(self.shape))))
+        return self._k.permute(self, permutation=list(order))
+
+    @property
+    def T(self) -> Value:
+        """The tile with its axes reversed."""
+        return self.transpose()
+
+    def to(self, element: str | Attribute, **fields: Any) -> Value:
+        """The elements converted; integers count as signed. See ``Builder.convert``."""
+        return self._k.convert(self, element, **fields)
+
+    # Reductions
+
+    def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
+        """The sum along an axis, or of all elements."""
+        return self._k.fold("sum", self, axis, keepdims)
+
+    def max(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
+        """The largest element along an axis, or of all."""
+        return self._k.fold("max", self, axis, keepdims)
+
+    def min(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
+        """The smallest element along an axis, or of all."""
+        return self._k.fold("min", self, axis, keepdims)
+
+
+def _flat(shape: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
+    if len(shape) == 1 and isinstance(shape[0], Sequence):
+        return tuple(shape[0])
+    return tuple(int(dim) for dim in shape)  # pyright: ignore[reportArgumentType]

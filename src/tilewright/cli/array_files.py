@@ -1,0 +1,77 @@
+"""Arrays in files of NumPy, whatever the files say of themselves."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from math import prod
+
+import numpy as np
+from numpy.lib import format as npy
+
+from tilewright.cli.session import UNREADABLE_INPUT, UsageError, reason
+from tilewright.numerics.arrays import Array
+
+_MAGIC = b"\x93NUMPY"
+#: What NumPy and the modules below it raise for files that are not what they seem.
+_BROKEN = (
+    *(ValueError, TypeError, ArithmeticError, LookupError, AttributeError, SyntaxError, EOFError),
+    *(MemoryError, RuntimeError, struct.error, tokenize.TokenError, zlib.error, zipfile.BadZipFile),
+)
+
+
+def read_array(path: str, key: str | None = None, *, unknown: str) -> Array:
+    """The array of an ``.npy`` file, or the named one of an ``.npz`` archive.
+
+    Raises ``UsageError`` with the code ``unknown`` for a name that an archive lacks, and for files that cannot be read, that are broken, or that promise more elements
+    than they have; memory for what is not there is never asked for.
+    """
+    try:
+        if key is None:
+            _check_size(path)
+        loaded = np.load(path, allow_pickle=False)
+        if key is None:
+            return np.asarray(loaded)
+        with loaded:
+            if key not in loaded.files:
+                known = ", ".join(loaded.files)
+                message = f"'{path}' has no array '{key}'; arrays: {known}"
+                raise UsageError.because(message, code=unknown)
+            return np.asarray(loaded[key])
+    except OSError as error:
+        raise UsageError.because(
+            f"cannot read '{path}': {reason(error)}", code=UNREADABLE_INPUT
+        ) from error
+    except UsageError:
+        raise
+    except _BROKEN as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise UsageError.because(
+            f"'{path}' is no NumPy file that can be read: {why}", code=UNREADABLE_INPUT
+        ) from error
+
+
+def _check_size(path: str) -> None:
+    """A file has the elements that its header promises; a ValueError if not."""
+    with open(path, "rb") as stream:
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            return
+        stream.seek(0)
+        version = npy.read_magic(stream)
+        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        read = readers.get(version)
+        if read is None:
+            return
+        shape, _, dtype = read(stream)
+        if any(extent < 0 for extent in shape):
+            raise ValueError(f"its header has the shape {shape}")
+        promised, there = prod(shape) * dtype.itemsize, _bytes_left(stream.fileno(), stream.tell())
+        if promised > there:
+            raise ValueError(f"its header promises {promised} bytes, and there are {there}")
+
+
+def _bytes_left(descriptor: int, start: int) -> int:
+    return max(os.fstat(descriptor).st_size - start, 0)

@@ -1,0 +1,63 @@
+"""Makes a Python process that a hosted program starts a host, too.
+
+``tilewright run`` and the pytest plugin put the folder of this file into PYTHONPATH of the processes
+that they start, together with the variable that is read here. Python imports a module of this name
+when it starts. Without the variable nothing happens. With it, too, nothing of Tilewright is imported
+before the process imports cuTile, torch or cupy. A ``sitecustomize`` of the user's own comes next.
+"""
+
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+
+_FOLDER = str(Path(__file__).resolve().parent)
+
+
+def _run_the_next() -> None:
+    """Import the module of the same name that this one hides."""
+    sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
+    spec = PathFinder.find_spec("sitecustomize")
+    if spec is not None and spec.loader is not None and spec.origin != __file__:
+        module = module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+def _begin_hosting() -> None:
+    import os
+
+    text = os.environ.get("TILEWRIGHT_HOSTED")
+    if not text:
+        return
+    import json
+
+    try:
+        source = json.loads(text)["source"]
+    except (ValueError, TypeError, KeyError):
+        return
+
+    class Watcher:
+        """Hosts the process when a module is about to be imported that makes a difference."""
+
+        names = {"torch", "cuda.tile", "cupy"}
+
+        def find_spec(self, fullname, path=None, target=None):
+            if fullname not in self.names:
+                return None
+            sys.meta_path.remove(self)
+            if source not in sys.path:
+                # In front of another Tilewright, but behind the folder of the program.
+                sys.path.insert(1, source)
+            try:
+                from tilewright.cutile.children import begin
+            except ImportError as error:  # another Python, which has not what Tilewright needs
+                sys.stderr.write(f"tilewright: this process is not hosted: {error}\n")
+                return None
+            return begin(text, fullname)
+
+    sys.meta_path.insert(0, Watcher())
+
+
+_run_the_next()
+_begin_hosting()

@@ -1,0 +1,54 @@
+"""Triton's benchmarking functions without a GPU: they time by the events of the device that is pretended.
+
+Only ``triton.testing`` is served. Kernels of Triton need a GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+#: A buffer that is cleared between runs, as there is no L2 to flush.
+_CACHE_BYTES = 1 << 20
+
+
+class HostDriver:
+    """What ``triton.testing`` asks of a driver."""
+
+    def get_device_interface(self) -> Any:
+        return torch.cuda
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cuda", 0)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return torch.cuda.current_stream().cuda_stream
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        return torch.empty(_CACHE_BYTES, dtype=torch.int8)
+
+    def clear_cache(self, cache: torch.Tensor) -> None:
+        cache.zero_()
+
+    def get_benchmarker(self) -> Any:
+        from triton.testing import do_bench
+
+        return do_bench
+
+    def get_current_target(self) -> Any:
+        from tilewright.cutile.errors import RefusedError
+
+        raise RefusedError("kernels of Triton need a GPU")
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        return str(self.get_current_target())
+
+
+def install() -> None:
+    """Make it Triton's driver. Triton's own would look for the GPU that torch says it has."""
+    sys.modules["triton.runtime.driver"].driver.set_active(HostDriver())

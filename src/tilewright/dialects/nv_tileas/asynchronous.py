@@ -1,0 +1,116 @@
+"""Operations that go on while others run, and waiting for them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.irdl import (
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from tilewright.dialects.declare import Report, examples, int_property, type_of
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, AliasOp
+from tilewright.dialects.nv_tileaa.constraints import INDEX, INT64, TILED_VIEW, ClassKind
+from tilewright.dialects.nv_tileaa.ops.access import IN_BOUNDS
+from tilewright.dialects.nv_tileaa.signature import COMMON
+from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.dialects.nv_tileas import types as S
+from tilewright.dialects.nv_tileas.base import LAYOUT, VIEW_SHAPE, schedule_op
+from tilewright.dialects.nv_tileas.ops import STORAGE
+
+GROUP = "asynchronous"
+
+ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
+
+
+@schedule_op("async.tiled_load", group=GROUP)
+class AsyncTiledLoadOp(AliasOp):
+    """Starts to bring a tile of a view from global to shared memory; outside of the view zeros.
+
+    ``vector`` neighbours, which are aligned in both, go by one copy.
+
+    The tile is there when the token of a group that holds this one's has been waited for.
+    """
+
+    base = operand_def(TILED_VIEW)
+    indices = var_operand_def(INDEX)
+    target = operand_def(STORAGE)
+    in_bounds = opt_prop_def(IN_BOUNDS)
+    vector = prop_def(INT64)
+    result = result_def(ASYNC)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ALL_SEGMENTS,)
+    BRACKETS: ClassVar = "indices"
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        """
+        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<8x16xf32, smem>
+        %u = nv_tileas.async.tiled_load %view[%i, %j], %s {vector = 4 : i64}
+          : !nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>>, index, index,
+            !nv_tileas.tiled_view<8x16xf32, smem> -> !nv_tileas.async_token
+        """
+    )
+    UNDEFINED: ClassVar = ("an access to the target before the token has been waited for",)
+
+    def check(self, report: Report) -> None:
+        view, target = self.base.type, self.target.type
+        assert isinstance(view, T.TiledViewType) and isinstance(target, S.TiledViewType)
+        if (view.dims, view.element_type) != (target.dims, target.element_type):
+            report.error(
+                VIEW_SHAPE,
+                f"a tile of '{format_type(view)}' does not fit '{format_type(target)}'",
+                type_of("target"),
+            )
+        if len(self.indices) != len(view.dims):
+            report.error(
+                VIEW_SHAPE,
+                f"expects {len(view.dims)} coordinates, but got {len(self.indices)}",
+                type_of("base"),
+            )
+
+
+@schedule_op("async.group", group=GROUP)
+class AsyncGroupOp(AliasOp):
+    """All of these, which must be what was started since the last group; groups end in their order."""
+
+    tokens = var_operand_def(ASYNC)
+    result = result_def(ASYNC)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples("%u = nv_tileas.async.group : !nv_tileas.async_token")
+
+
+@schedule_op("async.wait", group=GROUP)
+class AsyncWaitOp(AliasOp):
+    """Waits until the group has ended; ``pending`` groups that were made behind it may go on."""
+
+    token = operand_def(ASYNC)
+    pending = prop_def(INT64)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        """
+        %u = nv_tileas.async.group : !nv_tileas.async_token
+        nv_tileas.async.wait %u {pending = 0 : i64} : !nv_tileas.async_token
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        if int_property(self, "pending") < 0:
+            report.error(LAYOUT, "pending must be at least 0", type_of("token"))
+
+
+@schedule_op("barrier", group=GROUP)
+class BarrierOp(AliasOp):
+    """All threads of the block meet: what each has written to storage, or waited for, all may read."""
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples("nv_tileas.barrier")

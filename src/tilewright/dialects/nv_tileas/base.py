@@ -1,0 +1,42 @@
+"""What declares an operation of ``nv_tileas``, and the codes of its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.declare import declare_op
+from tilewright.dialects.nv_tileaa.base import AliasOp
+
+LAYOUT = define_code(
+    "as-layout",
+    "A tile's layout does not fit the tile, or the operation.",
+    "A layout has as many elements as its tile. Operations on elements take operands of one layout; "
+    "`nv_tileas.convert_layout` makes one of another.",
+)
+RESIDENCY = define_code(
+    "as-residency",
+    "The operation cannot move data between these kinds of memory.",
+    "Global memory and registers, global and shared memory, shared memory and registers exchange data.",
+)
+VIEW_SHAPE = define_code(
+    "as-view-shape",
+    "The shapes of a view and of what is moved through it do not fit together.",
+)
+
+_OpT = TypeVar("_OpT", bound=type[AliasOp])
+
+#: Every operation, by mnemonic, in the order of definition.
+OPERATIONS: dict[str, type[AliasOp]] = {}
+
+
+def schedule_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
+    """Declare an operation: its name and its family."""
+
+    def declare(cls: _OpT) -> _OpT:
+        defined = declare_op(cls, "nv_tileas", mnemonic, group)
+        OPERATIONS[mnemonic] = defined
+        return defined
+
+    return declare

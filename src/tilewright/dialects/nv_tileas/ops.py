@@ -1,0 +1,202 @@
+"""Operations that say where tiles are: layouts, shared memory, products of what lies there."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar
+
+from xdsl.irdl import (
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryAllocEffect, MemoryReadEffect, MemoryWriteEffect, Pure
+
+from tilewright.dialects.declare import Report, examples, same_type, type_of
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.constraints import (
+    FLAG,
+    I64_ARRAY,
+    INDEX,
+    NUMBER_TILE,
+    TILE,
+    ClassKind,
+    EitherKind,
+    enum_kind,
+)
+from tilewright.dialects.nv_tileaa.enums import SignednessAttr
+from tilewright.dialects.nv_tileaa.ops.contraction import check_product_types
+from tilewright.dialects.nv_tileaa.signature import COMMON
+from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.dialects.nv_tileas import types as S
+from tilewright.dialects.nv_tileas.base import LAYOUT, RESIDENCY, VIEW_SHAPE, schedule_op
+
+GROUP = "placement"
+
+STORAGE = ClassKind("a tiled_view of nv_tileas", (S.TiledViewType,))
+OPERAND = EitherKind("a tile of numbers or a tiled_view of nv_tileas", (NUMBER_TILE, STORAGE))
+
+
+@schedule_op("convert_layout", group=GROUP)
+class ConvertLayoutOp(AliasOp):
+    """The same tile, held by other threads."""
+
+    source = operand_def(TILE)
+    result = result_def(TILE)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        "%r = nv_tileas.convert_layout %f : tile<8xf32> -> tile<8xf32, #nv_tileas.layout<register = "
+        "[], lane = [1, 2, 4, 0, 0], warp = [0, 0]>>"
+    )
+
+    def check(self, report: Report) -> None:
+        given, wanted = T.without_layout(self.source.type), T.without_layout(self.result.type)
+        if given != wanted:
+            report.error(
+                LAYOUT,
+                f"only the layout changes, but '{format_type(given)}' became '{format_type(wanted)}'",
+                type_of("result"),
+            )
+
+
+@schedule_op("alloc_tensor", group=GROUP)
+class AllocTensorOp(AliasOp):
+    """Storage of the block for one tile, or for as many stages as the first extent says.
+
+    What it holds is undefined until it is written.
+    """
+
+    result = result_def(STORAGE)
+    traits = traits_def(MemoryAllocEffect())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        "%r = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<3x16x32xf16, smem>"
+    )
+    UNDEFINED: ClassVar = ("reading an element before it is written",)
+
+    def check(self, report: Report) -> None:
+        ty = self.result.type
+        assert isinstance(ty, S.TiledViewType)
+        if ty.residency.data not in ("smem", "tmem"):
+            report.error(
+                RESIDENCY,
+                f"storage of a block is smem or tmem, got {ty.residency.data}",
+                type_of("result"),
+            )
+
+
+@schedule_op("extract_slice", group=GROUP)
+class ExtractSliceOp(AliasOp):
+    """One stage of a storage that has several, in any shape of as many elements; ``index`` counts
+    from 0."""
+
+    source = operand_def(STORAGE)
+    index = operand_def(INDEX)
+    result = result_def(STORAGE)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = COMMON
+    BRACKETS: ClassVar = "index"
+    EXAMPLES: ClassVar = examples(
+        """
+        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<3x16x32xf16, smem>
+        %r = nv_tileas.extract_slice %s[%i] : !nv_tileas.tiled_view<3x16x32xf16, smem>, index
+          -> !nv_tileas.tiled_view<16x32xf16, smem>
+        """
+    )
+    UNDEFINED: ClassVar = ("an index that is no stage",)
+
+    def check(self, report: Report) -> None:
+        source, result = self.source.type, self.result.type
+        assert isinstance(source, S.TiledViewType) and isinstance(result, S.TiledViewType)
+        wanted = S.TiledViewType(
+            source.dims[1:] or (1,), source.element_type, source.residency.data, source.layout
+        )
+        parts = (result.element_type, result.residency, result.layout, prod(result.dims))
+        fits = parts == (source.element_type, source.residency, source.layout, prod(wanted.dims))
+        if not fits or len(source.dims) < 2:
+            report.error(
+                VIEW_SHAPE,
+                f"a stage of '{format_type(source)}' is '{format_type(wanted)}', got "
+                f"'{format_type(result)}'",
+                type_of("result"),
+            )
+
+
+@schedule_op("copy", group=GROUP)
+class CopyOp(AliasOp):
+    """Writes a tile to storage."""
+
+    source = operand_def(TILE)
+    target = operand_def(STORAGE)
+    traits = traits_def(MemoryWriteEffect())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        """
+        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<16x32xf16, smem>
+        nv_tileas.copy %a, %s : tile<16x32xf16>, !nv_tileas.tiled_view<16x32xf16, smem>
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        target, source = self.target.type, self.source.type
+        assert isinstance(target, S.TiledViewType)
+        if (target.dims, target.element_type) != (T.dims_of(source), T.element_of(source)):
+            report.error(
+                VIEW_SHAPE,
+                f"a tile '{format_type(T.without_layout(source))}' does not fit "
+                f"'{format_type(target)}'",
+                type_of("target"),
+            )
+
+
+@schedule_op("dot", group=GROUP)
+class DotOp(AliasOp):
+    """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores; operands may lie in shared memory.
+
+    ``warps`` is the grid of warps over rows and columns of the result, whose layout is that of the
+    instruction's sums.
+    """
+
+    a = operand_def(OPERAND)
+    b = operand_def(OPERAND)
+    c = operand_def(NUMBER_TILE)
+    warps = prop_def(I64_ARRAY)
+    signedness_a = opt_prop_def(enum_kind(SignednessAttr))
+    signedness_b = opt_prop_def(enum_kind(SignednessAttr))
+    propagate_nan = opt_prop_def(FLAG)
+    result = result_def(NUMBER_TILE)
+    traits = traits_def(MemoryReadEffect())
+    RELATIONS: ClassVar = (same_type("c", "result"),)
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        """
+        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<16x32xf16, smem>
+        nv_tileas.copy %a, %s : tile<16x32xf16>, !nv_tileas.tiled_view<16x32xf16, smem>
+        %r = nv_tileas.dot %s, %b, %acc {warps = array<i64: 1, 1>}
+          : !nv_tileas.tiled_view<16x32xf16, smem>, tile<32x8xf16>, tile<16x8xf32> -> tile<16x8xf32>
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        shapes = [_dims(value.type) for value in (self.a, self.b, self.c)]
+        (*batch, m, n), k = shapes[2], shapes[0][-1]
+        if shapes[0] != (*batch, m, k) or shapes[1] != (*batch, k, n):
+            report.error(
+                VIEW_SHAPE,
+                f"expected MxK, KxN and MxN, got {' '.join(map(str, map(list, shapes)))}",
+                type_of("a"),
+            )
+            return
+        if not any(isinstance(value.type, S.TiledViewType) for value in (self.a, self.b)):
+            check_product_types(self, report, self.a, self.b, self.c)
+        if prod(int(n) for n in self.properties["warps"].iter_values()) > 32:  # pyright: ignore[reportAttributeAccessIssue]
+            report.error(LAYOUT, "a block has at most 32 warps", type_of("result"))
+
+
+def _dims(ty: object) -> tuple[int, ...]:
+    assert isinstance(ty, T.TileType | S.TiledViewType)
+    return ty.dims

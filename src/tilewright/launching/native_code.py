@@ -1,0 +1,22 @@
+"""llvmlite, which makes native code and PTX; nothing else of Tilewright needs it.
+
+Whatever imports llvmlite imports it from here, or has this imported first: where it is missing, that is
+an error of one line that says what to install.
+"""
+
+from __future__ import annotations
+
+from tilewright.diagnostics import TileIRError
+from tilewright.launching.codes import LLVMLITE_MISSING
+
+try:
+    from llvmlite import binding, ir
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] != "llvmlite":
+        raise
+    raise TileIRError.single(
+        LLVMLITE_MISSING,
+        "native code and PTX need llvmlite, which is not installed: pip install llvmlite",
+    ) from None
+
+__all__ = ["binding", "ir"]

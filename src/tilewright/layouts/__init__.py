@@ -1,0 +1,23 @@
+"""Linear layouts: which thread of a block holds which elements of a tile, and where they lie in
+shared memory.
+
+Extents of tiles are powers of two, so that every distribution is a linear map over GF(2) from the bits
+of (register, lane, warp) to the bits of the element's number. See :class:`Layout`.
+"""
+
+from tilewright.layouts.conversions import Conversion, Exchange, plan_conversion
+from tilewright.layouts.fragments import Fragment, accumulator, operand_a, operand_b
+from tilewright.layouts.layout import Layout
+from tilewright.layouts.shared import SharedLayout
+
+__all__ = [
+    "Conversion",
+    "Exchange",
+    "Fragment",
+    "Layout",
+    "SharedLayout",
+    "accumulator",
+    "operand_a",
+    "operand_b",
+    "plan_conversion",
+]

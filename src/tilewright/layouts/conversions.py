@@ -1,0 +1,209 @@
+"""How a tile gets from one layout into another, at the least cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.layouts import gf2
+from tilewright.layouts.layout import Layout, bits_of
+from tilewright.layouts.shared import ROW_BYTES, SharedLayout
+
+#: The bytes of the widest access of a thread.
+WIDEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Through shared memory: each thread writes vectors of ``write`` neighbours and reads vectors of
+    ``read``. Before that registers are put in order: register r of ``source`` is number ``order[r]``
+    of the layout that was given, and likewise for ``target``."""
+
+    shared: SharedLayout
+    source: Layout
+    source_order: tuple[int, ...]
+    target: Layout
+    target_order: tuple[int, ...]
+    write: int
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How registers of the target are filled.
+
+    ``registers``: register r of the target is register ``registers[r]`` of the source in the same
+    thread. ``exchange``: where that does not do.
+    """
+
+    registers: tuple[int, ...] | None = None
+    exchange: Exchange | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.registers is not None and self.registers == tuple(range(len(self.registers)))
+
+
+def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conversion:
+    """How a tile in layout ``source`` becomes one in ``target``, for the same block of threads.
+
+    Raises ValueError where the two are not of one tile and block.
+    """
+    if source.size != target.size or (len(source.lane), len(source.warp)) != (
+        len(target.lane),
+        len(target.warp),
+    ):
+        raise ValueError("layouts of different tiles or blocks")
+    renamed = _renamed(source, target)
+    if renamed is not None:
+        return Conversion(registers=renamed)
+    return Conversion(exchange=plan_exchange(source, target, element_bytes))
+
+
+def _renamed(source: Layout, target: Layout) -> tuple[int, ...] | None:
+    """Where each register of the target is in the same thread of the source."""
+    own = gf2.Space(source.register)
+    if any(one ^ other not in own for one, other in zip(source.thread, target.thread, strict=True)):
+        return None
+    if any(one != other for one, other in zip(source.thread, target.thread, strict=True)):
+        # The register would depend on the thread.
+        return None
+    found: list[int] = []
+    for element in target.offsets:
+        register = gf2.solve(source.register, element)
+        if register is None:
+            return None
+        found.append(register)
+    return tuple(found)
+
+
+def plan_exchange(source: Layout, target: Layout, element_bytes: int) -> Exchange:
+    """Shared memory in which both sides are free of bank conflicts, with the widest vectors that both
+    have in common, else with those of one side.
+
+    The place of an element is a linear function of its number. Vectors come first; then the bits that
+    choose the bank, on which the lanes of a phase must differ for both sides; the rest are rows. The rows'
+    space must meet neither side's lanes: such a space exists because both have one dimension, and is
+    spanned by sums of their vectors.
+    """
+    most = bits_of(WIDEST // element_bytes)
+    bits = source.bits
+    common = gf2.intersection(gf2.independent(source.register), gf2.independent(target.register))
+    vector = _least(common)[:most]
+    _widen(vector, source, target, element_bytes)
+    row = bits_of(ROW_BYTES // element_bytes)
+    lanes = [_phase(layout, vector, row - len(vector)) for layout in (source, target)]
+    banks, rows = _split(vector, lanes[0], lanes[1], bits, row)
+    basis_elements = vector + banks + rows
+    places = [0] * bits
+    for bit in range(bits):
+        solution = gf2.solve(basis_elements, 1 << bit)
+        assert solution is not None
+        places[bit] = solution
+    shared = SharedLayout(tuple(places))
+    sides: list[tuple[Layout, tuple[int, ...], int]] = []
+    for layout in (source, target):
+        ordered, order = ordered_for(layout, shared, element_bytes)
+        sides.append((ordered, order, shared.vector(ordered, 1 << most)))
+    (one, one_order, write), (other, other_order, read) = sides
+    return Exchange(shared, one, one_order, other, other_order, write, read)
+
+
+def _least(vectors: Sequence[int]) -> list[int]:
+    """A basis of the same space with the least numbers, in ascending order."""
+    rows = sorted(gf2.independent(vectors))
+    for position, row in enumerate(rows):
+        for other in range(position):
+            lead = 1 << (rows[other].bit_length() - 1)
+            if row & lead:
+                row ^= rows[other]
+        rows[position] = row
+    changed = True
+    while changed:
+        changed = False
+        rows.sort()
+        for i, one in enumerate(rows):
+            for j, other in enumerate(rows):
+                if i != j and one ^ other < one:
+                    rows[i], changed = one ^ other, True
+                    one = rows[i]
+    return sorted(rows)
+
+
+def _widen(vector: list[int], source: Layout, target: Layout, element_bytes: int) -> None:
+    """Extend a vector of what both sides have by what one has, while the other, which then moves
+    single elements, stays free of conflicts; at least to the 4 bytes of a bank."""
+    most = bits_of(WIDEST // element_bytes)
+    word = bits_of(max(4 // element_bytes, 1))
+    for own, other in ((target, source), (source, target)):
+        candidates = _least(own.register)
+        while len(vector) < most:
+            space = gf2.Space(vector)
+            found = next((basis for basis in candidates if space.add(basis)), None)
+            if found is None:
+                break
+            lanes = sum(space.add(basis) for basis in other.lane)
+            if len(vector) >= word and lanes > 5 - (len(vector) + 1 - word):
+                return
+            vector.append(found)
+
+
+def _phase(layout: Layout, vector: Sequence[int], count: int) -> list[int]:
+    """The vectors of the lanes that access shared memory together, as far as they say where; not more
+    than there are places in a row."""
+    space = gf2.Space(vector)
+    return [basis for basis in layout.lane if space.add(basis)][:count]
+
+
+def _split(
+    vector: list[int], one: list[int], other: list[int], bits: int, row: int
+) -> tuple[list[int], list[int]]:
+    """Vectors that choose the bank, and those that choose the row, beside those within a vector."""
+    width = min(row, bits) - len(vector)
+    inner = gf2.Space(vector)
+    both = gf2.intersection(gf2.independent([*vector, *one]), gf2.independent([*vector, *other]))
+    banks = [basis for basis in both if inner.add(basis)]
+    space = gf2.Space([*vector, *banks])
+    mine = [basis for basis in one if space.add(basis)]
+    space = gf2.Space([*vector, *banks])
+    theirs = [basis for basis in other if space.add(basis)]
+    pairs = min(len(mine), len(theirs))
+    banks += mine
+    rows = [a ^ b for a, b in zip(mine[:pairs], theirs[:pairs], strict=True)]
+    # The longer side's rest takes banks of its own.
+    banks += theirs[pairs:]
+    known = gf2.Space([*vector, *banks, *rows])
+    rest = [1 << bit for bit in range(bits) if known.add(1 << bit)]
+    missing = max(width - len(banks), 0)
+    return banks + rest[:missing], rows + rest[missing:]
+
+
+def ordered_for(
+    layout: Layout, shared: SharedLayout, element_bytes: int
+) -> tuple[Layout, tuple[int, ...]]:
+    """A layout with its registers in such an order that neighbours in memory are side by side, and for
+    each register its number in the layout that was given."""
+    most = bits_of(WIDEST // element_bytes)
+    inverse = shared.inverse
+    space = gf2.Space()
+    register: list[int] = []
+    own = gf2.Space(layout.register)
+    for bit in range(min(most, len(inverse))):
+        if inverse[bit] not in own:
+            break
+        register.append(inverse[bit])
+        space.add(inverse[bit])
+    inner = list(register)
+    for basis in layout.register:
+        if space.add(basis):
+            for bit, vector in enumerate(inner):
+                if shared.place(basis) >> bit & 1:
+                    basis ^= vector
+            register.append(basis)
+    ordered = layout.with_registers(register)
+    order: list[int] = []
+    for element in ordered.offsets:
+        number = gf2.solve(layout.register, element)
+        assert number is not None
+        order.append(number)
+    return ordered, tuple(order)

@@ -1,0 +1,96 @@
+"""What the lanes of warps hold of the operands and sums of ``mma.sync``, as layouts.
+
+From the PTX instruction set, "Matrix Fragments for mma": with ``group = lane / 4`` and ``place = lane
+% 4``, a 32-bit register of A holds neighbours along k, that start at ``place * per_register``, of row
+``group``; further registers lie 8 rows down, then 4 registers along k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.layouts.layout import Layout, axis_bits, bits_of
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """An instruction ``m x n x k`` whose operands have ``bits`` bits; sums have 32 or 64."""
+
+    m: int
+    n: int
+    k: int
+    bits: int
+
+    @property
+    def per_register(self) -> int:
+        """Neighbours along k in one register."""
+        return max(32 // self.bits, 1)
+
+
+def _batch_bits(shape: Sequence[int]) -> list[int]:
+    """The bits of all axes but the last two, the lowest first."""
+    return [bit for bits in reversed(axis_bits(shape)[:-2]) for bit in bits]
+
+
+def accumulator(shape: Sequence[int], fragment: Fragment, warps: Sequence[int]) -> Layout:
+    """The layout of a sum of shape ``(..., m, n)`` over a grid of ``warps``: rows, columns.
+
+    Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then
+    fragments along n, m, and the batch.
+    """
+    ranges = axis_bits(shape)
+    rows, columns = list(ranges[-2]), list(ranges[-1])
+    inner_rows, inner_columns = bits_of(fragment.m), bits_of(fragment.n)
+    register = [1 << columns[0]]
+    register += [1 << bit for bit in rows[3:inner_rows]]
+    lane = [1 << bit for bit in columns[1:3]] + [1 << bit for bit in rows[:3]]
+    left_rows, left_columns = rows[inner_rows:], columns[inner_columns:]
+    across, down = bits_of(warps[1]), bits_of(warps[0])
+    warp_columns, left_columns = _upper(left_columns, across)
+    warp_rows, left_rows = _upper(left_rows, down)
+    register += [1 << bit for bit in (*left_columns, *left_rows, *_batch_bits(shape))]
+    warp = [1 << bit for bit in warp_columns] + [0] * (across - len(warp_columns))
+    warp += [1 << bit for bit in warp_rows] + [0] * (down - len(warp_rows))
+    return Layout(prod(shape), tuple(register), tuple(lane), tuple(warp))
+
+
+def _upper(bits: list[int], count: int) -> tuple[list[int], list[int]]:
+    """The upper ``count`` bits, or all, and the others."""
+    count = min(count, len(bits))
+    return bits[len(bits) - count :], bits[: len(bits) - count]
+
+
+def operand_a(shape: Sequence[int], fragment: Fragment, warps: Sequence[int]) -> Layout:
+    """The layout of the left operand, ``(..., m, k)``, of a product whose sum is
+    ``accumulator((..., m, n), fragment, warps)``: warps along n hold the same."""
+    ranges = axis_bits(shape)
+    rows, along = list(ranges[-2]), list(ranges[-1])
+    pack = bits_of(fragment.per_register)
+    inner_rows, inner_k = bits_of(fragment.m), bits_of(fragment.k)
+    register = [1 << bit for bit in along[:pack]]
+    register += [1 << bit for bit in rows[3:inner_rows]]
+    register += [1 << bit for bit in along[pack + 2 : inner_k]]
+    lane = [1 << bit for bit in along[pack : pack + 2]] + [1 << bit for bit in rows[:3]]
+    across, down = bits_of(warps[1]), bits_of(warps[0])
+    warp_rows, left_rows = _upper(rows[inner_rows:], down)
+    register += [1 << bit for bit in (*along[inner_k:], *left_rows, *_batch_bits(shape))]
+    warp = [0] * across + [1 << bit for bit in warp_rows] + [0] * (down - len(warp_rows))
+    return Layout(prod(shape), tuple(register), tuple(lane), tuple(warp))
+
+
+def operand_b(shape: Sequence[int], fragment: Fragment, warps: Sequence[int]) -> Layout:
+    """The layout of the right operand, ``(..., k, n)``; warps along m hold the same."""
+    ranges = axis_bits(shape)
+    along, columns = list(ranges[-2]), list(ranges[-1])
+    pack = bits_of(fragment.per_register)
+    inner_columns, inner_k = bits_of(fragment.n), bits_of(fragment.k)
+    register = [1 << bit for bit in along[:pack]]
+    register += [1 << bit for bit in along[pack + 2 : inner_k]]
+    lane = [1 << bit for bit in along[pack : pack + 2]] + [1 << bit for bit in columns[:3]]
+    across, down = bits_of(warps[1]), bits_of(warps[0])
+    warp_columns, left_columns = _upper(columns[inner_columns:], across)
+    register += [1 << bit for bit in (*along[inner_k:], *left_columns, *_batch_bits(shape))]
+    warp = [1 << bit for bit in warp_columns] + [0] * (across - len(warp_columns)) + [0] * down
+    return Layout(prod(shape), tuple(register), tuple(lane), tuple(warp))

@@ -1,0 +1,105 @@
+"""Vector spaces over GF(2), whose vectors are integers: bit i is coordinate i, ``^`` is addition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def reduced(vector: int, echelon: Iterable[int]) -> int:
+    """What is left of a vector modulo a space, given by a basis with distinct leading bits, in
+    descending order."""
+    for row in echelon:
+        vector = min(vector, vector ^ row)
+    return vector
+
+
+class Space:
+    """The span of the vectors that were added; tells which of them were independent."""
+
+    def __init__(self, vectors: Iterable[int] = ()):
+        self._echelon: list[int] = []
+        for vector in vectors:
+            self.add(vector)
+
+    def add(self, vector: int) -> bool:
+        """Extend the space; False where it had the vector already."""
+        rest = reduced(vector, self._echelon)
+        if rest:
+            self._echelon.append(rest)
+            self._echelon.sort(reverse=True)
+        return bool(rest)
+
+    def __contains__(self, vector: int) -> bool:
+        return not reduced(vector, self._echelon)
+
+    def __len__(self) -> int:
+        """The dimension."""
+        return len(self._echelon)
+
+
+def independent(vectors: Iterable[int]) -> list[int]:
+    """The vectors without those that depend on the ones before."""
+    space = Space()
+    return [vector for vector in vectors if space.add(vector)]
+
+
+def solve(basis: Sequence[int], vector: int) -> int | None:
+    """The set of ``basis``, as a mask of positions, whose sum is the vector; None where there is
+    none. Of dependent vectors the first ones are taken."""
+    rows: list[tuple[int, int]] = []
+    for position, member in enumerate(basis):
+        value, mask = member, 1 << position
+        for row, used in rows:
+            if value ^ row < value:
+                value, mask = value ^ row, mask ^ used
+        if value:
+            rows.append((value, mask))
+            rows.sort(reverse=True)
+    found = 0
+    for row, used in rows:
+        if vector ^ row < vector:
+            vector, found = vector ^ row, found ^ used
+    return None if vector else found
+
+
+def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    """A basis of what the spans of two lists of independent vectors have in common."""
+    rows: list[tuple[int, int]] = []
+    common: list[int] = []
+    for vector in one:
+        rows.append((vector, vector))
+    space: list[tuple[int, int]] = []
+
+    def insert(value: int, origin: int) -> int | None:
+        """The part of ``one`` in a dependency, where there is one."""
+        for row, source in space:
+            if value ^ row < value:
+                value, origin = value ^ row, origin ^ source
+        if not value:
+            return origin
+        space.append((value, origin))
+        space.sort(reverse=True)
+        return None
+
+    for value, origin in rows:
+        insert(value, origin)
+    for vector in other:
+        found = insert(vector, 0)
+        if found:
+            common.append(found)
+    return common
+
+
+def complement(vectors: Sequence[int], bits: int) -> list[int]:
+    """Unit vectors that extend independent ones to a basis of ``bits`` dimensions."""
+    space = Space(vectors)
+    return [1 << bit for bit in range(bits) if space.add(1 << bit)]
+
+
+def apply(basis: Sequence[int], number: int) -> int:
+    """The sum of those vectors whose position is a set bit of ``number``."""
+    found = 0
+    for position, vector in enumerate(basis):
+        if number >> position & 1:
+            found ^= vector
+    return found

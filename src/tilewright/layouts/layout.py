@@ -1,0 +1,226 @@
+"""Distributions of tiles over the threads of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from tilewright.layouts import gf2
+
+
+def bits_of(extent: int) -> int:
+    """The logarithm of a power of two; ValueError for another number."""
+    if extent <= 0 or extent & (extent - 1):
+        raise ValueError(f"an extent must be a power of two, got {extent}")
+    return extent.bit_length() - 1
+
+
+def axis_bits(shape: Sequence[int]) -> list[range]:
+    """For each axis of a tile the bits of an element's row-major number that are its coordinate."""
+    found: list[range] = []
+    below = 0
+    for extent in reversed(shape):
+        found.append(range(below, below + bits_of(extent)))
+        below += bits_of(extent)
+    return found[::-1]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which element each register of each thread holds: a linear map over GF(2).
+
+    Elements are numbered in row-major order. A basis vector is the number of the element that the
+    input bit stands for: register ``r`` of lane ``l`` of warp ``w`` holds the element whose number is the
+    XOR of ``register[i]``, ``lane[i]``, ``warp[i]`` over the set bits i of r, l and w. A zero vector
+    means that elements are held several times over; the owner of an element is the holder with zeros in
+    those bits. Since numbers are row-major, a tile keeps its layout when it is reshaped.
+
+    ``size`` is the number of elements. Raises ValueError where some element is held by nobody.
+    """
+
+    size: int
+    register: tuple[int, ...]
+    lane: tuple[int, ...]
+    warp: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        bits = bits_of(self.size)
+        if any(not 0 <= basis < self.size for basis in self.bases):
+            raise ValueError(f"a basis vector is no element of a tile of {self.size}")
+        if len(gf2.Space(self.bases)) != bits:
+            raise ValueError("some elements are held by no thread")
+
+    @property
+    def bases(self) -> tuple[int, ...]:
+        """All basis vectors: registers, then lanes, then warps."""
+        return self.register + self.lane + self.warp
+
+    @property
+    def thread(self) -> tuple[int, ...]:
+        """The basis vectors of the bits of the thread's number in its block."""
+        return self.lane + self.warp
+
+    @property
+    def registers(self) -> int:
+        """How many elements each thread holds."""
+        return 1 << len(self.register)
+
+    @property
+    def threads(self) -> int:
+        return 1 << len(self.lane) + len(self.warp)
+
+    @property
+    def bits(self) -> int:
+        return bits_of(self.size)
+
+    def element(self, register: int, thread: int) -> int:
+        """The number of the element that a register of a thread holds."""
+        return gf2.apply(self.register, register) ^ gf2.apply(self.thread, thread)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """For each register the element that thread 0 holds there; those of another thread are the
+        XOR of these with its first one."""
+        return tuple(gf2.apply(self.register, register) for register in range(self.registers))
+
+    @cached_property
+    def first_of_thread(self) -> tuple[int, ...]:
+        """For each thread the element in its register 0."""
+        return tuple(gf2.apply(self.thread, thread) for thread in range(self.threads))
+
+    @cached_property
+    def free_thread_bits(self) -> int:
+        """A mask of the bits of a thread's number that owners of elements have zero in.
+
+        A thread bit is free if its vector depends on those of registers and of thread bits below.
+        """
+        space = gf2.Space(self.register)
+        mask = 0
+        for position, basis in enumerate(self.thread):
+            if not space.add(basis):
+                mask |= 1 << position
+        return mask
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether several threads hold the same element."""
+        return bool(self.free_thread_bits)
+
+    # Layouts made of layouts.
+
+    def without_copies(self) -> Layout:
+        """The same without registers that repeat what others of the thread hold."""
+        return Layout(self.size, tuple(gf2.independent(self.register)), self.lane, self.warp)
+
+    def mapped(self, size: int, bit_to: Sequence[int | None]) -> Layout:
+        """The layout of a tile that a movement of bits of the element's number makes of it: bit i
+        goes to ``bit_to[i]``, None drops it. Registers that become copies stay."""
+
+        def move(basis: int) -> int:
+            found = 0
+            for bit, target in enumerate(bit_to):
+                if basis >> bit & 1 and target is not None:
+                    found |= 1 << target
+            return found
+
+        return Layout(
+            size,
+            tuple(map(move, self.register)),
+            tuple(map(move, self.lane)),
+            tuple(map(move, self.warp)),
+        )
+
+    def permuted(self, shape: Sequence[int], order: Sequence[int]) -> Layout:
+        """The layout of the tile whose axis i is axis ``order[i]`` of this one, of extents ``shape``."""
+        return self.mapped(self.size, permuted_bits(shape, order))
+
+    def sliced(self, shape: Sequence[int], axis: int) -> Layout:
+        """The layout of what a reduction along an axis of this tile leaves, without copies in
+        registers; threads that differed along the axis hold the same element."""
+        dropped = axis_bits(shape)[axis]
+        below = iter(range(self.bits))
+        bit_to = [None if bit in dropped else next(below) for bit in range(self.bits)]
+        return self.mapped(self.size // shape[axis], bit_to).without_copies()
+
+    def with_registers(self, register: Sequence[int]) -> Layout:
+        return Layout(self.size, tuple(register), self.lane, self.warp)
+
+    def run(self, shape: Sequence[int], axis: int) -> int:
+        """How many neighbours along an axis lie in successive registers, from an aligned one on."""
+        found = 0
+        for basis, bit in zip(self.register, axis_bits(shape)[axis], strict=False):
+            if basis != 1 << bit:
+                break
+            found += 1
+        return 1 << found
+
+    # Layouts by rule.
+
+    @staticmethod
+    def dealt(size: int, threads: int, chunk: int = 4) -> Layout:
+        """Chunks of neighbours dealt to threads in turn; a tile with fewer elements than threads
+        several times over."""
+        bits, over = bits_of(size), bits_of(threads)
+        own = max(bits - over, 0)
+        inner = min(own, bits_of(chunk))
+        register = [1 << bit for bit in range(inner)]
+        register += [1 << bit for bit in range(inner + over, bits)]
+        thread = [1 << (inner + bit) if inner + bit < bits else 0 for bit in range(over)]
+        return Layout(size, tuple(register), tuple(thread[:5]), tuple(thread[5:]))
+
+    @staticmethod
+    def blocked(shape: Sequence[int], threads: int, order: Sequence[int], chunk: int) -> Layout:
+        """For coalesced accesses: along the axes of ``order``, the fastest one first, each thread
+        holds ``chunk`` neighbours, lanes follow one another, then warps, along the other axes as far as
+        these go; what is left are registers.
+
+        Up to ``chunk`` neighbours along the second axis stay in one thread, too, as far as threads
+        have enough to hold otherwise: what turns or reduces the tile moves less then. A tile with fewer
+        elements than threads is held several times over, by the threads above.
+        """
+        ranges = axis_bits(shape)
+        first = list(ranges[order[0]])
+        others = [bit for axis in order[1:] for bit in ranges[axis]]
+        over = bits_of(threads)
+        free = max(len(first) + len(others) - over, 0)
+        inner = min(bits_of(chunk), len(first), free)
+        second = min(inner, free - inner, len(ranges[order[1]]) if len(order) > 1 else 0)
+        along = first[inner:] + others[second:]
+        lanes, rest = along[:5], along[5:]
+        # Warps go along the other axes, if they can: a reduction along the first one stays in a warp.
+        rest = [bit for bit in rest if bit not in first] + [bit for bit in rest if bit in first]
+        warps = rest[: max(over - 5, 0)]
+        left = sorted(rest[len(warps) :], key=along.index)
+        register = [1 << bit for bit in (*first[:inner], *others[:second], *left)]
+        thread = [1 << bit for bit in (*lanes, *warps)]
+        thread += [0] * (over - len(thread))
+        return Layout(prod(shape), tuple(register), tuple(thread[:5]), tuple(thread[5:]))
+
+
+def permuted_bits(shape: Sequence[int], order: Sequence[int]) -> list[int]:
+    """Where the bits of an element's number go when axes are permuted."""
+    given = axis_bits(shape)
+    wanted = axis_bits([shape[axis] for axis in order])
+    bit_to = [0] * sum(len(bits) for bits in given)
+    for position, axis in enumerate(order):
+        for bit, target in zip(given[axis], wanted[position], strict=True):
+            bit_to[bit] = target
+    return bit_to
+
+
+def coordinates(number: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The coordinates of the element with a row-major number."""
+    found: list[int] = []
+    for extent in reversed(shape):
+        found.append(number & (extent - 1))
+        number >>= bits_of(extent)
+    return tuple(reversed(found))
+
+
+def register_of(layout: Layout, elements: Sequence[int]) -> Iterator[int | None]:
+    """For each element, counted from the thread's first one, the register that holds it; None
+    where the thread has it in none."""
+    for element in elements:
+        yield gf2.solve(layout.register, element)

@@ -1,0 +1,5 @@
+"""From tiles with layouts (``nv_tileas``) to per-thread code."""
+
+from tilewright.lowering.scheduled.driver import lower_scheduled
+
+__all__ = ["lower_scheduled"]

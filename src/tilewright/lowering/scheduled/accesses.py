@@ -1,0 +1,260 @@
+"""Loads and stores of global memory: each group of neighbours that a thread holds by one access, under
+one condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from xdsl.dialects import arith as A
+from xdsl.dialects import builtin as b
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.memory import Load, Scattered, Store
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support import llvm as L
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.layouts import Layout
+from tilewright.lowering.nvgpu import memory
+from tilewright.lowering.nvgpu.elementwise import bits_constant, pointee_bytes
+from tilewright.lowering.nvgpu.places import known, padding_name, view_of_access
+from tilewright.lowering.nvgpu.state import View
+from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, element_type, scalar_of
+from tilewright.lowering.nvgpu.vectors import part
+from tilewright.lowering.scheduled.state import ScheduledKernel
+from tilewright.lowering.scheduled.table import lowers
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import padding_bits
+from tilewright.passes.tileas.access_layouts import access_shape
+from tilewright.passes.tileas.assign_layouts import goes_by_element
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """``width`` successive registers that move at once: where, and under which conditions; ``inside``
+    the memory of a view, and where the mask is on. None always holds."""
+
+    address: SSAValue
+    inside: SSAValue | None
+    mask: SSAValue | None
+
+
+def groups_of(low: ScheduledKernel, op: Access) -> tuple[int, list[Group]]:
+    """How the registers of an access move, in order."""
+    layout, dims = low.layout_of(op.moved.type), T.dims_of(op.moved.type)
+    shape = access_shape(low.facts, op)
+    width = min(shape.width, layout.run(dims, shape.axis))
+    masks = values_of(op, "mask")
+    mask = low.value(masks[0]) if masks else None
+    firsts = range(0, layout.registers, width)
+
+    def masked(at: int) -> SSAValue | None:
+        if mask is None or not isinstance(mask.type, b.VectorType):
+            return mask
+        return part(low, mask, at)
+
+    (base,) = values_of(op, "base")
+    if isinstance(op, Scattered) and isinstance(base.type, T.MemrefType):
+        addresses = _scattered(low, op)
+        return width, [Group(part(low, addresses, at), None, masked(at)) for at in firsts]
+    found = view_of_access(low, op)
+    if found is None:
+        given = low.value(base)
+        if not isinstance(given.type, b.VectorType):
+            given = low.splat(given, layout.registers)
+        return width, [Group(part(low, given, at), None, masked(at)) for at in firsts]
+    view, indices, promised = found
+    bounds = [fact.verdict == "inside" for fact in low.facts.bounds.of(op)]
+    promised = [
+        (axis < len(promised) and promised[axis]) or (axis < len(bounds) and bounds[axis])
+        for axis in range(len(indices))
+    ]
+    placed = ViewPlaces(low, view, indices, promised, layout)
+    return width, [Group(placed.address(at), placed.inside(at), masked(at)) for at in firsts]
+
+
+def _scattered(low: ScheduledKernel, op: Scattered) -> SSAValue:
+    """The addresses of elements of a memref at tiles of indices, beside which scalars hold for all."""
+    (base,) = values_of(op, "base")
+    held = low.memref(base)
+    size = pointee_bytes(low, T.PtrType(held.element))
+    ty = b.VectorType(I64, [low.count(op.moved.type)])
+    total = low.splat(held.address, ty.get_shape()[0])
+    for index, stride in zip(values_of(op, "indices"), held.strides, strict=True):
+        step = low.splat(low.times(stride, size), ty.get_shape()[0])
+        total = low.plus(total, low.times(low.operand(index, ty), step))
+    return total
+
+
+class ViewPlaces:
+    """Where a thread's elements of a tile of a view lie: what all threads share, what is the
+    thread's own, and what is its register's."""
+
+    def __init__(
+        self,
+        low: ScheduledKernel,
+        view: View,
+        indices: Sequence[SSAValue],
+        promised: Sequence[bool],
+        layout: Layout,
+    ):
+        self.low, self.view = low, view
+        self.size = pointee_bytes(low, T.PtrType(view.memref.element))
+        start: SSAValue = view.memref.address
+        self.firsts: list[SSAValue] = []
+        self.steps: list[list[int]] = []
+        self.room: list[SSAValue | None] = []
+        self._conditions: dict[tuple[int, int], SSAValue] = {}
+        for axis, index in enumerate(indices):
+            first, steps = low.along(layout, view.dims, axis)
+            origin = low.times(low.value(index), view.steps[axis])
+            sure = axis < len(promised) and promised[axis]
+            self.room.append(None if sure else self._room(axis, origin))
+            stride = view.memref.strides[view.axes[axis]]
+            start = low.plus(start, low.times(low.times(origin, stride), self.size))
+            self.firsts.append(first)
+            self.steps.append(steps)
+        for axis, first in enumerate(self.firsts):
+            if view.dims[axis] > 1:
+                stride = view.memref.strides[view.axes[axis]]
+                mine = (
+                    low.times(low.widen(first), stride) if known(stride) != 1 else low.widen(first)
+                )
+                start = low.plus(start, low.times(mine, self.size))
+        self.start = start
+
+    def _room(self, axis: int, origin: SSAValue) -> SSAValue:
+        """How many elements of the tile there are along an axis, of 32 bits."""
+        low, extent = self.low, self.view.dims[axis]
+        limit = self.view.memref.sizes[self.view.axes[axis]]
+        left = low.binary(A.SubiOp, limit, origin)
+        left = low.select(low.compare("slt", origin, limit), left, low.constant(0, I64))
+        return low.one(V.TruncIOp, (low.binary(A.MinSIOp, left, extent),), I32)
+
+    def address(self, register: int) -> SSAValue:
+        low, total, fixed = self.low, self.start, 0
+        for axis, steps in enumerate(self.steps):
+            step = steps[register]
+            stride = self.view.memref.strides[self.view.axes[axis]]
+            number = known(stride)
+            if number is not None:
+                fixed += number * step * self.size
+            elif step:
+                total = low.plus(total, low.times(stride, step * self.size))
+        return low.plus(total, fixed)
+
+    def inside(self, register: int) -> SSAValue | None:
+        low, found = self.low, None
+        for axis, room in enumerate(self.room):
+            if room is None:
+                continue
+            step = self.steps[axis][register]
+            condition = self._conditions.get((axis, step))
+            if condition is None:
+                condition = low.compare("ult", low.plus(self.firsts[axis], step), room)
+                self._conditions[axis, step] = condition
+            found = low.both(found, condition)
+        return found
+
+
+def _under_conditions(
+    low: ScheduledKernel,
+    groups: Sequence[Group],
+    make: Callable[[int, Group], SSAValue | None],
+    otherwise: Callable[[int, Group], SSAValue] | None,
+    also: SSAValue | None = None,
+) -> list[SSAValue]:
+    """What ``make`` gives for each group, or ``otherwise`` where its conditions do not hold; groups
+    with the same conditions go together."""
+    found: list[SSAValue] = []
+
+    def key(item: tuple[int, Group]) -> tuple[SSAValue | None, SSAValue | None]:
+        return item[1].inside, item[1].mask
+
+    for (inside, mask), members in groupby(enumerate(groups), key):
+        batch = list(members)
+        condition = low.both(low.both(inside, mask), also)
+
+        def work(batch: Sequence[tuple[int, Group]] = batch) -> list[SSAValue]:
+            made = [make(number, group) for number, group in batch]
+            return [value for value in made if value is not None]
+
+        def rest(batch: Sequence[tuple[int, Group]] = batch) -> list[SSAValue]:
+            return [] if otherwise is None else [otherwise(n, group) for n, group in batch]
+
+        found += low.either(condition, work, rest)
+    return found
+
+
+def _aligned(width: int, size: int) -> dict[str, Attribute]:
+    return {"alignment": b.IntegerAttr(width * size, I64)}
+
+
+@lowers("nv_tileaa.load", "nv_tileaa.tiled_load", "nv_tileaa.gather_load")
+def load(low: ScheduledKernel, op: Load) -> None:
+    result = op.moved
+    if not isinstance(result.type, T.TileType) or goes_by_element(op):
+        memory.load(low, op)
+        return
+    low.before_read()
+    for token in op.results[1:]:
+        low.bind(token, None)
+    element = element_type(T.element_of(result.type))
+    assert element is not None
+    held, name = memory.in_memory(element), memory.element_name(result)
+    width, groups = groups_of(low, op)
+    held_ty, ty = b.VectorType(held, [width]), b.VectorType(element, [width])
+    size = memory.element_bytes(held)
+    others = [low.operand(value, low.type_of(result.type)) for value in values_of(op, "other")]
+    cut = low.cut(others[0], width) if others else []
+    padding = _padding(low, op, name, ty)
+
+    def make(number: int, group: Group) -> SSAValue:
+        pointer = low.one(L.IntToPtrOp, (group.address,), GLOBAL_POINTER)
+        loaded = low.one(L.LoadOp, (pointer,), held_ty, _aligned(width, size))
+        return memory.from_memory(low, loaded, name)
+
+    def otherwise(number: int, group: Group) -> SSAValue:
+        if not cut:
+            return padding
+        if group.inside is None or group.mask is None:
+            return cut[number]
+        return low.select(low.splat(group.mask, width), padding, cut[number])
+
+    low.bind(result, low.joined(_under_conditions(low, groups, make, otherwise)))
+
+
+def _padding(low: ScheduledKernel, op: Load, name: str, ty: Attribute) -> SSAValue:
+    """What stands outside of the memory of a view."""
+    (base,) = values_of(op, "base")
+    if isinstance(T.element_of(op.moved.type), T.PtrType | b.IndexType):
+        return low.constant(0, ty)
+    through_pointers = isinstance(T.element_of(base.type), T.PtrType)
+    word = "zero" if through_pointers else padding_name(op, base, low)
+    if name[0] == "i" and word == "zero":
+        return low.constant(0, ty)
+    return bits_constant(low, padding_bits(word, FORMATS[name]), name, ty)
+
+
+@lowers("nv_tileaa.store", "nv_tileaa.tiled_store", "nv_tileaa.scatter_store")
+def store(low: ScheduledKernel, op: Store) -> None:
+    if not isinstance(op.moved.type, T.TileType) or goes_by_element(op):
+        memory.store(low, op)
+        return
+    low.before_write()
+    for token in op.results:
+        low.bind(token, None)
+    value = memory.to_memory(low, low.value(op.moved))
+    width, groups = groups_of(low, op)
+    parts = low.cut(value, width)
+    size = memory.element_bytes(scalar_of(value.type))
+
+    def make(number: int, group: Group) -> None:
+        pointer = low.one(L.IntToPtrOp, (group.address,), GLOBAL_POINTER)
+        low.emit(L.StoreOp, (parts[number], pointer), (), _aligned(width, size))
+
+    owner = low.owner_of(low.layout_of(op.moved.type))
+    _under_conditions(low, groups, make, None, owner)

@@ -1,0 +1,97 @@
+"""Copies to shared memory that run beside the threads: ``cp.async``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects.arith import AddiOp, MuliOp
+from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
+from xdsl.dialects.scf import ForOp
+from xdsl.ir import BlockArgument, SSAValue
+
+from tilewright.dialects.declare import bool_values, int_property
+from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncGroupOp,
+    AsyncTiledLoadOp,
+    AsyncWaitOp,
+    BarrierOp,
+)
+from tilewright.dialects.nvgpu.ops.async_copy import DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support import llvm as L
+from tilewright.dialects.nvgpu.support import nvvm
+from tilewright.dialects.nvgpu.types import DeviceAsyncTokenType
+from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, INDEX, element_bytes
+from tilewright.lowering.scheduled.accesses import ViewPlaces
+from tilewright.lowering.scheduled.conversions import storage_tile
+from tilewright.lowering.scheduled.state import ScheduledKernel
+from tilewright.lowering.scheduled.table import lowers
+from tilewright.passes.tileas.pipeline import copy_layout
+
+SHARED_POINTER = LLVMPointerType(b.IntAttr(3))
+_TOKEN = DeviceAsyncTokenType()
+
+
+@lowers("nv_tileas.async.tiled_load")
+def tiled_load(low: ScheduledKernel, op: AsyncTiledLoadOp) -> None:
+    """Each thread copies vectors of up to 16 bytes; what lies outside of the view is zeros."""
+    layout, width = copy_layout(op, low.threads), int_property(op, "vector")
+    promised = bool_values(op.properties.get("in_bounds"))
+    places = ViewPlaces(low, low.view(op.base), op.indices, promised, layout)
+    tile = storage_tile(low, op.target)
+    size = element_bytes(tile.memory.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    total = width * size
+    with low.filling(low.prologue):
+        base = low.one(ExtractAlignedPointerAsIndexOp, (tile.memory,), INDEX)
+    targets = [tile.layout.place(basis) for basis in layout.thread]
+    cache = nvvm.LoadCacheModifier.CG if total == 16 else nvvm.LoadCacheModifier.CA
+    properties = {
+        "size": b.IntegerAttr(total, I32),
+        "modifier": nvvm.LoadCacheModifierAttr(cache),
+    }
+
+    def start(register: int) -> None:
+        place = tile.index(targets, tile.layout.place(layout.offsets[register]))
+        with low.filling(low.prologue if tile.start is None else low.block):
+            address = low.binary(AddiOp, base, low.binary(MuliOp, place, size))
+            number = low.one(V.IndexCastOp, (address,), I64)
+            target = low.one(L.IntToPtrOp, (number,), SHARED_POINTER)
+        source = low.one(L.IntToPtrOp, (places.address(register),), GLOBAL_POINTER)
+        operands: list[SSAValue] = [target, source]
+        inside = places.inside(register)
+        if inside is not None:
+            counts = (low.constant(total, I32), low.constant(0, I32))
+            operands.append(low.select(inside, *counts))
+        low.emit(nvvm.CpAsyncSharedGlobalOp, operands, (), properties)
+
+    def start_all() -> Sequence[SSAValue]:
+        for register in range(0, layout.registers, width):
+            start(register)
+        return ()
+
+    low.either(low.owner_of(layout), start_all)
+
+
+@lowers("nv_tileas.async.group")
+def group(low: ScheduledKernel, op: AsyncGroupOp) -> None:
+    (found,) = low.emit(DeviceAsyncCreateGroupOp, (), (_TOKEN,))
+    low.held[op.result] = found
+
+
+@lowers("nv_tileas.async.wait")
+def wait(low: ScheduledKernel, op: AsyncWaitOp) -> None:
+    """Groups end in their order, so that their number says which has ended."""
+    origin = op.token
+    while isinstance(origin, BlockArgument) and isinstance(loop := origin.owner.parent_op(), ForOp):
+        origin = loop.operands[2 + origin.index]
+    token = low.held[origin]
+    assert isinstance(token, SSAValue)
+    pending = b.IntegerAttr(int_property(op, "pending"), I32)
+    low.emit(DeviceAsyncWaitOp, (token,), (), {"numGroups": pending})
+
+
+@lowers("nv_tileas.barrier")
+def barrier(low: ScheduledKernel, op: BarrierOp) -> None:
+    low.barrier()

@@ -1,0 +1,30 @@
+"""Lowering whole modules of ``nv_tileas``."""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin as b
+
+from tilewright.lowering.nvgpu.driver import LoweredThreads, lower_kernels
+from tilewright.lowering.nvgpu.options import NvgpuOptions
+from tilewright.lowering.scheduled import (
+    accesses,
+    asynchronous,
+    conversions,
+    products,
+    reductions,
+    shapes,
+)
+from tilewright.lowering.scheduled.state import ScheduledKernel
+
+#: The files that fill the table.
+FAMILIES = (accesses, asynchronous, conversions, products, reductions, shapes)
+
+
+def lower_scheduled(
+    module: b.ModuleOp, options: NvgpuOptions | None = None, entry: str | None = None
+) -> LoweredThreads:
+    """The kernels of a verified module whose tiles have layouts, as per-thread code; all, or that named.
+
+    Raises ``TileIRError`` as ``lower_to_nvgpu`` does.
+    """
+    return lower_kernels(module, options or NvgpuOptions(), entry, ScheduledKernel)

@@ -1,0 +1,33 @@
+"""The lowering of tiles with layouts to per-thread code, as a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+
+from tilewright.lowering.nvgpu.lower_pass import put_in_place
+from tilewright.lowering.nvgpu.options import DEFAULT_WARPS, NvgpuOptions
+from tilewright.lowering.scheduled.driver import lower_scheduled
+from tilewright.passes.base import NV_TILEAA, NVGPU, TilePass
+
+
+@dataclass(frozen=True)
+class ConvertTileasToNvgpu(TilePass):
+    """Lowers kernels whose tiles have layouts to per-thread code: a ``gpu.module`` takes their place."""
+
+    name: ClassVar[str] = "convert-tileas-to-nvgpu"
+    LEVEL: ClassVar = NV_TILEAA
+    RESULT: ClassVar = NVGPU
+
+    num_warps: int = DEFAULT_WARPS
+
+    def __post_init__(self) -> None:
+        NvgpuOptions(self.num_warps)
+
+    def rewrite(self, root: Operation) -> Operation | None:
+        assert isinstance(root, builtin.ModuleOp), "a lowering takes a whole module"
+        put_in_place(root, lower_scheduled(root, NvgpuOptions(self.num_warps)).module)
+        return None

@@ -1,0 +1,40 @@
+"""The passes that make a schedule of a kernel, in order."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.lowering.calls import without_calls
+from tilewright.lowering.nvgpu.driver import Kernel
+from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
+from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
+from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
+
+
+def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) -> ModuleOp:
+    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``."""
+    functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
+    for name, func in functions.items():
+        if name == entry:
+            inlined = without_calls(func, functions, Kernel.refusal)
+            if inlined is not func:
+                block = func.parent_block()
+                assert block is not None
+                block.insert_op_before(inlined, func)
+    for func in functions.values():
+        if func.parent is not None and (func.symbol != entry or _has_twin(module, func)):
+            func.detach()
+    run_pipeline(module, parse_pipeline(",".join(PIPELINES["tileaa"])))
+    for op in module.ops:
+        if isinstance(op, FuncOp):
+            assign_layouts(op, 32 * block_warps(op, num_warps))
+            pipeline(op, DEFAULT_STAGES, shared_bytes)
+    return module
+
+
+def _has_twin(module: ModuleOp, func: FuncOp) -> bool:
+    """Whether a copy without calls stands beside a function."""
+    return any(
+        isinstance(op, FuncOp) and op is not func and op.symbol == func.symbol for op in module.ops
+    )

@@ -1,0 +1,204 @@
+"""``nv_tileas``: layouts change no values; storage of the block; copies that end when they are waited for.
+
+An asynchronous copy reads global memory when it is started, and its target holds noise until its group
+has ended, so that a schedule which waits too little computes something else here, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.nv_tileaa import types as A
+from tilewright.dialects.nv_tileas import asynchronous as S
+from tilewright.dialects.nv_tileas import ops
+from tilewright.dialects.nv_tileas.types import TiledViewType
+from tilewright.launching.value_types import tile_like
+from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator, implements
+from tilewright.machine.faults import Fault
+from tilewright.machine.ops import views as view_steps
+from tilewright.machine.ops.matrix import integer_step
+from tilewright.machine.ops.tiles import rearranged
+from tilewright.machine.tileaa.accesses import Parts, with_view
+from tilewright.machine.values import Registers
+from tilewright.machine.view_access import ViewAccess
+from tilewright.numerics.accumulation import mmaf_of
+from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.numerics.element_types import FORMATS
+
+NOT_AWAITED = define_code(
+    "group-not-awaited",
+    "A wait lets more groups of copies go on than were made behind the one that it waits for.",
+)
+BAD_STAGE = define_code("stage-outside", "An index is no stage of the storage.")
+#: What storage holds before it is written.
+_NOISE = 0xA5
+
+
+def _noise(ty: TiledViewType) -> Array:
+    dtype = dtype_of(A.element_name(ty.element_type))
+    size = int(np.prod(ty.dims))
+    if dtype == np.bool_:
+        return np.ones(ty.dims, dtype)
+    return np.full(size * dtype.itemsize, _NOISE, np.uint8).view(dtype).reshape(ty.dims)
+
+
+@dataclass(slots=True)
+class Copies:
+    """The asynchronous copies of a block: those in no group yet, and those of each group."""
+
+    open: list[tuple[Array, Array]] = field(default_factory=list)
+    groups: list[list[tuple[Array, Array]]] = field(default_factory=list)
+    done: int = 0
+
+    def group(self) -> int:
+        """Close the group; its number, from 1."""
+        self.groups.append(self.open)
+        self.open = []
+        return len(self.groups)
+
+    def end(self, count: int) -> None:
+        """End the first ``count`` groups."""
+        while self.done < count:
+            for target, value in self.groups[self.done]:
+                target[...] = value
+            self.groups[self.done] = []
+            self.done += 1
+
+
+_SLOT = "copies"
+
+
+def _copies_slot(t: Translator) -> int:
+    """The slot of the block's copies."""
+    found = t.block_state.get(_SLOT)
+    if found is None:
+        found = t.block_state[_SLOT] = t.new_slot()
+    return found
+
+
+def _copies(regs: Registers, slot: int) -> Copies:
+    found: Any = regs[slot]
+    if found is None:
+        found = regs[slot] = Copies()
+    return found
+
+
+@implements(ops.ConvertLayoutOp)
+def convert_layout(op: ops.ConvertLayoutOp, t: Translator) -> Step | None:
+    return rearranged(t, op.source, op.result, lambda tile: tile)
+
+
+@implements(ops.AllocTensorOp)
+def alloc_tensor(op: ops.AllocTensorOp, t: Translator) -> Step:
+    ty, result = op.result.type, t.slot(op.result)
+    assert isinstance(ty, TiledViewType)
+
+    def step(regs: Registers) -> None:
+        regs[result] = _noise(ty)
+
+    return step
+
+
+@implements(ops.ExtractSliceOp)
+def extract_slice(op: ops.ExtractSliceOp, t: Translator) -> Step:
+    source, index, result = t.slots((op.source, op.index, op.result))
+    ty = op.result.type
+    assert isinstance(ty, TiledViewType)
+
+    def step(regs: Registers) -> None:
+        storage, number = regs[source], int(regs[index])
+        if not 0 <= number < len(storage):
+            raise Fault(BAD_STAGE, f"stage {number} of a storage of {len(storage)}")
+        regs[result] = storage[number].reshape(ty.dims)
+
+    return step
+
+
+@implements(ops.CopyOp)
+def copy(op: ops.CopyOp, t: Translator) -> Step:
+    source, target = t.slots((op.source, op.target))
+
+    def step(regs: Registers) -> None:
+        regs[target][...] = regs[source]
+
+    return step
+
+
+@implements(ops.DotOp)
+def dot(op: ops.DotOp, t: Translator) -> Step:
+    lhs, rhs, acc, result = t.slots((op.a, op.b, op.c, op.result))
+    element = A.element_name(op.a.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    acc_element = A.element_name(op.c.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    if FORMATS[element].is_float:
+        mmaf = mmaf_of(t.arithmetic, element)
+
+        def step(regs: Registers) -> None:
+            # Storage is written again; what is multiplied may be remembered by its array.
+            a, b = np.array(regs[lhs]), np.array(regs[rhs])
+            regs[result] = mmaf(a, b, regs[acc], element, acc_element=acc_element)
+
+        return step
+    signs = [enum_property(op, f"signedness_{name}") or "signed" for name in "ab"]
+
+    return integer_step(t, op.a, op.b, op.c, op.result, (signs[0], signs[1]))
+
+
+@implements(S.AsyncTiledLoadOp)
+def async_tiled_load(op: S.AsyncTiledLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
+    target_type = op.target.type
+    assert isinstance(target_type, TiledViewType)
+    moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
+    assert moved is not None
+    parts = Parts(op, op.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]
+    target, scratch, copies = t.slot(op.target), t.new_slot(), _copies_slot(t)
+    t.preset(op.result, 0)
+
+    def whole_tile(access: ViewAccess, padding: Array) -> Step:
+        return view_steps.load_step(t, access, scratch, padding, is_weak=True)
+
+    load = with_view(parts, t, whole_tile)
+
+    def step(regs: Registers) -> None:
+        load(regs)
+        held: Array = regs[target]
+        held[...] = _noise(target_type)
+        _copies(regs, copies).open.append((held, np.array(regs[scratch])))
+
+    return step
+
+
+@implements(S.AsyncGroupOp)
+def async_group(op: S.AsyncGroupOp, t: Translator) -> Step:
+    result, copies = t.slot(op.result), _copies_slot(t)
+
+    def step(regs: Registers) -> None:
+        regs[result] = _copies(regs, copies).group()
+
+    return step
+
+
+@implements(S.AsyncWaitOp)
+def async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
+    token, copies, pending = t.slot(op.token), _copies_slot(t), int_property(op, "pending")
+
+    def step(regs: Registers) -> None:
+        held = _copies(regs, copies)
+        ended = len(held.groups) - pending
+        if regs[token] > ended:
+            raise Fault(
+                NOT_AWAITED,
+                f"group {regs[token]} is waited for while {pending} of {len(held.groups)} may go on",
+            )
+        held.end(ended)
+
+    return step
+
+
+@implements(S.BarrierOp)
+def barrier(op: S.BarrierOp, t: Translator) -> None:
+    """The block goes through the program as one."""

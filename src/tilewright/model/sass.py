@@ -1,0 +1,369 @@
+"""Machine code of NVIDIA GPUs as instructions: operands, control codes, basic blocks and loops.
+
+The text of instructions comes from nvdisasm (``nvdisasm -c -json``), which whoever calls gives; control
+codes are decoded here from the 128 bits of each instruction (Volta and later).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.diagnostics import TileIRError
+from tilewright.model.codes import NO_SUCH_KERNEL, NOT_A_CUBIN
+from tilewright.model.elf import KernelFile, read_cubin_file
+
+INSTRUCTION_BYTES = 16
+SCOREBOARDS = 6
+_NO_SCOREBOARD = 7
+#: Where the control code begins, and its fields: position there and width.
+_CONTROL_AT = 105
+_STALL, _YIELD, _WRITE, _READ, _WAIT, _REUSE = (0, 4), (4, 1), (5, 3), (8, 3), (11, 6), (17, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What the compiler tells the hardware's scheduler of an instruction.
+
+    ``stall``: clocks until the warp's next one may go. ``yields``: another warp should be preferred.
+    ``write_barrier``, ``read_barrier``: the scoreboard that is released when results are written, or
+    operands read; None where there is none. ``waits``: the scoreboards that must be free before.
+    ``reuse``: a bit for each operand that is kept in the operand cache.
+    """
+
+    stall: int
+    yields: bool
+    write_barrier: int | None
+    read_barrier: int | None
+    waits: tuple[int, ...]
+    reuse: int
+
+    @classmethod
+    def decode(cls, encoding: int) -> Control:
+        """The control code of the 128 bits of an instruction."""
+        code = encoding >> _CONTROL_AT
+
+        def part(place: tuple[int, int]) -> int:
+            return code >> place[0] & (1 << place[1]) - 1
+
+        mask = part(_WAIT)
+        return cls(
+            part(_STALL),
+            not part(_YIELD),
+            None if part(_WRITE) == _NO_SCOREBOARD else part(_WRITE),
+            None if part(_READ) == _NO_SCOREBOARD else part(_READ),
+            tuple(number for number in range(SCOREBOARDS) if mask >> number & 1),
+            part(_REUSE),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction: ``opcode`` with all its modifiers, such as `LDG.E.128`; ``predicate`` such as
+    `!P0`, or empty; ``target``: the address that a branch or a call names."""
+
+    address: int
+    opcode: str
+    operands: tuple[str, ...]
+    predicate: str
+    control: Control
+    target: int | None
+
+    @property
+    def base(self) -> str:
+        """The opcode without modifiers."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def modifiers(self) -> tuple[str, ...]:
+        return tuple(self.opcode.split(".")[1:])
+
+    @property
+    def is_branch(self) -> bool:
+        return self.base in _BRANCHES
+
+    def __str__(self) -> str:
+        guard = f"@{self.predicate} " if self.predicate else ""
+        return f"/*{self.address:04x}*/ {guard}{self.opcode} {', '.join(self.operands)}".rstrip()
+
+
+_BRANCHES = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX"})
+_ENDS = frozenset({"EXIT", "RET", "BPT", "KILL"}) | _BRANCHES
+#: A word that says "always" as a guard.
+_ALWAYS = frozenset({"", "PT", "UPT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A basic block: instructions ``first`` to ``last``, both included, and the blocks that may follow.
+
+    A call is no end of a block.
+    """
+
+    number: int
+    first: int
+    last: int
+    successors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A natural loop: its name (`L0`, in the order of addresses), its head, and its blocks.
+
+    ``parent``: the number of the loop around it. ``waits``: it only waits for a barrier in memory.
+    """
+
+    number: int
+    head: int
+    blocks: frozenset[int]
+    parent: int | None
+    depth: int
+    waits: bool
+
+    @property
+    def name(self) -> str:
+        return f"L{self.number}"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of a cubin: what the file says of it (``file``) and its instructions.
+
+    ``compute`` is the compute capability times ten that it was compiled for.
+    """
+
+    file: KernelFile
+    compute: int
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        return _blocks(self.instructions)
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        return _loops(self.instructions, self.blocks)
+
+    def body(self, loop: Loop) -> list[Instruction]:
+        """The instructions of a loop, those of loops in it included."""
+        return [
+            self.instructions[at]
+            for number in sorted(loop.blocks)
+            for at in range(self.blocks[number].first, self.blocks[number].last + 1)
+        ]
+
+    @cached_property
+    def mix(self) -> Counter[str]:
+        """How often each opcode, without modifiers, stands in the code."""
+        return Counter(
+            instruction.base for instruction in self.instructions if not _is_filler(instruction)
+        )
+
+    @property
+    def spills(self) -> int:
+        """How many instructions access the local memory of threads."""
+        return self.mix["STL"] + self.mix["LDL"]
+
+    def hot_loop(self) -> Loop | None:
+        """The innermost loop that does the work: that with the most tensor instructions, else with
+        the most instructions; loops that only wait are none."""
+        inner = [
+            loop
+            for loop in self.loops
+            if not loop.waits
+            and not any(o.parent == loop.number and not o.waits for o in self.loops)
+        ]
+
+        def weight(loop: Loop) -> tuple[int, int]:
+            body = self.body(loop)
+            return sum(i.base.endswith("MMA") for i in body), len(body)
+
+        return max(inner, key=weight, default=None)
+
+
+def _is_filler(instruction: Instruction) -> bool:
+    return instruction.base == "NOP"
+
+
+def read_kernels(cubin: bytes, disassemble: Callable[[bytes], str]) -> list[Kernel]:
+    """The kernels of a cubin.
+
+    ``disassemble`` gives what ``nvdisasm -c -json`` prints for it. Raises TileIRError
+    (``model-not-a-cubin``) where file or text cannot be read.
+    """
+    found = read_cubin_file(cubin)
+    try:
+        functions = json.loads(disassemble(cubin))[1]
+        texts = {function["function-name"]: function for function in functions}
+    except (json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
+        raise TileIRError.single(
+            NOT_A_CUBIN, f"nvdisasm says nothing that can be read ({error})"
+        ) from error
+    return [
+        Kernel(held, found.compute, tuple(_instructions(held.code, texts[held.name])))
+        for held in found.kernels
+        if held.name in texts
+    ]
+
+
+def kernel_named(kernels: Sequence[Kernel], name: str | None) -> Kernel:
+    """The kernel of that name, or the only one; a TileIRError (``model-no-such-kernel``) otherwise."""
+    if name is None and len(kernels) == 1:
+        return kernels[0]
+    for kernel in kernels:
+        if kernel.name == name:
+            return kernel
+    names = ", ".join(kernel.name for kernel in kernels) or "none"
+    what = f"there is no kernel '{name}'" if name else "there are several kernels: name one"
+    raise TileIRError.single(NO_SUCH_KERNEL, what, help=f"kernels of the file: {names}")
+
+
+def _instructions(code: bytes, function: dict[str, object]) -> Iterable[Instruction]:
+    texts = function["sass-instructions"]
+    start = function["start"]
+    assert isinstance(texts, list) and isinstance(start, int)
+    if len(texts) * INSTRUCTION_BYTES > len(code):
+        raise TileIRError.single(NOT_A_CUBIN, "nvdisasm shows more instructions than the file has")
+    for number, text in enumerate(texts):
+        at = number * INSTRUCTION_BYTES
+        operands = split_operands(text.get("operands", ""))
+        base = text["opcode"].partition(".")[0]
+        yield Instruction(
+            start + at,
+            text["opcode"],
+            operands,
+            text.get("predicate", "").removeprefix("@"),
+            Control.decode(int.from_bytes(code[at : at + INSTRUCTION_BYTES], "little")),
+            _target(operands) if base in _BRANCHES or base == "CALL" else None,
+        )
+
+
+_COMMA = re.compile(r",(?![^\[({]*[\])}])")
+
+
+def split_operands(text: str) -> tuple[str, ...]:
+    """The operands of an instruction, which commas separate, save in brackets."""
+    return tuple(part.strip() for part in _COMMA.split(text)) if text else ()
+
+
+def _target(operands: Sequence[str]) -> int | None:
+    last = operands[-1] if operands else ""
+    return int(last, 16) if re.fullmatch(r"0x[0-9a-f]+", last) else None
+
+
+def is_always(predicate: str) -> bool:
+    """Whether a guard holds in any case."""
+    return predicate in _ALWAYS
+
+
+def _falls_through(instruction: Instruction) -> bool:
+    """Whether the next instruction may be next."""
+    if instruction.base not in _ENDS:
+        return True
+    # `BRA.U !UP0, target` names its condition as an operand.
+    guarded = not is_always(instruction.predicate)
+    return guarded or (instruction.base == "BRA" and len(instruction.operands) > 1)
+
+
+def _blocks(code: Sequence[Instruction]) -> tuple[Block, ...]:
+    if not code:
+        return ()
+    numbers = {instruction.address: at for at, instruction in enumerate(code)}
+    starts = {0}
+    for at, instruction in enumerate(code):
+        if instruction.target in numbers:
+            starts.add(numbers[instruction.target])
+        if instruction.base in _ENDS:
+            starts.add(at + 1)
+    firsts = sorted(start for start in starts if start < len(code))
+    of_first = {first: number for number, first in enumerate(firsts)}
+    blocks: list[Block] = []
+    for number, first in enumerate(firsts):
+        last = (firsts[number + 1] if number + 1 < len(firsts) else len(code)) - 1
+        end = code[last]
+        successors: list[int] = []
+        if _falls_through(end) and last + 1 in of_first:
+            successors.append(of_first[last + 1])
+        if end.is_branch and end.target in numbers:
+            successors.append(of_first[numbers[end.target]])
+        blocks.append(Block(number, first, last, tuple(successors)))
+    return tuple(blocks)
+
+
+def _dominators(blocks: Sequence[Block]) -> list[int]:
+    """For each block a bit set of the blocks that dominate it; those that are not reached dominate
+    nothing but themselves."""
+    before: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for after in block.successors:
+            before[after].append(block.number)
+    everything = (1 << len(blocks)) - 1
+    found = [everything] * len(blocks)
+    found[0] = 1
+    changed = True
+    while changed:
+        changed = False
+        for block in blocks[1:]:
+            meet = everything
+            for other in before[block.number]:
+                meet &= found[other]
+            new = (meet if before[block.number] else 0) | 1 << block.number
+            if new != found[block.number]:
+                found[block.number], changed = new, True
+    return found
+
+
+def _loops(code: Sequence[Instruction], blocks: Sequence[Block]) -> tuple[Loop, ...]:
+    """Natural loops by their heads. The endless branch to itself behind a kernel's end is none."""
+    dominators = _dominators(blocks)
+    before: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for after in block.successors:
+            before[after].append(block.number)
+    bodies: dict[int, set[int]] = {}
+    for block in blocks:
+        for head in block.successors:
+            if not dominators[block.number] >> head & 1 or _is_end(code, blocks[head]):
+                continue
+            body = bodies.setdefault(head, {head})
+            todo = [block.number]
+            while todo:
+                number = todo.pop()
+                if number not in body:
+                    body.add(number)
+                    todo += before[number]
+    heads = sorted(bodies, key=lambda head: blocks[head].first)
+    loops: list[Loop] = []
+    for number, head in enumerate(heads):
+        around = [
+            other
+            for other, outer in enumerate(heads)
+            if other != number and head in bodies[outer] and bodies[head] < bodies[outer]
+        ]
+        parent = min(around, key=lambda other: len(bodies[heads[other]]), default=None)
+        body = frozenset(bodies[head])
+        loops.append(Loop(number, head, body, parent, len(around), _waits(code, blocks, body)))
+    return tuple(loops)
+
+
+def _is_end(code: Sequence[Instruction], block: Block) -> bool:
+    return block.first == block.last and code[block.first].target == code[block.first].address
+
+
+_POLLS = frozenset({"SYNCS", "NANOSLEEP"})
+_WORK = frozenset(
+    {"LDG", "STG", "LDS", "STS", "LDSM", "STSM", "UTMALDG", "UTMASTG", "LDGSTS", "MUFU"}
+)
+
+
+def _waits(code: Sequence[Instruction], blocks: Sequence[Block], body: frozenset[int]) -> bool:
+    held = {code[at].base for n in body for at in range(blocks[n].first, blocks[n].last + 1)}
+    return bool(held & _POLLS) and not (held & _WORK or any(name.endswith("MMA") for name in held))

@@ -1,0 +1,109 @@
+"""Passes of others: from a Python file, a module, or the entry points of installed packages."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+
+from tilewright.diagnostics import NamedPlace, TileIRError, define_code
+from tilewright.passes.base import TilePass
+
+PASSES_NOT_LOADED = define_code(
+    "passes-not-loaded",
+    "A file or module that should give passes cannot be used.",
+    "It has to be importable and to hold at least one subclass of tilewright.passes.TilePass with a "
+    "name; `docs/own_passes.md` shows one.",
+)
+
+PASS_FAILED = define_code(
+    "pass-failed",
+    "A pass that is not Tilewright's ended with an exception.",
+    "The place is the last line of the pass's own module that ran. In Python, `run_pipeline` raises the "
+    "TileIRError from the exception itself, whose traceback says more.",
+)
+
+#: The group of entry points that packages announce passes in: ``name = "package.module:Class"``.
+ENTRY_POINTS = "tilewright.passes"
+
+
+def load_passes(source: str) -> list[type[TilePass]]:
+    """The passes that a Python file (``*.py``) or an importable module defines.
+
+    Passes that it only imports do not count. Raises ``TileIRError`` (``passes-not-loaded``) where it
+    cannot be loaded or defines none.
+    """
+    path = Path(source)
+    is_file = path.suffix == ".py" or path.is_file()
+    try:
+        module = _from_file(path) if is_file else importlib.import_module(source)
+    except Exception as error:  # whatever code of others raises
+        raise _not_loaded(source, f"{type(error).__name__}: {error}") from error
+    found = list(passes_in(module))
+    if not found:
+        raise _not_loaded(source, "it defines no subclass of tilewright.passes.TilePass")
+    return found
+
+
+def passes_in(module: ModuleType) -> Iterator[type[TilePass]]:
+    """The passes that are defined in a module, in the order of their definition."""
+    for value in vars(module).values():
+        if (
+            isinstance(value, type)
+            and issubclass(value, TilePass)
+            and value.__module__ == module.__name__
+            and isinstance(value.__dict__.get("name"), str)
+        ):
+            yield value
+
+
+def announced_passes() -> dict[str, EntryPoint]:
+    """The entry points of installed packages that give passes, by the name of the pass."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def load_announced(point: EntryPoint) -> type[TilePass]:
+    """The pass of an entry point, whose name it must have."""
+    try:
+        cls = point.load()
+    except Exception as error:  # whatever code of others raises
+        raise _not_loaded(point.value, f"{type(error).__name__}: {error}") from error
+    if not (isinstance(cls, type) and issubclass(cls, TilePass)):
+        raise _not_loaded(point.value, "it is no subclass of tilewright.passes.TilePass")
+    if getattr(cls, "name", None) != point.name:
+        found = getattr(cls, "name", None)
+        raise _not_loaded(point.value, f"the pass is named {found!r}, not {point.name!r}")
+    return cls
+
+
+def place_of_failure(error: Exception, cls: type[TilePass]) -> NamedPlace | None:
+    """The last line of the module of a pass that an exception went through."""
+    module = sys.modules.get(cls.__module__)
+    own = getattr(module, "__file__", None)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == own]
+    return NamedPlace(frames[-1].filename, frames[-1].lineno or 0) if frames else None
+
+
+def _from_file(path: Path) -> ModuleType:
+    name = f"tilewright_passes_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _not_loaded(source: str, reason: str) -> TileIRError:
+    return TileIRError.single(PASSES_NOT_LOADED, f"no passes from '{source}': {reason}")

@@ -1,0 +1,133 @@
+"""How wide an access to global memory may be, and the layout in which it is coalesced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from tilewright.analysis.tileaa import Facts
+from tilewright.analysis.tileaa.geometry import Extent, cut_by, source_of_assumes, view_axes
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.memory import Scattered
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.layouts import Layout, gf2
+from tilewright.layouts.layout import axis_bits
+from tilewright.numerics.element_types import FORMATS
+
+#: The bytes of the widest access of a thread.
+WIDEST = 16
+#: Global memory moves whole sectors of so many bytes.
+SECTOR = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An access whose elements lie side by side along ``axis``; a thread may move ``width`` of them,
+    from an aligned one on, at once: they are aligned in memory and all there, or none is."""
+
+    axis: int
+    width: int
+
+
+def element_bytes(ty: object) -> int:
+    """The bytes that an element of a tile type takes in memory."""
+    element = T.element_of(ty)  # pyright: ignore[reportArgumentType]
+    name = T.element_name(element)
+    if name in ("ptr", "index"):
+        return 8
+    return max(FORMATS[name].storage_bits // 8, 1)
+
+
+def access_shape(facts: Facts, op: Access) -> Shape:
+    """How an access may move its elements; single ones along the last axis where nothing is known."""
+    dims = T.dims_of(op.moved.type) or (1,)
+    (base,) = values_of(op, "base")
+    last = max((axis for axis, extent in enumerate(dims) if extent > 1), default=len(dims) - 1)
+    if isinstance(op, Scattered) and isinstance(base.type, T.MemrefType):
+        return Shape(last, 1)
+    if isinstance(T.element_of(base.type), T.PtrType):
+        return _of_pointers(facts, op, base, dims, last)
+    return _of_view(facts, op, base, dims, last)
+
+
+def _of_pointers(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last: int) -> Shape:
+    if not T.dims_of(base.type):
+        return Shape(last, 1)
+    size = element_bytes(op.moved.type)
+    axes = facts.patterns.of(base).axes
+    axis = max(range(len(dims)), key=lambda at: (axes[at].run if dims[at] > 1 else 0, at))
+    pattern = axes[axis]
+    width = min(pattern.run, max(WIDEST // size, 1), dims[axis])
+    while width > 1 and pattern.start(width) % (width * size):
+        width //= 2
+    for mask in values_of(op, "mask"):
+        if T.dims_of(mask.type):
+            width = min(width, facts.patterns.of(mask).axes[axis].repeat)
+    return Shape(axis, max(width, 1))
+
+
+def _of_view(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last: int) -> Shape:
+    axes = view_axes(source_of_assumes(base), tuple(dims))
+    indices = values_of(op, "indices")
+    if axes is None or len(axes) != len(dims):
+        return Shape(last, 1)
+    dense = [at for at, axis in enumerate(axes) if axis.stride == 1 and dims[at] > 1]
+    if not dense:
+        return Shape(last, 1)
+    inner = dense[-1]
+    axis, size = axes[inner], element_bytes(op.moved.type)
+    if T.dims_of(indices[inner].type):
+        return Shape(inner, 1)
+    width = min(max(WIDEST // size, 1), dims[inner])
+    cutter = cut_by(source_of_assumes(base))
+    memref = base if cutter is None else cutter.source
+    width = min(width, max(facts.bulk_copies.alignment(memref) // size, 1))
+    for at, other in enumerate(axes):
+        if at != inner and other.stride != 1:
+            width = min(width, _divisor(facts, other.stride))
+    if axis.step % width:
+        width = axis.step & -axis.step
+    if axis.step == 1:
+        width = min(width, facts.patterns.of(indices[inner]).divisor)
+    facts_of_axes = facts.bounds.of(op)
+    inside = len(facts_of_axes) > inner and facts_of_axes[inner].verdict == "inside"
+    if not inside:
+        width = min(width, _divisor(facts, axis.extent))
+    for mask in values_of(op, "mask"):
+        if T.dims_of(mask.type):
+            width = min(width, facts.patterns.of(mask).axes[inner].repeat)
+    return Shape(inner, max(width, 1))
+
+
+def _divisor(facts: Facts, extent: Extent) -> int:
+    """The power of two that is known to divide a number."""
+    if extent is None:
+        return 1
+    if isinstance(extent, int):
+        return extent & -extent if extent else 1 << 30
+    return facts.patterns.of(extent).divisor
+
+
+def coalesced(dims: Sequence[int], threads: int, shape: Shape) -> Layout:
+    """The layout in which the threads of a warp access neighbours."""
+    order = [shape.axis, *(axis for axis in reversed(range(len(dims))) if axis != shape.axis)]
+    return Layout.blocked(dims, threads, order, shape.width)
+
+
+def fills_sectors(layout: Layout, dims: Sequence[int], shape: Shape, size: int) -> bool:
+    """Whether what a warp accesses by one instruction are whole sectors, in accesses of 4 bytes and
+    more, so that bringing the tile into a better layout first would not pay."""
+    run = min(layout.run(dims, shape.axis), shape.width)
+    if run * size < min(4, prod(dims) * size):
+        return False
+    space = gf2.Space(layout.register[: run.bit_length() - 1] + layout.lane)
+    found = 0
+    for bit in axis_bits(dims)[shape.axis]:
+        if 1 << bit not in space:
+            break
+        found += 1
+    return size << found >= SECTOR

@@ -1,0 +1,517 @@
+"""``tileas-assign-layouts``: which thread holds which element of every tile.
+
+Accesses, products and reductions say in which layout they work; that goes along with the values.
+Where two meet that differ, the one that costs less to move is converted. Constants, ranges, broadcasts
+and what is computed from them alone have no layout of their own: they are computed again in each one
+that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from tilewright.analysis.tileaa import Facts
+from tilewright.dialects.arith.constants import ConstantOp, ElementsAttr
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
+from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.pointers import FpToFpOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.types import (
+    SharedAttr,
+    TiledViewType,
+    with_layout,
+)
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.layouts import Layout, SharedLayout, plan_conversion
+from tilewright.layouts.layout import axis_bits
+from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
+from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas.access_layouts import (
+    Shape,
+    access_shape,
+    coalesced,
+    element_bytes,
+    fills_sectors,
+)
+from tilewright.passes.tileas.kinds import is_tile
+from tilewright.passes.tileas.products import Plan, chained_products, plan_product
+
+DEFAULT_WARPS = 4
+
+
+def retype(value: SSAValue, layout: Layout) -> None:
+    """Give a tile a layout, in place; a constant's value has its type, too."""
+    ty = with_layout(value.type, layout)
+    value._type = ty  # pyright: ignore[reportPrivateUsage]
+    if isinstance(value.owner, ConstantOp):
+        held = value.owner.properties["value"]
+        assert isinstance(held, ElementsAttr)
+        value.owner.properties["value"] = ElementsAttr(ty, held.data.data)
+
+
+def block_warps(func: FuncOp, default: int = DEFAULT_WARPS) -> int:
+    """The warps of a block of a kernel."""
+    spec = func.properties.get("kernel_spec")
+    return spec.integer("numWarps") if isinstance(spec, KernelSpecAttr) else default
+
+
+def default_layout(ty: Attribute, threads: int) -> Layout:
+    """The layout that operations without one of their own work in."""
+    return Layout.dealt(prod(T.dims_of(ty)), threads)
+
+
+@dataclass(frozen=True)
+class AssignLayouts(TilePass):
+    """Gives every tile of the kernels a layout, and converts where layouts differ."""
+
+    name: ClassVar[str] = "tileas-assign-layouts"
+    LEVEL: ClassVar = NV_TILEAA
+
+    num_warps: int = DEFAULT_WARPS
+
+    def rewrite(self, root: Operation) -> None:
+        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
+        for func in functions:
+            if isinstance(func, FuncOp) and func.body.blocks:
+                assign_layouts(func, 32 * block_warps(func, self.num_warps))
+
+
+def assign_layouts(func: FuncOp, threads: int) -> None:
+    """Give every tile of a function a layout for a block of so many threads."""
+    _Assigner(func, threads).run()
+
+
+class _Assigner:
+    def __init__(self, func: FuncOp, threads: int):
+        self.func, self.threads = func, threads
+        self.facts = Facts(func)
+        self.layouts: dict[SSAValue, Layout] = {}
+        self.strength: dict[SSAValue, int] = {}
+        self.copies: dict[tuple[SSAValue, Layout], SSAValue] = {}
+        self.chained = chained_products(func)
+        self.shapes = {
+            op: access_shape(self.facts, op) for op in func.walk() if isinstance(op, Access)
+        }
+        self.staged: dict[tuple[SSAValue, int], SSAValue] = {}
+
+    def run(self) -> None:
+        block = self.func.body.block
+        for argument in block.args:
+            if is_tile(argument):
+                self.settle(argument, default_layout(argument.type, self.threads))
+        self.block(block)
+        self._erase_dead(block)
+
+    def _erase_dead(self, block: Block) -> None:
+        for op in reversed(list(block.ops)):
+            for region in op.regions:
+                for inner in region.blocks:
+                    self._erase_dead(inner)
+            unused = all(result.first_use is None for result in op.results)
+            if op.results and unused and is_side_effect_free(op):
+                op.detach()
+                op.erase()
+
+    # Values.
+
+    def settle(self, value: SSAValue, layout: Layout, strength: int = 0) -> None:
+        """Let a value be held in a layout."""
+        self.layouts[value] = layout
+        self.strength[value] = strength
+        retype(value, layout)
+
+    def floats(self, value: SSAValue) -> bool:
+        return is_tile(value) and value not in self.layouts
+
+    def wanted(self, value: SSAValue, layout: Layout) -> SSAValue:
+        """The value in a layout."""
+        if not is_tile(value):
+            return value
+        found = self.layouts.get(value)
+        if found == layout:
+            return value
+        if found is None and isinstance(value, BlockArgument):
+            # Nobody has said how a loop should carry it, so that the first one does.
+            self.settle(value, layout)
+            return value
+        key = (value, layout)
+        if key not in self.copies:
+            self.copies[key] = (
+                self._again(value, layout) if found is None else self._converted(value, layout)
+            )
+        return self.copies[key]
+
+    def _converted(self, value: SSAValue, layout: Layout) -> SSAValue:
+        op = S.ConvertLayoutOp.create(
+            operands=(value,), result_types=(with_layout(value.type, layout),)
+        )
+        self._behind(value, op)
+        self.settle(op.results[0], layout, self.strength.get(value, 0))
+        return op.results[0]
+
+    def _behind(self, value: SSAValue, op: Operation) -> None:
+        """Put a new operation behind what makes a value."""
+        owner = value.owner
+        if isinstance(owner, Operation):
+            inherit_place(op, owner)
+            Rewriter.insert_op(op, InsertPoint.after(owner))
+        else:
+            parent = owner.parent_op()
+            if parent is not None:
+                inherit_place(op, parent)
+            Rewriter.insert_op(op, InsertPoint.at_start(owner))
+
+    def _again(self, value: SSAValue, layout: Layout) -> SSAValue:
+        """What a value without a layout is, computed in one."""
+        op = value.owner
+        assert isinstance(op, Operation)
+        sources = self._sources(op, layout)
+        new = op.clone({})
+        for position, source in sources.items():
+            new.operands[position] = source
+        inherit_place(new, op)
+        Rewriter.insert_op(new, InsertPoint.after(op))
+        (result,) = new.results
+        self.settle(result, layout)
+        result.name_hint = value.name_hint
+        return result
+
+    def _sources(self, op: Operation, layout: Layout) -> dict[int, SSAValue]:
+        """The operands with which an operation gives its result in a layout."""
+        if op.name == kinds.BROADCAST:
+            source = op.operands[0]
+            if not is_tile(source):
+                return {}
+            wanted = spread_from(layout, T.dims_of(source.type), T.dims_of(op.results[0].type))
+            return {0: self.wanted(source, wanted)}
+        if op.name == kinds.PERMUTE:
+            dims = T.dims_of(op.operands[0].type)
+            order = int_list(op.properties["permutation"])
+            inverse = [order.index(axis) for axis in range(len(order))]
+            wanted = layout.permuted([dims[axis] for axis in order], inverse)
+            return {0: self.wanted(op.operands[0], wanted)}
+        return {
+            position: self.wanted(operand, layout)
+            for position, operand in enumerate(op.operands)
+            if is_tile(operand)
+        }
+
+    def give(self, op: Operation, layouts: dict[int, Layout]) -> None:
+        """Make operands, by position, those in these layouts."""
+        for position, layout in layouts.items():
+            op.operands[position] = self.wanted(op.operands[position], layout)
+
+    def all_in(self, op: Operation, layout: Layout) -> None:
+        self.give(op, {n: layout for n, value in enumerate(op.operands) if is_tile(value)})
+
+    # Operations.
+
+    def block(self, block: Block) -> None:
+        for op in list(block.ops):
+            self.visit(op)
+
+    def visit(self, op: Operation) -> None:
+        rule = _RULES.get(op.name)
+        if rule is not None:
+            rule(self, op)
+        elif kinds.is_elementwise(op):
+            self.elementwise(op)
+        elif op.name not in kinds.SOURCES or any(map(is_tile, op.operands)):
+            self.by_default(op)
+
+    def elementwise(self, op: Operation) -> None:
+        tiles = kinds.tiles_of(op.operands)
+        settled = [value for value in tiles if value in self.layouts]
+        if not settled:
+            return
+        best = max(settled, key=lambda value: self.strength[value])
+        layout = self.layouts[best]
+        self.all_in(op, layout)
+        for result in op.results:
+            self.settle(result, layout, self.strength[best])
+
+    def by_default(self, op: Operation) -> None:
+        """Operations for which threads have no layout of their own."""
+        layouts = {
+            n: default_layout(value.type, self.threads)
+            for n, value in enumerate(op.operands)
+            if is_tile(value)
+        }
+        self.give(op, layouts)
+        for result in kinds.tiles_of(op.results):
+            self.settle(result, default_layout(result.type, self.threads))
+
+    def broadcast(self, op: Operation) -> None:
+        """Has a layout where it is asked for one."""
+
+    def permute(self, op: Operation) -> None:
+        source = op.operands[0]
+        if source in self.layouts:
+            order = int_list(op.properties["permutation"])
+            layout = self.layouts[source].permuted(T.dims_of(source.type), order)
+            self.settle(op.results[0], layout, self.strength[source])
+
+    def reshape(self, op: Operation) -> None:
+        source, result = op.operands[0], op.results[0]
+        if not T.is_scalar_or_tile(source.type):
+            return
+        if is_tile(source) and not is_tile(result):
+            self.all_in(op, default_layout(source.type, self.threads))
+        elif source in self.layouts:
+            self.settle(result, self.layouts[source], self.strength[source])
+
+    def load(self, op: Operation) -> None:
+        assert isinstance(op, Access)
+        result = op.moved
+        if not is_tile(result) or goes_by_element(op):
+            self.by_default(op)
+            return
+        layout = coalesced(T.dims_of(result.type), self.threads, self.shapes[op])
+        self._access(op, layout)
+        self.settle(result, layout, 1)
+
+    def store(self, op: Operation) -> None:
+        assert isinstance(op, Access)
+        value = op.moved
+        if not is_tile(value) or goes_by_element(op):
+            self.by_default(op)
+            return
+        dims, shape = T.dims_of(value.type), self.shapes[op]
+        layout = coalesced(dims, self.threads, shape)
+        own = self.layouts.get(value)
+        if own is not None and fills_sectors(own, dims, shape, element_bytes(value.type)):
+            layout = own
+        self._access(op, layout)
+
+    def _access(self, op: Access, layout: Layout) -> None:
+        """All tiles of an access in one layout."""
+        self.all_in(op, layout)
+
+    def reduce(self, op: Operation) -> None:
+        settled = [value for value in op.operands if value in self.layouts]
+        dims = T.dims_of(op.operands[0].type)
+        if settled:
+            best = max(settled, key=lambda value: self.strength[value])
+            layout, strength = self.layouts[best].without_copies(), self.strength[best]
+        else:
+            shape = Shape(len(dims) - 1, 4)
+            layout, strength = coalesced(dims, self.threads, shape), 0
+        self.all_in(op, layout)
+        axis = int_property(op, "axis")  # pyright: ignore[reportArgumentType]
+        for result in kinds.tiles_of(op.results):
+            self.settle(result, layout.sliced(dims, axis), strength)
+
+    # Products.
+
+    def dot(self, op: Operation) -> None:
+        assert isinstance(op, DotOp)
+        plan = plan_product(op, self.threads // 32, op in self.chained)
+        if plan is None:
+            self.by_default(op)
+            return
+        sums = plan.sums
+        operands = [
+            self._operand(op, op.a, plan, plan.a, len(plan.a_dims) - 1),
+            self._operand(op, op.b, plan, plan.b, len(plan.b_dims) - 2),
+        ]
+        c = self.wanted(op.c, sums)
+        properties: dict[str, Attribute] = {
+            "warps": b.DenseArrayBase.from_list(b.i64, list(plan.warps))
+        }
+        for name in ("signedness_a", "signedness_b", "propagate_nan"):
+            if name in op.properties:
+                properties[name] = op.properties[name]
+        new = S.DotOp.create(operands=(*operands, c), result_types=(c.type,), properties=properties)
+        inherit_place(new, op)
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        new.result.name_hint = op.result.name_hint
+        op.result.replace_all_uses_with(new.result)
+        op.detach()
+        op.erase()
+        self.layouts[new.result], self.strength[new.result] = sums, 3
+
+    def _operand(
+        self, op: Operation, value: SSAValue, plan: Plan, layout: Layout, along_k: int
+    ) -> SSAValue:
+        """An operand as the tensor cores take it: in registers where it is there, or where they have
+        no other way; else in shared memory."""
+        value = self._widened(op, value, plan.name)
+        own = self.layouts.get(value)
+        size = plan.fragment.bits // 8
+        if plan.fragment.bits == 64:
+            return self.wanted(value, layout)
+        if own is not None and plan_conversion(own, layout, size).registers is not None:
+            return self.wanted(value, layout)
+        return self._in_shared(op, value, plan, along_k)
+
+    def _widened(self, op: Operation, value: SSAValue, name: str) -> SSAValue:
+        """The operand in the type that the tensor cores have."""
+        if T.element_name(T.element_of(value.type)) == name:
+            return value
+        ty = T.TileType(T.dims_of(value.type), b.f16)
+        new = FpToFpOp.create(operands=(value,), result_types=(ty,))
+        inherit_place(new, op)
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        self.elementwise(new)
+        return new.results[0]
+
+    def _in_shared(self, op: Operation, value: SSAValue, plan: Plan, along_k: int) -> SSAValue:
+        dims = T.dims_of(value.type)
+        if value not in self.layouts:
+            chunk = 16 // element_bytes(value.type)
+            value = self.wanted(value, coalesced(dims, self.threads, Shape(len(dims) - 1, chunk)))
+        inner = along_k
+        if plan.fragment.bits == 16:
+            inner = _fastest(self.layouts[value], dims)
+            if inner < len(dims) - 2:
+                inner = len(dims) - 1
+        ty = TiledViewType(
+            dims,
+            T.element_of(value.type),
+            "smem",
+            SharedAttr.of(SharedLayout.swizzled(dims, inner, plan.fragment.bits // 8)),
+        )
+        storage = S.AllocTensorOp.create(result_types=(ty,))
+        inherit_place(storage, op)
+        Rewriter.insert_op(storage, InsertPoint.at_start(self.func.body.block))
+        copy = S.CopyOp.create(operands=(value, storage.results[0]))
+        inherit_place(copy, op)
+        Rewriter.insert_op(copy, InsertPoint.before(op))
+        return storage.results[0]
+
+    # Control flow.
+
+    def loop(self, op: Operation) -> None:
+        assert isinstance(op, scf.ForOp)
+        body = op.body.block
+        carried = body.args[1:]
+        self.block(body)
+        end = body.last_op
+        assert end is not None
+        for number, argument in enumerate(carried):
+            if not is_tile(argument):
+                continue
+            yielded = end.operands[number]
+            if argument not in self.layouts:
+                layout = self.layouts.get(yielded)
+                self.settle(argument, layout or default_layout(argument.type, self.threads))
+            layout = self.layouts[argument]
+            strength = max(self.strength.get(yielded, 0), self.strength[argument])
+            end.operands[number] = self.wanted(yielded, layout)
+            op.operands[3 + number] = self.wanted(op.operands[3 + number], layout)
+            self.settle(op.results[number], layout, strength)
+
+    def branch(self, op: Operation) -> None:
+        ends: list[Operation] = []
+        for region in op.regions:
+            for block in region.blocks:
+                self.block(block)
+                if block.last_op is not None:
+                    ends.append(block.last_op)
+        for number, result in enumerate(op.results):
+            if not is_tile(result):
+                continue
+            given = [end.operands[number] for end in ends]
+            best = max(
+                (value for value in given if value in self.layouts),
+                key=lambda value: self.strength[value],
+                default=None,
+            )
+            layout = (
+                default_layout(result.type, self.threads) if best is None else self.layouts[best]
+            )
+            for end in ends:
+                end.operands[number] = self.wanted(end.operands[number], layout)
+            self.settle(result, layout, 0 if best is None else self.strength[best])
+
+    def while_loop(self, op: Operation) -> None:
+        assert isinstance(op, scf.WhileOp)
+        before, after = op.before_region.block, op.after_region.block
+        self.block(before)
+        condition = before.last_op
+        assert condition is not None
+        for number, argument in enumerate(after.args):
+            if is_tile(argument):
+                given = condition.operands[1 + number]
+                layout = self.layouts.get(given) or default_layout(argument.type, self.threads)
+                condition.operands[1 + number] = self.wanted(given, layout)
+                self.settle(argument, layout)
+                self.settle(op.results[number], layout)
+        self.block(after)
+        end = after.last_op
+        assert end is not None
+        for number, argument in enumerate(before.args):
+            if is_tile(argument):
+                given = end.operands[number]
+                if argument not in self.layouts:
+                    layout = self.layouts.get(given)
+                    self.settle(argument, layout or default_layout(argument.type, self.threads))
+                layout = self.layouts[argument]
+                end.operands[number] = self.wanted(given, layout)
+                op.operands[number] = self.wanted(op.operands[number], layout)
+
+    def leave(self, op: Operation) -> None:
+        """What control flow does with its ends, the loop or branch has seen to."""
+
+
+def goes_by_element(op: Access) -> bool:
+    """Whether an access is ordered or volatile, or a tile of indices picks the rows of a view, which
+    need not have the tile's shape."""
+    if is_set(op, "volatile") or enum_property(op, "mem_semantic") not in ("", "weak"):
+        return True
+    return any(
+        is_tile(value) and T.dims_of(value.type) != T.dims_of(op.moved.type)
+        for value in op.operands
+    ) or (op.name in _TILED and any(is_tile(value) for value in values_of(op, "indices")))
+
+
+_TILED = ("nv_tileaa.tiled_load", "nv_tileaa.tiled_store")
+
+
+def _fastest(layout: Layout, dims: Sequence[int]) -> int:
+    """The axis along which threads hold most neighbours; the last one of those."""
+    return max(range(len(dims)), key=lambda axis: (layout.run(dims, axis), axis))
+
+
+def spread_from(layout: Layout, given: Sequence[int], wanted: Sequence[int]) -> Layout:
+    """The layout of a tile of extents ``given`` whose broadcast to ``wanted`` is in ``layout``: each
+    thread has what it repeats."""
+    below = 0
+    bit_to: dict[int, int | None] = {}
+    for axis, bits in reversed(list(enumerate(axis_bits(wanted)))):
+        for bit in bits:
+            bit_to[bit] = None if given[axis] == 1 else below
+            below += given[axis] != 1
+    size = prod(given)
+    return layout.mapped(size, [bit_to[bit] for bit in range(layout.bits)]).without_copies()
+
+
+_Rule = Callable[[_Assigner, Operation], None]
+_RULES: dict[str, _Rule] = {
+    kinds.BROADCAST: _Assigner.broadcast,
+    kinds.PERMUTE: _Assigner.permute,
+    **dict.fromkeys(kinds.RESHAPES, _Assigner.reshape),
+    **dict.fromkeys(kinds.LOADS, _Assigner.load),
+    **dict.fromkeys(kinds.STORES, _Assigner.store),
+    kinds.REDUCE: _Assigner.reduce,
+    kinds.DOT: _Assigner.dot,
+    "scf.for": _Assigner.loop,
+    "scf.if": _Assigner.branch,
+    "scf.while": _Assigner.while_loop,
+    "scf.yield": _Assigner.leave,
+    "scf.condition": _Assigner.leave,
+}

@@ -1,0 +1,454 @@
+"""``tileas-pipeline``: tiles that a loop loads for its products come by asynchronous copies, some rounds
+ahead, into a ring of stages.
+
+A loop that ::
+
+    load A(i), copy it to storage, multiply
+
+becomes one that waits for stage ``i``, lets all threads meet, starts the copies for round
+``i + stages - 1`` into the stage that the round before has read, and multiplies. The meeting is the only
+one of a round: behind it all have waited for their parts of stage i, and have done with stage i - 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from tilewright.analysis.tileaa import Facts, must_stay
+from tilewright.analysis.tileaa.geometry import source_of_assumes
+from tilewright.dialects import arith
+from tilewright.dialects.arith.constants import scalar_value
+from tilewright.dialects.declare import bool_array, enum_property, int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncGroupOp,
+    AsyncTiledLoadOp,
+    AsyncWaitOp,
+    BarrierOp,
+)
+from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType, layout_of
+from tilewright.layouts import Layout
+from tilewright.layouts.layout import axis_bits
+from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
+from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas.access_layouts import (
+    Shape,
+    access_shape,
+    coalesced,
+    element_bytes,
+)
+from tilewright.passes.tileas.assign_layouts import goes_by_element
+
+INDEX = b.IndexType()
+#: The least that an asynchronous copy moves, in bytes.
+LEAST_BYTES = 4
+DEFAULT_STAGES = 3
+SHARED_BYTES = 99 << 10
+#: Shared memory that is left for conversions and reductions.
+_ROOM = 16 << 10
+
+
+def copy_layout(op: AsyncTiledLoadOp, threads: int) -> Layout:
+    """Which thread copies which elements of a tile."""
+    target = op.target.type
+    assert isinstance(target, TiledViewType)
+    places = [
+        (target.shared.place(1 << bits.start), axis)
+        for axis, bits in enumerate(axis_bits(target.dims))
+        if len(bits)
+    ]
+    inner = min(places)[1] if places else 0
+    return coalesced(target.dims, threads, Shape(inner, int_property(op, "vector")))
+
+
+@dataclass(frozen=True)
+class Pipeline(TilePass):
+    """Makes asynchronous rings of what loops load for products."""
+
+    name: ClassVar[str] = "tileas-pipeline"
+    LEVEL: ClassVar = NV_TILEAA
+
+    stages: int = DEFAULT_STAGES
+    shared_bytes: int = SHARED_BYTES
+
+    def rewrite(self, root: Operation) -> None:
+        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
+        for func in functions:
+            if isinstance(func, FuncOp) and func.body.blocks:
+                pipeline(func, self.stages, self.shared_bytes)
+
+
+def pipeline(func: FuncOp, stages: int, shared_bytes: int) -> list[str]:
+    """Pipeline the loops of a function; why loads were left as they are."""
+    remarks: list[str] = []
+    for op in list(func.walk()):
+        if isinstance(op, scf.ForOp):
+            _Loop(func, op, stages, shared_bytes, remarks).run()
+    return remarks
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A load of the loop whose only use is a copy to storage, maybe in another of ``shapes``, and the
+    operations that its indices come from."""
+
+    load: TiledLoadOp
+    copy: S.CopyOp
+    shapes: tuple[Operation, ...]
+    needs: tuple[Operation, ...]
+    width: int
+
+    @property
+    def target(self) -> TiledViewType:
+        """A stage, in the shape of what is loaded."""
+        ty = self.copy.target.type
+        assert isinstance(ty, TiledViewType)
+        dims = T.dims_of(self.load.result.type)
+        return TiledViewType(dims, ty.element_type, ty.residency.data, ty.layout)
+
+    @property
+    def bytes(self) -> int:
+        ty = self.copy.target.type
+        assert isinstance(ty, TiledViewType)
+        return prod(ty.dims) * element_bytes(ty.element_type)
+
+
+class _Loop:
+    def __init__(
+        self,
+        func: FuncOp,
+        loop: scf.ForOp,
+        stages: int,
+        shared_bytes: int,
+        remarks: list[str],
+    ):
+        self.func, self.loop, self.body = func, loop, loop.body.block
+        self.stages, self.shared_bytes, self.remarks = stages, shared_bytes, remarks
+        self.facts = Facts(func)
+
+    def run(self) -> None:
+        loads = self._loads()
+        if not loads:
+            return
+        others = self._shared_bytes() - sum(load.bytes for load in loads)
+        each = sum(load.bytes for load in loads)
+        stages = min(self.stages, (self.shared_bytes - others - _ROOM) // max(each, 1))
+        if stages < 2:
+            self.remarks.append(
+                f"a loop is not pipelined: two stages of {each} bytes do not fit beside {others} in "
+                f"{self.shared_bytes} bytes of shared memory"
+            )
+            return
+        self._rewrite(loads, stages)
+
+    def _shared_bytes(self) -> int:
+        total = 0
+        for op in self.func.walk():
+            if isinstance(op, S.AllocTensorOp):
+                ty = op.result.type
+                assert isinstance(ty, TiledViewType)
+                total += prod(ty.dims) * element_bytes(ty.element_type)
+        return total
+
+    # What can be loaded ahead.
+
+    def _loads(self) -> list[_Load]:
+        return [
+            found
+            for op in self.body.ops
+            if isinstance(op, TiledLoadOp) and (found := self._candidate(op)) is not None
+        ]
+
+    def _candidate(self, load: TiledLoadOp) -> _Load | None:
+        value = load.result
+        shapes: list[Operation] = []
+        while len(uses := list(value.uses)) == 1 and uses[0].operation.name in kinds.RESHAPES:
+            shapes.append(uses[0].operation)
+            value = shapes[-1].results[0]
+        if len(uses) != 1 or not isinstance(copy := uses[0].operation, S.CopyOp):
+            return None
+        why = self._obstacle(load, copy)
+        needs = self._needs(load)
+        if not why and needs is None:
+            why = "its indices depend on what the loop carries"
+        if why:
+            self.remarks.append(f"'{load.result.name_hint or 'a tile'}' is not loaded ahead: {why}")
+            return None
+        assert needs is not None
+        target = copy.target.type
+        assert isinstance(target, TiledViewType)
+        return _Load(load, copy, tuple(shapes), needs, self._width(load, target))
+
+    def _obstacle(self, load: TiledLoadOp, copy: S.CopyOp) -> str:
+        if copy.parent is not self.body or load.mask is not None or goes_by_element(load):
+            return "it is ordered, volatile or masked"
+        if not isinstance(load.base.type, T.TiledViewType) or self._inside(load.base):
+            return "its view is made in the loop"
+        if self._padding(load) not in ("", "zero"):
+            return "copies ahead can pad with zeros only"
+        users = {use.operation for use in copy.target.uses}
+        if any(user is not copy and user.parent is not self.body for user in users):
+            return "its storage is used outside of the loop"
+        if any(isinstance(user, S.CopyOp) and user is not copy for user in users):
+            return "its storage is written by others"
+        target = copy.target.type
+        assert isinstance(target, TiledViewType)
+        width = self._width(load, target)
+        if width * element_bytes(target.element_type) < LEAST_BYTES:
+            return (
+                f"neighbours of {width * element_bytes(target.element_type)} bytes only are known "
+                "to be aligned in memory and in storage"
+            )
+        tokens, aliases = self.facts.tokens, self.facts.aliases
+        for op in self.body.walk():
+            if not isinstance(op, Access) or op is load or not must_stay(op, load, aliases):
+                continue
+            if tokens.ordered(op, load, around=True):
+                return "an access in the loop must be done before it"
+        return ""
+
+    def _width(self, load: TiledLoadOp, target: TiledViewType) -> int:
+        """How many neighbours, in the view and in storage, a thread copies at once."""
+        shape = access_shape(self.facts, load)
+        layout = layout_of(load.result.type)
+        assert layout is not None
+        dims = T.dims_of(load.result.type)
+        layout = coalesced(dims, layout.threads, shape)
+        width = min(shape.width, layout.run(dims, shape.axis))
+        return min(width, target.shared.vector(layout, width))
+
+    def _padding(self, load: TiledLoadOp) -> str:
+        own = enum_property(load, "padding_value") if "padding_value" in load.properties else ""
+        cutter = source_of_assumes(load.base).owner
+        if own or not isinstance(cutter, BlockTileOp):
+            return own
+        return enum_property(cutter, "padding_value")
+
+    def _inside(self, value: SSAValue) -> bool:
+        """Whether a value is made in the loop."""
+        block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        while block is not None:
+            if block is self.body:
+                return True
+            parent = block.parent_op()
+            block = None if parent is None else parent.parent
+        return False
+
+    def _needs(self, load: TiledLoadOp) -> tuple[Operation, ...] | None:
+        """The operations of the body from which the indices are computed, in order; None where they
+        need more than the counter of the loop."""
+        found: set[Operation] = set()
+        waiting = list(load.indices)
+        while waiting:
+            value = waiting.pop()
+            if not self._inside(value) or value is self.body.args[0]:
+                continue
+            owner = value.owner
+            if isinstance(owner, Block) or owner.parent is not self.body:
+                return None
+            if not is_side_effect_free(owner) or owner.regions:
+                return None
+            if owner not in found:
+                found.add(owner)
+                waiting += owner.operands
+        return tuple(op for op in self.body.ops if op in found)
+
+    # The rewrite.
+
+    def _rewrite(self, loads: Sequence[_Load], stages: int) -> None:
+        loop, body = self.loop, self.body
+        rings = [self._ring(load, stages) for load in loads]
+        before = _Filler(InsertPoint.before(loop), loop)
+        if self._is_nested():
+            before.add(BarrierOp.create())
+        lower, upper, step = loop.operands[:3]
+        ahead, previous, tokens = lower, None, []
+        for number in range(stages - 1):
+            slot = before.index(number)
+            self._start(before, loads, rings, (previous, ahead, upper), slot)
+            tokens.append(before.one(AsyncGroupOp, (), ASYNC_TOKEN))
+            previous, ahead = ahead, before.one(arith.AddiOp, (ahead, step), ahead.type)
+        first = before.index(0)
+        # Carried beside what the loop carried: the stage that a round reads, the counter of the
+        # round that is started in it, and the groups under way.
+        slot, counter, *under_way = (
+            body.insert_arg(value.type, len(body.args)) for value in (first, ahead, *tokens)
+        )
+        slot.name_hint, counter.name_hint = "stage", "ahead"
+        inner = _Filler(InsertPoint.at_start(body), loop)
+        inner.add(
+            AsyncWaitOp.create(
+                operands=(under_way[0],),
+                properties={"pending": b.IntegerAttr(stages - 2, b.i64)},
+            )
+        )
+        inner.add(BarrierOp.create())
+        zero, one, last = (inner.index(number) for number in (0, 1, stages - 1))
+        free = inner.select(
+            inner.compare(_EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
+        )
+        self._start(inner, loads, rings, (body.args[0], counter, upper), free)
+        started = inner.one(AsyncGroupOp, (), ASYNC_TOKEN)
+        following = inner.select(
+            inner.compare(_EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
+        )
+        counter_step = inner.one(arith.AddiOp, (counter, step), counter.type)
+        for load, ring in zip(loads, rings, strict=True):
+            self._read_stage(inner, load, ring, slot)
+        end = body.last_op
+        assert end is not None
+        end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
+        self._replace_loop([first, ahead, *tokens])
+
+    def _ring(self, load: _Load, stages: int) -> SSAValue:
+        """Storage of several stages in the stead of that for one tile."""
+        old = load.copy.target.type
+        assert isinstance(old, TiledViewType)
+        ty = TiledViewType((stages, *old.dims), old.element_type, old.residency.data, old.layout)
+        new = S.AllocTensorOp.create(result_types=(ty,))
+        owner = load.copy.target.owner
+        assert isinstance(owner, Operation)
+        inherit_place(new, owner)
+        Rewriter.insert_op(new, InsertPoint.before(owner))
+        return new.results[0]
+
+    def _start(
+        self,
+        filler: _Filler,
+        loads: Sequence[_Load],
+        rings: Sequence[SSAValue],
+        counters: tuple[SSAValue | None, SSAValue, SSAValue],
+        slot: SSAValue,
+    ) -> None:
+        """Start the copies of a round into a stage, if there is such a round: its counter is below
+        the upper bound, and has not wrapped."""
+        previous, counter, upper = counters
+        below = _BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else _BELOW
+        condition = filler.compare(below, counter, upper)
+        if previous is not None:
+            grows = filler.compare(below, previous, counter)
+            condition = filler.one(arith.AndIOp, (condition, grows), b.i1)
+        block = Block()
+        inner = _Filler(InsertPoint.at_end(block), self.loop)
+        values: dict[SSAValue, SSAValue] = {self.body.args[0]: counter}
+        for load, ring in zip(loads, rings, strict=True):
+            for op in load.needs:
+                if op.results[0] not in values:
+                    inner.add(op.clone(values))
+            stage = inner.stage(ring, slot, load.target)
+            inner.add(self._copy(load, values, stage))
+        inner.add(scf.YieldOp.create())
+        empty = Block([scf.YieldOp.create()])
+        filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+
+    def _copy(
+        self, load: _Load, values: dict[SSAValue, SSAValue], stage: SSAValue
+    ) -> AsyncTiledLoadOp:
+        op = load.load
+        indices = [values.get(index, index) for index in op.indices]
+        bounds = self.facts.bounds.of(op)
+        inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(indices)
+        sizes = [1, len(indices), 1]
+        return AsyncTiledLoadOp.create(
+            operands=(op.base, *indices, stage),
+            result_types=(ASYNC_TOKEN,),
+            properties={
+                "operandSegmentSizes": b.DenseArrayBase.from_list(b.i32, sizes),
+                "in_bounds": bool_array(inside),
+                "vector": b.IntegerAttr(load.width, b.i64),
+            },
+        )
+
+    def _read_stage(self, filler: _Filler, load: _Load, ring: SSAValue, slot: SSAValue) -> None:
+        """Let products read a stage of the ring; the load and its copy go."""
+        old = load.copy.target
+        stage = filler.stage(ring, slot, old.type)
+        for use in list(old.uses):
+            if use.operation is not load.copy:
+                use.operation.operands[use.index] = stage
+        op = load.load
+        if op.result_token is not None:
+            order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
+            op.result_token.replace_all_uses_with(order)
+        for dead in (load.copy, *reversed(load.shapes), op, old.owner):
+            assert isinstance(dead, Operation)
+            dead.detach()
+            dead.erase()
+
+    def _replace_loop(self, more: Sequence[SSAValue]) -> None:
+        """The loop with more values that it carries."""
+        loop = self.loop
+        region = loop.body
+        loop.detach_region(region)
+        types = [*(result.type for result in loop.results), *(value.type for value in more)]
+        new = scf.ForOp.create(
+            operands=[*loop.operands, *more],
+            result_types=types,
+            attributes=loop.attributes,
+            properties=loop.properties,
+            regions=[region],
+        )
+        inherit_place(new, loop)
+        Rewriter.insert_op(new, InsertPoint.before(loop))
+        for old, result in zip(loop.results, new.results, strict=False):
+            result.name_hint = old.name_hint
+            old.replace_all_uses_with(result)
+        loop.detach()
+        loop.erase()
+
+    def _is_nested(self) -> bool:
+        parent = self.loop.parent_op()
+        while parent is not None and parent is not self.func:
+            if isinstance(parent, scf.ForOp | scf.WhileOp):
+                return True
+            parent = parent.parent_op()
+        return False
+
+
+_EQUAL, _BELOW, _BELOW_UNSIGNED = 0, 2, 6
+
+
+class _Filler:
+    """Puts operations at a point, where another one stood."""
+
+    def __init__(self, point: InsertPoint, origin: Operation):
+        self.point, self.origin = point, origin
+
+    def add(self, op: Operation) -> Operation:
+        inherit_place(op, self.origin)
+        Rewriter.insert_op(op, self.point)
+        return op
+
+    def one(self, kind: type[Operation], operands: Sequence[SSAValue], ty: Attribute) -> SSAValue:
+        return self.add(kind.create(operands=operands, result_types=(ty,))).results[0]
+
+    def index(self, number: int) -> SSAValue:
+        value = scalar_value(INDEX, number)
+        op = arith.ConstantOp.create(result_types=(INDEX,), properties={"value": value})
+        return self.add(op).results[0]
+
+    def compare(self, predicate: int, one: SSAValue, other: SSAValue) -> SSAValue:
+        properties = {"predicate": b.IntegerAttr(predicate, b.i64)}
+        op = arith.CmpiOp.create(operands=(one, other), result_types=(b.i1,), properties=properties)
+        return self.add(op).results[0]
+
+    def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+        return self.one(arith.SelectOp, (condition, yes, no), yes.type)
+
+    def stage(self, ring: SSAValue, slot: SSAValue, ty: Attribute) -> SSAValue:
+        return self.one(S.ExtractSliceOp, (ring, slot), ty)

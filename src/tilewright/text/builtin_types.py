@@ -1,0 +1,83 @@
+"""Rules of MLIR for its own shaped types, which xDSL reads without them."""
+
+from __future__ import annotations
+
+from types import UnionType
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ComplexType,
+    FunctionType,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    NoneType,
+    TensorType,
+    TupleType,
+    UnrankedMemRefType,
+    UnrankedTensorType,
+    UnregisteredAttr,
+    VectorType,
+)
+from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir.affine import AffineMap
+
+from tilewright.dialects.cuda_tile.types import ELEMENT_NAMES
+
+_NUMBERS = (IntegerType, IndexType, AnyFloat)
+#: Of types that no dialect is known for, nobody can say what they may be part of.
+_OF_VECTOR = (*_NUMBERS, LLVMPointerType, UnregisteredAttr)
+_OF_MEMREF = (
+    *_NUMBERS,
+    ComplexType,
+    VectorType,
+    MemRefType,
+    UnrankedMemRefType,
+    UnregisteredAttr,
+)
+_NOT_OF_TENSOR = (
+    MemRefType,
+    UnrankedMemRefType,
+    TensorType,
+    UnrankedTensorType,
+    TupleType,
+    NoneType,
+    FunctionType,
+)
+
+
+def broken_rule(ty: Attribute) -> str | None:
+    """What MLIR refuses in a vector, memref or tensor; None for every other type."""
+    if isinstance(ty, VectorType):
+        if any(dim < 1 for dim in ty.get_shape()):
+            return "the extents of a vector are positive"
+        if not _is_element(ty.element_type, _OF_VECTOR):
+            return "the elements of a vector are integers, indices, floats or pointers of llvm"
+    if isinstance(ty, MemRefType | UnrankedMemRefType):
+        if not _is_element(ty.element_type, _OF_MEMREF):
+            return "the elements of a memref are numbers, complex numbers, vectors or memrefs"
+        if isinstance(ty, MemRefType) and isinstance(ty.layout, AffineMapAttr):
+            dims = ty.layout.data.num_dims
+            if dims != ty.get_num_dims():
+                return f"the layout of a memref of rank {ty.get_num_dims()} takes {dims} places"
+    if isinstance(ty, TensorType | UnrankedTensorType) and isinstance(
+        ty.element_type, _NOT_OF_TENSOR
+    ):
+        return "the elements of a tensor are numbers, complex numbers, vectors or of a dialect"
+    return None
+
+
+def _is_element(ty: Attribute, classes: tuple[type[Attribute] | UnionType, ...]) -> bool:
+    return isinstance(ty, classes) or ty in ELEMENT_NAMES
+
+
+def canonical_type(ty: TypeAttribute) -> TypeAttribute:
+    """The type as MLIR keeps it: the identity is no layout of its own."""
+    if not isinstance(ty, MemRefType) or not isinstance(ty.layout, AffineMapAttr):
+        return ty
+    if ty.layout.data.results != AffineMap.identity(ty.get_num_dims()).results:
+        return ty
+    return MemRefType(ty.element_type, ty.get_shape(), NoneAttr(), ty.memory_space)

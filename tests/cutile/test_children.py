@@ -1,0 +1,144 @@
+"""Python processes that a hosted program starts are hosts, too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
+
+CHILD = """
+import numpy as np
+import cuda.tile as ct
+from tilewright.cutile.scope import active
+
+@ct.kernel
+def double(x):
+    ct.store(x, ct.bid(0), ct.load(x, ct.bid(0), (8,)) * 2)
+
+x = np.ones(16, np.float32)
+ct.launch(0, (2,), double, (x,))
+print(active().machine, active().options.resident, active().options.sanitize, x.sum())
+"""
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Path:
+    path = tmp_path / "child.py"
+    path.write_text(CHILD)
+    return path
+
+
+def run(program: str, tmp_path: Path, *options: str, **environment: str):
+    script = tmp_path / "parent.py"
+    script.write_text(textwrap.dedent(program))
+    return subprocess.run(
+        [sys.executable, "-m", "tilewright", "run", *options, script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=280,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--machine", "cpu"], "cpu None False 32.0\n"),
+        (["--sanitize", "--resident", "1"], "reference 1 True 32.0\n"),
+    ],
+)
+def test_a_child_has_the_machine_and_the_settings(
+    child: Path, tmp_path: Path, options: list[str], told: str
+) -> None:
+    program = f"""
+        import subprocess, sys
+        subprocess.run([sys.executable, {str(child)!r}], check=True)
+    """
+    done = run(program, tmp_path, *options)
+    assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
+
+
+def test_an_environment_of_its_own_and_other_ways_to_start(child: Path, tmp_path: Path) -> None:
+    program = f"""
+        import os, subprocess, sys
+        import cuda.tile
+        child = [sys.executable, {str(child)!r}]
+        bare = {{"PATH": os.environ["PATH"]}}
+        other = {{**os.environ, "PYTHONPATH": os.path.dirname(child[1])}}
+        for env in (bare, other):
+            print(subprocess.check_output(child, env=env, text=True), end="", flush=True)
+        os.system(" ".join(child))
+        os.spawnv(os.P_WAIT, child[0], child)
+        grandchild = "import subprocess; subprocess.run({{}})".format(child)
+        subprocess.run([sys.executable, "-c", grandchild])
+    """
+    done = run(program, tmp_path, "--machine", "cpu")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == 5 * "cpu None False 32.0\n"
+
+
+def test_children_of_a_test(child: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_child.py").write_text(
+        textwrap.dedent(f"""
+        import subprocess, sys
+
+        def test_child():
+            told = subprocess.check_output([sys.executable, {str(child)!r}], text=True)
+            assert told == "cpu None False 32.0\\n"
+        """)
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "tilewright.pytest", "--tilewright-machine=cpu", "test_child.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_child_that_needs_none_of_it_loads_none_of_it(tmp_path: Path) -> None:
+    """And a ``sitecustomize`` of the user's own runs as it does otherwise."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.of_the_user = 5\n")
+    program = """
+        import subprocess, sys
+        code = (
+            "import sys, sitecustomize; "
+            "print(sys.of_the_user, sitecustomize.__file__, 'tilewright' in sys.modules)"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True)
+    """
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = run(program, tmp_path, PYTHONPATH=path)
+    assert done.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n", done.stderr
+
+
+def test_what_is_told_ends_with_the_host(tmp_path: Path) -> None:
+    from tilewright.cutile.program import hosting
+    from tilewright.cutile.scope import Settings
+
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "TILEWRIGHT_HOSTED")}
+    start = subprocess.Popen.__init__
+    with hosting(Settings("reference"), torch_cuda=False):
+        assert "TILEWRIGHT_HOSTED" in os.environ
+        assert os.environ["PYTHONPATH"].split(os.pathsep)[0].endswith("hook")
+    assert {name: os.environ.get(name) for name in before} == before
+    assert subprocess.Popen.__init__ is start
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5"])
+def test_a_variable_that_says_nothing(text: str) -> None:
+    import tilewright.cutile.children as children
+
+    environment = {
+        **os.environ,
+        "TILEWRIGHT_HOSTED": text,
+        "PYTHONPATH": os.pathsep.join([children._HOOK, os.environ.get("PYTHONPATH", "")]),
+    }
+    code = "import cuda.tile; from tilewright.cutile.scope import active; print(active())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert (done.stdout, done.stderr) == ("None\n", "")

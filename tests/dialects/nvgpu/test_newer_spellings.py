@@ -1,0 +1,214 @@
+"""Spellings of upstream's tools, old and new, and types that they refuse."""
+
+from __future__ import annotations
+
+import pytest
+from tests.oracles import requires_mlir_opt, upstream_errors, upstream_texts
+
+from tilewright.diagnostics import Span, TileIRError
+from tilewright.text import parse, print_text, same_module
+
+LEGAL = (
+    "memref<0x4xf32>",
+    "memref<f32>",
+    "memref<4xmemref<4xf32>>",
+    "memref<4xvector<4xf32>>",
+    "memref<4xcomplex<f32>>",
+    "memref<4xindex>",
+    "memref<*xf32>",
+    "memref<4x8xf32, affine_map<(d0, d1) -> (d1, d0)>>",
+    "vector<4xindex>",
+    "vector<f32>",
+    "vector<4xf8E4M3FN>",
+    "vector<[4]xi1>",
+    "tensor<4xvector<4xf32>>",
+    "tensor<0xf32>",
+    "tensor<4x!nvgpu.device.async.token>",
+)
+REFUSED = (
+    "memref<4x!nvgpu.device.async.token>",
+    "memref<4x!nvgpu.mbarrier.token>",
+    "memref<4x!nvgpu.mbarrier.group<memorySpace = 3>>",
+    "memref<4x!nvgpu.warpgroup.accumulator<fragmented = vector<64x128xf32>>>",
+    "memref<4x!nvgpu.warpgroup.descriptor<tensor = memref<64x64xf16, 3>>>",
+    "memref<4x!gpu.async.token>",
+    "memref<4xnone>",
+    "memref<4xtensor<4xf32>>",
+    "memref<4xtuple<i32>>",
+    "memref<4x() -> ()>",
+    "memref<*x!nvgpu.device.async.token>",
+    "memref<4x8xf32, affine_map<(d0) -> (d0)>>",
+    "vector<4x!nvgpu.mbarrier.token>",
+    "vector<4x!nvgpu.device.async.token>",
+    "vector<0x64xf32>",
+    "vector<0xf32>",
+    "vector<[0]xf32>",
+    "vector<4xvector<4xf32>>",
+    "vector<4xcomplex<f32>>",
+    "vector<4xtensor<4xf32>>",
+    "tensor<4xtuple<i32>>",
+    "tensor<4xtensor<4xf32>>",
+    "tensor<4xmemref<4xf32>>",
+    "tuple<vector<0xf32>>",
+    "!nvgpu.warpgroup.accumulator<fragmented = vector<0x128xf32>>",
+)
+
+
+def declared(ty: str) -> str:
+    return f"func.func private @f({ty})"
+
+
+@pytest.mark.parametrize("ty", LEGAL)
+def test_legal_types(ty: str) -> None:
+    module = parse(declared(ty))
+    assert same_module(module, parse(print_text(module))) is None
+
+
+@pytest.mark.parametrize("ty", REFUSED)
+def test_refused_types(ty: str) -> None:
+    """At the place of the type that breaks the rule, not of what it is a part of."""
+    with pytest.raises(TileIRError) as caught:
+        parse(declared(ty))
+    (found,) = caught.value.diagnostics
+    assert found.code == "invalid-type"
+    start = declared(ty).index("vector<0" if "vector<0" in ty else ty)
+    assert isinstance(found.place, Span) and found.place.start == start
+
+
+@requires_mlir_opt
+@pytest.mark.oracle
+def test_upstream_agrees() -> None:
+    errors = upstream_errors("mlir-opt-19", [declared(ty) for ty in (*LEGAL, *REFUSED)])
+    assert [bool(found) for found in errors] == [False] * len(LEGAL) + [True] * len(REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("memref<4x8xf32, affine_map<(d0, d1) -> (d0, d1)>>", "memref<4x8xf32>"),
+        ("memref<4x8xf32, affine_map<(d0, d1)[s0] -> (d0, d1)>>", "memref<4x8xf32>"),
+        ("memref<f32, affine_map<() -> ()>>", "memref<f32>"),
+        ("memref<?xf32, affine_map<(d0) -> (d0)>, 3>", "memref<?xf32, 3>"),
+    ],
+)
+def test_the_identity_is_no_layout(written: str, kept: str) -> None:
+    assert same_module(parse(declared(written)), parse(declared(kept))) is None
+
+
+IDENTITY = """func.func @copy(%a: memref<4x8xf32, affine_map<(d0, d1) -> (d0, d1)>>, %i: index) {
+  %x = memref.load %a[%i, %i] : memref<4x8xf32>
+  memref.store %x, %a[%i, %i] : memref<4x8xf32, affine_map<(i, j) -> (i, j)>>
+  return
+}
+"""
+
+
+def test_types_with_and_without_the_identity_are_one() -> None:
+    assert print_text(parse(IDENTITY)).count("affine_map") == 0
+
+
+WHILE = """func.func @wait() {
+  scf.while : () -> () {
+    %c = arith.constant true
+    scf.condition(%c)
+  } do {
+    scf.yield
+  }
+  %r = scf.while : () -> i32 {
+    %c = arith.constant true
+    %v = arith.constant 7 : i32
+    scf.condition(%c) %v : i32
+  } do {
+  ^bb0(%v: i32):
+    scf.yield
+  }
+  %s = scf.while (%a = %r) : (i32) -> i32 {
+    %c = arith.constant false
+    scf.condition(%c) %a : i32
+  } do {
+  ^bb0(%v: i32):
+    scf.yield %v : i32
+  } attributes {k = 1 : i32}
+  return
+}
+"""
+
+
+def test_loops_that_carry_nothing() -> None:
+    module = parse(WHILE)
+    text = print_text(module)
+    assert text.count("scf.while : () -> ") == 2 and "scf.while (%a = %r) : (i32)" in text
+    assert same_module(module, parse(text)) is None
+    old = WHILE.replace("scf.while :", "scf.while () :")
+    assert same_module(module, parse(old)) is None
+
+
+@requires_mlir_opt
+@pytest.mark.oracle
+def test_upstream_reads_the_loops_that_we_print() -> None:
+    (text,) = upstream_texts("mlir-opt-19", [print_text(parse(WHILE))])
+    assert text.count("scf.while : () -> ") == 2
+
+
+@pytest.mark.parametrize(
+    ("carried", "types"), [("(%a = %r)", "()"), ("", "(i32)"), ("(%a = %r)", "(i32, i32)")]
+)
+def test_counts_that_do_not_fit(carried: str, types: str) -> None:
+    text = f"func.func @f(%r: i32) {{ scf.while {carried} : {types} -> () {{}} do {{}} return }}"
+    with pytest.raises(TileIRError, match="one for each carried value"):
+        parse(text)
+
+
+HEAD = """func.func @k(%s: memref<64x64xf16, 3>, %i: index, %a: vector<4x2xf16>, %b: vector<2x2xf16>,
+  %c: vector<2x2xf32>, %meta: vector<2xi16>) {
+"""
+LOAD = "nvgpu.ldmatrix %s[%i, %i]"
+LOAD_TYPES = ": memref<64x64xf16, 3> -> vector<4x2xf16>"
+PRODUCT_TYPES = ": (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>"
+SPARSE_TYPES = ": (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>"
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (
+            f"{LOAD} numTiles = 4 transpose = true {LOAD_TYPES}",
+            f"{LOAD} {{numTiles = 4 : i32, transpose = true}} {LOAD_TYPES}",
+        ),
+        (
+            f"{LOAD} transpose = false, numTiles = 4 : i32 {{x = 1 : i8}} {LOAD_TYPES}",
+            f"{LOAD} {{numTiles = 4 : i32, transpose = false, x = 1 : i8}} {LOAD_TYPES}",
+        ),
+        (
+            f"{LOAD} transpose = true numTiles = 4 {LOAD_TYPES}",
+            f"{LOAD} {{transpose = true, numTiles = 4 : i32}} {LOAD_TYPES}",
+        ),
+        (
+            f"nvgpu.mma.sync(%a, %b, %c) mmaShape = [16, 8, 16] {PRODUCT_TYPES}",
+            f"nvgpu.mma.sync(%a, %b, %c) {{mmaShape = [16, 8, 16]}} {PRODUCT_TYPES}",
+        ),
+        (
+            "nvgpu.mma.sp.sync(%a, %b, %c) metadata(%meta) mmaShape = [16, 8, 32] "
+            f"sparsitySelector = 1 {SPARSE_TYPES}",
+            "nvgpu.mma.sp.sync(%a, %b, %c) metadata(%meta) {mmaShape = [16, 8, 32], "
+            f"sparsitySelector = 1 : i32}} {SPARSE_TYPES}",
+        ),
+    ],
+)
+def test_properties_may_stand_without_braces(new: str, old: str) -> None:
+    written, braced = (parse(f"{HEAD}  %r = {text}\n  return\n}}") for text in (new, old))
+    assert same_module(written, braced) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("numTiles = 4 numTiles = 4 transpose = true", "'numTiles' is written twice"),
+        ("numTiles = 4 {numTiles = 4 : i32, transpose = true}", "'numTiles' is written twice"),
+        ("numTiles = 4 colour = 1", "expected ':'"),
+        ("numTiles = x transpose = true", "expected"),
+    ],
+)
+def test_what_is_no_property(text: str, message: str) -> None:
+    with pytest.raises(TileIRError, match=message):
+        parse(f"{HEAD}  %r = {LOAD} {text} {LOAD_TYPES}\n  return\n}}")

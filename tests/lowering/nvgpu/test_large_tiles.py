@@ -1,0 +1,143 @@
+"""Tiles larger than the shared memory of a block change places piece by piece."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.machine.kernels import checked, kernel_text, tile_of
+
+from tilewright.lowering import TileAAOptions, lower_to_tileaa
+from tilewright.lowering.nvgpu import NvgpuOptions, lower_to_nvgpu
+from tilewright.machine import Program as Reference
+from tilewright.numerics.arithmetic import Arithmetic
+from tilewright.simulator.launch import Program
+from tilewright.simulator.tiles import TileProgram
+
+#: Little memory, so that tiles need not be large to be too large.
+SMALL = 8 << 10
+
+
+def run(body: str, inputs: dict[str, np.ndarray], results: dict[str, np.ndarray]) -> None:
+    """As threads with little shared memory, and on the reference machine in the order of a tree."""
+    module = checked(kernel_text(body, inputs, results))
+    arrays = [np.atleast_1d(a).copy() for a in (*inputs.values(), *results.values())]
+    expected = [a.copy() for a in arrays]
+    Reference(module, arithmetic=Arithmetic(reductions="tree")).launch(None, 1, expected)
+    tileaa = lower_to_tileaa(module, TileAAOptions(target="sm_90")).module
+    lowered = lower_to_nvgpu(tileaa, NvgpuOptions(shared_bytes=SMALL))
+    block = lowered.kernels["k"].threads
+    Program(lowered.module).launch("k", 1, block, arrays, arch="sm_90")
+    for found, wanted in zip(arrays, expected, strict=True):
+        assert found.tobytes() == wanted.tobytes()
+
+
+def _numbers(shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
+    return np.random.default_rng(3).integers(-99, 99, shape).astype(dtype)
+
+
+SHAPES = [
+    ((8192,), 0),
+    ((4096, 2), 0),
+    ((2, 4096), 1),
+    ((64, 64), 1),
+    ((64, 64), 0),
+    ((1024, 8), 1),
+    ((2048, 2), 1),
+    ((4, 512, 2), 1),
+    ((16, 4, 64), 1),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.float16])
+@pytest.mark.parametrize("shape, axis", SHAPES)
+def test_reductions(shape: tuple[int, ...], axis: int, dtype: type) -> None:
+    x = _numbers(shape, dtype)
+    if dtype == np.int8:
+        x = np.tile(x, (4, *[1] * (x.ndim - 1)))
+        if axis:
+            axis = x.ndim - 1
+    result = np.zeros(np.delete(x.shape, axis), dtype)
+    element = tile_of(x).removesuffix(">").rpartition("x")[2]
+    op, zero = ("addf", "0.0") if element[0] == "f" else ("addi", "0")
+    run(
+        f"%r = reduce %x dim={axis} identities=[{zero} : {element}] : {tile_of(x)} -> {tile_of(result)}"
+        f"(%a: tile<{element}>, %b: tile<{element}>) "
+        f"{{ %s = {op} %a, %b : tile<{element}> yield %s : tile<{element}> }}",
+        {"x": x},
+        {"r": result},
+    )
+
+
+@pytest.mark.parametrize("shape, axis", [((4096,), 0), ((64, 64), 1), ((1024, 4), 1)])
+def test_the_place_of_the_largest(shape: tuple[int, ...], axis: int) -> None:
+    """Two operands, and an order that counts: of equal elements the first stays."""
+    x = _numbers(shape)
+    where = np.zeros(np.delete(shape, axis), np.int32)
+    at = np.broadcast_to(
+        np.arange(shape[axis], dtype=np.int32).reshape(
+            [-1 if a == axis else 1 for a in range(len(shape))]
+        ),
+        shape,
+    ).copy()
+    top = np.zeros(where.shape, np.float32)
+    run(
+        f"""%r, %p = reduce %x, %at dim={axis} identities=[0xFF800000 : f32, 0 : i32]
+          : {tile_of(x)}, {tile_of(at)} -> {tile_of(top)}, {tile_of(where)}
+        (%e: tile<f32>, %s: tile<f32>, %j: tile<i32>, %k: tile<i32>) {{
+          %c = cmpf greater_than ordered %e, %s : tile<f32> -> tile<i1>
+          %v = select %c, %e, %s : tile<i1>, tile<f32>
+          %w = select %c, %j, %k : tile<i1>, tile<i32>
+          yield %v, %w : tile<f32>, tile<i32>
+        }}""",
+        {"x": x, "at": at},
+        {"r": top, "p": where},
+    )
+
+
+@pytest.mark.parametrize("reverse", ["true", "false"])
+@pytest.mark.parametrize("shape, axis", SHAPES)
+def test_scans(shape: tuple[int, ...], axis: int, reverse: str) -> None:
+    x = _numbers(shape)
+    run(
+        f"%r = scan %x dim={axis} reverse={reverse} identities=[0.0 : f32] : {tile_of(x)} -> {tile_of(x)}"
+        "(%a: tile<f32>, %b: tile<f32>) { %s = addf %a, %b : tile<f32> yield %s : tile<f32> }",
+        {"x": x},
+        {"r": np.zeros_like(x)},
+    )
+
+
+def test_tiles_that_change_places() -> None:
+    x = _numbers((128, 64))
+    run(
+        f"%r = permute %x [1, 0] : {tile_of(x)} -> tile<64x128xf32>\n"
+        f"%one = constant <i32: 1> : tile<i32>\n"
+        f"%s = extract %x[%one, %zero] : {tile_of(x)} -> tile<64x64xf32>\n"
+        f"%c = cat %x, %x dim = 1 : {tile_of(x)}, {tile_of(x)} -> tile<128x128xf32>\n"
+        f"%i = constant <i16: 3> : tile<64xi16>\n",
+        {"x": x},
+        {
+            "r": np.zeros((64, 128), np.float32),
+            "s": np.zeros((64, 64), np.float32),
+            "c": np.zeros((128, 128), np.float32),
+        },
+    )
+    octets = _numbers((32768,), np.int8)
+    run(
+        "%r = unpack %x : tile<32768xi8> -> tile<8192xi32>\n%s = pack %r : tile<8192xi32> -> tile<32768xi8>",
+        {"x": octets},
+        {"r": np.zeros(8192, np.int32), "s": np.zeros(32768, np.int8)},
+    )
+
+
+def test_a_large_tile_to_a_scalar_on_every_architecture() -> None:
+    x = _numbers((1 << 17,))
+    text = kernel_text(
+        "%r = reduce %x dim=0 identities=[0.0 : f32] : tile<131072xf32> -> tile<f32>"
+        "(%a: tile<f32>, %b: tile<f32>) { %s = addf %a, %b : tile<f32> yield %s : tile<f32> }",
+        {"x": x},
+        {"r": np.zeros((), np.float32)},
+    )
+    for arch in ("sm_80", "sm_86", "sm_90a", "sm_120a"):
+        total = np.zeros(1, np.float32)
+        TileProgram(checked(text), arch).launch(None, (1, 1, 1), [x, total])
+        assert total[0] == x.sum()

@@ -1,0 +1,267 @@
+"""Kernels that once gave another result on one machine than on the others, and their siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.every_machine import ARCHITECTURES, MACHINES, run
+from tests.machine.kernels import checked, kernel_text, tile_of
+
+from tilewright.diagnostics import TileIRError
+from tilewright.numerics.element_types import CONSTANT_TYPES, FORMATS
+
+OTHERS = [name for name in MACHINES if name != "reference"]
+
+
+def same(found: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether all bits are the same; any NaN equals any other."""
+    bits = f"u{expected.itemsize}"
+    equal = found.view(bits) == expected.view(bits)
+    if expected.dtype.kind not in "iub":
+        equal |= np.isnan(found.astype(np.float64)) & np.isnan(expected.astype(np.float64))
+    return bool(np.all(equal))
+
+
+# -- constants as masks ----------------------------------------------------------------------------
+
+COUNT = 64
+MASKS = {
+    "off": "false",
+    "on": "true",
+    "mixed": str([n % 3 == 0 for n in range(COUNT)]).lower(),
+    "first": str([n == 0 for n in range(COUNT)]).lower(),
+}
+#: How far apart the lanes are, in elements: side by side, apart, and all at one address.
+STEPS = (1, 3, 0)
+
+
+def _masked(mask: str, step: int, far: int) -> str:
+    """Loads and stores ``COUNT`` elements under a constant mask. Addresses are ``far`` elements away
+    where the mask is off, which for no mask but "off" is nowhere."""
+    tile, pointers = f"tile<{COUNT}xi32>", f"tile<{COUNT}xptr<i32>>"
+    return f"""
+    cuda_tile.module @m {{
+      entry @k(%x: tile<ptr<i32>>, %y: tile<ptr<i32>>) {{
+        %n = iota : {tile}
+        %by = constant <i32: {step}> : {tile}
+        %far = constant <i32: {far}> : {tile}
+        %near = muli %n, %by : {tile}
+        %at = addi %near, %far : {tile}
+        %on = constant <i1: {mask}> : tile<{COUNT}xi1>
+        %none = constant <i32: -7> : {tile}
+        %x1 = reshape %x : tile<ptr<i32>> -> tile<1xptr<i32>>
+        %xb = broadcast %x1 : tile<1xptr<i32>> -> {pointers}
+        %xp = offset %xb, %at : {pointers}, {tile} -> {pointers}
+        %y1 = reshape %y : tile<ptr<i32>> -> tile<1xptr<i32>>
+        %yb = broadcast %y1 : tile<1xptr<i32>> -> {pointers}
+        %yq = offset %yb, %at : {pointers}, {tile} -> {pointers}
+        %yp = offset %yb, %n : {pointers}, {tile} -> {pointers}
+        %v, %t = load_ptr_tko weak %xp, %on, %none
+          : {pointers}, tile<{COUNT}xi1>, {tile} -> {tile}, token
+        %w, %u = load_ptr_tko weak %xp, %on : {pointers}, tile<{COUNT}xi1> -> {tile}, token
+        %s = store_ptr_tko weak %yq, %v, %on token = %t
+          : {pointers}, {tile}, tile<{COUNT}xi1> -> token
+        %end = constant <i32: {4 * COUNT}> : {tile}
+        %zp = offset %yp, %end : {pointers}, {tile} -> {pointers}
+        %r = store_ptr_tko weak %zp, %v token = %s : {pointers}, {tile} -> token
+        return
+      }}
+    }}
+    """
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("machine", OTHERS)
+def test_a_constant_mask_is_what_it_says(machine: str, mask: str, step: int) -> None:
+    x = np.arange(1, 4 * COUNT + 1, dtype=np.int32)
+    y = np.full(5 * COUNT, -1, np.int32)
+    module = checked(_masked(MASKS[mask], step, 0))
+    expected = run("reference", module, [x, y])
+    if step:
+        on = np.resize(np.array(eval(MASKS[mask].title())), COUNT)
+        assert (expected[1][4 * COUNT :] == np.where(on, x[: step * COUNT][::step], -7)).all()
+    for found, array in zip(run(machine, module, [x, y]), expected, strict=True):
+        assert (found == array).all()
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("machine", OTHERS)
+def test_what_a_constant_mask_turns_off_is_not_touched(machine: str, step: int) -> None:
+    """Addresses without memory behind them."""
+    x, y = np.arange(4 * COUNT, dtype=np.int32), np.full(5 * COUNT, -1, np.int32)
+    module = checked(_masked("false", step, 1 << 28))
+    found = run(machine, module, [x, y])[1]
+    assert (found[: 4 * COUNT] == -1).all() and (found[4 * COUNT :] == -7).all()
+
+
+# -- constants of every type -----------------------------------------------------------------------
+
+_NUMBERS = {"int": ["1", "0", "-1", "3"], "float": ["1.5", "-2.0", "0.5", "3.0"]}
+_DIRECT = {
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+}  # fmt: skip
+
+
+def _numbers(element: str) -> list[str]:
+    if element == "i1":
+        return ["true", "false", "false", "true"]
+    numbers = list(_NUMBERS[FORMATS[element].kind])
+    if not FORMATS[element].signed:
+        numbers = ["1.0", "2.0", "0.5", "4.0"]
+    return numbers
+
+
+def _special(element: str) -> list[str]:
+    """Patterns of NaN, infinities, the largest and the smallest number."""
+    fmt = FORMATS[element]
+    if not fmt.is_float or fmt.nan == "none":
+        return []
+    bits = [fmt.nan_bits, fmt.max_finite_bits, 1, *([fmt.inf_bits] if fmt.has_inf else [])]
+    return [f"{number:#0{2 + (fmt.bits + 3) // 4}x}" for number in bits]
+
+
+def _constants(element: str, numbers: Sequence[str]) -> str:
+    count = len(numbers)
+    tile = f"tile<{count}x{element}>"
+    text = f"%c = constant <{element}: {numbers[0] if len(set(numbers)) == 1 else list(numbers)}> : {tile}\n"
+    text = text.replace("'", "")
+    if element in _DIRECT:
+        return text + f"%r = reshape %c : {tile} -> {tile}\n"
+    return text + f"%r = ftof %c : {tile} -> tile<{count}xf32>\n"
+
+
+@pytest.mark.parametrize("element", CONSTANT_TYPES)
+@pytest.mark.parametrize("machine", OTHERS)
+def test_constants_of_every_type(machine: str, element: str) -> None:
+    values, special = _numbers(element), _special(element)
+    rows = [[v, v] for v in (*values, *special)] + [values, [values[0]] * 4, values * 64]
+    if special:
+        rows.append((special + values)[:4])
+    for numbers in rows:
+        result = np.zeros(len(numbers), _DIRECT.get(element, np.float32))
+        module = checked(kernel_text(_constants(element, numbers), {}, {"r": result}))
+        (expected,) = run("reference", module, [result])
+        assert not same(expected, result) or set(numbers) <= {"0", "false"}
+        try:
+            (found,) = run(machine, module, [result])
+        except TileIRError as error:
+            assert machine.startswith("sim") and _lacks(element), error
+            return
+        assert same(found, expected), (numbers, found, expected)
+
+
+def _lacks(element: str) -> bool:
+    """Whether the threads of some architectures lack a type."""
+    return element in ("f4E2M1FN", "f8E8M0FNU", "f8E5M3FNU", "f8E4M3FN", "f8E5M2")
+
+
+# -- rows without numbers --------------------------------------------------------------------------
+
+_PLACES = """
+(%e: tile<{t}>, %s: tile<{t}>, %i: tile<i32>, %j: tile<i32>) {{
+  %c = cmpf {compare} ordered %e, %s : tile<{t}> -> tile<i1>
+  %v = select %c, %e, %s : tile<i1>, tile<{t}>
+  %w = select %c, %i, %j : tile<i1>, tile<i32>
+  yield %v, %w : tile<{t}>, tile<i32>
+}}
+"""
+
+
+def _extremes(
+    x: np.ndarray, op: str, axis: int, propagate: bool
+) -> tuple[str, dict[str, np.ndarray]]:
+    t = tile_of(x).removesuffix(">").rpartition("x")[2]
+    size, sign = 8 * x.itemsize, op == "minf"
+    lowest = {"f16": 0xFC00, "bf16": 0xFF80, "f32": 0xFF800000, "f64": 0xFFF0 << 48}[t]
+    identity = f"{lowest ^ (1 << size - 1) if sign else lowest:#x} : {t}"
+    rest = x.shape[:axis] + x.shape[axis + 1 :]
+    folded = np.zeros(rest, x.dtype)
+    flag = "propagate_nan" if propagate else ""
+    body = f"(%e: tile<{t}>, %s: tile<{t}>) {{ %n = {op} %e, %s {flag} : tile<{t}> yield %n : tile<{t}> }}\n"
+    along = "x".join(map(str, x.shape))
+    ones = "x".join(str(n if a == axis else 1) for a, n in enumerate(x.shape))
+    text = f"""
+    %r = reduce %x dim={axis} identities=[{identity}] : {tile_of(x)} -> {tile_of(folded)} {body}
+    %u = scan %x dim={axis} reverse=false identities=[{identity}] : {tile_of(x)} -> {tile_of(x)} {body}
+    %d = scan %x dim={axis} reverse=true identities=[{identity}] : {tile_of(x)} -> {tile_of(x)} {body}
+    %line = iota : tile<{x.shape[axis]}xi32>
+    %column = reshape %line : tile<{x.shape[axis]}xi32> -> tile<{ones}xi32>
+    %at = broadcast %column : tile<{ones}xi32> -> tile<{along}xi32>
+    %b, %p = reduce %x, %at dim={axis} identities=[{identity}, -1 : i32]
+      : {tile_of(x)}, tile<{along}xi32> -> {tile_of(folded)}, {tile_of(np.zeros(rest, np.int32))}
+    """ + _PLACES.format(t=t, compare="greater_than" if op == "maxf" else "less_than")
+    results = {
+        "r": folded, "u": np.zeros_like(x), "d": np.zeros_like(x),
+        "b": folded, "p": np.zeros(rest, np.int32),
+    }  # fmt: skip
+    return text, results
+
+
+@pytest.mark.parametrize(
+    "shape, axis", [((1,), 0), ((64,), 0), ((4, 32), 1), ((32, 4), 0), ((2, 1), 1)]
+)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_largest_of_nothing_but_nan_is_nan(
+    machine: str, dtype: type, shape: tuple[int, ...], axis: int
+) -> None:
+    """No identity takes part: not in reductions, not in scans, not where the place is asked for."""
+    x = np.full(shape, np.nan, dtype)
+    for op in ("maxf", "minf"):
+        for propagate in (False, True):
+            text, results = _extremes(x, op, axis, propagate)
+            arrays = [x, *(np.atleast_1d(r) for r in results.values())]
+            module = checked(kernel_text(text, {"x": x}, results))
+            _, *floats, where = run(machine, module, arrays)
+            assert all(np.isnan(found.astype(np.float64)).all() for found in floats)
+            # The first element stays: nothing compares as larger.
+            assert (where == 0).all()
+
+
+@pytest.mark.parametrize("op", ["maxf", "minf"])
+@pytest.mark.parametrize("machine", OTHERS)
+def test_extremes_of_rows_with_some_nan(machine: str, op: str) -> None:
+    rng = np.random.default_rng(5)
+    pool = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 1.5, -2.0], np.float32)
+    for shape, axis in (((64,), 0), ((4, 32), 1), ((32, 4), 0)):
+        x = rng.choice(pool, shape).astype(np.float32)
+        x[..., :2] = np.nan
+        for propagate in (False, True):
+            text, results = _extremes(x, op, axis, propagate)
+            # Which of several NaN or equal elements is first is the order's to say.
+            results = {name: results[name] for name in "rud"}
+            module = checked(kernel_text(text, {"x": x}, results))
+            arrays = [x, *(np.atleast_1d(r) for r in results.values())]
+            expected = run("reference", module, arrays)
+            for found, array in zip(run(machine, module, arrays), expected, strict=True):
+                assert same(found, array)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_sums_and_products_have_nothing_but_the_elements(machine: str) -> None:
+    """-0 stays -0 in a sum, whatever number stands as the identity; one element is itself."""
+    for count in (1, 2, 64):
+        x = np.full(count, -0.0, np.float32)
+        body = (
+            "(%e: tile<f32>, %s: tile<f32>) {{ %n = {} %e, %s : tile<f32> yield %n : tile<f32> }}\n"
+        )
+        text = "".join(
+            f"%{name} = reduce %x dim=0 identities=[{identity} : f32] : {tile_of(x)} -> tile<f32> "
+            + body.format(op)
+            for name, op, identity in (("r", "addf", "0.0"), ("q", "addf", "5.0"))
+        )
+        results = {"r": np.zeros((), np.float32), "q": np.zeros((), np.float32)}
+        module = checked(kernel_text(text, {"x": x}, results))
+        _, *found = run(machine, module, [x, np.zeros(1, np.float32), np.zeros(1, np.float32)])
+        assert all((array == 0).all() and np.signbit(array).all() for array in found)
+
+
+def test_every_machine_is_there() -> None:
+    assert {f"sim:{arch}" for arch in ARCHITECTURES} < set(MACHINES)

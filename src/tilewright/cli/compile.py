@@ -59,6 +59,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ptx (the default), cubin or sass, the last two by NVIDIA's tools",
     )
     parser.add_argument(
+        "-O0",
+        dest="direct",
+        action="store_true",
+        help="for GPUs: lower nv_tileaa directly, without layouts and schedules",
+    )
+    parser.add_argument(
+        "--remarks",
+        action="store_true",
+        help="for GPUs: tell what was decided and why, on standard error",
+    )
+    parser.add_argument(
         "--approximate-math",
         action="store_true",
         help="for GPUs: make functions of math single instructions, not calls of libdevice",
@@ -91,6 +102,9 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     refuse_program_options(options, options.file)
     if options.target != CPU:
         return compile_gpu.execute(options, session)
+    for name, given in (("-O0", options.direct), ("--remarks", options.remarks)):
+        if given:
+            raise UsageError.because(f"{name} is for GPUs: it needs --target sm_NN")
     if options.approximate_math:
         raise UsageError.because("--approximate-math is for GPUs: it needs --target sm_NN")
     options.emit = options.emit or "asm"

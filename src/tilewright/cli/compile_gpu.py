@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from tilewright.cli.modules import Module
     from tilewright.gpu import CompiledKernel
+    from tilewright.passes.tileas.remarks import Remark
 
 #: What can be emitted for GPUs, and what it is.
 EMITS = {
+    "tileas": "the kernel with layouts and schedules (nv_tileas)",
     "nvgpu": "the code of threads that a kernel of Tile IR becomes",
     "llvm": "the LLVM IR after LLVM's passes",
     "ptx": "the assembly of NVIDIA's virtual machine",
@@ -57,10 +59,13 @@ def refuse_options_of_cpu(options: argparse.Namespace) -> None:
 def emitted(source: Source, options: argparse.Namespace, session: Session) -> str | bytes:
     """What the options ask for of a kernel."""
     emit = options.emit or "ptx"
-    if emit == "nvgpu":
+    if options.remarks:
+        for line in source.remarks():
+            session.say(line)
+    if emit in ("nvgpu", "tileas"):
         from tilewright.text import print_text
 
-        return print_text(source.threads)
+        return print_text(source.threads() if emit == "nvgpu" else source.scheduled())
     compiled = source.compile()
     if emit in ("llvm", "ptx"):
         return compiled.llvm_ir if emit == "llvm" else compiled.ptx
@@ -69,10 +74,13 @@ def emitted(source: Source, options: argparse.Namespace, session: Session) -> st
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel of a file: the module of ``nvgpu`` that it is or has become, and what compiles it."""
+    """A kernel of a file: the module of ``nvgpu`` that it is or becomes, that of ``nv_tileas`` on the way,
+    what compiles it, and lines of remarks."""
 
-    threads: ModuleOp
+    threads: Callable[[], ModuleOp]
+    scheduled: Callable[[], ModuleOp]
     compile: Callable[[], CompiledKernel]
+    remarks: Callable[[], list[str]] = list
 
 
 def source_of(module: Module, options: argparse.Namespace) -> Source:
@@ -85,11 +93,18 @@ def source_of(module: Module, options: argparse.Namespace) -> Source:
         from tilewright.cli.modules import machine_module
         from tilewright.cli.run import entry_of
         from tilewright.gpu.tiles import TileProgram
+        from tilewright.launching.options import LaunchOptions
 
         held = machine_module(module, options.file)
         entry = entry_of(held, options.entry).symbol
-        program = TileProgram(held, options.target, how=how)
-        return Source(program.threads(entry), lambda: program.compile(entry))
+        launches = LaunchOptions(optimization=0 if options.direct else 1)
+        program = TileProgram(held, options.target, launches, how)
+        return Source(
+            lambda: program.threads(entry),
+            lambda: program.scheduled(entry),
+            lambda: program.compile(entry),
+            lambda: [_shown(remark) for remark in program.remarks(entry)],
+        )
     from tilewright.gpu import compile_kernel, kernels_of
 
     threads = gpu_module(module)
@@ -98,7 +113,22 @@ def source_of(module: Module, options: argparse.Namespace) -> Source:
         raise UsageError.because(
             f"there are several kernels: {', '.join(kernels)}", help="name one with --entry"
         )
-    return Source(threads, lambda: compile_kernel(threads, options.target, options.entry, how))
+    return Source(
+        lambda: threads,
+        _no_schedule,
+        lambda: compile_kernel(threads, options.target, options.entry, how),
+    )
+
+
+def _no_schedule() -> ModuleOp:
+    raise UsageError.because("kernels of nvgpu have been scheduled: --emit tileas needs Tile IR")
+
+
+def _shown(remark: Remark) -> str:
+    from tilewright.diagnostics.render_text import describe_place
+
+    where = "" if remark.place is None else f"{describe_place(remark.place)}: "
+    return f"{where}remark[{remark.kind}]: {remark.message}"
 
 
 def gpu_module(module: Module) -> ModuleOp:

@@ -151,7 +151,7 @@ class _Renderer:
         lines: list[_Line] = []
         snippet: list[_Line] = []
         if place is not None:
-            lines.append(_Line(_Shape.ARROW, printable(_describe(place))))
+            lines.append(_Line(_Shape.ARROW, printable(describe_place(place))))
             snippet = self._snippet(place, label, color)
         if snippet:
             lines += [_BLANK_BAR, *snippet]
@@ -338,7 +338,7 @@ def _fact_lines(message: str) -> list[_Line]:
     return lines
 
 
-def _describe(place: Place) -> str:
+def describe_place(place: Place) -> str:
     """``file:line:column`` or ``file: byte 0x1f``, and what stands there if the place says so."""
     what = ""
     match place:

@@ -28,6 +28,7 @@ from tilewright.launching.options import (
 )
 from tilewright.launching.threads import Grid, LoweredProgram
 from tilewright.numerics.arrays import Array
+from tilewright.passes.tileas.remarks import Remark
 
 
 class _GpuProgram:
@@ -88,7 +89,15 @@ class TileProgram(_GpuProgram):
 
     def threads(self, entry: str | None = None) -> ModuleOp:
         """The module that a kernel, the only one by default, is lowered to."""
-        return self._lowered.kernel(entry).module
+        return self._lowered.kernel(entry, self.options.optimization > 0).module
+
+    def scheduled(self, entry: str | None = None) -> ModuleOp:
+        """A kernel, the only one by default, at the level of ``nv_tileas``."""
+        return self._lowered.scheduled(entry).module
+
+    def remarks(self, entry: str | None = None) -> list[Remark]:
+        """What the compiler decided about a kernel, and why."""
+        return self._lowered.remarks(entry) if self.options.optimization else []
 
     def compile(self, entry: str | None = None) -> CompiledKernel:
         """A kernel, the only one by default, as PTX.
@@ -96,7 +105,7 @@ class TileProgram(_GpuProgram):
         Its parameters are those of the kernel, then pointers to memory: see
         ``lowering.nvgpu.ThreadKernel``.
         """
-        kernel = self._lowered.kernel(entry)
+        kernel = self._lowered.kernel(entry, self.options.optimization > 0)
         found = self._compiled.get(kernel.name)
         if found is None:
             made = compile_kernel(kernel.module, self.arch, kernel.name, self._how)
@@ -114,7 +123,9 @@ class TileProgram(_GpuProgram):
         """As every machine's (``launching.machine.Program``). NumPy arrays are copied to the GPU and
         back; addresses are those of the GPU."""
         self._chosen(options, deprecated, TILE_IR)
-        checked, given = self._lowered.arguments(entry, grid, args, allow_overlap=False)
+        checked, given = self._lowered.arguments(
+            entry, grid, args, allow_overlap=False, optimize=self.options.optimization > 0
+        )
         found = launch(self.compile(entry), checked.grid, given)
         return replace(found, outputs=checked.outputs)
 

@@ -348,9 +348,10 @@ class LaunchOptions:
     optimization: int = field(
         default=1,
         metadata=_about(
-            "How much LLVM optimises: 0 inlines only, 1 also simplifies, 2 and 3 are LLVM's own levels.",
+            "How much is optimised. Of native code: 0 inlines only, 1 also simplifies, 2 and 3 are LLVM's "
+            "own levels. Of GPU code: 0 lowers nv_tileaa directly, all others by way of nv_tileas.",
             values="0 to 3",
-            machines="cpu",
+            machines="cpu sim cuda",
             check=_one_of(0, 1, 2, 3),
         ),
     )

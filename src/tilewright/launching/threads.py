@@ -22,9 +22,10 @@ from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
-from tilewright.lowering.scheduled.schedule import schedule
+from tilewright.lowering.scheduled.schedule import Scheduled, schedule
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
+from tilewright.passes.tileas.remarks import Remark
 
 Grid = int | Sequence[int]
 
@@ -42,22 +43,20 @@ class LoweredProgram:
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels are lowered when first asked for.
 
     The module must have passed the verifier. ``compute`` is the compute capability times ten.
-    Globals live as long as the program. ``optimize``: tiles get layouts and loops are pipelined (``nv_tileas``);
-    without it, and where a kernel has something that no layout is known for, ``nv_tileaa`` is lowered
-    directly.
+    Globals live as long as the program. Where it is asked to ``optimize``, tiles get layouts and loops
+    are pipelined (``nv_tileas``); else, and where a kernel has something that no layout is known for,
+    ``nv_tileaa`` is lowered directly.
     """
 
-    def __init__(
-        self, module: Operation, compute: int, shared_bytes: int, *, optimize: bool = True
-    ):
+    def __init__(self, module: Operation, compute: int, shared_bytes: int):
         self.module = runnable_module(module)
         self._target = f"sm_{compute}"
         self._options = NvgpuOptions(shared_bytes=shared_bytes)
-        self._optimize = optimize
         self._tileaa: BuiltinModuleOp | None = None
         #: By kernel, why it was lowered without a schedule.
         self.fallbacks: dict[str, TileIRError] = {}
-        self._kernels: dict[str, LoweredKernel] = {}
+        self._kernels: dict[tuple[str, bool], LoweredKernel] = {}
+        self._scheduled: dict[str, Scheduled] = {}
         self._globals: dict[str, Array] = {}
 
     @property
@@ -69,35 +68,60 @@ class LoweredProgram:
         """The contents of a public global; a KeyError where there is none of that name."""
         return public_global(name, globals_of(self.module), self._global)
 
-    def kernel(self, entry: str | None) -> LoweredKernel:
+    def kernel(self, entry: str | None, optimize: bool = True) -> LoweredKernel:
         """The kernel of that name, or the only one.
 
         A TileIRError where there is none, or where it is not lowered (``not-lowered-to-threads``).
         """
         name = kernel_of(self.module, entry).symbol
-        found = self._kernels.get(name)
+        found = self._kernels.get((name, optimize))
         if found is None:
-            made = self._lower(name)
-            found = self._kernels[name] = LoweredKernel(name, made.module, made.kernels[name])
+            made = self._lower(name, optimize)
+            lowered = LoweredKernel(name, made.module, made.kernels[name])
+            found = self._kernels[name, optimize] = lowered
         return found
 
-    def _lower(self, name: str) -> LoweredThreads:
-        if self._optimize:
+    def _lower(self, name: str, optimize: bool) -> LoweredThreads:
+        if optimize:
             try:
-                return lower_scheduled(self.scheduled(name), self._options, name)
+                return lower_scheduled(self.scheduled(name).module, self._options, name)
             except TileIRError as error:
                 self.fallbacks[name] = error
         return lower_to_nvgpu(self._lowered(), self._options, name)
 
-    def scheduled(self, entry: str | None = None) -> BuiltinModuleOp:
-        """The module with a kernel at the level of ``nv_tileas``, as it is lowered."""
+    def scheduled(self, entry: str | None = None) -> Scheduled:
+        """A kernel, the only one by default, at the level of ``nv_tileas``."""
         name = kernel_of(self.module, entry).symbol
-        module = clone_with_places(self._lowered(), {})
-        assert isinstance(module, BuiltinModuleOp)
-        return schedule(module, name, self._options.num_warps, self._options.shared_bytes)
+        found = self._scheduled.get(name)
+        if found is None:
+            module = clone_with_places(self._lowered(), {})
+            assert isinstance(module, BuiltinModuleOp)
+            options = self._options
+            made = schedule(module, name, options.num_warps, options.shared_bytes)
+            found = self._scheduled[name] = made
+        return found
+
+    def remarks(self, entry: str | None = None) -> list[Remark]:
+        """What the compiler decided about a kernel, and why; the last one that it was lowered
+        without a schedule, where it was."""
+        name = kernel_of(self.module, entry).symbol
+        self.kernel(entry)
+        found = list(self.scheduled(entry).remarks)
+        if (error := self.fallbacks.get(name)) is not None:
+            first = error.diagnostics[0]
+            found.append(
+                Remark("fallback", f"lowered without a schedule: {first.message}", first.place)
+            )
+        return found
 
     def arguments(
-        self, entry: str | None, grid: Grid, args: Sequence[object], *, allow_overlap: bool
+        self,
+        entry: str | None,
+        grid: Grid,
+        args: Sequence[object],
+        *,
+        allow_overlap: bool,
+        optimize: bool = True,
     ) -> tuple[CheckedLaunch, list[object]]:
         """The launch, checked, and what the parameters of the lowered kernel are given.
 
@@ -110,7 +134,7 @@ class LoweredProgram:
             arrays[number] if number in arrays else value.item()
             for number, value in enumerate(checked.arguments.values)
         ]
-        spec = self.kernel(entry).spec
+        spec = self.kernel(entry, optimize).spec
         given += [self._global(name) for name in spec.globals]
         if spec.scratch_bytes:
             x, y, z = checked.grid

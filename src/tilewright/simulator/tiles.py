@@ -41,7 +41,7 @@ class TileProgram:
         self.arch = arch
         self.options = options
         self._lowered = LoweredProgram(module, found.compute, found.block_shared_bytes)
-        self._programs: dict[str, Program] = {}
+        self._programs: dict[tuple[str, bool], Program] = {}
         self._mapped: list[Array] = []
 
     @property
@@ -60,7 +60,7 @@ class TileProgram:
 
     def threads(self, entry: str | None = None) -> ModuleOp:
         """The module that a kernel, the only one by default, is lowered to."""
-        return self._lowered.kernel(entry).module
+        return self._lowered.kernel(entry, self.options.optimization > 0).module
 
     def block(self, entry: str | None = None) -> int:
         """The threads of a block of a kernel."""
@@ -81,12 +81,13 @@ class TileProgram:
             chosen = with_deprecated(chosen, deprecated, "launch", RENAMED)
         check_options(chosen, "sim", TILE_IR, f"sim:{self.arch}")
         checked, given = self._lowered.arguments(
-            entry, grid, args, allow_overlap=chosen.allow_overlap
+            entry, grid, args, allow_overlap=chosen.allow_overlap, optimize=chosen.optimization > 0
         )
-        kernel = self._lowered.kernel(entry)
-        program = self._programs.get(kernel.name)
+        kernel = self._lowered.kernel(entry, chosen.optimization > 0)
+        key = kernel.name, chosen.optimization > 0
+        program = self._programs.get(key)
         if program is None:
-            program = self._programs[kernel.name] = Program(kernel.module, self.arch)
+            program = self._programs[key] = Program(kernel.module, self.arch)
         reached = [*self._mapped, *self._lowered.memory, *chosen.memory]
         found = program.launch(
             kernel.name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -10,10 +12,20 @@ from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
+from tilewright.passes.tileas.remarks import Remark, Remarks
 
 
-def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) -> ModuleOp:
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A kernel at the level of ``nv_tileas``, and what was decided on the way."""
+
+    module: ModuleOp
+    remarks: tuple[Remark, ...]
+
+
+def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) -> Scheduled:
     """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``."""
+    remarks = Remarks()
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     for name, func in functions.items():
         if name == entry:
@@ -28,9 +40,9 @@ def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) ->
     run_pipeline(module, parse_pipeline(",".join(PIPELINES["tileaa"])))
     for op in module.ops:
         if isinstance(op, FuncOp):
-            assign_layouts(op, 32 * block_warps(op, num_warps))
-            pipeline(op, DEFAULT_STAGES, shared_bytes)
-    return module
+            assign_layouts(op, 32 * block_warps(op, num_warps), remarks)
+            pipeline(op, DEFAULT_STAGES, shared_bytes, remarks)
+    return Scheduled(module, tuple(remarks.found))
 
 
 def _has_twin(module: ModuleOp, func: FuncOp) -> bool:

@@ -41,6 +41,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
+    WIDEST,
     Shape,
     access_shape,
     coalesced,
@@ -49,6 +50,7 @@ from tilewright.passes.tileas.access_layouts import (
 )
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.products import Plan, chained_products, plan_product
+from tilewright.passes.tileas.remarks import Remarks
 
 DEFAULT_WARPS = 4
 
@@ -90,14 +92,14 @@ class AssignLayouts(TilePass):
                 assign_layouts(func, 32 * block_warps(func, self.num_warps))
 
 
-def assign_layouts(func: FuncOp, threads: int) -> None:
+def assign_layouts(func: FuncOp, threads: int, remarks: Remarks | None = None) -> None:
     """Give every tile of a function a layout for a block of so many threads."""
-    _Assigner(func, threads).run()
+    _Assigner(func, threads, Remarks() if remarks is None else remarks).run()
 
 
 class _Assigner:
-    def __init__(self, func: FuncOp, threads: int):
-        self.func, self.threads = func, threads
+    def __init__(self, func: FuncOp, threads: int, remarks: Remarks):
+        self.func, self.threads, self.remarks = func, threads, remarks
         self.facts = Facts(func)
         self.layouts: dict[SSAValue, Layout] = {}
         self.strength: dict[SSAValue, int] = {}
@@ -160,6 +162,14 @@ class _Assigner:
             operands=(value,), result_types=(with_layout(value.type, layout),)
         )
         self._behind(value, op)
+        size = element_bytes(value.type)
+        plan = plan_conversion(self.layouts[value], layout, min(size, WIDEST))
+        if plan.registers is None:
+            name = value.name_hint or "a tile"
+            shape = "x".join(map(str, T.dims_of(value.type)))
+            self.remarks.add(
+                "layout", f"'{name}' ({shape}) changes its layout through shared memory", op
+            )
         self.settle(op.results[0], layout, self.strength.get(value, 0))
         return op.results[0]
 
@@ -246,6 +256,8 @@ class _Assigner:
 
     def by_default(self, op: Operation) -> None:
         """Operations for which threads have no layout of their own."""
+        if op.regions or op.name in _SLOW:
+            self.remarks.add("layout", f"'{op.name}' goes through shared memory", op)
         layouts = {
             n: default_layout(value.type, self.threads)
             for n, value in enumerate(op.operands)
@@ -321,8 +333,17 @@ class _Assigner:
         assert isinstance(op, DotOp)
         plan = plan_product(op, self.threads // 32, op in self.chained)
         if plan is None:
+            self.remarks.add(
+                "product", "no instruction of the tensor cores has these types and extents", op
+            )
             self.by_default(op)
             return
+        fragment, grid = plan.fragment, "x".join(map(str, plan.warps))
+        self.remarks.add(
+            "product",
+            f"mma.sync m{fragment.m}n{fragment.n}k{fragment.k} of {plan.name} by {grid} warps",
+            op,
+        )
         sums = plan.sums
         operands = [
             self._operand(op, op.a, plan, plan.a, len(plan.a_dims) - 1),
@@ -479,6 +500,10 @@ def goes_by_element(op: Access) -> bool:
     ) or (op.name in _TILED and any(is_tile(value) for value in values_of(op, "indices")))
 
 
+#: Operations without a rule of their own, whose elements change places.
+_SLOW = frozenset(
+    f"nv_tileaa.{name}" for name in ("cat", "extract", "extract_slice", "ext.insert_slice", "scan")
+)
 _TILED = ("nv_tileaa.tiled_load", "nv_tileaa.tiled_store")
 
 

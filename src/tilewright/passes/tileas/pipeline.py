@@ -53,6 +53,7 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
 )
 from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.remarks import Remarks
 
 INDEX = b.IndexType()
 #: The least that an asynchronous copy moves, in bytes.
@@ -93,13 +94,15 @@ class Pipeline(TilePass):
                 pipeline(func, self.stages, self.shared_bytes)
 
 
-def pipeline(func: FuncOp, stages: int, shared_bytes: int) -> list[str]:
-    """Pipeline the loops of a function; why loads were left as they are."""
-    remarks: list[str] = []
+def pipeline(
+    func: FuncOp, stages: int, shared_bytes: int, remarks: Remarks | None = None
+) -> list[str]:
+    """Pipeline the loops of a function; what is remarked about its loops and loads."""
+    remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp):
             _Loop(func, op, stages, shared_bytes, remarks).run()
-    return remarks
+    return [remark.message for remark in remarks.found if remark.kind == "pipeline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ class _Loop:
         loop: scf.ForOp,
         stages: int,
         shared_bytes: int,
-        remarks: list[str],
+        remarks: Remarks,
     ):
         self.func, self.loop, self.body = func, loop, loop.body.block
         self.stages, self.shared_bytes, self.remarks = stages, shared_bytes, remarks
@@ -149,11 +152,19 @@ class _Loop:
         each = sum(load.bytes for load in loads)
         stages = min(self.stages, (self.shared_bytes - others - _ROOM) // max(each, 1))
         if stages < 2:
-            self.remarks.append(
+            self.remarks.add(
+                "pipeline",
                 f"a loop is not pipelined: two stages of {each} bytes do not fit beside {others} in "
-                f"{self.shared_bytes} bytes of shared memory"
+                f"{self.shared_bytes} bytes of shared memory",
+                self.loop,
             )
             return
+        kilobytes = stages * each / 1024
+        self.remarks.add(
+            "pipeline",
+            f"a loop loads {len(loads)} tiles ahead into {stages} stages, {kilobytes:g} KiB",
+            self.loop,
+        )
         self._rewrite(loads, stages)
 
     def _shared_bytes(self) -> int:
@@ -187,7 +198,8 @@ class _Loop:
         if not why and needs is None:
             why = "its indices depend on what the loop carries"
         if why:
-            self.remarks.append(f"'{load.result.name_hint or 'a tile'}' is not loaded ahead: {why}")
+            name = load.result.name_hint or "a tile"
+            self.remarks.add("pipeline", f"'{name}' is not loaded ahead: {why}", load)
             return None
         assert needs is not None
         target = copy.target.type

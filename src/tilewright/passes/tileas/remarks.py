@@ -1,0 +1,35 @@
+"""What passes tell of their decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import Place
+from tilewright.dialects.source_map import place_of
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A decision of ``kind`` and the reason for it, at a place of the source.
+
+    Kinds: ``layout`` (a tile changes its layout), ``product`` (which instruction), ``pipeline`` (a ring, or
+    why there is none), ``fallback`` (lowered without a schedule).
+    """
+
+    kind: str
+    message: str
+    place: Place | None = None
+
+
+@dataclass(slots=True)
+class Remarks:
+    """Collects remarks, in order, each once."""
+
+    found: list[Remark] = field(default_factory=list)
+
+    def add(self, kind: str, message: str, op: Operation | None = None) -> None:
+        remark = Remark(kind, message, None if op is None else place_of(op))
+        if remark not in self.found:
+            self.found.append(remark)

@@ -9,7 +9,7 @@ from benchmarks.report import record
 
 GROUPS = (
     *("reading", "interpreting", "cpu", "cutile", "lowering"),
-    *("simulator", "races", "gpu_code"),
+    *("simulator", "races", "gpu_code", "launching"),
 )
 
 

@@ -36,6 +36,9 @@ class LoadedKernel:
         self._kernel = entry
         self._constants = constants
         self._prints = "print_to" in machine.capabilities.options
+        self._launch = program.launch_described
+        self._plain: Settings | None = None
+        """Settings that ask for nothing but a launch."""
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
@@ -44,6 +47,8 @@ class LoadedKernel:
         does what it must not, or assertions failed; what the sanitizer finds goes to
         ``settings.on_report`` where there is one."""
         options = settings.options
+        if settings is self._plain:
+            return self._launch(self._entry, grid, values, options)
         if options.sanitize and settings.on_report is not None:
             return self._sanitized(grid, values, options, settings.on_report)
         if options.breakpoints:
@@ -55,6 +60,8 @@ class LoadedKernel:
             return self._traced(grid, values, options, settings.trace)
         if not self._prints:  # the driver writes to standard output by itself
             options = replace(options, print_to=None)
+        if options is settings.options:
+            self._plain = settings
         return self._program.launch_described(self._entry, grid, values, options)
 
     def _sanitized(

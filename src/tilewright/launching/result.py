@@ -16,14 +16,19 @@ class RunResult:
 
     ``outputs`` are the array arguments, updated in place; ``text`` is what the kernel printed, as far
     as the machine sees it; ``failures`` are the failed assertions of a launch that goes on after them.
-    ``arithmetic`` is the mode in which outputs were computed. ``hits`` has for each breakpoint the
-    number of executions that it met, those skipped included, and ``stopped_at`` the stop at which an
-    action ended the run.
+    ``arithmetic`` is the mode in which outputs were computed.
     """
 
     outputs: tuple[Array, ...] = ()
     text: str = ""
     failures: tuple[AssertionFailure, ...] = ()
     arithmetic: Arithmetic = REFERENCE
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedResult(RunResult):
+    """What a launch with breakpoints gave: ``hits`` has for each of them the number of executions that
+    it met, those skipped included, and ``stopped_at`` the stop at which an action ended the run."""
+
     hits: tuple[int, ...] = ()
     stopped_at: Any = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from xdsl.ir import Operation
@@ -35,7 +35,7 @@ from tilewright.launching.options import (
     with_deprecated,
 )
 from tilewright.launching.plugins import Plugin as Plugin
-from tilewright.launching.result import RunResult
+from tilewright.launching.result import InspectedResult, RunResult
 from tilewright.machine.arguments import ArrayMap, bind
 from tilewright.machine.compile import CompiledBlock, Translator
 from tilewright.machine.described import Placements
@@ -59,9 +59,10 @@ _Kernel = tuple[Translator, CompiledBlock, tuple[int, ...]]
 
 
 _NO_NAMES = ArrayNames()
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Given:
     """A launch that may begin, for any program of the module.
 
@@ -223,7 +224,7 @@ class Program:
                 op = self._entries[entry] = kernel_of(self.module, entry)
             if self._is_special:
                 self._specially(given_values(op, grid, values), chosen)
-            elif self._run(op, grid, lambda: self._placed.parameters(values), chosen):
+            elif self._run(op, grid, self._placed.parameters, values, chosen, _NO_NAMES):
                 raise assertion_error(self._machine.failures)
 
     def _specially(self, given: Given, options: LaunchOptions) -> RunResult:
@@ -239,7 +240,14 @@ class Program:
 
         found = inspect_given(given, options, self)
         result = found.result or RunResult(given.outputs)
-        return replace(result, hits=found.hits, stopped_at=found.stopped_at)
+        return InspectedResult(
+            result.outputs,
+            result.text,
+            result.failures,
+            options.arithmetic,
+            found.hits,
+            found.stopped_at,
+        )
 
     def launch_plainly(
         self,
@@ -257,36 +265,42 @@ class Program:
         """:meth:`launch_plainly`, with arguments that have been checked."""
         if options is not self._accepted:
             self._accept(options)
-
-        def parameters() -> Sequence[Array]:
-            if given.values is not None:
-                return self._placed.parameters(given.values)
-            return bind(given.arguments, self._arrays, place_of(given.kernel))
-
-        failed = self._run(given.kernel, given.grid, parameters, options, given.names)
+        array_mark = self._arrays.mark()
+        try:
+            failed = self._run(
+                given.kernel, given.grid, self._parameters, given, options, given.names
+            )
+        finally:
+            self._arrays.release(array_mark)
         failures = tuple(self._machine.failures)
         if failed:
             raise assertion_error(failures)
         text = "".join(self._machine.printed)
         return RunResult(given.outputs, text, failures, self.arithmetic)
 
+    def _parameters(self, given: Given) -> Sequence[Array]:
+        if given.values is not None:
+            return self._placed.parameters(given.values)
+        return bind(given.arguments, self._arrays, place_of(given.kernel))
+
     def _run(
         self,
         op: KernelOp,
         grid: tuple[int, int, int],
-        parameters: Callable[[], Sequence[Array]],
+        parameters: Callable[[_T], Sequence[Array]],
+        given: _T,
         options: LaunchOptions,
-        names: ArrayNames = _NO_NAMES,
+        names: ArrayNames,
     ) -> bool:
         """Run all tile blocks; whether assertions failed that are an error.
 
-        ``parameters`` gives the arguments as tiles, with arrays in the memory of the machine.
+        ``parameters`` gives what was given as tiles, with arrays in the memory of the machine.
         """
         kernel, body, slots = self._kernel(op)
         machine, memory = self._machine, self._machine.memory
-        memory_mark, array_mark = memory.mark(), self._arrays.mark()
+        memory_mark = memory.mark()
         try:
-            bound = zip(slots, parameters(), strict=True)
+            bound = zip(slots, parameters(given), strict=True)
             machine.grid, machine.max_iterations = grid, options.max_iterations
             machine.printed, machine.failures, machine.print_to = [], [], options.print_to
             machine.names = names
@@ -298,7 +312,6 @@ class Program:
         finally:
             machine.kept.clear()
             memory.release(memory_mark)
-            self._arrays.release(array_mark)
         return bool(machine.failures) and options.check_asserts
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:

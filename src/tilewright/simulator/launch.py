@@ -206,7 +206,10 @@ class Program:
                 "a launch of a kernel of nvgpu names the threads of a block",
                 help="pass LaunchOptions(block=...)",
             )
-        return self._simulate(self.kernel(entry), grid, args, arch, chosen)
+        memory = [*self._mapped, *chosen.memory]
+        return self.simulate(
+            self.kernel(entry), grid, args, chosen, block=chosen.block, memory=memory, arch=arch
+        )
 
     def launch_described(self, entry: str, *rest: object) -> None:
         """A TileIRError: what clients describe are arguments of Tile IR."""
@@ -214,20 +217,28 @@ class Program:
             codes.ARGUMENT, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )
 
-    def _simulate(
+    def simulate(
         self,
         function: FuncOp,
         grid: Extents,
         args: Sequence[Any],
-        arch: str,
         options: LaunchOptions,
+        *,
+        block: Extents,
+        memory: Sequence[Array],
+        outputs: tuple[Array, ...] | None = None,
+        arch: str | None = None,
     ) -> SimulationResult:
+        """:meth:`launch`, with options that have been checked, and all memory that is reached by address.
+
+        ``outputs`` are those of the result: by default the arrays among ``args``.
+        """
         numerics = cast("Mode", options.numerics)
         printed: list[str] = []
-        memory = [*self._mapped, *options.memory]
+        arch = self.arch if arch is None else arch
         try:
             target = Architecture.parse(arch)
-            shape = _Shape.of(grid, options.block or 1, options.cluster or 1)
+            shape = _Shape.of(grid, block, options.cluster or 1)
             shape.check(target, function)
             args = [as_array(arg, f"argument {n}") for n, arg in enumerate(args)]
             values = bind(function.arguments, args)
@@ -257,7 +268,9 @@ class Program:
         started = time.perf_counter()
         completed = _run(launch, translated, values)
         result = SimulationResult(
-            outputs=tuple(arg for arg in args if isinstance(arg, np.ndarray)),
+            outputs=tuple(arg for arg in args if isinstance(arg, np.ndarray))
+            if outputs is None
+            else outputs,
             text="".join(printed),
             counters=launch.counters,
             timeline=launch.timeline,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -43,6 +42,7 @@ class TileProgram:
         self._lowered = LoweredProgram(module, found.compute, found.block_shared_bytes)
         self._programs: dict[tuple[str, bool], Program] = {}
         self._mapped: list[Array] = []
+        self._accepted = DEFAULT_OPTIONS
 
     @property
     def module(self) -> Operation:
@@ -79,24 +79,7 @@ class TileProgram:
         chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch", RENAMED)
-        check_options(chosen, "sim", TILE_IR, f"sim:{self.arch}")
-        checked, given = self._lowered.arguments(
-            entry, grid, args, allow_overlap=chosen.allow_overlap, optimize=chosen.optimization > 0
-        )
-        kernel = self._lowered.kernel(entry, chosen.optimization > 0)
-        key = kernel.name, chosen.optimization > 0
-        program = self._programs.get(key)
-        if program is None:
-            program = self._programs[key] = Program(kernel.module, self.arch)
-        reached = [*self._mapped, *self._lowered.memory, *chosen.memory]
-        found = program.launch(
-            kernel.name,
-            checked.grid,
-            given,
-            replace(chosen, block=kernel.spec.threads, memory=reached),
-        )
-        # Without the memory that the lowered kernel gets beside its arguments.
-        return replace(found, outputs=checked.outputs)
+        return self._launch(entry, grid, args, chosen, chosen.memory, chosen.allow_overlap)
 
     def launch_described(
         self,
@@ -108,9 +91,36 @@ class TileProgram:
         """As every machine's (``launching.machine.Program``)."""
         chosen = self.options if options is None else options.over(self.options)
         reached = [*chosen.memory, *memory_of_lists(values)]
-        return self.launch(
-            entry,
-            grid,
-            list(arguments_of(values)),
-            replace(chosen, memory=reached, allow_overlap=True),
+        return self._launch(entry, grid, list(arguments_of(values)), chosen, reached, True)
+
+    def _launch(
+        self,
+        entry: str | None,
+        grid: Grid,
+        args: Sequence[object],
+        options: LaunchOptions,
+        memory: Sequence[Array],
+        allow_overlap: bool,
+    ) -> SimulationResult:
+        if options is not self._accepted:
+            check_options(options, "sim", TILE_IR, f"sim:{self.arch}")
+            self._accepted = options
+        optimize = options.optimization > 0
+        checked, given = self._lowered.arguments(
+            entry, grid, args, allow_overlap=allow_overlap, optimize=optimize
+        )
+        kernel = self._lowered.kernel(entry, optimize)
+        key = kernel.name, optimize
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = Program(kernel.module, self.arch)
+        return program.simulate(
+            program.kernel(kernel.name),
+            checked.grid,
+            given,
+            options,
+            block=kernel.spec.threads,
+            memory=[*self._mapped, *self._lowered.memory, *memory],
+            # Without the memory that the lowered kernel gets beside its arguments.
+            outputs=checked.outputs,
         )

@@ -66,6 +66,7 @@ class _Entry:
     packer: Packer
     code: dict[tuple[bool, _Compiling], NativeKernel] = field(default_factory=dict)
     described: DescribedPacker | None = None
+    latest: dict[bool, tuple[_Compiling, NativeKernel]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -299,10 +300,17 @@ class Program:
         return [len(spans), *(address for span in spans for address in span)]
 
     def _native(self, entry: _Entry, compiling: _Compiling, *, distinct: bool) -> NativeKernel:
+        found = entry.latest.get(distinct)
+        if found is not None and found[0] is compiling:
+            return found[1]
         key = distinct, compiling
-        found = entry.code.get(key)
-        if found is not None:
-            return found
+        kernel = entry.code.get(key)
+        if kernel is None:
+            kernel = entry.code[key] = self._prepared(entry, compiling, distinct=distinct)
+        entry.latest[distinct] = compiling, kernel
+        return kernel
+
+    def _prepared(self, entry: _Entry, compiling: _Compiling, *, distinct: bool) -> NativeKernel:
         found = prepare_kernel(
             self.module,
             entry.op,
@@ -313,7 +321,6 @@ class Program:
             self.timings,
         )
         report_crashes()
-        entry.code[key] = found
         return found
 
     def _tileaa(self) -> BuiltinModuleOp:

@@ -92,7 +92,8 @@ class Instruction:
 
 
 _BRANCHES = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX"})
-_ENDS = frozenset({"EXIT", "RET", "BPT", "KILL"}) | _BRANCHES
+#: What ends a basic block; after a call comes the next instruction.
+_ENDS = frozenset({"EXIT", "RET", "BPT", "KILL", "CALL"}) | _BRANCHES
 #: A word that says "always" as a guard.
 _ALWAYS = frozenset({"", "PT", "UPT"})
 
@@ -101,7 +102,7 @@ _ALWAYS = frozenset({"", "PT", "UPT"})
 class Block:
     """A basic block: instructions ``first`` to ``last``, both included, and the blocks that may follow.
 
-    A call is no end of a block.
+    What follows a call is what comes after it, not the function.
     """
 
     number: int
@@ -147,6 +148,11 @@ class Kernel:
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         return _blocks(self.instructions)
+
+    @cached_property
+    def block_at(self) -> dict[int, int]:
+        """The number of the block that begins at an address."""
+        return {self.instructions[block.first].address: block.number for block in self.blocks}
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
@@ -266,7 +272,7 @@ def is_always(predicate: str) -> bool:
 
 def _falls_through(instruction: Instruction) -> bool:
     """Whether the next instruction may be next."""
-    if instruction.base not in _ENDS:
+    if instruction.base not in _ENDS or instruction.base == "CALL":
         return True
     # `BRA.U !UP0, target` names its condition as an operand.
     guarded = not is_always(instruction.predicate)

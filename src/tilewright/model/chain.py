@@ -51,10 +51,7 @@ class Chain:
     def __init__(self, kernel: Kernel, works: Sequence[Work], bulk_latency: int) -> None:
         self._kernel, self._bulk = kernel, bulk_latency
         products = {
-            name
-            for i in kernel.instructions
-            if _kind(i) == "mma"
-            for name in results_of(i)
+            name for i in kernel.instructions if _kind(i) == "mma" for name in results_of(i)
         }
         self._code = [
             _Code(i, work, _kind(i), _group(i), *_registers(i, products))
@@ -155,7 +152,13 @@ def _kind(instruction: Instruction) -> str:
         return "wait copies" if "LE" in words else ""
     if base == "SYNCS":
         return "wait bulk" if "PHASECHK" in words else ""
-    return {"LDGSTS": "copy", "LDGDEPBAR": "commit", "UTMALDG": "bulk", "UBLKCP": "bulk", "BAR": "barrier"}.get(base, "")
+    return {
+        "LDGSTS": "copy",
+        "LDGDEPBAR": "commit",
+        "UTMALDG": "bulk",
+        "UBLKCP": "bulk",
+        "BAR": "barrier",
+    }.get(base, "")
 
 
 _NUMBER = re.compile(r"^0x[0-9a-f]+$")

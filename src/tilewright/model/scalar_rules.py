@@ -188,7 +188,9 @@ def _shift_add(instruction: Instruction, environment: Environment) -> Operation 
             carry = values.pop() if carry_in is not None else 0
             a, b, shift = values[0], values[1], values[-1]
             if high:
-                upper = values[2] if len(values) > 3 else _MASK * (a >> 31) if "SX32" in words else 0
+                upper = (
+                    values[2] if len(values) > 3 else _MASK * (a >> 31) if "SX32" in words else 0
+                )
                 total = ((upper << 32 | a) << shift >> 32 & _MASK) + b + carry
             else:
                 total = (a << shift & _MASK) + b + carry
@@ -493,7 +495,11 @@ def _false(instruction: Instruction, environment: Environment) -> Operation:
 
 def _vote(instruction: Instruction, environment: Environment) -> Operation:
     """Votes of threads that agree with the one that is followed."""
-    word, flag, source = instruction.operands[0], instruction.operands[1:-1], predicate(instruction.operands[-1])
+    word, flag, source = (
+        instruction.operands[0],
+        instruction.operands[1:-1],
+        predicate(instruction.operands[-1]),
+    )
     targets = [word] if is_predicate(word) else [o for o in flag if is_predicate(o)][:1]
 
     def run(r: Registers) -> None:
@@ -558,7 +564,9 @@ def _load_local(instruction: Instruction, environment: Environment) -> Operation
     def run(r: Registers) -> None:
         start = at(r)
         for by in range(count):
-            put(r, _named(target, by), None if start is None else r.get(f"{_LOCAL}{start + 4 * by}"))
+            put(
+                r, _named(target, by), None if start is None else r.get(f"{_LOCAL}{start + 4 * by}")
+            )
 
     return run
 

@@ -55,10 +55,59 @@ def _next(name: str, by: int = 1) -> str:
 
 #: Opcodes that write no register.
 _NO_RESULT = frozenset(
-    "STG STS STL ST STSM RED BAR BRA BRX BRXU EXIT RET CALL BSSY BSYNC NOP MEMBAR FENCE ERRBAR CCTL "
-    "CGAERRBAR DEPBAR LDGDEPBAR LDGSTS UTMALDG UTMASTG UTMAREDG UTMACCTL UTMACMDFLUSH UTMAPF NANOSLEEP "
-    "WARPSYNC WARPGROUP ARRIVES YIELD BREAK PREEXIT ACQBULK UCGABAR_ARV UCGABAR_WAIT UBLKCP "
-    "UBLKPF ENDCOLLECTIVE PMTRIG BPT KILL UTCBAR UTCCP LDTM STTM WARPGROUPSET".split()
+    [
+        "STG",
+        "STS",
+        "STL",
+        "ST",
+        "STSM",
+        "RED",
+        "BAR",
+        "BRA",
+        "BRX",
+        "BRXU",
+        "EXIT",
+        "RET",
+        "CALL",
+        "BSSY",
+        "BSYNC",
+        "NOP",
+        "MEMBAR",
+        "FENCE",
+        "ERRBAR",
+        "CCTL",
+        "CGAERRBAR",
+        "DEPBAR",
+        "LDGDEPBAR",
+        "LDGSTS",
+        "UTMALDG",
+        "UTMASTG",
+        "UTMAREDG",
+        "UTMACCTL",
+        "UTMACMDFLUSH",
+        "UTMAPF",
+        "NANOSLEEP",
+        "WARPSYNC",
+        "WARPGROUP",
+        "ARRIVES",
+        "YIELD",
+        "BREAK",
+        "PREEXIT",
+        "ACQBULK",
+        "UCGABAR_ARV",
+        "UCGABAR_WAIT",
+        "UBLKCP",
+        "UBLKPF",
+        "ENDCOLLECTIVE",
+        "PMTRIG",
+        "BPT",
+        "KILL",
+        "UTCBAR",
+        "UTCCP",
+        "LDTM",
+        "STTM",
+        "WARPGROUPSET",
+    ]
 )
 _TENSOR_SHAPE = re.compile(r"64x(\d+)x")
 
@@ -68,7 +117,9 @@ def _width(instruction: Instruction) -> int:
     base, modifiers = instruction.base, instruction.modifiers
     if base.endswith("GMMA"):
         shape = _TENSOR_SHAPE.search(instruction.opcode)
-        return int(shape[1]) // (2 if "F32" in modifiers or base == "IGMMA" else 4) if shape else 128
+        return (
+            int(shape[1]) // (2 if "F32" in modifiers or base == "IGMMA" else 4) if shape else 128
+        )
     if base.endswith("MMA"):
         return 4
     if "128" in modifiers or (base == "LDSM" and modifiers[-1] == "4"):

@@ -172,7 +172,10 @@ _HOPPER: _Rows = {
     "shared_latency": (29, _DISSECT_H),
     "shuffle_latency": (24, _DISSECT_H),
     "tensor_latency": (33, _DISSECT_H),
-    "wgmma_latency": (32, "m64n64k16 takes 32 clocks and those of narrower tiles as many, " + _DISSECT_H),
+    "wgmma_latency": (
+        32,
+        "m64n64k16 takes 32 clocks and those of narrower tiles as many, " + _DISSECT_H,
+    ),
     "l2_latency": (262, _DISSECT_H),
     "hbm_latency": (560, "480 to 650, " + _DISSECT_H),
     "shared_bytes": (228 << 10, _LIMITS),
@@ -275,7 +278,11 @@ def load_constants(text: str, gpu: Gpu) -> Gpu:
         if name not in held:
             raise _bad(f"there is no constant '{name}'", help=f"there are: {', '.join(held)}")
         value = row.get("value") if isinstance(row, dict) else None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
             raise _bad(f"constant '{name}' needs a number as its value")
         if value <= 0:
             raise _bad(f"constant '{name}' must be more than 0, not {value}")

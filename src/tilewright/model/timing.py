@@ -1,12 +1,13 @@
 """How long a launch would take: the performance model, read from machine code.
 
-    time = max over units of (work of the blocks that a multiprocessor runs),
-           latency of a block x rounds of resident blocks,
-           bytes of the launch / bandwidth of the memory of the GPU
+    time = max(blocks of a multiprocessor / throughput of its resident blocks,
+               bytes of the launch / bandwidth of the memory of the GPU)
 
 The work of a block is the sum over its warps of what each instruction on their paths costs (``walk``,
-``work``); its latency is that of the warp that takes longest alone (``chain``). Blocks that differ are represented
-by a few of them. What the model does not see is in ``Profile.blind``.
+``work``), for each unit; its latency is that of the warp that takes longest alone (``chain``). Resident blocks
+share the unit that has most to do as customers share a server between times of thinking (mean value
+analysis of a closed queueing network): one block takes its latency, many take what the unit needs. Blocks that differ
+are represented by a few of them. What the model does not see is in ``Profile.blind``.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Profile:
     """What the model says of a launch; every number is modelled.
 
     ``clocks`` of the multiprocessor that is busy longest; ``seconds`` at the clock of the table. ``shares``: how
-    much of that each unit is busy, by the name of the unit; ``bound_by`` is the largest. ``rounds``: how
+    much of that each unit is busy, by the name of the unit, and "waiting" for what none is; ``bound_by`` is
+    the largest. ``rounds``: how
     often a multiprocessor is filled with blocks, the last time maybe in part (``tail``: the share of it that is used).
     ``loaded_bytes``, ``stored_bytes``: through L2; ``memory_bytes``: of the GPU's memory. ``blind``: what the model
     does not know about this launch.
@@ -161,7 +163,8 @@ def _occupancy(kernel: Kernel, gpu: Gpu, launch: LaunchShape, shared: int) -> Oc
             "threads": f"{warps * WARP} threads",
         }
         raise TileIRError.single(
-            CANNOT_RUN, f"a block of '{kernel.name}' does not fit on the {gpu.title}: {needs[limit]}"
+            CANNOT_RUN,
+            f"a block of '{kernel.name}' does not fit on the {gpu.title}: {needs[limit]}",
         )
     blocks = limits[limit]
     return Occupancy(blocks, limit, blocks * warps, int(gpu["warps"]))
@@ -187,7 +190,7 @@ class _Timing:
 
     def profile(self) -> Profile:
         gpu, grid = self._gpu, math.prod(self._launch.grid)
-        paths = {block: self._paths(block) for block in _samples(self._launch.grid)}
+        paths = self._sampled()
         latency = int(gpu["hbm_latency"])
         works = [work_of(i, gpu, latency) for i in self._kernel.instructions]
         found = [self._block(path, works) for path in paths.values()]
@@ -206,10 +209,11 @@ class _Timing:
             units.update({name: clocks / len(found) for name, clocks in block.units.items()})
         times = {name: clocks * each for name, clocks in units.items()}
         resident = min(self._occupancy.blocks, each)
-        times["waiting"] = _mean(chains) * math.ceil(each / resident)
-        rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
-        times["memory"] = memory / rate
-        clocks = max(max(times.values()), 1.0)
+        busiest = max(units.values())
+        running = each * clocks_of_a_block(busiest, _mean(chains), resident)
+        times["memory"] = memory / (gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"])
+        clocks = max(running, times["memory"], 1.0)
+        times["waiting"] = clocks - max(times.values())
         bound = max(times, key=lambda name: times[name])
         rooflines = [times[name] for name in ("tensor", "memory") if name in times]
         rounds = each / resident
@@ -237,8 +241,18 @@ class _Timing:
             tuple(self._blind(found)),
         )
 
-    def _paths(self, block: tuple[int, int, int]) -> list[WarpPath]:
-        return [self._walker.walk(warp, block) for warp in range(self._warps)]
+    def _sampled(self) -> dict[tuple[int, int, int], list[WarpPath]]:
+        """The paths of all warps of some blocks; those whose first warp goes the same way are alike."""
+        found: dict[tuple[int, int, int], list[WarpPath]] = {}
+        like: dict[tuple[int, ...], list[WarpPath]] = {}
+        for block in _samples(self._launch.grid):
+            first = self._walker.walk(0, block)
+            key = tuple(first.blocks)
+            if key not in like:
+                others = [self._walker.walk(warp, block) for warp in range(1, self._warps)]
+                like[key] = [first, *others]
+            found[block] = like[key]
+        return found
 
     def _block(self, paths: Sequence[WarpPath], works: Sequence[Work]) -> _BlockWork:
         """Sums over warps; a warp runs in the quarter of its number modulo four."""
@@ -387,6 +401,32 @@ class _Piece:
     flops: float = 0
     count: int = 0
     stored_in_shared: float = 0
+
+
+def hot_loop_name(found: Profile) -> str | None:
+    """The innermost loop in which most instructions are executed, if half of them are in loops."""
+    best: LoopCost | None = None
+    for loop in found.loops:
+        whole = best.instructions if best is not None else found.instructions / 2
+        deeper = best is None or loop.depth > best.depth
+        if loop.instructions > (whole / 2 if best is not None and deeper else whole):
+            best = loop
+    return best.name if best is not None else None
+
+
+def clocks_of_a_block(busy: float, latency: float, resident: int) -> float:
+    """The clocks between two ends of blocks on a multiprocessor that holds so many at a time.
+
+    ``busy``: clocks that each needs the unit that has most to do; ``latency``: clocks of one alone. Exact for
+    one block; tends to ``busy`` for many, and lies above both ``busy`` and ``latency / resident``.
+    """
+    thinking = max(0.0, latency - busy)
+    queued = throughput = 0.0
+    for count in range(1, resident + 1):
+        served = busy * (1 + queued)
+        throughput = count / (thinking + served) if thinking + served else math.inf
+        queued = throughput * served
+    return 1 / throughput
 
 
 def _mean(values: Sequence[float]) -> float:

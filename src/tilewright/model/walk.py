@@ -9,8 +9,9 @@ whoever shows times can say so.
 from __future__ import annotations
 
 import math
+import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.diagnostics import TileIRError
@@ -44,6 +45,29 @@ class LaunchShape:
     grid: tuple[int, int, int]
     threads: tuple[int, int, int]
     parameters: Mapping[int, int] = field(default_factory=dict)
+
+
+def parameter_words(
+    kernel: Kernel, values: Sequence[tuple[int, int | float | None]]
+) -> dict[int, int]:
+    """The words of parameters, given as (bytes, value) in order; those beyond the values, and
+    None, are not known.
+
+    Parameters lie where the file says; where it says nothing, each at a multiple of its size.
+    """
+    words: dict[int, int] = {}
+    end = 0
+    places = kernel.file.parameters
+    for number, (size, value) in enumerate(values):
+        offset = places[number].offset if number < len(places) else -(-end // size) * size
+        end = offset + size
+        if value is None:
+            continue
+        if isinstance(value, float):
+            value = int.from_bytes(struct.pack("<d" if size == 8 else "<f", value), "little")
+        for at in range(0, size, 4):
+            words[offset + at] = value >> 8 * at & 0xFFFFFFFF
+    return words
 
 
 @dataclass(slots=True)
@@ -86,7 +110,9 @@ class Walker:
             for block in loop.blocks:
                 self._inner[block] = loop
         self._heads = {loop.head: loop for loop in kernel.loops}
-        self._forced = {loop.number: self._trips[loop.name] for loop in kernel.loops if loop.name in self._trips}
+        self._forced = {
+            loop.number: self._trips[loop.name] for loop in kernel.loops if loop.name in self._trips
+        }
 
     def walk(self, warp: int, block: tuple[int, int, int]) -> WarpPath:
         """The path of a warp of a block of the grid; a TileIRError (``model-unknown-trips``) where a loop

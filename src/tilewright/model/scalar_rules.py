@@ -231,6 +231,23 @@ def _shift(instruction: Instruction, environment: Environment) -> Operation:
     return run
 
 
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "LT": lambda a, b: a < b,
+    "EQ": lambda a, b: a == b,
+    "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "NE": lambda a, b: a != b,
+    "GE": lambda a, b: a >= b,
+    "T": lambda a, b: True,
+    "F": lambda a, b: False,
+}
+_COMBINE: dict[str, Callable[[int | None, int | None], int | None]] = {
+    "AND": lambda a, b: False if False in (a, b) else None if None in (a, b) else True,
+    "OR": lambda a, b: True if True in (a, b) else None if None in (a, b) else False,
+    "XOR": lambda a, b: None if None in (a, b) else a != b,
+}
+
+
 def _lut(table: int, values: Sequence[int], mask: int) -> int:
     found = 0
     for index, bits in enumerate(product((False, True), repeat=3)):
@@ -243,9 +260,11 @@ def _lut(table: int, values: Sequence[int], mask: int) -> int:
 
 
 def _logic(instruction: Instruction, environment: Environment) -> Operation:
-    """LOP3: any function of three bits, as a table."""
+    """LOP3: any function of three bits, as a table. Its predicate also holds where the last operand does."""
     operands = list(instruction.operands)
     flag = operands.pop(0) if is_predicate(operands[0]) else None
+    combine = _COMBINE["AND" if "PAND" in instruction.modifiers else "OR"]
+    with_ = predicate(operands[5] if len(operands) > 5 else "!PT")
     target = operands[0]
     getters = [getter(operand, environment) for operand in operands[1:4]]
     table = int(operands[4], 16)
@@ -263,7 +282,7 @@ def _logic(instruction: Instruction, environment: Environment) -> Operation:
             result = _lut(table, [v & _MASK for v in found if v is not None], _MASK)
         put(r, target, result)
         if flag is not None:
-            put(r, flag, None if result is None else result != 0)
+            put(r, flag, combine(None if result is None else result != 0, with_(r)))
 
     return run
 
@@ -282,23 +301,6 @@ def _predicate_logic(instruction: Instruction, environment: Environment) -> Oper
             put(r, target, bool(tried.pop()) if len(tried) == 1 else None)
 
     return run
-
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "LT": lambda a, b: a < b,
-    "EQ": lambda a, b: a == b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "NE": lambda a, b: a != b,
-    "GE": lambda a, b: a >= b,
-    "T": lambda a, b: True,
-    "F": lambda a, b: False,
-}
-_COMBINE: dict[str, Callable[[int | None, int | None], int | None]] = {
-    "AND": lambda a, b: False if False in (a, b) else None if None in (a, b) else True,
-    "OR": lambda a, b: True if True in (a, b) else None if None in (a, b) else False,
-    "XOR": lambda a, b: None if None in (a, b) else a != b,
-}
 
 
 def _compare(instruction: Instruction, environment: Environment) -> Operation | None:

@@ -13,7 +13,7 @@ are represented by a few of them. What the model does not see is in ``Profile.bl
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -107,12 +107,16 @@ class Profile:
     known_error: str = KNOWN_ERROR
 
 
+def _sums() -> defaultdict[str, float]:
+    """Clocks by the names of units."""
+    return defaultdict(float)
+
+
 @dataclass(slots=True)
 class _BlockWork:
     """The work of one block: clocks of units of the busiest quarter, and of the whole multiprocessor."""
 
-    units: Counter[str]
-    latency: int = 0
+    units: defaultdict[str, float] = field(default_factory=_sums)
     instructions: float = 0
     loaded: float = 0
     stored: float = 0
@@ -204,9 +208,10 @@ class _Timing:
         chains = self._latencies(list(paths.values()), works, latency)
         sms = min(int(gpu["sms"]), grid)
         each = math.ceil(grid / sms)
-        units = Counter[str]()
+        units = _sums()
         for block in found:
-            units.update({name: clocks / len(found) for name, clocks in block.units.items()})
+            for name, busy in block.units.items():
+                units[name] += busy / len(found)
         times = {name: clocks * each for name, clocks in units.items()}
         resident = min(self._occupancy.blocks, each)
         busiest = max(units.values())
@@ -256,9 +261,9 @@ class _Timing:
 
     def _block(self, paths: Sequence[WarpPath], works: Sequence[Work]) -> _BlockWork:
         """Sums over warps; a warp runs in the quarter of its number modulo four."""
-        quarters = [Counter[str]() for _ in range(PARTITIONS)]
-        whole: Counter[str] = Counter()
-        total = _BlockWork(Counter())
+        quarters = [_sums() for _ in range(PARTITIONS)]
+        whole = _sums()
+        total = _BlockWork()
         gpu, factor = self._gpu, self._options.shared_factor
         block_works = self._summed(works)
         stored_in_shared = 0.0
@@ -291,7 +296,8 @@ class _Timing:
         for quarter in quarters:
             for name, clocks in quarter.items():
                 total.units[name] = max(total.units[name], clocks)
-        total.units.update(whole)
+        for name, clocks in whole.items():
+            total.units[name] += clocks
         return total
 
     def _summed(self, works: Sequence[Work]) -> list[_Piece]:
@@ -393,7 +399,7 @@ class _Timing:
 
 @dataclass(slots=True)
 class _Piece:
-    units: Counter[str] = field(default_factory=Counter)
+    units: defaultdict[str, float] = field(default_factory=_sums)
     shared: float = 0
     l1: float = 0
     loaded: float = 0

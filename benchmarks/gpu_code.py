@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.gpu_cases import Case, cases
 from benchmarks.gpu_compilers import TARGETS, Compiled, ours, simulate, tileiras
-from benchmarks.gpu_report import record_rows, show
+from benchmarks.gpu_report import record_rows, recorded_rows, show
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu.tools import disassemble_to_json
 from tilewright.model.sass import Kernel, read_kernels
@@ -101,8 +101,11 @@ def _mix(bases: Iterable[str]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def rows_of(case: Case, target: str, *, ours_only: bool, runs: int) -> Iterator[Row]:
-    """The rows of a kernel for a target: ours, then that of tileiras."""
+def rows_of(
+    case: Case, target: str, *, ours_only: bool, runs: int, known: Row | None = None
+) -> Iterator[Row]:
+    """The rows of a kernel for a target: ours, then that of tileiras. ``known``: what the simulator said of
+    ours before, which is not asked again."""
     bytecode = case.bytecode()
     compilers = {"ours": ours} | ({} if ours_only else {"tileiras": tileiras})
     for name, compiler in compilers.items():
@@ -114,16 +117,25 @@ def rows_of(case: Case, target: str, *, ours_only: bool, runs: int) -> Iterator[
         row |= {"compile_seconds": round(statistics.median(compiled.seconds), 3)}
         factor = 1.0
         if name == "ours":
-            found = simulate(case, bytecode, target)
-            kept = ("shared_waves", "bank_conflicts", "shared_accesses", "barriers")
-            row["simulated"] = {key: found.counters[key] for key in kept if key in found.counters}
-            if found.failure:
-                row["simulated"]["failure"] = found.failure
-            factor = _conflict_factor(found.counters)
+            row["simulated"] = _simulated(case, bytecode, target) if known is None else known
+            factor = _conflict_factor(row["simulated"])
         yield row | facts(compiled, case, factor)
 
 
-def _conflict_factor(counters: dict[str, int]) -> float:
+def row_of_ours(case: Case, target: str, known: Row) -> Row:
+    """The row of our code; ``known``: what the simulator said of it before."""
+    return next(rows_of(case, target, ours_only=True, runs=1, known=known))
+
+
+def _simulated(case: Case, bytecode: bytes, target: str) -> Row:
+    """What the simulator counts in a small launch of our code."""
+    found = simulate(case, bytecode, target)
+    kept = ("shared_waves", "bank_conflicts", "shared_accesses", "barriers")
+    row: Row = {key: found.counters[key] for key in kept if key in found.counters}
+    return row | {"failure": found.failure} if found.failure else row
+
+
+def _conflict_factor(counters: Row) -> float:
     """How many times more waves of shared memory were counted than the data needs."""
     waves = counters.get("shared_waves", 0)
     needed = waves - counters.get("bank_conflicts", 0)
@@ -131,16 +143,28 @@ def _conflict_factor(counters: dict[str, int]) -> float:
 
 
 def measure(
-    patterns: Sequence[str], targets: Sequence[str], *, ours_only: bool, runs: int
+    patterns: Sequence[str],
+    targets: Sequence[str],
+    *,
+    ours_only: bool = False,
+    runs: int = 1,
+    simulated: bool = True,
 ) -> list[Row]:
-    """All rows that are asked for, one after the other; progress on standard error."""
+    """All rows that are asked for, one after the other; progress on standard error. Unless ``simulated``, what
+    the simulator said comes from the record."""
     rows: list[Row] = []
+    before = {
+        (row["kernel"], row["target"]): row.get("simulated")
+        for row in ([] if simulated else recorded_rows())
+        if row["compiler"] == "ours"
+    }
     for case in cases():
         if patterns and not any(fnmatch(case.name, f"*{pattern}*") for pattern in patterns):
             continue
         for target in targets:
             sys.stderr.write(f"{case.name}, {target}\n")
-            rows += rows_of(case, target, ours_only=ours_only, runs=runs)
+            known = before.get((case.name, target))
+            rows += rows_of(case, target, ours_only=ours_only, runs=runs, known=known)
     return rows
 
 
@@ -154,9 +178,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--ours-only", action="store_true", help="leave tileiras out")
     parser.add_argument("--record", action="store_true", help="write the rows into the results")
+    parser.add_argument(
+        "--no-simulation",
+        action="store_true",
+        help="take waves and conflicts of our code from the record: right where it has not changed",
+    )
     parser.add_argument("--runs", type=int, default=1, help="compilations that are timed (1)")
     options = parser.parse_args(argv)
-    rows = measure(options.kernels, options.targets, ours_only=options.ours_only, runs=options.runs)
+    rows = measure(
+        options.kernels,
+        options.targets,
+        ours_only=options.ours_only,
+        runs=options.runs,
+        simulated=not options.no_simulation,
+    )
     print(show(rows))
     if options.record:
         print(f"recorded in {record_rows(rows)}")

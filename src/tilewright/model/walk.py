@@ -189,6 +189,7 @@ class Walker:
             return step.after
         taken = step.condition(registers)
         if base in ("EXIT", "KILL", "BPT"):
+            path.guesses[at] += taken is None
             return None if taken else step.after
         if base == "CALL":
             if taken and step.target is not None and step.after is not None:

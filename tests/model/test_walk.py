@@ -8,7 +8,8 @@ import pytest
 from tests.model.support import kernel, requires_tools
 
 from tilewright.diagnostics import TileIRError
-from tilewright.model.sass import Kernel
+from tilewright.model.sass import Control, Instruction, Kernel, split_operands
+from tilewright.model.scalars import Environment, operation, results_of
 from tilewright.model.walk import LaunchShape, Walker, parameter_words
 
 pytestmark = [requires_tools, pytest.mark.oracle]
@@ -180,3 +181,26 @@ def test_predicates_kept_in_the_bits_of_a_register() -> None:
     )
     found = kernel(body)
     assert _turns(found, _launch(found, (5, 1, 1))) == 5
+
+
+def _ran(opcode: str, operands: str, registers: dict[str, int]) -> dict[str, int | None]:
+    """What an instruction makes of registers."""
+    control = Control.decode(0)
+    instruction = Instruction(0, opcode, split_operands(operands), "", control, None)
+    held: dict[str, int | None] = dict(registers)
+    operation(instruction, Environment({}, {}))(held)
+    return held
+
+
+def test_predicates_are_packed_and_unpacked() -> None:
+    """P2R and R2P: what ptxas does where even bits set under guards do not suffice."""
+    packed = _ran("P2R", "R4,R5,0x5", {"P0": True, "P1": True, "P2": True, "R5": 0xF0})
+    assert packed["R4"] == 0xF5
+    other = _ran("P2R.B1", "R4,RZ,0x7f", {"P0": False, "P6": True})
+    assert other["R4"] == 0x4000
+    found = _ran("R2P", "PR,R4,0x6", {"R4": 0b011, "P0": False, "P2": True})
+    assert (found["P0"], found["P1"], found["P2"]) == (False, True, False)
+    assert results_of(Instruction(0, "R2P", ("PR", "R4", "0x6"), "", Control.decode(0), None)) == [
+        "P1",
+        "P2",
+    ]

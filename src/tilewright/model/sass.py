@@ -196,7 +196,7 @@ class Kernel:
 
 
 def _is_filler(instruction: Instruction) -> bool:
-    return instruction.base == "NOP"
+    return instruction.base == "NOP" or instruction.predicate in NEVER
 
 
 def read_kernels(cubin: bytes, disassemble: Callable[[bytes], str]) -> list[Kernel]:
@@ -246,7 +246,7 @@ def _instructions(code: bytes, function: dict[str, object]) -> Iterable[Instruct
             start + at,
             text["opcode"],
             operands,
-            text.get("predicate", "").removeprefix("@"),
+            _guard(text.get("predicate", "")),
             Control.decode(int.from_bytes(code[at : at + INSTRUCTION_BYTES], "little")),
             _target(operands) if base in _BRANCHES or base == "CALL" else None,
         )
@@ -263,6 +263,15 @@ def split_operands(text: str) -> tuple[str, ...]:
 def _target(operands: Sequence[str]) -> int | None:
     last = operands[-1] if operands else ""
     return int(last, 16) if re.fullmatch(r"0x[0-9a-f]+", last) else None
+
+
+def _guard(text: str) -> str:
+    """The guard; nvdisasm names there also the operand PR of `P2R`, all predicates, which is none."""
+    return text[1:] if text.startswith("@") else ""
+
+
+#: Guards that never hold: what they stand before is filler.
+NEVER = frozenset({"!PT", "!UPT"})
 
 
 def is_always(predicate: str) -> bool:

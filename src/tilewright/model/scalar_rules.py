@@ -22,6 +22,7 @@ from tilewright.model.scalars import (
     getter,
     getter64,
     is_predicate,
+    packed_predicates,
     predicate,
     put,
     put64,
@@ -447,6 +448,48 @@ def _reciprocal(instruction: Instruction, environment: Environment) -> Operation
     return _plain(convert, count=1)(instruction, environment)
 
 
+def _byte_of(instruction: Instruction) -> int:
+    """Where in the register `P2R` and `R2P` keep predicates."""
+    return next(
+        (8 * int(word[1]) for word in instruction.modifiers if word in ("B1", "B2", "B3")), 0
+    )
+
+
+def _pack(instruction: Instruction, environment: Environment) -> Operation | None:
+    """P2R: predicates of a mask as bits of a register, the other bits of which come from another."""
+    target, base, mask = instruction.operands[0], *instruction.operands[-2:]
+    names, at = packed_predicates(instruction), _byte_of(instruction)
+    if not mask.startswith("0x"):
+        return None
+    keep, cover = getter(base, environment), int(mask, 16) << at
+    getters = [(at + int(name[1:]), predicate(name)) for name in names]
+
+    def run(r: Registers) -> None:
+        value = keep(r)
+        bits = [(place, get(r)) for place, get in getters]
+        if value is None or any(bit is None for _, bit in bits):
+            return put(r, target, None)
+        return put(r, target, value & ~cover & _MASK | sum(bool(b) << place for place, b in bits))
+
+    return run
+
+
+def _unpack(instruction: Instruction, environment: Environment) -> Operation | None:
+    """R2P: bits of a register as the predicates of a mask."""
+    source, mask = instruction.operands[-2:]
+    if not mask.startswith("0x"):
+        return None
+    get, at = getter(source, environment), _byte_of(instruction)
+    names = packed_predicates(instruction)
+
+    def run(r: Registers) -> None:
+        value = get(r)
+        for name in names:
+            put(r, name, None if value is None else bool(value >> at + int(name[1:]) & 1))
+
+    return run
+
+
 def _float_product(instruction: Instruction, environment: Environment) -> Operation | None:
     """FMUL, which some divisions of integers are made of; rounded to nearest in any case."""
     if set(instruction.modifiers) - {"RZ"}:
@@ -602,6 +645,8 @@ RULES: dict[str, Rule] = {
     "SYNCS": _wait,
     "FCHK": _false,
     **dict.fromkeys(("VOTE", "VOTEU"), _vote),
+    "P2R": _pack,
+    "R2P": _unpack,
     "SHFL": _shuffle,
     "STL": _store_local,
     "LDL": _load_local,

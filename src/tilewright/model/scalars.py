@@ -132,10 +132,19 @@ def _width(instruction: Instruction) -> int:
     return 2 if wide or double or pair else 1
 
 
+def packed_predicates(instruction: Instruction) -> list[str]:
+    """The predicates that `P2R` and `R2P` move between a register and predicates, by their mask."""
+    mask = instruction.operands[-1]
+    bits = int(mask, 16) if _INTEGER.match(mask) else 0x7F
+    return [f"P{number}" for number in range(7) if bits >> number & 1]
+
+
 def results_of(instruction: Instruction) -> list[str]:
     """The registers and predicates that an instruction may write."""
     if instruction.base in _NO_RESULT or not instruction.operands:
         return []
+    if instruction.base == "R2P":
+        return packed_predicates(instruction)
     found: list[str] = []
     for place, operand in enumerate(instruction.operands):
         plain = operand.removesuffix(".reuse")

@@ -25,6 +25,7 @@ from tilewright.model.scalars import (
     getter,
     names_in,
     operation,
+    packed_predicates,
     predicate,
     results_of,
 )
@@ -369,6 +370,8 @@ def _sources(instruction: Instruction) -> list[str]:
     if instruction.base in ("LDG", "LDS", "LDSM") or instruction.base.endswith("MMA"):
         return []
     found = names_in(instruction.predicate)
+    if instruction.base == "P2R":
+        found += packed_predicates(instruction)
     for operand in instruction.operands:
         found += names_in(operand)
     # Pairs are named by their first register.

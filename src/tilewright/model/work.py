@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from tilewright.model.opcodes import Unit, unit_of
-from tilewright.model.sass import Instruction
+from tilewright.model.sass import NEVER, Instruction
 from tilewright.model.tables import Gpu
 
 WARP = 32
@@ -120,6 +120,8 @@ _PIPES = {
 
 def work_of(instruction: Instruction, gpu: Gpu, global_latency: int) -> Work:
     """The work of an instruction of one warp; ``global_latency`` is that of loads, from L2 or beyond."""
+    if instruction.predicate in NEVER:
+        return Work(Unit.CONTROL, 0, 0)
     unit = unit_of(instruction)
     if unit is Unit.TENSOR:
         return _tensor(instruction, gpu)

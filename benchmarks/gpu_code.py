@@ -149,9 +149,11 @@ def measure(
     ours_only: bool = False,
     runs: int = 1,
     simulated: bool = True,
+    record: bool = False,
 ) -> list[Row]:
     """All rows that are asked for, one after the other; progress on standard error. Unless ``simulated``, what
-    the simulator said comes from the record."""
+    the simulator said comes from the record. With ``record`` those of a kernel are recorded at once, so that
+    a run that is stopped keeps what it has."""
     rows: list[Row] = []
     before = {
         (row["kernel"], row["target"]): row.get("simulated")
@@ -164,7 +166,10 @@ def measure(
         for target in targets:
             sys.stderr.write(f"{case.name}, {target}\n")
             known = before.get((case.name, target))
-            rows += rows_of(case, target, ours_only=ours_only, runs=runs, known=known)
+            new = list(rows_of(case, target, ours_only=ours_only, runs=runs, known=known))
+            rows += new
+            if record:
+                record_rows(new)
     return rows
 
 
@@ -191,6 +196,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         ours_only=options.ours_only,
         runs=options.runs,
         simulated=not options.no_simulation,
+        record=options.record,
     )
     print(show(rows))
     if options.record:

@@ -153,6 +153,15 @@ def test_endless_loops_end() -> None:
         Walker(found, _launch(found, (1, 1, 1))).walk(0, (0, 0, 0))
 
 
+def test_polls_of_one_word_are_waits() -> None:
+    body = "P: ld.volatile.shared.u32 %r3, [sm]; setp.eq.u32 %p0, %r3, 0; @%p0 bra P;"
+    found = kernel(f"{body} st.global.u32 [%rd0], %r3;")
+    assert [loop.waits for loop in found.loops] == [True]
+    Walker(found, _launch(found, (1, 1, 1))).walk(0, (0, 0, 0))
+    chase = "mov.u32 %r3, sm; P: ld.volatile.shared.u32 %r3, [%r3]; setp.ne.u32 %p0, %r3, 0; @%p0 bra P;"
+    assert [loop.waits for loop in kernel(chase).loops] == [False]
+
+
 def test_branches_on_data_are_counted() -> None:
     stores = " ".join(f"st.volatile.global.u32 [%rd0+{4 * n}], %r3; bar.sync 0;" for n in range(20))
     body = f"ld.volatile.global.u32 %r3, [%rd0]; setp.ne.u32 %p0, %r3, 5; @%p0 bra E; {stores} E:"

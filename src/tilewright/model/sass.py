@@ -380,5 +380,27 @@ _WORK = frozenset(
 
 
 def _waits(code: Sequence[Instruction], blocks: Sequence[Block], body: frozenset[int]) -> bool:
-    held = {code[at].base for n in body for at in range(blocks[n].first, blocks[n].last + 1)}
-    return bool(held & _POLLS) and not (held & _WORK or any(name.endswith("MMA") for name in held))
+    held = [code[at] for n in body for at in range(blocks[n].first, blocks[n].last + 1)]
+    names = {instruction.base for instruction in held}
+    if names & _POLLS:
+        return not (names & _WORK or any(name.endswith("MMA") for name in names))
+    return _polls_memory(held)
+
+
+#: A loop of more instructions does more than to look at one word.
+_LONGEST_POLL = 8
+
+
+def _polls_memory(held: Sequence[Instruction]) -> bool:
+    """Whether a loop only loads one word, at one address, and looks at it: a wait before sm_90."""
+    loads = [instruction for instruction in held if instruction.base in ("LDS", "LDG", "LD")]
+    others = {instruction.base for instruction in held} - {"LDS", "LDG", "LD"}
+    if len(held) > _LONGEST_POLL or len(loads) != 1 or others - _LOOKS:
+        return False
+    address = re.findall(r"\bU?R\d+\b", loads[0].operands[-1])
+    return not any(i.operands and i.operands[0] in address for i in held)
+
+
+_LOOKS = frozenset(
+    {"LOP3", "ISETP", "BRA", "NOP", "CCTL", "SHF", "R2UR", "UISETP", "ULOP3", "NANOSLEEP"}
+)

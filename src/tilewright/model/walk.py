@@ -264,7 +264,7 @@ def _constants(kernel: Kernel, launch: LaunchShape) -> dict[int, int]:
     clusters = tuple(-(-g // c) for g, c in zip(launch.grid, cluster, strict=True))
     places = [(threads_at, launch.threads), (grid_at, launch.grid), (cluster_at, cluster)]
     if kernel.compute >= 100:
-        places += [(0x220, clusters), (0x22C, (math.prod(cluster),))]
+        places += [(0x210, launch.grid), (0x220, clusters), (0x22C, (math.prod(cluster),))]
     else:
         places += [(0x150, launch.grid), (0x15C, clusters), (0x188, (math.prod(cluster),))]
     for place, extents in places:

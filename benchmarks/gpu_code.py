@@ -41,7 +41,7 @@ MIX = {
     "REDUX": ("REDUX",),
     "BAR": ("BAR",),
     "MUFU": ("MUFU",),
-    "ATOM": ("ATOMG", "ATOMS", "RED", "ATOM"),
+    "ATOM": ("ATOMG", "ATOMS", "RED", "REDG", "ATOM"),
 }
 Row = dict[str, Any]
 

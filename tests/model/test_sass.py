@@ -16,7 +16,8 @@ from tilewright.model.sass import Control, kernel_named, read_kernels, split_ope
 
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 _LOOP = """
-  mov.u32 %r3, 0;
+  mov.u32 %r3, %laneid;
+  .pragma "nounroll";
 L:
   ld.global.u32 %r4, [%rd0]; ld.shared.u32 %r5, [sm]; add.u32 %r4, %r4, %r5;
   st.shared.u32 [sm+4], %r4; bar.sync 0; red.global.add.u32 [%rd0+8], %r4;
@@ -92,7 +93,7 @@ def test_control_codes_agree_with_each_other(arch: str) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_loops_are_found(arch: str) -> None:
     found = kernel(
-        _LOOP.replace("add.u32 %r3", "mov.u32 %r6, 0;\nM: bar.sync 0; add.u32 %r6, %r6, 1;"
+        _LOOP.replace("add.u32 %r3", "mov.u32 %r6, %laneid;\n.pragma \"nounroll\";\nM: bar.sync 0; add.u32 %r6, %r6, 1;"
         " setp.lt.u32 %p1, %r6, %r1; @%p1 bra M;\n add.u32 %r3"),
         arch,
     )  # fmt: skip

@@ -385,7 +385,7 @@ class _Timing:
             yield "bank conflicts of shared memory: none are assumed"
         if mix["LDG"] + mix["STG"]:
             yield "global accesses are taken to be coalesced, by all lanes"
-        if mix["ATOMG"] + mix["RED"] + mix["ATOM"]:
+        if mix["ATOMG"] + mix["RED"] + mix["REDG"] + mix["ATOM"]:
             yield "atomics that meet at one address"
         if self._has_bulk_stores:
             yield "sizes of bulk stores: what is written to shared memory is taken to be stored"

@@ -100,7 +100,7 @@ def _memory(instruction: Instruction, gpu: Gpu, latency: int) -> Work:
     base, size = instruction.base, element_bytes(instruction) * WARP
     if base in ("LDL", "STL"):
         return Work(Unit.GLOBAL, 0, int(gpu["shared_latency"]) + 10, l1_bytes=max(size, 128))
-    if base in ("ATOM", "ATOMG", "RED", "REDAS"):
+    if base in ("ATOM", "ATOMG", "RED", "REDG", "REDAS"):
         return Work(Unit.GLOBAL, 0, int(gpu["atomic_latency"]), 0, size, size, size)
     if base in ("STG", "ST"):
         return Work(Unit.GLOBAL, 0, 20, 0, size, stored_bytes=size)

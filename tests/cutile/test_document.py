@@ -28,7 +28,8 @@ def test_every_option_is_told_and_no_other() -> None:
     from tilewright.pytest import pytest_addoption
 
     text = DOCUMENT.read_text(encoding="utf-8")
-    known = {word for action in _parser()._actions for word in action.option_strings}
+    parsers = [_parser("run"), _parser("sanitize")]
+    known = {word for p in parsers for action in p._actions for word in action.option_strings}
 
     class Group:
         def getgroup(self, *_: str) -> Group:

@@ -88,7 +88,7 @@ def _module_of(command: str) -> SubCommand:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (without the program's name); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["run"]:
+    if arguments[:1] in (["run"], ["sanitize"]):
         from tilewright.cli import run_script
 
         if run_script.is_script_run(arguments):

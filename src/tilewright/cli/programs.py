@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,11 +55,17 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     found = (n for n, word in enumerate(words) if word.endswith(".py") and word[:1] != "-")
     position = next(found, None)
     # A file of Tile IR takes arguments by options only, so that no other word may come before.
+    before = words[1 : position or 0]
     if position is None or any(
-        word in ("--arg", "-") or Path(word).suffix in _OTHER_INPUTS for word in words[:position]
+        word == "--arg" or (not previous.startswith("-") and _is_other_input(word))
+        for previous, word in pairwise(["", *before])
     ):
         return words, None
     return words[: position + 1], words[position + 1 :]
+
+
+def _is_other_input(word: str) -> bool:
+    return word == "-" or Path(word).suffix in _OTHER_INPUTS
 
 
 def is_program(path: str) -> bool:
@@ -319,7 +326,7 @@ def only(program: Program, why: str) -> Taken:
 
 
 def save_ir(chosen: Sequence[Taken], options: argparse.Namespace, session: Session) -> None:
-    """Write the bytecode and every level of kernels, as ``DIR/KERNEL.LEVEL.SUFFIX``."""
+    """Write the bytecode and every level of kernels: ``DIR/KERNEL.tileirbc``, ``DIR/KERNEL.nvgpu.mlir``."""
     from tilewright.cli.outputs import write_files
     from tilewright.cutile.compilation import DEFAULT_TARGET
     from tilewright.explain.stages import LEVELS
@@ -343,7 +350,8 @@ def save_ir(chosen: Sequence[Taken], options: argparse.Namespace, session: Sessi
             except TileIRError as error:
                 missing[f"{taken.label} has no {level}"] = error.diagnostics[0].message
                 continue
-            name = f"{taken.file_name}.{level}.{kind.suffix}"
+            shared = [other.suffix for other in LEVELS.values()].count(kind.suffix) > 1
+            name = f"{taken.file_name}.{f'{level}.' * shared}{kind.suffix}"
             files[os.path.join(folder, name)] = text.encode("utf-8", "surrogateescape")
     write_files(session, files)
     session.say(f"kept {len(files)} files of {listed(chosen)} in {folder}")

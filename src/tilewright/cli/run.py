@@ -77,7 +77,7 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--arithmetic",
-        type=_arithmetic,
+        type=parse_arithmetic,
         metavar="KEY=VALUE,...",
         help="compute what Tile IR leaves open more as hardware does: f32_products=tf32, "
         "accumulation=blocks:16, reductions=tree, approximations=hardware, "
@@ -139,7 +139,7 @@ def count_of(text: str) -> int:
     return int(text)
 
 
-def _arithmetic(text: str) -> Arithmetic:
+def parse_arithmetic(text: str) -> Arithmetic:
     from tilewright.diagnostics import TileIRError
     from tilewright.numerics.arithmetic import Arithmetic
 

@@ -129,12 +129,24 @@ def _to_text(settings: Settings, torch_cuda: bool) -> str:
     return json.dumps(told, sort_keys=True)
 
 
+# Whether processes were started that may launch kernels, too.
+_children = {"started": False}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: _children.update(started=True))
+
+
+def has_children() -> bool:
+    """Whether this process has started others."""
+    return _children["started"]
+
+
 @contextmanager
 def _spawned_are(host: _Host) -> Iterator[None]:
     """Processes that are spawned, or come from a fork server, read ``host`` before anything else."""
     prepared = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
+        _children["started"] = True
         # The other side takes what it knows, and nothing else, from this dictionary.
         return {**prepared(name), "tilewright": host}
 
@@ -153,6 +165,7 @@ def _environment(text: str) -> Iterator[None]:
     started = subprocess.Popen.__init__
 
     def start(self: Any, *args: Any, **keywords: Any) -> None:
+        _children["started"] = True
         environment = keywords.get("env")
         if isinstance(environment, Mapping) and all(isinstance(key, str) for key in environment):
             keywords["env"] = {**environment, **_told(environment, text)}

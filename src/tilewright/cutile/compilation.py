@@ -120,10 +120,12 @@ def compile(kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1
     refuses is refused with its own exceptions.
     """
     dispatcher, extents = checked_launch(0, grid, kernel, args)
-    return _compiled(dispatcher, dispatcher.compiled(dispatcher.read(args)[0]), extents, args)
+    return of_specialisation(
+        dispatcher, dispatcher.compiled(dispatcher.read(args)[0]), extents, args
+    )
 
 
-def _compiled(
+def of_specialisation(
     dispatcher: Dispatcher,
     made: Specialisation,
     grid: tuple[int, int, int],
@@ -181,7 +183,7 @@ def compile_program(
         args: tuple[Any, ...],
     ) -> None:
         if all(known.module is not made.module for known in run.kernels):
-            run.kernels.append(_compiled(dispatcher, made, grid, args))
+            run.kernels.append(of_specialisation(dispatcher, made, grid, args))
             if told is not None:
                 told(run.kernels[-1])
 

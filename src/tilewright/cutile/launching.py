@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from tilewright.cutile.captures import of_thread
 from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
-from tilewright.cutile.scope import Settings, current
+from tilewright.cutile.scope import Launched, Settings, current
 from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 
@@ -136,7 +137,8 @@ class Specialisation:
 
     ``module`` has the author's names, ``entry`` among them; ``bytecode`` is what cuTile wrote, where
     the kernel is called ``symbol``. ``kind`` says for each parameter of the Python function what the
-    kernel was compiled for, and ``constants`` has those that are constants.
+    kernel was compiled for, and ``constants`` has those that are constants. ``number`` counts the specialisations of the
+    kernel, from 1.
     """
 
     module: ModuleOp
@@ -145,6 +147,7 @@ class Specialisation:
     symbol: str
     kind: Mapping[str, str]
     constants: Mapping[str, object]
+    number: int
     loaded: dict[object, LoadedKernel]
 
 
@@ -173,11 +176,17 @@ class Dispatcher:
         self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
     ) -> None:
         key, values = self.read(kernel_args)
+        if settings.only is not None:
+            found = self.compiled(key)
+            settings = settings.for_kernel(found.entry, found.number)
         compiled, loaded = self._loaded(key, settings, grid, kernel_args)
         if 0 in grid:
             raise RuntimeError("Failed to launch cuTile kernel: invalid argument")
         try:
-            loaded.launch(grid, values, settings)
+            if settings.on_launch is None:
+                loaded.launch(grid, values, settings)
+            else:
+                _launch_and_tell(compiled, loaded, grid, values, settings)
         except TileIRError as error:
             from tilewright.cutile.errors import in_python
 
@@ -266,7 +275,8 @@ class Dispatcher:
         forget_idle_promises(module)
         compare_with_zero(module)
         kind, constants = described(self._names, key), constants_in(self._names, key)
-        return Specialisation(module, entry, bytecode, symbol, kind, constants, {})
+        number = len(self._compiled) + 1
+        return Specialisation(module, entry, bytecode, symbol, kind, constants, number, {})
 
     def _verify(self, module: ModuleOp) -> None:
         """Refuse what cuTile writes but Tile IR does not allow, as the next compiler does it."""
@@ -294,6 +304,31 @@ def _new_dispatcher(kernel: Any) -> Dispatcher:
             f"{LAUNCH_SIGNATURE} expects a tile kernel as the third argument, got {type_name(kernel)}"
         )
     return _dispatchers.setdefault(kernel, Dispatcher(kernel, front))
+
+
+def _launch_and_tell(
+    compiled: Specialisation,
+    loaded: LoadedKernel,
+    grid: tuple[int, int, int],
+    values: Sequence[Value],
+    settings: Settings,
+) -> None:
+    """Launch, and tell ``settings.on_launch``."""
+    assert settings.on_launch is not None
+    started = time.perf_counter()
+    result = loaded.launch(grid, values, settings)
+    seconds = time.perf_counter() - started
+    settings.on_launch(
+        Launched(
+            compiled.entry,
+            compiled.number,
+            compiled.kind,
+            settings.machine,
+            grid,
+            seconds,
+            result,
+        )
+    )
 
 
 def _load(compiled: Specialisation, settings: Settings) -> LoadedKernel:

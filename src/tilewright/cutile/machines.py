@@ -12,7 +12,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.launching.machine import machine_named
 
 if TYPE_CHECKING:
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.scope import ReportSink, Settings
     from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
     from tilewright.launching.described import Value
     from tilewright.launching.machine import Machine, Program
@@ -39,20 +39,39 @@ class LoadedKernel:
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
-    ) -> None:
-        """Run it to its end. A TileIRError where it does what it must not, or assertions failed."""
+    ) -> object:
+        """Run it to its end; what the machine knows of the run beside the arrays. A TileIRError where it
+        does what it must not, or assertions failed; what the sanitizer finds goes to
+        ``settings.on_report`` where there is one."""
         options = settings.options
+        if options.sanitize and settings.on_report is not None:
+            return self._sanitized(grid, values, options, settings.on_report)
         if options.breakpoints:
             from tilewright.cutile.stops import resolved
 
             stops = resolved(options.breakpoints, self._kernel, values, self._constants)
             options = replace(options, breakpoints=stops)
         if settings.trace is not None:
-            self._traced(grid, values, options, settings.trace)
-            return
+            return self._traced(grid, values, options, settings.trace)
         if not self._prints:  # the driver writes to standard output by itself
             options = replace(options, print_to=None)
-        self._program.launch_described(self._entry, grid, values, options)
+        return self._program.launch_described(self._entry, grid, values, options)
+
+    def _sanitized(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions,
+        sink: ReportSink,
+    ) -> None:
+        from tilewright.machine.sanitize.sanitizer import SanitizerError
+
+        try:
+            self._program.launch_described(self._entry, grid, values, options)
+        except SanitizerError as error:
+            sink(self._kernel.parent_op(), error.report)
+        else:
+            sink(self._kernel.parent_op(), None)
 
     def _traced(
         self,

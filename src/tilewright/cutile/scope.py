@@ -27,6 +27,25 @@ CompileSink = Callable[
     ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
 ]
 
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A launch that has ended: the kernel, its ``number``-th specialisation, how long it took, and
+    what the machine gave back."""
+
+    kernel: str
+    number: int
+    kind: Mapping[str, str]
+    machine: str
+    grid: tuple[int, int, int]
+    seconds: float
+    result: Any
+
+
+LaunchSink = Callable[[Launched], object]
+ReportSink = Callable[[Any, Any], object]
+"""Told the module, and the ``SanitizeReport`` of a launch in which something was found, else None."""
+
 __tracebackhide__ = hides_frames
 
 
@@ -45,7 +64,10 @@ class Settings:
     ``machine``: its name. ``options``: those of every launch. ``trace`` gets a record of each launch.
     ``cuda_is_host``: arrays that claim to be in the memory of a GPU are in that of the host, because a
     GPU is only pretended. ``on_compile`` is told of each kernel before it is loaded: its dispatcher,
-    what was compiled, and the grid and the arguments of the launch.
+    what was compiled, and the grid and the arguments of the launch. ``on_launch`` is told of each
+    launch that has ended well. ``on_report`` gets what the sanitizer found in each launch, and the
+    module; the program goes on then. ``only`` names the kernel, or with ``#N`` its N-th specialisation,
+    that is checked, recorded and stopped; others just run.
     """
 
     machine: str = DEFAULT_MACHINE
@@ -53,11 +75,21 @@ class Settings:
     trace: TraceSink | None = None
     cuda_is_host: bool = False
     on_compile: CompileSink | None = None
+    on_launch: LaunchSink | None = None
+    on_report: ReportSink | None = None
+    only: str | None = None
 
     @property
     def loading(self) -> object:
         """What of the settings a loaded kernel depends on."""
         return self.machine
+
+    def for_kernel(self, name: str, number: int) -> Settings:
+        """The settings for a kernel, in its ``number``-th specialisation, from 1."""
+        if self.only in (None, name, f"{name}#{number}"):
+            return self
+        plain = replace(self.options, sanitize=False, breakpoints=(), trace=None)
+        return replace(self, options=plain, trace=None, on_launch=None)
 
 
 _DEFAULT = Settings()

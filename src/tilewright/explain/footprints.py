@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.launching.arguments import check_grid
 from tilewright.launching.modules import cuda_kernel_of
+from tilewright.launching.options import LaunchOptions
 from tilewright.machine.accesses import access_site, allocations_of
 from tilewright.machine.grid import BlockId, Progress
 from tilewright.machine.inspect.runner import InspectingProgram
@@ -124,10 +125,12 @@ def record_footprints(
         kernel.symbol,
         grid,
         args,
-        max_iterations=max_iterations,
-        allow_overlap=True,
-        print_to=lambda text: None,
-        progress=progress,
+        LaunchOptions(
+            max_iterations=max_iterations,
+            allow_overlap=True,
+            print_to=lambda text: None,
+            progress=progress,
+        ),
     )
     order = {op: number for number, op in enumerate(kernel.walk())}
     accesses = sorted(recorder.found.values(), key=lambda found: order[found.op])

@@ -92,9 +92,10 @@ class Program(Protocol):
         grid: tuple[int, int, int],
         values: Sequence[Value],
         options: LaunchOptions | None = None,
-    ) -> None:
+    ) -> object:
         """:meth:`launch`, for clients that have checked and described the arguments themselves (see
-        ``launching.described``): kernels of Tile IR, with values for all of their parameters."""
+        ``launching.described``): kernels of Tile IR, with values for all of their parameters. Gives what
+        the machine knows of the run beside the arrays; None where that is nothing."""
         ...
 
     def map_array(self, array: Array) -> int:

@@ -12,7 +12,6 @@ import numpy as np
 from xdsl.ir import Operation
 
 import tilewright.machine.ops  # noqa: F401  (fills the table of implementations)
-from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
@@ -224,11 +223,11 @@ class Program:
     def _specially(self, given: Given, options: LaunchOptions) -> RunResult:
         """A launch that is sanitized or looked into."""
         if options.sanitize:
-            from tilewright.machine.sanitize.sanitizer import sanitize_given
+            from tilewright.machine.sanitize.sanitizer import SanitizerError, sanitize_given
 
             report = sanitize_given(given, options, self)
             if report.result is None or not report.is_clean:
-                raise TileIRError(report.diagnostics)
+                raise SanitizerError(report)
             return report.result
         from tilewright.machine.inspect.runner import inspect_given
 

@@ -104,11 +104,11 @@ class TileProgram:
         grid: tuple[int, int, int],
         values: Sequence[Value],
         options: LaunchOptions | None = None,
-    ) -> None:
+    ) -> SimulationResult:
         """As every machine's (``launching.machine.Program``)."""
         chosen = self.options if options is None else options
         reached = [*chosen.memory, *memory_of_lists(values)]
-        self.launch(
+        return self.launch(
             entry,
             grid,
             list(arguments_of(values)),

@@ -72,6 +72,14 @@ class SanitizeReport:
         return preformatted(self.summary()) + render_html(self.diagnostics)
 
 
+class SanitizerError(TileIRError):
+    """What the sanitizer found in a launch. The arrays are as the last schedule left them."""
+
+    def __init__(self, report: SanitizeReport):
+        super().__init__(report.diagnostics)
+        self.report = report
+
+
 class SanitizingProgram(Program):
     """A program whose kernels are translated with checks, for one launch."""
 

@@ -27,6 +27,7 @@ from benchmarks.timing import (
     processor_timed,
     timed,
 )
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.cpu.runtime.pool import thread_count
 from tilewright.diagnostics import TileIRError
@@ -68,7 +69,7 @@ class Case:
 
     def job(self, threads: int, *, checked: bool = False) -> Job:
         """A launch of the compiled kernel; a TileIRError where it cannot be compiled."""
-        program = Program(self.module, threads=threads, checked=checked)
+        program = Program(self.module, options=LaunchOptions(threads=threads, checked=checked))
         program.prepare()
 
         def launch() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.report import Table
 from benchmarks.timing import interleaved
+from tilewright import LaunchOptions
 from tilewright.simulator import Program
 
 _EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "nvgpu"
@@ -28,7 +29,7 @@ def _operands(m: int, n: int, k: int) -> list[np.ndarray]:
 def _hopper(program: Program, m: int, n: int, k: int) -> Callable[[], object]:
     arrays = _operands(m, n, k)
     grid = n // 128, m // 128
-    return lambda: program.launch(None, grid, 288, [*arrays, k // 64])
+    return lambda: program.launch(None, grid, [*arrays, k // 64], options=LaunchOptions(block=288))
 
 
 #: Kinds of operations: what a turn of a loop does, and how many operations that is.
@@ -85,7 +86,11 @@ def _operation(operation: str, count: int, *, in_groups: bool) -> Callable[[], o
     body = "\n".join(operation.format(n=f"n{i}") for i in range(count))
     program = Program.parse(_STEPS_KERNEL.replace("BODY", body))
     return lambda: program.launch(
-        None, 1, 32 * _WARPS, [_TURNS, 1.5], arch="sm_80", in_groups=in_groups
+        None,
+        1,
+        [_TURNS, 1.5],
+        arch="sm_80",
+        options=LaunchOptions(block=32 * _WARPS, in_groups=in_groups),
     )
 
 
@@ -115,7 +120,7 @@ def tables(runs: int) -> list[Table]:
         "Hopper kernel, 256 x 256 x 256 (4 blocks)": _hopper(hopper, 256, 256, 256),
         "Hopper kernel, 512 x 512 x 256 (16 blocks)": _hopper(hopper, 512, 512, 256),
         "mma.sync kernel, 128 x 128 x 64 (4 blocks, 2 steps)": lambda: mma.launch(
-            None, (2, 2), 128, arrays, arch="sm_80"
+            None, (2, 2), arrays, arch="sm_80", options=LaunchOptions(block=128)
         ),
     }
     samples = interleaved(jobs, runs)

@@ -42,6 +42,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="no more than N tile blocks are live at once (default: all)",
     )
     group.addoption(
+        "--tilewright-find-nan",
+        action="store_true",
+        help="fail where a kernel makes a NaN or an infinity, or loses a value in a conversion",
+    )
+    group.addoption(
+        "--tilewright-time-limit",
+        type=float,
+        default=None,
+        metavar="S",
+        help="fail where a launch takes longer than S seconds, compilation left out",
+    )
+    group.addoption(
         "--tilewright-no-torch-cuda",
         action="store_true",
         help="leave torch as it is, without a device cuda",
@@ -66,11 +78,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _start(config: pytest.Config, options: Any) -> None:
-    from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
     from tilewright.cutile.program import hosting
     from tilewright.cutile.scope import Settings, write_stdout
+    from tilewright.diagnostics import TileIRError
     from tilewright.launching.machine import DEFAULT_MACHINE
     from tilewright.launching.options import LaunchOptions
 
@@ -80,21 +92,23 @@ def _start(config: pytest.Config, options: Any) -> None:
         raise pytest.UsageError(
             "--tilewright-seeds takes a number of at least 1, and needs --tilewright-sanitize"
         )
-    settings = Settings(
-        options.tilewright_machine or DEFAULT_MACHINE,
-        LaunchOptions(
-            sanitize=options.tilewright_sanitize,
-            seeds=options.tilewright_seeds,
-            resident=options.tilewright_resident,
-            print_to=write_stdout,
-        ),
-        cuda_is_host=not options.tilewright_no_torch_cuda,
-    )
     stack = ExitStack()
     try:
+        settings = Settings(
+            options.tilewright_machine or DEFAULT_MACHINE,
+            LaunchOptions(
+                sanitize=options.tilewright_sanitize,
+                seeds=options.tilewright_seeds,
+                resident=options.tilewright_resident,
+                find_nan=options.tilewright_find_nan,
+                time_limit=options.tilewright_time_limit,
+                print_to=write_stdout,
+            ),
+            cuda_is_host=not options.tilewright_no_torch_cuda,
+        )
         check_settings(settings)
         stack.enter_context(hosting(settings, torch_cuda=settings.cuda_is_host))
-    except (FrontEndError, RefusedError) as error:
+    except (FrontEndError, TileIRError) as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[_stack] = stack
 

@@ -11,12 +11,12 @@ from tests.lowering.nests import Nest
 from tests.lowering.scalars import Run
 from tests.lowering.support import check, kernel, lower
 
+from tilewright import run
 from tilewright.analysis.verifier import verify
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.control_flow import ReturnOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering import Lowered, lower_to_tileaa
-from tilewright.machine import run
 from tilewright.text import parse
 
 ARGUMENTS = ((0, 0), (1, 2), (5, -3), (-7, 1))

@@ -16,6 +16,7 @@ from tests.corpus.launching import arrays_in, flat_arguments
 from tests.machine.kernels import kernel_text
 from tests.machine.test_ops import CASES, Case
 
+from tilewright import LaunchOptions
 from tilewright.bytecode import read
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile import load
@@ -52,7 +53,9 @@ def outcome(
 ) -> Outcome:
     flat, arrays = arguments(program)
     try:
-        result = program.launch(name, grid, flat, seed=seed, check_asserts=False)
+        result = program.launch(
+            name, grid, flat, options=LaunchOptions(seed=seed, check_asserts=False)
+        )
     except TileIRError as error:
         return tuple(diagnostic.code for diagnostic in error.diagnostics)
     failures = [(f.message, f.index, f.block) for f in result.failures]
@@ -70,7 +73,9 @@ def check(
     """Compare the two levels under each seed, on each kind of arguments; gives the outcomes."""
     lowered = lower_to_tileaa(module).module
     options: dict[str, Any] = {} if arithmetic is None else {"arithmetic": arithmetic}
-    before, after = (Program(level, **options) for level in (module, lowered))
+    before, after = (
+        Program(level, options=LaunchOptions(**options)) for level in (module, lowered)
+    )
     outcomes: list[Outcome] = []
     for seed in seeds:
         for given in arguments:

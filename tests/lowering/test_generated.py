@@ -14,8 +14,8 @@ import pytest
 from tests.passes.generator import OUT_WORDS, kernel
 from tests.passes.generator_tiles import COLUMNS, COUNTERS, ROWS, tile_kernel
 
+from tilewright import run
 from tilewright.lowering import lower_to_tileaa
-from tilewright.machine import run
 from tilewright.passes import TilePass, parse_pipeline, run_pipeline
 from tilewright.text import parse
 

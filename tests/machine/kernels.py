@@ -9,9 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright import LaunchOptions, run
 from tilewright.analysis.verifier import verify
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-from tilewright.machine import RunResult, run
+from tilewright.machine import RunResult
 from tilewright.text import parse
 
 ELEMENTS = {
@@ -134,5 +135,11 @@ def run_body(
     given = {name: np.asarray(value).copy() for name, value in inputs.items()}
     found = {name: np.array(value) for name, value in results.items()}
     module = checked(kernel_text(body, given, found, globals))
-    outcome = run(module, "k", tuple(grid), [*given.values(), *found.values()], **options)
+    outcome = run(
+        module,
+        "k",
+        tuple(grid),
+        [*given.values(), *found.values()],
+        options=LaunchOptions(**options),
+    )
     return found, outcome, module

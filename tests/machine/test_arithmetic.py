@@ -9,6 +9,7 @@ import pytest
 from tests.machine.kernels import checked, run_body
 
 import tilewright
+from tilewright import LaunchOptions
 from tilewright.machine import Arithmetic, Program
 
 LARGE = 2.0**24
@@ -150,13 +151,17 @@ def test_programs_and_the_sanitizer_take_it():
     hardware = Arithmetic(approximations="hardware")
     expected = 13981014 * 2.0**-23
     out = np.zeros(1, np.float32)
-    program = Program(module, arithmetic=hardware)
+    program = Program(module, options=LaunchOptions(arithmetic=hardware))
     assert program.launch(args=(out, 5, 3)).arithmetic == hardware
     assert out[0] == expected
     out[0] = 0
-    report = tilewright.sanitize(module, args=(out, 5, 3), arithmetic=hardware)
+    report = tilewright.sanitize(
+        module, args=(out, 5, 3), options=LaunchOptions(arithmetic=hardware)
+    )
     assert report.result is not None and report.result.arithmetic == hardware
     assert out[0] == expected
     out[0] = 0
-    result = tilewright.run(module, args=(out, 5, 3), arithmetic=hardware, sanitize=True)
+    result = tilewright.run(
+        module, args=(out, 5, 3), options=LaunchOptions(arithmetic=hardware, sanitize=True)
+    )
     assert result.arithmetic == hardware and out[0] == expected

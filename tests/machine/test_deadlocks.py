@@ -7,6 +7,7 @@ import pytest
 from tests.machine.kernels import checked
 
 import tilewright
+from tilewright import LaunchOptions
 from tilewright.diagnostics import Diagnostic, TileIRError
 
 
@@ -30,7 +31,7 @@ def waiting_kernel(setup: str, element: str = "%x", kind: str = "i32"):
 
 def deadlock(module, grid: int, x: np.ndarray, seed: int = 0) -> Diagnostic:
     with pytest.raises(TileIRError) as caught:
-        tilewright.run(module, "wait", grid, (x,), seed=seed)
+        tilewright.run(module, "wait", grid, (x,), options=LaunchOptions(seed=seed))
     (found,) = caught.value.diagnostics
     assert found.code == "deadlock"
     return found

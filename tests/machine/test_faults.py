@@ -12,9 +12,9 @@ import pytest
 from tests.machine.kernels import checked, run_body
 from xdsl.ir import Block, Region
 
+from tilewright import run
 from tilewright.diagnostics import Diagnostic, Span, TileIRError
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp, YieldOp
-from tilewright.machine import run
 
 VIEW = "tensor_view<?xi32, strides=[1]>"
 PART = f"partition_view<tile=(4), padding_value = zero, {VIEW}>"

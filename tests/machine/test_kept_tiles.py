@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.machine.kernels import checked
 
+from tilewright import LaunchOptions
 from tilewright.machine import Program
 from tilewright.machine.inspect import Breakpoint, run_with
 
@@ -85,7 +86,7 @@ def test_writes_are_seen(change: str, distance: int):
     program = Program(_kernel(change))
     for _ in range(3):
         args = (memory[:4], memory[distance:], out)
-        program.launch("k", 1, args, allow_overlap=True)
+        program.launch("k", 1, args, options=LaunchOptions(allow_overlap=True))
         assert np.array_equal(out, _expected(change, twin[:4], twin[distance:]))
         assert np.array_equal(memory, twin)
         # What the caller changes between launches is seen too.
@@ -137,7 +138,7 @@ def test_a_breakpoint_may_change_an_array():
         x[...] += 1
 
     stop = Breakpoint("store_view_tko", add_one)
-    run_with(_kernel("nothing"), "k", 1, (x, y, out), breakpoints=[stop])
+    run_with(_kernel("nothing"), "k", 1, (x, y, out), options=LaunchOptions(breakpoints=[stop]))
     assert out.reshape(4, 4)[:, 0].tolist() == [0, 1, 2, 3]
 
 

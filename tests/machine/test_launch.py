@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.machine.kernels import checked, run_body
 
+from tilewright import LaunchOptions, run
 from tilewright.diagnostics import TileIRError
-from tilewright.machine import Program, run
+from tilewright.machine import Program
 
 IDENTITY = "entry @k(%p: tile<ptr<{0}>>, %x: tile<{0}>) {{\n%t = store_ptr_tko weak %p, %x : tile<ptr<{0}>>, tile<{0}> -> token\nreturn\n}}"
 
@@ -100,7 +101,7 @@ def test_grids(grid: Any):
     run(
         checked("entry @k() { return }"),
         grid=grid,
-        progress=lambda finished, count: done.append(count),
+        options=LaunchOptions(progress=lambda finished, count: done.append(count)),
     )
     assert done == [3, 3, 3]
 
@@ -129,7 +130,7 @@ def test_overlapping_arrays_share_memory():
     whole = np.arange(10, dtype=np.int32)
     distance = np.zeros(1, np.int64)
     arguments = (whole, whole[6:8], whole[::-1], distance)
-    result = run(module, args=arguments, allow_overlap=True)
+    result = run(module, args=arguments, options=LaunchOptions(allow_overlap=True))
     assert whole.tolist() == [0, 1, 2, 3, 4, 5, 0, 7, 8, 6]
     assert distance[0] == 24
     assert result.outputs[0] is whole
@@ -254,6 +255,6 @@ def test_refused_operations_are_told_before_anything_runs():
     assert block.last_op is not None
     block.insert_op_before(BytecodeNewAttributeOp.create(), block.last_op)
     seen: list[str] = []
-    (error,) = _error(module, print_to=seen.append)
+    (error,) = _error(module, options=LaunchOptions(print_to=seen.append))
     assert error.startswith("machine-unsupported")
     assert seen == []

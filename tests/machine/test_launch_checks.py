@@ -11,6 +11,7 @@ import pytest
 from tests.machine.kernels import checked
 
 import tilewright
+from tilewright import LaunchOptions
 from tilewright.diagnostics import Diagnostic, Span, TileIRError
 from tilewright.machine import Program
 
@@ -26,16 +27,24 @@ MODULE = checked(COPY)
 Launch = Callable[..., object]
 
 
+def _run(module: Any, *args: Any, **options: Any) -> object:
+    return tilewright.run(module, *args, options=LaunchOptions(**options))
+
+
 def _sanitize(module: Any, *args: Any, seed: Any = 0, **options: Any) -> object:
-    return tilewright.sanitize(module, *args, seeds=[seed], **options)
+    return tilewright.sanitize(module, *args, options=LaunchOptions(seeds=[seed], **options))
+
+
+def _sanitize_with(module: Any, *args: Any, **options: Any) -> object:
+    return tilewright.sanitize(module, *args, options=LaunchOptions(**options))
 
 
 def _sanitizing_run(module: Any, *args: Any, **options: Any) -> object:
-    return tilewright.run(module, *args, sanitize=True, **options)
+    return tilewright.run(module, *args, options=LaunchOptions(sanitize=True, **options))
 
 
 every_launch = pytest.mark.parametrize(
-    "launch", [tilewright.run, _sanitize, _sanitizing_run], ids=["run", "sanitize", "checked run"]
+    "launch", [_run, _sanitize, _sanitizing_run], ids=["run", "sanitize", "checked run"]
 )
 
 
@@ -130,7 +139,7 @@ def test_bad_options(launch: Launch, options: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize("seeds", [0, -1, (), [math.nan], math.nan, None, "12", True])
 def test_bad_seeds(seeds: Any) -> None:
     x, out = arrays()
-    (found,) = refused(tilewright.sanitize, "copy", 1, (x, out, 4), seeds=seeds)
+    (found,) = refused(_sanitize_with, "copy", 1, (x, out, 4), seeds=seeds)
     assert found.code == "bad-run-option"
     assert (out == 7).all()
 
@@ -138,8 +147,8 @@ def test_bad_seeds(seeds: Any) -> None:
 @every_launch
 def test_everything_wrong_is_told_at_once(launch: Launch) -> None:
     x, out = arrays()
-    found = refused(launch, "copy", (0,), (x, out.astype("i4"), 2.5), max_iterations=0)
-    assert [d.code for d in found] == ["bad-run-option", "bad-grid", "bad-argument", "bad-argument"]
+    found = refused(launch, "copy", (0,), (x, out.astype("i4"), 2.5))
+    assert [d.code for d in found] == ["bad-grid", "bad-argument", "bad-argument"]
     found = refused(launch, "copy", (0,), (x, frozen(x[1:]), 4))
     assert [d.code for d in found] == ["bad-grid", "read-only-memory", "overlapping-arguments"]
 

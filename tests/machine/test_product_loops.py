@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.machine.kernels import ELEMENTS, checked
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.machine import Program
 from tilewright.machine.inspect import Trace, run_with
@@ -127,7 +128,7 @@ def _both(module, grid, a, b, count) -> tuple[np.ndarray, np.ndarray]:
     program = Program(module)
     for _ in range(2):
         program.launch("k", grid, (a, b, outputs[0], count))
-    run_with(module, "k", grid, (a, b, outputs[1], count), trace=Trace())
+    run_with(module, "k", grid, (a, b, outputs[1], count), options=LaunchOptions(trace=Trace()))
     return outputs[0], outputs[1]
 
 
@@ -189,7 +190,7 @@ def test_same_faults(options, count):
     with pytest.raises(TileIRError) as found:
         Program(module).launch("k", 1, (a, b, c, count))
     with pytest.raises(TileIRError) as expected:
-        run_with(module, "k", 1, (a, b, c, count), trace=Trace())
+        run_with(module, "k", 1, (a, b, c, count), options=LaunchOptions(trace=Trace()))
     assert found.value.diagnostics == expected.value.diagnostics
 
 
@@ -203,7 +204,13 @@ def test_the_load_of_the_earlier_iteration_is_at_fault(short):
     with pytest.raises(TileIRError) as found:
         Program(module).launch("k", 1, (*args, np.zeros((16, 16), np.float32), 8))
     with pytest.raises(TileIRError) as expected:
-        run_with(module, "k", 1, (*args, np.zeros((16, 16), np.float32), 8), trace=Trace())
+        run_with(
+            module,
+            "k",
+            1,
+            (*args, np.zeros((16, 16), np.float32), 8),
+            options=LaunchOptions(trace=Trace()),
+        )
     assert found.value.diagnostics == expected.value.diagnostics
 
 
@@ -211,7 +218,7 @@ def test_iteration_limit():
     a, b = _matrices(16, 64, 16, np.float16)
     module, c = _kernel(a, b, (16, 16, 8)), np.zeros((16, 16), np.float32)
     with pytest.raises(TileIRError, match="more than 7 iterations"):
-        Program(module).launch("k", 1, (a, b, c, 8), max_iterations=7)
+        Program(module).launch("k", 1, (a, b, c, 8), options=LaunchOptions(max_iterations=7))
 
 
 @pytest.mark.parametrize("limit", [1 << 26, 4000, 0])
@@ -224,6 +231,6 @@ def test_changed_arrays_are_read_anew(monkeypatch, limit, calls):
     for _ in range(3):
         program.launch("k", (4, 4), (a, b, c, 8))
         expected = np.zeros((64, 64), np.float32)
-        run_with(module, "k", (4, 4), (a, b, expected, 8), trace=Trace())
+        run_with(module, "k", (4, 4), (a, b, expected, 8), options=LaunchOptions(trace=Trace()))
         assert c.tobytes() == expected.tobytes()
         a += np.float16(1)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_kernels
 
+from tilewright import LaunchOptions
 from tilewright.bytecode import read
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile import types as T
@@ -51,6 +52,8 @@ def test_any_arguments(kernel: CorpusKernel):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
-                program.launch(None, (2,), arguments, seed=trial, max_iterations=2000)
+                program.launch(
+                    None, (2,), arguments, options=LaunchOptions(seed=trial, max_iterations=2000)
+                )
             except TileIRError as error:
                 assert all(d.code for d in error.diagnostics)

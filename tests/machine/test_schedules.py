@@ -9,8 +9,8 @@ import pytest
 from tests.machine.kernels import checked
 from tests.machine.test_scheduling import CHAIN, LOCKED_INCREMENT
 
+from tilewright import run
 from tilewright.diagnostics import TileIRError
-from tilewright.machine import run
 from tilewright.machine.sanitize import sanitize
 
 DEFAULT_SEEDS = 4

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from tests.machine.kernels import checked, run_body
 
+from tilewright import LaunchOptions, run
 from tilewright.diagnostics import Span, TileIRError
-from tilewright.machine import Program, run
+from tilewright.machine import Program
 
 SEEDS = range(6)
 
@@ -70,20 +71,20 @@ TICKETS = checked("""entry @k(%counter: tile<ptr<i32>>, %order: tile<ptr<i32>>) 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_spin_lock_protects(seed: int):
     lock, total = np.zeros(1, np.int32), np.zeros(1, np.int32)
-    run(LOCKED_INCREMENT, grid=(30,), args=(lock, total), seed=seed)
+    run(LOCKED_INCREMENT, grid=(30,), args=(lock, total), options=LaunchOptions(seed=seed))
     assert (lock[0], total[0]) == (0, 30)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_blocks_may_wait_for_later_ones(seed: int):
     flags, out = np.zeros(12, np.int32), np.zeros(12, np.int32)
-    run(CHAIN, grid=(12,), args=(flags, out), seed=seed)
+    run(CHAIN, grid=(12,), args=(flags, out), options=LaunchOptions(seed=seed))
     assert out.tolist() == list(range(12, 0, -1))
 
 
 def _order(seed: int, count: int = 16) -> list[int]:
     counter, order = np.zeros(1, np.int32), np.full(count, -1, np.int32)
-    run(TICKETS, grid=(count,), args=(counter, order), seed=seed)
+    run(TICKETS, grid=(count,), args=(counter, order), options=LaunchOptions(seed=seed))
     assert counter[0] == count
     return order.tolist()
 
@@ -112,7 +113,7 @@ def test_blocks_of_plain_kernels_are_shuffled_too():
 def test_a_deadlock_is_reported(seed: int):
     lock, total = np.ones(1, np.int32), np.zeros(1, np.int32)
     with pytest.raises(TileIRError) as caught:
-        run(LOCKED_INCREMENT, grid=(3,), args=(lock, total), seed=seed)
+        run(LOCKED_INCREMENT, grid=(3,), args=(lock, total), options=LaunchOptions(seed=seed))
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "deadlock"
     assert "3 tile blocks" in diagnostic.message
@@ -170,6 +171,6 @@ def test_progress_is_told():
     Program(TICKETS).launch(
         grid=(3,),
         args=(np.zeros(1, np.int32), np.zeros(3, np.int32)),
-        progress=lambda done, count: told.append((done, count)),
+        options=LaunchOptions(progress=lambda done, count: told.append((done, count))),
     )
     assert told == [(1, 3), (2, 3), (3, 3)]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machine.kernels import ELEMENTS, checked
 
-from tilewright.machine import run
+from tilewright import run
 
 PADDING = -5
 

@@ -7,9 +7,9 @@ import pytest
 from tests.passes.generator import OUT_WORDS, kernel
 from xdsl.pattern_rewriter import PatternRewriter
 
+from tilewright import run
 from tilewright.analysis.verifier import verify
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-from tilewright.machine import run
 from tilewright.passes import CUDA_TILE, canonicalize, passes_within, run_pipeline
 from tilewright.text import parse, print_text
 

@@ -9,6 +9,7 @@ from tests.machine.kernels import checked
 
 import tilewright
 import tilewright.machine
+from tilewright import LaunchOptions
 from tilewright.bytecode import read
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.entry_names import PromisedArray, calling_convention
@@ -115,7 +116,7 @@ def test_a_run_refuses_other_overlaps(convention: str) -> None:
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_the_sanitizer_names_both_arrays(convention: str, seeds: int) -> None:
     module = copy_kernel(convention)
-    report = tilewright.sanitize(module, None, 1, overlapping(), seeds=seeds)
+    report = tilewright.sanitize(module, None, 1, overlapping(), options=LaunchOptions(seeds=seeds))
     (found,) = report.diagnostics
     assert found.code == "alias-promise"
     assert found.message.startswith("%x and %y overlap in memory")
@@ -123,7 +124,7 @@ def test_the_sanitizer_names_both_arrays(convention: str, seeds: int) -> None:
     assert to_json(report)["findings"][0]["code"] == "alias-promise"
     assert "%x and %y overlap" in render_html(report, module)
     with pytest.raises(TileIRError, match="alias-promise"):
-        tilewright.run(module, None, 1, overlapping(), sanitize=True)
+        tilewright.run(module, None, 1, overlapping(), options=LaunchOptions(sanitize=True))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 from tests.sanitizer.cases import Case, cases
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import Diagnostic
 from tilewright.machine import DEFAULT_MAX_ITERATIONS
 from tilewright.machine.sanitize import sanitize
@@ -22,9 +23,11 @@ def findings(case: Case, entry: str, seeds: Iterable[int]) -> tuple[Diagnostic, 
         case.symbol(entry),
         case.grid,
         list(case.arguments().values()),
-        seeds=tuple(seeds),
-        max_iterations=case.limit or DEFAULT_MAX_ITERATIONS,
-        allow_overlap=True,
+        options=LaunchOptions(
+            seeds=tuple(seeds),
+            max_iterations=case.limit or DEFAULT_MAX_ITERATIONS,
+            allow_overlap=True,
+        ),
     )
     return report.diagnostics
 

@@ -10,7 +10,8 @@ import pytest
 from tests.oracles import disassemble, requires_tileirdisasm
 from tests.sanitizer.cases import CODES, FOLDER, Case, CaseError, cases, load
 
-from tilewright import bytecode, machine
+import tilewright
+from tilewright import LaunchOptions, bytecode, machine
 from tilewright.analysis.verifier import find_problems
 from tilewright.diagnostics import Diagnostic, NamedPlace, Note, Severity, TileIRError
 
@@ -46,14 +47,12 @@ def run(case: Case, entry: str, seed: int) -> dict[str, np.ndarray | int | float
     arguments = case.arguments(seed)
     limit = case.limit or machine.DEFAULT_MAX_ITERATIONS
     values = list(arguments.values())
-    machine.run(
+    tilewright.run(
         case.module(),
         case.symbol(entry),
         case.grid,
         values,
-        seed=seed,
-        max_iterations=limit,
-        allow_overlap=True,
+        options=LaunchOptions(seed=seed, max_iterations=limit, allow_overlap=True),
     )
     return arguments
 

@@ -9,6 +9,7 @@ import pytest
 from tests.corpus import CUTILE_MISSING, VERSIONS, CorpusKernel, cutile_available, cutile_kernels
 from tests.corpus.launching import check_outputs, flat_arguments
 
+from tilewright import LaunchOptions
 from tilewright.bytecode import read
 from tilewright.cli.main import main
 from tilewright.machine.sanitize.sanitizer import SanitizingProgram
@@ -27,7 +28,7 @@ def test_cutile_kernels_are_clean(kernel: CorpusKernel, seed: int) -> None:
     program = SanitizingProgram(read(kernel.export(version)), seed, races=True)
     arguments = launch.arguments()
     flat = flat_arguments(kernel, arguments, program.map_array)
-    program.launch(None, launch.grid, flat, seed=seed)
+    program.launch(None, launch.grid, flat, options=LaunchOptions(seed=seed))
     assert [d.brief() for d in program.findings.diagnostics] == []
     assert check_outputs(launch, launch.arguments(), arguments) == []
 

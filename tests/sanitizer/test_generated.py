@@ -12,7 +12,8 @@ import pytest
 from tests.machine.kernels import checked
 from tests.sanitizer.generate import Generated, generate
 
-from tilewright import machine
+import tilewright
+from tilewright import LaunchOptions
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.machine.sanitize import sanitize
 
@@ -30,10 +31,10 @@ def results(program: Generated, module: ModuleOp, seed: int, *, check: bool) -> 
     """The bytes of all arrays after a run under a schedule, in which nothing must be found."""
     arrays = program.arguments()
     if check:
-        report = sanitize(module, None, program.grid, arrays, seeds=[seed])
+        report = sanitize(module, None, program.grid, arrays, options=LaunchOptions(seeds=[seed]))
         assert [d.brief() for d in report.diagnostics] == [], program.text
     else:
-        machine.run(module, None, program.grid, arrays, seed=seed)
+        tilewright.run(module, None, program.grid, arrays, options=LaunchOptions(seed=seed))
     return [array.tobytes() for array in arrays]
 
 
@@ -59,7 +60,9 @@ def check_mutations(program: Generated, count: int | None) -> None:
 
 def shows_race(program: Generated, module: ModuleOp, seed: int) -> bool:
     """Whether a schedule shows a race; nothing else may be found."""
-    report = sanitize(module, None, program.grid, program.arguments(), seeds=[seed])
+    report = sanitize(
+        module, None, program.grid, program.arguments(), options=LaunchOptions(seeds=[seed])
+    )
     assert {d.code for d in report.diagnostics} <= {"race"}, report.diagnostics
     return not report.is_clean
 

@@ -15,6 +15,7 @@ import pytest
 from tests.sanitizer.cases import Case, cases
 
 import tilewright
+from tilewright import LaunchOptions
 from tilewright.diagnostics import find_code, from_json
 from tilewright.machine.sanitize import (
     Finding,
@@ -50,7 +51,13 @@ SOURCE = "import cuda.tile as ct\n\nct.store(out, (block, 0), y < y + y)\n"
 
 def check(text: str = PLAIN, grid: int = 3) -> SanitizeReport:
     arrays = [np.zeros((8, 32), np.float32) for _ in range(2)]
-    return sanitize(tilewright.parse(text, "twice.tileir"), None, grid, arrays, seeds=(0, 5))
+    return sanitize(
+        tilewright.parse(text, "twice.tileir"),
+        None,
+        grid,
+        arrays,
+        options=LaunchOptions(seeds=(0, 5)),
+    )
 
 
 def check_case(kind: str) -> tuple[Case, SanitizeReport]:
@@ -62,9 +69,7 @@ def check_case(kind: str) -> tuple[Case, SanitizeReport]:
         case.symbol("bug"),
         case.grid,
         arguments,
-        seeds=case.seeds,
-        allow_overlap=True,
-        **limit,
+        options=LaunchOptions(seeds=case.seeds, allow_overlap=True, **limit),
     )
     return case, report
 

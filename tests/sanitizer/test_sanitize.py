@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright import LaunchOptions
 
 OVERLAP = """
 entry @k(%out: tile<ptr<f32>>) {
@@ -36,8 +37,8 @@ def test_run_with_sanitize_raises_what_is_found_and_passes_clean_kernels() -> No
     module = tilewright.parse(OVERLAP)
     out = np.zeros((8, 8), np.float32)
     with pytest.raises(tilewright.TileIRError, match="race"):
-        tilewright.run(module, None, (2, 1, 1), [out], sanitize=True)
-    result = tilewright.run(module, None, (1, 1, 1), [out], sanitize=True)
+        tilewright.run(module, None, (2, 1, 1), [out], options=LaunchOptions(sanitize=True))
+    result = tilewright.run(module, None, (1, 1, 1), [out], options=LaunchOptions(sanitize=True))
     assert result.outputs[0] is out and out[:4].all() and not out[4:].any()
 
 
@@ -54,7 +55,9 @@ entry @k(%p: tile<ptr<i32>>) {
 }
 """
     cell = np.array([5], np.int32)
-    report = tilewright.sanitize(tilewright.parse(counter), None, (4, 1, 1), [cell], seeds=3)
+    report = tilewright.sanitize(
+        tilewright.parse(counter), None, (4, 1, 1), [cell], options=LaunchOptions(seeds=3)
+    )
     assert report.is_clean and report.seeds == (0, 1, 2)
     assert cell[0] == 9
 
@@ -62,4 +65,6 @@ entry @k(%p: tile<ptr<i32>>) {
 def test_races_can_be_left_out() -> None:
     module = tilewright.parse(OVERLAP)
     out = np.zeros((8, 8), np.float32)
-    assert tilewright.sanitize(module, None, (2, 1, 1), [out], races=False).is_clean
+    assert tilewright.sanitize(
+        module, None, (2, 1, 1), [out], options=LaunchOptions(races=False)
+    ).is_clean

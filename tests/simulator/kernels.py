@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import Diagnostic
 from tilewright.simulator import Program, SimulationResult
 
@@ -66,7 +67,9 @@ def run(
 ) -> SimulationResult:
     """Launch such a kernel; what it finds is in the result."""
     text = kernel(body, parameters, functions=functions)
-    return Program.parse(text).launch(None, grid, block, list(args), strict=False, **options)
+    arch = options.pop("arch", "sm_90a")
+    wanted = LaunchOptions(block=block, strict=False, **options)
+    return Program.parse(text, arch=arch).launch(None, grid, list(args), wanted)
 
 
 def codes(result: SimulationResult) -> set[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.simulator.kernels import codes, kernel, only, run
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.numerics.arrays import dtype_of
 from tilewright.simulator import Program, SimulationResult
@@ -435,7 +436,7 @@ def test_what_does_not_run(body: str, parameters: str, says: str) -> None:
     array = np.zeros(4)
     args = [array, array, 0][: parameters.count("%")]
     with pytest.raises(TileIRError) as caught:
-        _parse(body, parameters).launch(None, 1, 32, args)
+        _parse(body, parameters).launch(None, 1, args, options=LaunchOptions(block=32))
     (found,) = caught.value.diagnostics
     assert (found.code, says in found.message) == ("sim-unsupported", True), found.message
 

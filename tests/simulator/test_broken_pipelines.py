@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.simulator.kernels import EXAMPLES
 
+from tilewright import LaunchOptions
 from tilewright.simulator import Program, SimulationResult
 
 HOPPER, STORE, MMA = "matmul_hopper.mlir", "matmul_hopper_tma_store.mlir", "matmul_mma.mlir"
@@ -23,8 +24,16 @@ def _run(name: str, old: str, new: str, seed: int) -> SimulationResult:
     d = np.zeros((128, 128), np.float32)
     args: list[Any] = [a, b, d]
     if name == MMA:
-        return program.launch(None, (2, 2), 128, args, arch="sm_80", strict=False, seed=seed)
-    return program.launch(None, 1, 288, [*args, depth // 64], strict=False, seed=seed)
+        return program.launch(
+            None,
+            (2, 2),
+            args,
+            arch="sm_80",
+            options=LaunchOptions(block=128, strict=False, seed=seed),
+        )
+    return program.launch(
+        None, 1, [*args, depth // 64], options=LaunchOptions(block=288, strict=False, seed=seed)
+    )
 
 
 _EMPTY_WAIT = "nvgpu.mbarrier.try_wait.parity %empty[%s], %parity, %ticks : !bars"

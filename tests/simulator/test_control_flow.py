@@ -203,8 +203,8 @@ def test_loop_without_end_is_reported() -> None:
     ^bb0(%i: index):
       scf.yield %i : index
     }"""
-    assert codes(run(body, max_steps=1000)) == {"sim-step-limit"}
-    assert codes(run("cf.br ^a\n^a:\ncf.br ^a\n^b:", max_steps=1000)) == {"sim-step-limit"}
+    assert codes(run(body, max_iterations=1000)) == {"sim-step-limit"}
+    assert codes(run("cf.br ^a\n^a:\ncf.br ^a\n^b:", max_iterations=1000)) == {"sim-step-limit"}
 
 
 def test_assertions() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.simulator.kernels import EXAMPLES
 
+from tilewright import LaunchOptions
 from tilewright.numerics.tensor_cores import MODES, multiply_add, unit_of
 from tilewright.simulator import Program
 
@@ -33,7 +34,9 @@ def test_vector_add(count: int) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random(count, np.float32), rng.random(count, np.float32)
     c = np.zeros(count, np.float32)
-    result = program("vector_add.mlir").launch(None, -(-count // 512), 128, [a, b, c], arch="sm_80")
+    result = program("vector_add.mlir").launch(
+        None, -(-count // 512), [a, b, c], arch="sm_80", options=LaunchOptions(block=128)
+    )
     assert (c == a + b).all() and not result.findings
 
 
@@ -42,7 +45,9 @@ def test_histogram(count: int) -> None:
     numbers = np.random.default_rng(0).random(count, np.float32)
     bins = np.zeros(64, np.int32)
     args = [numbers, bins, count]
-    result = program("histogram.mlir").launch(None, -(-count // 512), 128, args, arch="sm_80")
+    result = program("histogram.mlir").launch(
+        None, -(-count // 512), args, arch="sm_80", options=LaunchOptions(block=128)
+    )
     assert bins.tolist() == np.bincount((numbers * 64).astype(int), minlength=64).tolist()
     assert not result.findings
 
@@ -53,7 +58,9 @@ def test_matmul_of_8_bit_floats(seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = (rng.standard_normal((rows, 256)).astype(dtype) for rows in (128, 64))
     d = np.zeros((128, 64), np.float32)
-    result = program("matmul_fp8.mlir").launch(None, (1, 2), 128, [a, b, d, 2], seed=seed)
+    result = program("matmul_fp8.mlir").launch(
+        None, (1, 2), [a, b, d, 2], options=LaunchOptions(block=128, seed=seed)
+    )
     unit = unit_of("wgmma", "f8E4M3FN", 90)
     wanted = np.zeros_like(d)
     for k in (0, 128):
@@ -67,7 +74,9 @@ def test_matmul_of_8_bit_floats(seed: int) -> None:
 def test_matmul_by_mma(arch: str, seed: int) -> None:
     a, b = _operands(64, 128, 64)
     d = np.zeros((64, 128), np.float32)
-    result = program("matmul_mma.mlir").launch(None, (2, 1), 128, [a, b, d], arch=arch, seed=seed)
+    result = program("matmul_mma.mlir").launch(
+        None, (2, 1), [a, b, d], arch=arch, options=LaunchOptions(block=128, seed=seed)
+    )
     unit = unit_of("mma", "f16", int(arch[3:5]))
     wanted = np.zeros_like(d)
     for k in range(0, 64, 16):
@@ -81,7 +90,9 @@ def _hopper(name: str, m: int, n: int, k: int, **options: Any) -> tuple[Any, Any
     a, b = _operands(m, n, k)
     d = np.zeros((m, n), np.float32)
     grid = -(-n // 128), -(-m // 128)
-    result = program(name).launch(None, grid, 288, [a, b, d, k // 64], **options)
+    result = program(name).launch(
+        None, grid, [a, b, d, k // 64], options=LaunchOptions(block=288, **options)
+    )
     assert not result.findings
     wanted = multiply_add(
         a,
@@ -143,7 +154,9 @@ def test_element_types(name: str) -> None:
     a = rng.integers(-8, 9, (m, k)).astype(dtype)
     b = rng.integers(-8, 9, (n, k)).astype(dtype)
     d = np.zeros((m, n), acc)
-    result = program("mma_types.mlir").launch(name, 1, 32, [a, b, d], arch="sm_80")
+    result = program("mma_types.mlir").launch(
+        name, 1, [a, b, d], arch="sm_80", options=LaunchOptions(block=32)
+    )
     assert (d == a.astype(np.float64) @ b.astype(np.float64).T).all()
     assert not result.findings
 
@@ -153,6 +166,8 @@ def test_sparse_product() -> None:
     a = (np.arange(16)[:, None] + np.arange(16) + 1).astype(np.float16)
     b = (np.arange(8)[:, None] - np.arange(32)).astype(np.float16)
     d = np.zeros((16, 8), np.float32)
-    program("mma_types.mlir").launch("sparse_f16", 1, 32, [a, b, d], arch="sm_80")
+    program("mma_types.mlir").launch(
+        "sparse_f16", 1, [a, b, d], arch="sm_80", options=LaunchOptions(block=32)
+    )
     assert d[0].tolist() == [-2720, -2584, -2448, -2312, -2176, -2040, -1904, -1768]
     assert d[1, 0] == -2960

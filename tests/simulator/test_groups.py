@@ -10,6 +10,7 @@ import pytest
 from tests.simulator.bugs import BUGS, Bug
 from tests.simulator.kernels import EXAMPLES, codes, kernel, only, run
 
+from tilewright import LaunchOptions
 from tilewright.simulator import Program, SimulationResult, groups
 
 _NEEDS_OTHER_BLOCK = {"a product of a group of three warps": 128}
@@ -271,7 +272,9 @@ def _run_case(case: Case, *, in_groups: bool) -> tuple[np.ndarray, SimulationRes
         1,
     )
     out = np.full(128, -1, np.int32)
-    result = Program.parse(text).launch(None, 1, 128, [out], in_groups=in_groups)
+    result = Program.parse(text).launch(
+        None, 1, [out], options=LaunchOptions(block=128, in_groups=in_groups)
+    )
     return out, result
 
 
@@ -411,7 +414,13 @@ def test_examples_are_alike_both_ways(name: str) -> None:
         shape, grid, inputs = (4096,), (8,), [x, y]
     for mode in (False, True):
         out = np.zeros(shape, np.float32)
-        result = program.launch(None, grid, 128, [*inputs, out], arch="sm_80", in_groups=mode)
+        result = program.launch(
+            None,
+            grid,
+            [*inputs, out],
+            arch="sm_80",
+            options=LaunchOptions(block=128, in_groups=mode),
+        )
         found.append((out, result.counters.as_dict()))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     assert found[0][1] == found[1][1]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import Program, run_host
 
@@ -92,7 +93,9 @@ def test_options_go_to_every_launch() -> None:
     given, out = _arrays()
     with pytest.raises(TileIRError, match="the first architecture that has it is sm_90"):
         run_host(Program.parse(_TEXT), "host", [given, out, 3.0], arch="sm_80")
-    result = run_host(Program.parse(_TEXT), "@host", [given, out, 1.0], seed=3)
+    result = run_host(
+        Program.parse(_TEXT), "@host", [given, out, 1.0], options=LaunchOptions(seed=3)
+    )
     assert {launch.seed for launch in result.launches} == {3}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.simulator.kernels import kernel, run
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nvgpu.intrinsics import INTRINSICS
 from tilewright.numerics.arrays import dtype_of
@@ -271,7 +272,9 @@ def test_every_intrinsic_has_a_meaning() -> None:
 def test_others_do_not_run() -> None:
     body = '%y = llvm.call_intrinsic "llvm.nvvm.odd.f"(%x) : (f32) -> f32'
     with pytest.raises(TileIRError, match=r"does not run the intrinsic .*odd"):
-        Program.parse(kernel(body, "%x: f32")).launch(None, 1, 32, [1.0])
+        Program.parse(kernel(body, "%x: f32")).launch(
+            None, 1, [1.0], options=LaunchOptions(block=32)
+        )
 
 
 # Conversions between floats
@@ -372,5 +375,5 @@ def test_tf32_by_name(attributes: str, wanted: list[float]) -> None:
 def test_what_an_architecture_lacks(body: str, arch: str, first: str) -> None:
     program = Program.parse(kernel(body, "%x: f32"))
     with pytest.raises(TileIRError, match=rf"does not exist on {arch}; .*{first}"):
-        program.launch(None, 1, 32, [1.0], arch=arch)
-    program.launch(None, 1, 32, [1.0], arch=first)
+        program.launch(None, 1, [1.0], arch=arch, options=LaunchOptions(block=32))
+    program.launch(None, 1, [1.0], arch=first, options=LaunchOptions(block=32))

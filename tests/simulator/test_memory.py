@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.simulator.kernels import codes, kernel, run
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import Program, TensorMap
 
@@ -281,14 +282,14 @@ def test_arguments_are_checked(parameters: str, args: Any, says: str) -> None:
     ("options", "says"),
     [
         ({"block": 2048}, "up to 1024 threads"),
-        ({"block": 0}, "one to three extents of the block"),
+        ({"block": 0}, "block must be one to three integers"),
         ({"grid": (1, 2, 3, 4)}, "one to three extents of the grid"),
         ({"grid": (1, 70000)}, "the grid is too large"),
         ({"grid": 3, "cluster": 2}, "no multiple of the cluster"),
         ({"grid": 16, "cluster": 16}, "up to 8 blocks"),
         ({"cluster": 2, "grid": 2, "arch": "sm_80"}, "no clusters"),
         ({"arch": "gfx90"}, "no architecture that the simulator knows"),
-        ({"numerics": "wrong"}, "numerics is one of"),
+        ({"numerics": "wrong"}, "numerics must be one of"),
         ({"dynamic_shared_bytes": 1 << 20}, "bytes of shared memory"),
     ],
 )
@@ -299,8 +300,8 @@ def test_launches_are_checked(options: dict[str, Any], says: str) -> None:
 def test_kernels_are_named() -> None:
     program = Program.parse(kernel(""))
     with pytest.raises(TileIRError, match="there is no kernel 'other'"):
-        program.launch("other", 1, 32, [])
-    assert program.launch("@k", 1, 32, []).completed
+        program.launch("other", 1, [], options=LaunchOptions(block=32))
+    assert program.launch("@k", 1, [], options=LaunchOptions(block=32)).completed
 
 
 def test_read_only_arrays() -> None:

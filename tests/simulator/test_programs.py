@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.dialects.nvgpu.programs import BROKEN_HOPPER, HOPPER
 
+from tilewright import LaunchOptions
 from tilewright.simulator import Program, SimulationResult
 
 SEEDS = range(4)
@@ -15,7 +16,9 @@ SEEDS = range(4)
 
 def _run(text: str, seed: int, d: Any) -> SimulationResult:
     a, b = _operands()
-    return Program.parse(text).launch(None, 1, 160, [a, b, d, 2], strict=False, seed=seed)
+    return Program.parse(text).launch(
+        None, 1, [a, b, d, 2], options=LaunchOptions(block=160, strict=False, seed=seed)
+    )
 
 
 def _operands() -> tuple[Any, Any]:

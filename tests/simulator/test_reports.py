@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.simulator.kernels import EXAMPLES, kernel, run
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import Program, occupancy
 from tilewright.simulator.architectures import Architecture
@@ -78,7 +79,9 @@ def _hopper() -> Any:
     path = EXAMPLES / "matmul_hopper.mlir"
     a, b = np.ones((128, 320), np.float16), np.ones((320, 128), np.float16)
     program = Program.parse(path.read_text(), str(path))
-    return program.launch(None, 1, 288, [a, b, np.zeros((128, 128), np.float32), 5])
+    return program.launch(
+        None, 1, [a, b, np.zeros((128, 128), np.float32), 5], options=LaunchOptions(block=288)
+    )
 
 
 def test_timeline_has_the_roles() -> None:
@@ -157,7 +160,7 @@ def _needs(name: str, arch: str) -> str:
     }[name]
     block = 288 if "hopper" in name else 128
     with pytest.raises(TileIRError) as error:
-        program.launch(None, 1, block, args, arch=arch)
+        program.launch(None, 1, args, arch=arch, options=LaunchOptions(block=block))
     assert error.value.diagnostics[0].code == "sim-architecture"
     return error.value.diagnostics[0].message
 
@@ -186,8 +189,8 @@ def test_strict_launches_raise_and_others_return() -> None:
     text = kernel("%y = memref.load %words[%tid] : memref<256xf32, 3>")
     program = Program.parse(text)
     with pytest.raises(TileIRError, match="sim-uninitialized"):
-        program.launch(None, 1, 32, [])
-    result = program.launch(None, 1, 32, [], strict=False)
+        program.launch(None, 1, [], options=LaunchOptions(block=32))
+    result = program.launch(None, 1, [], options=LaunchOptions(block=32, strict=False))
     assert result.completed and len(result.errors) == 1
 
 

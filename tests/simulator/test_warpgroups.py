@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tilewright import LaunchOptions
 from tilewright.numerics.tensor_cores import multiply_add, unit_of
 from tilewright.simulator import Program, SimulationResult
 
@@ -102,7 +103,9 @@ def _run(
     stored_b = np.ascontiguousarray(b if b_transposed else b.T)
     d = np.zeros((m, n), np.float32)
     program = Program.parse(_text(element, m, n, k, flags, lines))
-    result = program.launch("k", 1, 128, [stored_a, stored_b, d], strict=False)
+    result = program.launch(
+        "k", 1, [stored_a, stored_b, d], options=LaunchOptions(block=128, strict=False)
+    )
     wanted = multiply_add(a, b, np.zeros_like(d), name, unit_of("wgmma", name, 90))
     return d, wanted, result
 

@@ -85,8 +85,8 @@ class Source:
 
 def source_of(module: Module, options: argparse.Namespace) -> Source:
     """The kernel of a module that ``--entry`` names, or the only one."""
-    from tilewright.cli.run_sim import is_tile_ir
     from tilewright.gpu import CompileOptions
+    from tilewright.launching.modules import is_tile_ir
 
     how = CompileOptions(approximate_math=bool(options.approximate_math))
     if is_tile_ir(module):

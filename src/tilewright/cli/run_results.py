@@ -142,6 +142,7 @@ class Results:
                 facts["values"] = _json_values(array, parameter.element)
             arrays.append(facts)
         document = {
+            "format": 1,
             **launch,
             "arrays": arrays,
             "saved": {path: p.name for path, p in self._saved.items()},

@@ -6,13 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.launch_log import LaunchLog
+from tilewright.cli.launch_options import add_find_nan, add_time_limit
 from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
@@ -129,12 +129,6 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
         "--max-iterations", type=_count, metavar="N", help="a loop that takes longer is an error"
     )
     group.add_argument(
-        "--time-limit",
-        type=_seconds,
-        metavar="S",
-        help="end a launch that takes longer than S seconds, compilation left out",
-    )
-    group.add_argument(
         "--arithmetic",
         type=parse_arithmetic,
         metavar="KEY=VALUE,...",
@@ -159,22 +153,14 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="draw what the warps of the first block did in the first launch, as .html or .svg (sim)",
     )
+    add_time_limit(group)
+    add_find_nan(group)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < inf:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, found '{text}'")
-    return value
 
 
 def _line(text: str) -> LineBreakpoint:
@@ -214,6 +200,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.sanitizes and (options.trace or options.breakpoints):
         what = "--trace" if options.trace else "--break"
         parser.error(f"--sanitize and {what} do not go together")
+    if options.sanitizes and options.find_nan:
+        parser.error("--sanitize and --find-nan do not go together")
     if options.seed < 0:
         parser.error("--seed: expected a number of at least 0")
     if options.trace is None:
@@ -257,14 +245,8 @@ def _fail(options: argparse.Namespace, message: str) -> int:
 
 #: Options of launches by the names that the command line gives them, unless they are not given.
 _GIVEN = (
-    "max_iterations",
-    "time_limit",
-    "arithmetic",
-    "threads",
-    "checked",
-    "cpu",
-    "numerics",
-    "registers",
+    *("max_iterations", "arithmetic", "threads", "checked", "cpu", "numerics", "registers"),
+    *("find_nan", "time_limit"),
 )
 
 

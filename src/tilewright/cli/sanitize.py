@@ -59,27 +59,25 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     entry = entry_of(module, options.entry)
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind, parameters_of
+    from tilewright.launching.options import LaunchOptions
     from tilewright.machine.sanitize import sanitize
 
     parameters = parameters_of(entry)
     values = bind(parameters, options.arguments, options.seed)
     results = Results(parameters, values, options)
-    seeds = range(options.seed, options.seed + options.seeds)
     arithmetic = arithmetic_of(options, session)
     with working(f"checking {entry.symbol}") as progress:
-        report = sanitize(
-            module,
-            entry.symbol,
-            options.grid,
-            values,
-            seeds=seeds,
+        wanted = LaunchOptions(
+            seeds=range(options.seed, options.seed + options.seeds),
             races=not options.no_races,
             max_iterations=options.max_iterations,
+            time_limit=options.time_limit,
+            resident=options.resident,
             allow_overlap=True,
             progress=progress,
             arithmetic=arithmetic,
-            resident=options.resident,
         )
+        report = sanitize(module, entry.symbol, options.grid, values, wanted)
     differing = []
     if report.result is not None:
         results.save(session)

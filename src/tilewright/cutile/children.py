@@ -31,6 +31,17 @@ _SOURCE = str(Path(__file__).resolve().parent.parent.parent)
 _PLAIN = (str, int, float, bool, type(None))
 
 
+# Whether processes were started that may launch kernels, too.
+_children = {"started": False}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: _children.update(started=True))
+
+
+def has_children() -> bool:
+    """Whether this process has started others, which may be hosts."""
+    return _children["started"]
+
+
 @contextmanager
 def children_are(settings: Settings, *, torch_cuda: bool) -> Iterator[None]:
     """Processes that are started inside are hosts with these settings, but for traces.

@@ -125,7 +125,7 @@ def record_footprints(
         kernel.symbol,
         grid,
         args,
-        LaunchOptions(
+        options=LaunchOptions(
             max_iterations=max_iterations,
             allow_overlap=True,
             print_to=lambda text: None,

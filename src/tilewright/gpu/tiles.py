@@ -56,7 +56,7 @@ class _GpuProgram:
     def _chosen(
         self, options: LaunchOptions | None, deprecated: dict[str, Any], level: str
     ) -> LaunchOptions:
-        chosen = self.options if options is None else options
+        chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch")
         check_options(chosen, "cuda", level)

@@ -42,6 +42,9 @@ UNKNOWN_MACHINE = define_code(
     "The machines are `reference`, `cpu`, `sim:ARCH` with the architecture of a GPU, such as "
     "`sim:sm_90a`, and `cuda`.",
 )
+MACHINE_NOT_AVAILABLE = define_code(
+    "machine-not-available", "The machine needs a package that is not installed."
+)
 UNSUPPORTED_LEVEL = define_code(
     "unsupported-level",
     "The machine does not run IR of this level.",
@@ -77,8 +80,8 @@ class Program(Protocol):
         """Run a kernel, the only one by default, over a grid, to its end.
 
         ``args``: for each pointer an array (of NumPy, torch, or whatever speaks DLPack), which is
-        updated in place, or an address; a number for each scalar. ``options``: those that the
-        program was loaded with, unless given.
+        updated in place, or an address; a number for each scalar. ``options``: what they leave at its
+        default is as the program was loaded with.
 
         A TileIRError before anything runs, with arrays as they were: bad arguments, grid or kernel
         name, options that the machine lacks, and operations that it does not run. While running:
@@ -231,7 +234,17 @@ class Machine:
 
     @property
     def _backend(self) -> Backend:
-        return cast("Backend", cast("Any", import_module(self.capabilities.home)))
+        try:
+            return cast("Backend", cast("Any", import_module(self.capabilities.home)))
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing in ("", "tilewright"):
+                raise
+            raise TileIRError.single(
+                MACHINE_NOT_AVAILABLE,
+                f"the machine '{self.name}' needs {missing}, which is not installed",
+                help=f"pip install {missing}",
+            ) from None
 
 
 def machine_named(name: str) -> Machine:

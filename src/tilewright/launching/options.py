@@ -293,6 +293,16 @@ class LaunchOptions:
             check=_flag,
         ),
     )
+    find_nan: bool = field(
+        default=False,
+        metadata=_about(
+            "Finds the operations that make NaN, infinities, and values that do not fit the type that "
+            "they are converted to; raised as one error when the run is over.",
+            values="True or False",
+            machines="reference",
+            check=_flag,
+        ),
+    )
     breakpoints: Sequence[Any] = field(
         default=(),
         metadata=_about(
@@ -316,7 +326,6 @@ class LaunchOptions:
             "TILEWRIGHT_THREADS says, or one for each core.",
             values="an integer of at least 1",
             machines="cpu",
-            check=_integer(1, optional=True),
         ),
     )
     cpu: str = field(
@@ -447,6 +456,8 @@ class LaunchOptions:
             value = getattr(self, name)
             if value is not _DEFAULTS[name] and (wrong := check(value)):
                 found.error(BAD_RUN_OPTION, f"{name} {wrong}")
+        if self.sanitize and self.find_nan:
+            found.error(BAD_RUN_OPTION, "sanitize and find_nan are two runs: take one of them")
         found.raise_if_errors()
 
     def __repr__(self) -> str:
@@ -458,6 +469,12 @@ class LaunchOptions:
     def changed(self) -> tuple[str, ...]:
         """The names of the options that are not as they are by default."""
         return tuple(name for name, default in _DEFAULTS.items() if getattr(self, name) != default)
+
+    def over(self, others: LaunchOptions) -> LaunchOptions:
+        """These options, and the others' where these are as they are by default."""
+        if others is DEFAULT_OPTIONS or others is self:
+            return self
+        return replace(others, **{name: getattr(self, name) for name in self.changed})
 
     @property
     def schedules(self) -> tuple[int, ...]:

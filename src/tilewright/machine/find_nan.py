@@ -9,24 +9,24 @@ Conversions are told where a value does not fit the type that it is converted to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.diagnostics import Diagnostic, Note, Severity, TileIRError, define_code
-from tilewright.diagnostics import to_json as diagnostics_to_json
-from tilewright.diagnostics.render_html import preformatted, render_html
+from tilewright.diagnostics import Note, TileIRError
 from tilewright.dialects.cuda_tile.base import TileOp, int_property
 from tilewright.dialects.cuda_tile.ops import conversions, core, matrix, reductions
-from tilewright.dialects.source_map import place_of
-from tilewright.launching.codes import source_note
+from tilewright.launching.accesses import STORES
+from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions
 from tilewright.machine.accesses import AccessSite, access_site, allocations_of
 from tilewright.machine.compile import Translator
 from tilewright.machine.hooks import Hook
 from tilewright.machine.inspect.stats import numbers_of
 from tilewright.machine.inspect.stops import When, format_elements
+from tilewright.machine.nan_report import Kind, NanError, NanFinding, NanReport
 from tilewright.machine.ops.elementwise import attributes_of, is_elementwise
 from tilewright.machine.tensors import ArrayNames
 from tilewright.machine.values import Registers
@@ -39,153 +39,30 @@ if TYPE_CHECKING:
 
     from tilewright.dialects.cuda_tile.types import TileType
 
-NAN_MADE = define_code(
-    "nan-made",
-    "An operation makes a NaN of operands that have none.",
-    "It is the first one, or one of the others that did so by themselves; what they pass on is counted, "
-    "and not told again. Look at the operands: 0 / 0, the difference of equal infinities (a row that is "
-    "masked as a whole), the logarithm or root of a negative number. `--find-nan` looks for it.",
-)
-NAN_LOADED = define_code(
-    "nan-loaded",
-    "An operation loads a NaN from memory.",
-    "It was in the array before the launch, or a tile block has stored it; the latter is told by itself.",
-)
-INFINITY_MADE = define_code(
-    "infinity-made",
-    "An operation makes an infinity of operands that are finite.",
-    "The value is too large for the type, a number was divided by zero, or it was the logarithm of zero. "
-    "Infinities that a kernel puts in on purpose are not told. `--find-nan` looks for it.",
-)
-CONVERSION_OVERFLOW = define_code(
-    "conversion-overflow",
-    "A value does not fit the type that it is converted to.",
-    "It becomes an infinity, the largest number of the type, or, as an integer, one that Tile IR does not "
-    "determine. `--find-nan` looks for it.",
-)
-
-Kind = Literal["nan", "loaded nan", "infinity", "conversion"]
-_CODES: Mapping[Kind, str] = {
-    "nan": NAN_MADE,
-    "loaded nan": NAN_LOADED,
-    "infinity": INFINITY_MADE,
-    "conversion": CONVERSION_OVERFLOW,
-}
-_MAX_TOLD = 20
-
 Spread = Callable[[Array], Array]
 """Which elements of a result are computed from those of an operand that a mask names."""
 
 
-@dataclass(slots=True)
-class NanFinding:
-    """An operation that made what is looked for, when it first did.
+def find_nan(
+    module: Operation,
+    entry: str | None = None,
+    grid: int | Sequence[int] = (1, 1, 1),
+    args: Sequence[object] = (),
+    options: LaunchOptions = DEFAULT_OPTIONS,
+) -> NanReport:
+    """What a launch on the reference machine makes that it should not, as a report.
 
-    ``index`` is the first such element of the result, ``operands`` what it was computed from, by name;
-    those of which many elements count are left out. ``elements`` and ``executions`` count all that it
-    made in the launch, in how many executions.
+    Arrays are updated as in every launch, and errors are those of every launch.
     """
+    from tilewright.machine.inspect.runner import run_with
 
-    kind: Kind
-    op: Operation
-    block: tuple[int, int, int]
-    index: tuple[int, ...]
-    result: str
-    operands: tuple[tuple[str, str], ...]
-    message: str
-    notes: tuple[Note, ...]
-    elements: int = 0
-    executions: int = 0
-
-    def diagnostic(self, *more: Note) -> Diagnostic:
-        values = ", ".join(f"{name} = {value}" for name, value in self.operands)
-        notes = [Note(values)] if values else []
-        times = "" if self.executions == 1 else f" in {self.executions} executions"
-        count = "1 element" if self.elements == 1 else f"{self.elements} elements"
-        notes += [
-            *self.notes,
-            *source_note(self.op),
-            Note(f"{count} of this operation{times}"),
-            *more,
-        ]
-        return Diagnostic(
-            Severity.ERROR, _CODES[self.kind], self.message, place_of(self.op), "", tuple(notes)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class NanReport:
-    """What one launch made: ``findings`` in the order in which they happened, one for each operation
-    and kind. ``later_operations`` had NaN in their operands and hence in their results, with
-    ``later_elements`` altogether."""
-
-    findings: tuple[NanFinding, ...] = ()
-    later_operations: int = 0
-    later_elements: int = 0
-
-    @property
-    def is_clean(self) -> bool:
-        return not self.findings
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The findings; the first one of a NaN tells how many follow."""
-        found: list[Diagnostic] = []
-        has_told = False
-        for finding in self.findings[:_MAX_TOLD]:
-            more: list[Note] = []
-            if "nan" in finding.kind and not has_told:
-                has_told = True
-                more = [Note(self._spread)]
-            found.append(finding.diagnostic(*more))
-        if len(self.findings) > _MAX_TOLD:
-            left = len(self.findings) - _MAX_TOLD
-            found[-1] = found[-1].with_notes(Note(f"{left} more operations are not shown"))
-        return tuple(found)
-
-    @property
-    def _spread(self) -> str:
-        if not self.later_operations:
-            return "no other operation has NaN because of it"
-        operations = "operation has" if self.later_operations == 1 else "operations have"
-        elements = "element is" if self.later_elements == 1 else "elements are"
-        return (
-            f"{self.later_operations} more {operations} NaN in operands and results; "
-            f"{self.later_elements} of their {elements} NaN"
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """The report made of JSON types only; docs/json.md has the schema."""
-        told = [finding.diagnostic() for finding in self.findings]
-        return {
-            "format": 1,
-            "findings": [
-                {
-                    **diagnostic,
-                    "kind": finding.kind,
-                    "op": finding.op.name.rpartition(".")[2],
-                    "block": list(finding.block),
-                    "index": list(finding.index),
-                    "result": finding.result,
-                    "operands": [{"name": n, "value": v} for n, v in finding.operands],
-                    "elements": finding.elements,
-                    "executions": finding.executions,
-                }
-                for finding, diagnostic in zip(
-                    self.findings, diagnostics_to_json(told), strict=True
-                )
-            ],
-            "later": {"operations": self.later_operations, "elements": self.later_elements},
-        }
-
-    def raise_if_any(self) -> None:
-        """A TileIRError with all findings, if there are any."""
-        if self.findings:
-            raise TileIRError(self.diagnostics)
-
-    def _repr_html_(self) -> str:
-        """The findings with their lines of source, for notebooks."""
-        return render_html(self.diagnostics) or preformatted("no operation made a NaN")
+    try:
+        run_with(module, entry, grid, args, replace(options, find_nan=True))
+    except NanError as error:
+        if len(error.diagnostics) > len(error.report.diagnostics):
+            raise
+        return error.report
+    return NanReport()
 
 
 @dataclass(slots=True)
@@ -196,6 +73,20 @@ class NanFinder:
     arrays: ArrayNames
     _found: dict[tuple[Operation, Kind], NanFinding] = field(default_factory=dict)
     _later: dict[Operation, int] = field(default_factory=dict)
+    _has_stored: bool = False
+    """Whether a NaN has gone to memory."""
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Runs a launch; a NanError at its end if anything was found."""
+        try:
+            yield
+        except TileIRError as error:
+            if self._found:
+                raise NanError(self.report, error.diagnostics) from None
+            raise
+        if self._found:
+            raise NanError(self.report)
 
     @property
     def report(self) -> NanReport:
@@ -208,7 +99,13 @@ class NanFinder:
             return None
         if isinstance(op, conversions.FToIOp):
             return self._conversion_to_integer(op, t)
-        looks = [self._look(op, n, t) for n, r in enumerate(op.results) if _is_float(r)]
+        if _is_conversion(op) and FORMATS[_type_of(op.results[0]).element].bits <= 8:
+            return self._saturating_conversion(op, t)
+        if type(op) in STORES:
+            return self._store(op, t)
+        # What is the same in all tile blocks is a constant, which the kernel has chosen.
+        made = [n for n, r in enumerate(op.results) if _is_float(r) and not t.is_preset(r)]
+        looks = [self._look(op, number, t) for number in made]
         if not looks:
             return None
 
@@ -233,7 +130,7 @@ class NanFinder:
             nans = np.isnan(numbers)
             if site is not None:
                 if nans.any():
-                    self._loaded(op, t, regs, site, result, nans)
+                    self._loaded(op, t, regs, site, nans)
                 return
             operands = [(np.asarray(regs[s]), e, spread) for s, e, spread in sources]
             values = [numbers_of(value, e) for value, e, _ in operands]
@@ -245,7 +142,8 @@ class NanFinder:
             if later:
                 self._later[op] = self._later.get(op, 0) + later
             infinite = np.isinf(numbers)
-            if infinite.any():
+            # Bits that are read as a float are an infinity on purpose.
+            if infinite.any() and (sources or _is_conversion(op)):
                 spreads = (spread(~np.isfinite(v)) for v, (*_, spread) in zip(values, operands))
                 overflown = infinite & ~_any(dims, spreads)
                 if overflown.any():
@@ -253,6 +151,25 @@ class NanFinder:
                     self._made(kind, op, t, regs, result, overflown)
 
         return look
+
+    def _store(self, op: TileOp, t: Translator) -> Hook | None:
+        """What is stored may be loaded again; a NaN that nothing made is told here."""
+        values = [value for value in op.operands if _is_float(value)]
+        if not values:
+            return None
+        slot, element = t.slot(values[0]), _type_of(values[0]).element
+
+        def hook(regs: Registers) -> None:
+            nans = np.isnan(numbers_of(np.asarray(regs[slot]), element))
+            if not nans.any():
+                return
+            self._has_stored = True
+            if not any("nan" in kind for _, kind in self._found):
+                self._note("stored nan", op, t, _first(nans), "nan", ())
+            if (op, "stored nan") in self._found:
+                self._count(op, "stored nan", nans)
+
+        return hook
 
     def _conversion_to_integer(self, op: conversions.FToIOp, t: Translator) -> Hook:
         source, result = op.operands[0], op.results[0]
@@ -267,57 +184,74 @@ class NanFinder:
 
         return hook
 
+    def _saturating_conversion(self, op: TileOp, t: Translator) -> Hook:
+        """To types of 8 bits and less: what is too large becomes the largest number, a NaN stays one
+        where the type has any."""
+        source, result = op.operands[0], op.results[0]
+        slot, element = t.slot(source), _element_of(source)
+        bound = _first_too_large(_type_of(result).element)
+        signedness = attributes_of(op).get("signedness")
+
+        def hook(regs: Registers) -> None:
+            array = np.asarray(regs[slot])
+            if signedness == "unsigned":
+                array = array.view(f"u{array.itemsize}")
+            lost = np.asarray(np.abs(numbers_of(array, element)) >= bound)
+            if lost.any():
+                self._made("conversion", op, t, regs, result, lost)
+
+        return hook
+
     # -- what is noted -------------------------------------------------------------------------
 
     def _made(
         self, kind: Kind, op: TileOp, t: Translator, regs: Registers, result: SSAValue, made: Array
     ) -> None:
-        finding = self._found.get((op, kind))
-        if finding is None:
+        if (op, kind) not in self._found:
             index = _first(made)
             value = _shown(np.asarray(regs[t.slot(result)])[index], _type_of(result).element)
-            finding = NanFinding(
-                kind,
-                op,
-                t.machine.block,
-                index,
-                value,
-                self._operands(op, t, regs, index, result),
-                f"{_describe(kind, op, value)}{_at(index)} in tile block {t.machine.block}",
-                (),
-            )
-            self._found[op, kind] = finding
-        finding.elements += int(np.count_nonzero(made))
+            self._note(kind, op, t, index, value, self._operands(op, t, regs, index, result))
+        self._count(op, kind, made)
+
+    def _note(
+        self,
+        kind: Kind,
+        op: TileOp,
+        t: Translator,
+        index: tuple[int, ...],
+        value: str,
+        operands: tuple[tuple[str, str], ...],
+        *notes: Note,
+    ) -> None:
+        block = t.machine.block
+        message = f"{_describe(kind, op, value)}{_at(index)} in tile block {block}"
+        self._found[op, kind] = NanFinding(kind, op, block, index, value, operands, message, notes)
+
+    def _count(self, op: Operation, kind: Kind, elements: Array) -> None:
+        finding = self._found[op, kind]
+        finding.elements += int(np.count_nonzero(elements))
         finding.executions += 1
 
     def _loaded(
-        self,
-        op: TileOp,
-        t: Translator,
-        regs: Registers,
-        site: AccessSite,
-        result: SSAValue,
-        nans: Array,
+        self, op: TileOp, t: Translator, regs: Registers, site: AccessSite, nans: Array
     ) -> None:
-        finding = self._found.get((op, "loaded nan"))
-        if finding is None:
-            index = _first(nans)
-            where = self._from(site, t, regs)
-            message = f"{_mnemonic(op)} loads a NaN{_at(index)} in tile block {t.machine.block}"
-            notes = (Note(f"the NaN is in {where}"),) if where else ()
-            finding = NanFinding(
-                "loaded nan", op, t.machine.block, index, "nan", (), message, notes
-            )
-            self._found[op, "loaded nan"] = finding
-        finding.elements += int(np.count_nonzero(nans))
-        finding.executions += 1
+        where = self._from(site, t, regs)
+        if not where:
+            return  # It is the padding, which the kernel has chosen.
+        if self._has_stored:
+            self._later[op] = self._later.get(op, 0) + int(np.count_nonzero(nans))
+            return
+        if (op, "loaded nan") not in self._found:
+            note = Note(f"the NaN is in {where}")
+            self._note("loaded nan", op, t, _first(nans), "nan", (), note)
+        self._count(op, "loaded nan", nans)
 
     def _from(self, site: AccessSite, t: Translator, regs: Registers) -> str:
-        """The elements of memory that are NaN, of those that an operation reads; "" for padding."""
+        """The elements of memory that are NaN, of those that an operation reads; "" where none is."""
         storage, memory = site.storage, t.machine.memory
-        addresses = site.addresses(regs)
         if storage.packed:
-            return ""
+            return ""  # No type of four bits has a NaN.
+        addresses = site.addresses(regs)
         for allocation, lanes in allocations_of(memory, addresses, storage.size):
             some = addresses if lanes is None else addresses[lanes]
             offsets = (some - np.uint64(allocation.base)).astype(np.int64)
@@ -381,7 +315,7 @@ def _spread(op: TileOp, position: int, value: SSAValue, dims: tuple[int, ...]) -
         return lambda mask: np.broadcast_to(
             np.broadcast_to(mask, own).any(axis=axis, keepdims=True), dims
         )
-    if is_elementwise(op) or isinstance(op, core.SelectOp) or own == dims:
+    if is_elementwise(op) or isinstance(op, core.SelectOp):
         return lambda mask: np.broadcast_to(mask, dims)
     # What rearranges makes nothing; which element goes where does not matter.
     return lambda mask: np.broadcast_to(np.asarray(mask.any()), dims)
@@ -430,6 +364,10 @@ def _describe(kind: Kind, op: TileOp, value: str) -> str:
     name = _mnemonic(op)
     if kind == "nan":
         return f"{name} makes a NaN of operands that have none,"
+    if kind == "loaded nan":
+        return f"{name} loads a NaN"
+    if kind == "stored nan":
+        return f"{name} stores a NaN that no operation made, a constant or padding,"
     if kind == "infinity":
         return f"{name} makes {value} of finite operands,"
     return f"the operand of {name} does not fit the type of the result, which becomes {value},"
@@ -468,6 +406,14 @@ def _is_float(value: SSAValue) -> bool:
         return False
     element = value.type.element
     return element != PTR and FORMATS[element].is_float
+
+
+def _first_too_large(element: str) -> float:
+    """The smallest magnitude that is rounded to more than the largest number of a type."""
+    largest = numbers_of(convert.ftof(np.array(np.inf, np.float64), "f64", to=element), element)
+    # Half a step above it; a tie goes to the even side, which is that above.
+    step = 2.0 ** (np.floor(np.log2(float(largest))) - FORMATS[element].mantissa_bits)
+    return float(largest) + step / 2
 
 
 def _is_conversion(op: TileOp) -> bool:

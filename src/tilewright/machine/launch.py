@@ -17,7 +17,7 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.arguments import Converted
 from tilewright.launching.assertions import assertion_error
-from tilewright.launching.checks import check_launch, in_numpy
+from tilewright.launching.checks import check_launch, convention_of, in_numpy
 from tilewright.launching.described import Value, arguments_of, arrays_of, converted
 from tilewright.launching.modules import (
     GlobalMemory,
@@ -180,12 +180,15 @@ class Program:
         **deprecated: Any,
     ) -> RunResult:
         """As every machine's (``launching.machine.Program``); addresses are those of ``map_array``."""
-        chosen = self.options if options is None else options
+        chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch")
         if chosen is not self._accepted:
             self._accept(chosen)
-        given = given_arguments(kernel_of(self.module, entry), grid, args, chosen.allow_overlap)
+        kernel = kernel_of(self.module, entry)
+        # Where the name tells which arrays may overlap, the sanitizer finds others that do.
+        told = chosen.sanitize and convention_of(kernel) is not None
+        given = given_arguments(kernel, grid, args, chosen.allow_overlap or told)
         return self._specially(given, chosen) if self._is_special else self.start(given, chosen)
 
     def _accept(self, options: LaunchOptions) -> None:
@@ -195,7 +198,10 @@ class Program:
         self._machine.plugins = dict(options.plugins or {})
         self._latest = None
         self._is_special = (
-            options.sanitize or bool(options.breakpoints) or options.trace is not None
+            options.sanitize
+            or options.find_nan
+            or bool(options.breakpoints)
+            or options.trace is not None
         )
         self._accepted = options
 
@@ -208,7 +214,7 @@ class Program:
     ) -> None:
         """As every machine's (``launching.machine.Program``); also from several threads, one launch after
         the other."""
-        chosen = self.options if options is None else options
+        chosen = self.options if options is None else options.over(self.options)
         with self._lock:
             if chosen is not self._accepted:
                 self._accept(chosen)

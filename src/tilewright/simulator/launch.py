@@ -83,6 +83,7 @@ class SimulationResult(RunResult):
     completed: bool
     seed: int
     arch: str
+    block: tuple[int, int, int]
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -195,7 +196,7 @@ class Program:
             options, LaunchOptions | None
         ):  # grid, block, args, as launches once were
             deprecated["block"], args, options = args, cast("Sequence[Any]", options), None
-        chosen = self.options if options is None else options
+        chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch", RENAMED)
         check_options(chosen, "sim", NVGPU, f"sim:{arch}")
@@ -267,6 +268,7 @@ class Program:
             completed=completed,
             seed=options.seed,
             arch=arch,
+            block=shape.block,
         )
         if options.strict and result.errors:
             raise TileIRError(result.findings)

@@ -76,7 +76,7 @@ class TileProgram:
     ) -> SimulationResult:
         """As every machine's (``launching.machine.Program``); ``options.memory`` holds arrays that the
         kernel reaches by address only."""
-        chosen = self.options if options is None else options
+        chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch", RENAMED)
         check_options(chosen, "sim", TILE_IR, f"sim:{self.arch}")
@@ -106,7 +106,7 @@ class TileProgram:
         options: LaunchOptions | None = None,
     ) -> SimulationResult:
         """As every machine's (``launching.machine.Program``)."""
-        chosen = self.options if options is None else options
+        chosen = self.options if options is None else options.over(self.options)
         reached = [*chosen.memory, *memory_of_lists(values)]
         return self.launch(
             entry,

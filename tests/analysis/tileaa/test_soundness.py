@@ -17,6 +17,7 @@ from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_
 from tests.corpus.launching import flat_arguments
 from xdsl.ir import Operation, SSAValue
 
+from tilewright import LaunchOptions
 from tilewright.analysis.tileaa import Facts
 from tilewright.analysis.tileaa.geometry import cut_by, dim_groups, view_axes
 from tilewright.analysis.tileaa.integers import width_of
@@ -208,7 +209,7 @@ def run_checked(kernel: CorpusKernel, *, optimised: bool) -> ClaimChecker:
     program.observers = (checker,)
     arguments = kernel.launch.arguments()
     values = flat_arguments(kernel, arguments, program.map_array)
-    program.launch(None, kernel.launch.grid, values, allow_overlap=True)
+    program.launch(None, kernel.launch.grid, values, options=LaunchOptions(allow_overlap=True))
     checker.check_aliases()
     return checker
 

@@ -9,6 +9,7 @@ import numpy as np
 from tests.cpu.codegen.support import same_bits
 from tests.machine.tileaa.support import checked, kernel_text
 
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.machine import Program as Reference
 
@@ -46,7 +47,7 @@ def agree(
     arrays = {**inputs, **results}
     expected, text = run(Reference(module), arrays, grid)
     for options in VARIANTS:
-        found, printed = run(Program(module, **options), arrays, grid)
+        found, printed = run(Program(module, options=LaunchOptions(**options)), arrays, grid)
         for name, array in expected.items():
             assert same_bits(found[name], array).all(), (
                 f"%{name} with {options}:\n{found[name]}\nexpected\n{array}"

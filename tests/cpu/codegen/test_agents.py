@@ -10,6 +10,7 @@ from tests.machine.tileaa.agents import CROSSED, WAITER
 from tests.machine.tileaa.support import checked, f32, i32, kernel_text, one
 from tests.machine.tileaa.support import launch as on_reference
 
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.diagnostics import TileIRError
 
@@ -21,7 +22,7 @@ Arrays = dict[str, np.ndarray]
 
 def _on_cpu(text: str, *arrays: np.ndarray, grid: int = 1, **options: Any) -> str:
     given = [array if array.ndim else array.reshape(1) for array in arrays]
-    program = Program(checked(text), threads=2, **options)
+    program = Program(checked(text), options=LaunchOptions(threads=2, **options))
     return program.launch("k", grid, given).text
 
 
@@ -388,7 +389,7 @@ nv_tileaa.store %ptr_n, %w : {P}, i32
             raise ValueError("two")
         return number * 3
 
-    program, array = Program(checked(text), plugins={"p": plugin}), i32(0)
+    program, array = Program(checked(text), options=LaunchOptions(plugins={"p": plugin})), i32(0)
     with pytest.raises(ValueError, match="two"):
         program.launch("k", 1, [array])
     fails = False

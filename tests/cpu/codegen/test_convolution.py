@@ -11,6 +11,7 @@ import pytest
 from tests.cpu.codegen.differential import VARIANTS, agree, run
 from tests.machine.tileaa.support import checked, kernel_text, type_of
 
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.table import UNSUPPORTED
 from tilewright.diagnostics import TileIRError
@@ -100,7 +101,7 @@ class Convolution:
         expected, _ = run(Reference(module), arrays | result)
         bound = self.bound(arrays)
         for options in VARIANTS:
-            found, _ = run(Program(module, **options), arrays | result)
+            found, _ = run(Program(module, options=LaunchOptions(**options)), arrays | result)
             self.compare(found["r"].astype(F64), expected["r"].astype(F64), bound)
 
     def bound(self, arrays: dict[str, np.ndarray]) -> np.ndarray:

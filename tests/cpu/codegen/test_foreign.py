@@ -10,6 +10,7 @@ import pytest
 from tests.machine.tileaa.support import checked, f32, i32, kernel_text
 from tests.machine.tileaa.support import launch as on_reference
 
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.diagnostics import TileIRError
 
@@ -18,7 +19,9 @@ Plugins = dict[str, Callable[..., object]]
 
 def _run(text: str, *arrays: np.ndarray, plugins: Plugins, grid: int = 1, threads: int = 2) -> None:
     given = [array if array.ndim else array.reshape(1) for array in arrays]
-    Program(checked(text), plugins=plugins, threads=threads).launch("k", grid, given)
+    Program(checked(text), options=LaunchOptions(plugins=plugins, threads=threads)).launch(
+        "k", grid, given
+    )
 
 
 CALL = '%r = nv_tileaa.plugin %a {{code = "p"}} : {ty} -> {ty}'
@@ -190,7 +193,7 @@ nv_tileaa.store %mem_a[%at, %to], %one
 def test_every_block_runs_once_wherever_its_work_is_taken_over(threads: int):
     array = np.zeros((7, 5), np.int32)
     text = kernel_text(TAKING_OVER, {"a": array}, {})
-    program = Program(checked(text), threads=threads)
+    program = Program(checked(text), options=LaunchOptions(threads=threads))
     for _ in range(3):
         array[:] = 0
         program.launch("k", (7, 5), [array])
@@ -214,7 +217,7 @@ def test_program_ids_go_through_loops_and_branches():
         {"a": array},
         {},
     )
-    Program(checked(text), threads=2).launch("k", (7, 5), [array])
+    Program(checked(text), options=LaunchOptions(threads=2)).launch("k", (7, 5), [array])
     np.testing.assert_array_equal(array, np.ones((7, 5), np.int32))
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.machine.hand_checked import run_case
 from tests.machine.test_ops import CASES, Case
 
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.text import parse
 
@@ -17,6 +18,10 @@ from tilewright.text import parse
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_computes(case: Case, options: dict[str, Any]) -> None:
     def launch(text: str, arrays: list[np.ndarray], grid: tuple[int, int, int]) -> str:
-        return Program(parse(text), **options).launch(None, grid, arrays, allow_overlap=True).text
+        return (
+            Program(parse(text), options=LaunchOptions(**options))
+            .launch(None, grid, arrays, options=LaunchOptions(allow_overlap=True))
+            .text
+        )
 
     run_case(case, launch)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.private import _LARGEST
@@ -103,7 +104,7 @@ def _expected(mode: str, x: Any, values: Any, bins: Any, masked: bool) -> Any:
 
 def _run(module: Any, x: Any, values: Any, bins: Any, **options: Any) -> Any:
     found, out = bins.copy(), np.zeros_like(values)
-    Program(module, **options).launch("k", BLOCKS, (x, values, found, out))
+    Program(module, options=LaunchOptions(**options)).launch("k", BLOCKS, (x, values, found, out))
     return found
 
 
@@ -122,7 +123,7 @@ def test_all_kinds_of_updates(mode: str, element: str, masked: bool):
 @pytest.mark.parametrize("cpu", ["generic", "host"])
 def test_blocks_that_meet_in_one_element(cpu: str):
     x, values = np.zeros(TOTAL, np.int32), np.ones(TOTAL, np.int64)
-    program = Program(_kernel("add", "i64"), cpu=cpu, threads=2)
+    program = Program(_kernel("add", "i64"), options=LaunchOptions(cpu=cpu, threads=2))
     bins = np.zeros(2, np.int64)
     for launch in range(1, 20):
         program.launch("k", BLOCKS, (x, values, bins, np.zeros_like(values)))
@@ -155,7 +156,7 @@ def test_arrays_about_as_large_as_copies_may_be(size: int):
     )
     assert _is_private(module)
     bins = np.zeros(size, np.int32)
-    Program(module, threads=1).launch("k", blocks, (x, bins))
+    Program(module, options=LaunchOptions(threads=1)).launch("k", blocks, (x, bins))
     assert (bins == np.bincount(x, minlength=size)).all()
 
 
@@ -164,11 +165,13 @@ def test_updates_outside_of_the_array_go_where_they_point():
     room = np.zeros(300, np.int32)
     expected = _expected("add", x, values, room, False)
     out = np.zeros_like(values)
-    program = Program(_kernel(), threads=2)
+    program = Program(_kernel(), options=LaunchOptions(threads=2))
     program.launch("k", BLOCKS, (x, values, room[:100], out))
     assert (room == expected).all()
     with pytest.raises(TileIRError, match="the memory of argument 2"):
-        Program(_kernel(), checked=True).launch("k", BLOCKS, (x, values, room[:100], out))
+        Program(_kernel(), options=LaunchOptions(checked=True)).launch(
+            "k", BLOCKS, (x, values, room[:100], out)
+        )
 
 
 def test_arrays_that_overlap_keep_the_order_of_accesses():
@@ -182,8 +185,10 @@ def test_arrays_that_overlap_keep_the_order_of_accesses():
         part = slice(block * TILE, (block + 1) * TILE)
         np.add.at(expected, x[part], expected[part].copy())
     out = np.zeros(TOTAL, np.int32)
-    program = Program(module, threads=1)
-    program.launch("k", BLOCKS, (x, memory, memory[:bins], out), allow_overlap=True)
+    program = Program(module, options=LaunchOptions(threads=1))
+    program.launch(
+        "k", BLOCKS, (x, memory, memory[:bins], out), options=LaunchOptions(allow_overlap=True)
+    )
     assert (memory == expected).all()
 
 
@@ -191,7 +196,7 @@ def test_bare_addresses():
     x, values, bins = _data("i32", 50)
     expected = _expected("add", x, values, bins, False)
     arguments = (x, values, bins.ctypes.data, np.zeros_like(values))
-    Program(_kernel(), threads=2).launch("k", BLOCKS, arguments)
+    Program(_kernel(), options=LaunchOptions(threads=2)).launch("k", BLOCKS, arguments)
     assert (bins == expected).all()
 
 
@@ -200,7 +205,7 @@ def test_two_launches_at_once_lose_nothing():
 
     x, _, _ = _data("i32", 10)
     ones, bins = np.ones(TOTAL, np.int32), np.zeros(10, np.int32)
-    program = Program(_kernel(), threads=2)
+    program = Program(_kernel(), options=LaunchOptions(threads=2))
     program.prepare()
 
     def work() -> None:
@@ -305,7 +310,7 @@ def test_old_values_are_those_of_single_updates():
     x, ones = np.zeros(TOTAL, np.int32), np.ones(TOTAL, np.int32)
     bins, out = np.zeros(1, np.int32), np.zeros(TOTAL, np.int32)
     module = _kernel(more=_use_the_old_value)
-    Program(module, threads=2).launch("k", BLOCKS, (x, ones, bins, out))
+    Program(module, options=LaunchOptions(threads=2)).launch("k", BLOCKS, (x, ones, bins, out))
     assert bins[0] == 2 * TOTAL
     assert len(set(out.tolist())) == TOTAL
 
@@ -337,7 +342,9 @@ def test_a_launch_that_a_check_ends_keeps_what_was_done():
     x, values, _ = _data("i32", 8)
     bins, out = np.zeros(8, np.int32), np.zeros(TILE, np.int32)
     with pytest.raises(TileIRError, match=r"argument 3, in tile block \(1, 0, 0\)"):
-        Program(module, checked=True).launch("k", BLOCKS, (x, values, bins, out), threads=1)
+        Program(module, LaunchOptions(checked=True)).launch(
+            "k", BLOCKS, (x, values, bins, out), options=LaunchOptions(threads=1)
+        )
     two_blocks = slice(0, 2 * TILE)
     expected = _expected("add", x[two_blocks], values[two_blocks], np.zeros(8, np.int32), False)
     assert (bins == expected).all()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
 from tilewright.cpu import Program
 from tilewright.cpu.codegen import reuse
@@ -81,7 +82,9 @@ def launch(
     module: Any, dims: Tiles, arrays: tuple[Array, Array, Array], k: int, **options: Any
 ) -> Array:
     """Run a product on two threads; ``c`` in place."""
-    program = options.pop("program", None) or Program(module, threads=2, **options)
+    program = options.pop("program", None) or Program(
+        module, options=LaunchOptions(threads=2, **options)
+    )
     c = arrays[2]
     grid = [-(-extent // size) for extent, size in zip(c.shape, dims[:2], strict=True)]
     program.launch(None, tuple(options.pop("grid", grid)), (*arrays, *c.shape, k))
@@ -235,7 +238,7 @@ def test_an_array_that_is_read_and_written():
     rng = np.random.default_rng(9)
     a, b, c = (rng.integers(-4, 5, (rows, 32)).astype(np.float32) for rows in (64, 96, 64))
     expected = c + a @ (b[:32] + b[32:64] + b[64:])
-    Program(module.build(), threads=2).launch(None, (2, 1, 1), (a, b, c))
+    Program(module.build(), options=LaunchOptions(threads=2)).launch(None, (2, 1, 1), (a, b, c))
     assert (c == expected).all()
 
 
@@ -251,7 +254,9 @@ def _whole_numbers(seed: int, *shapes: tuple[int, int]) -> list[Array]:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_each_launch_reads_its_right_operand_anew(threads: int, by_columns: bool):
     dims = (32, 32, 32)
-    program = Program(product("f32", "f32", dims, by_columns=by_columns), threads=threads)
+    program = Program(
+        product("f32", "f32", dims, by_columns=by_columns), options=LaunchOptions(threads=threads)
+    )
     a, b = _whole_numbers(3, (160, 100), (100, 90))
     c = np.zeros((160, 90), np.float32)
     for change in range(3):
@@ -272,8 +277,8 @@ def test_more_rounds_than_there_are_slots():
 def test_a_launch_within_a_launch_on_the_same_thread():
     dims = (32, 32, 32)
     outer, inner = (
-        Program(product("f32", "f32", dims), threads=1),
-        Program(product("f64", "f64", (16, 16, 32)), threads=1),
+        Program(product("f32", "f32", dims), options=LaunchOptions(threads=1)),
+        Program(product("f64", "f64", (16, 16, 32)), options=LaunchOptions(threads=1)),
     )
     a, b = _whole_numbers(5, (96, 64), (64, 64))
     c, d = np.zeros((96, 64), np.float32), np.zeros((96, 64))
@@ -284,7 +289,7 @@ def test_a_launch_within_a_launch_on_the_same_thread():
         seen.append(finished)
         inner.launch(None, (6, 4, 1), (*wide, d, 96, 64, 64))
 
-    outer.launch(None, (3, 2, 1), (a, b, c, 96, 64, 64), progress=between)
+    outer.launch(None, (3, 2, 1), (a, b, c, 96, 64, 64), options=LaunchOptions(progress=between))
     assert seen
     assert (c == a @ b).all()
     assert (d == wide[0] @ wide[1]).all()
@@ -292,10 +297,12 @@ def test_a_launch_within_a_launch_on_the_same_thread():
 
 def test_an_array_that_overlaps_the_result_is_packed_anew():
     dims = (32, 32, 32)
-    program = Program(product("f32", "f32", dims), threads=1)
+    program = Program(product("f32", "f32", dims), options=LaunchOptions(threads=1))
     a, both = _whole_numbers(6, (64, 64), (64, 64))
     b = both.copy()
-    program.launch(None, (2, 2, 1), (a, both, both, 64, 64, 64), allow_overlap=True)
+    program.launch(
+        None, (2, 2, 1), (a, both, both, 64, 64, 64), options=LaunchOptions(allow_overlap=True)
+    )
     # The first block reads what nobody has written; others may see its tile.
     assert (both[:32, :32] == (a @ b)[:32, :32]).all()
 
@@ -324,7 +331,7 @@ def test_a_right_operand_that_the_kernel_overwrites():
     rng = np.random.default_rng(13)
     a, b = (rng.integers(-2, 3, shape).astype(np.float32) for _ in "ab")
     expected = a @ (a @ (a @ b))
-    Program(module.build(), threads=1).launch(None, (1, 1, 1), (a, b))
+    Program(module.build(), options=LaunchOptions(threads=1)).launch(None, (1, 1, 1), (a, b))
     assert (b == expected).all()
 
 

@@ -8,8 +8,8 @@ from tests.cpu.codegen.support import load
 from tests.passes.generator import OUT_WORDS, kernel
 from tests.passes.test_properties import INPUTS
 
+from tilewright import run
 from tilewright.lowering import lower_to_tileaa
-from tilewright.machine import run
 from tilewright.text import parse
 
 

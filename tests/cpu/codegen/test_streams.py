@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
 from tilewright.cpu.codegen import access
@@ -92,7 +93,7 @@ def test_rows_that_begin_anywhere_in_a_line(
 
         values, _ = k.load_view_tko(cut(k.args.x, k.args.columns), [row, column])
         k.store_view_tko(values, cut(k.args.y, k.args.stride), [row, column])
-    program = Program(module.build(), cpu=cpu, threads=1)
+    program = Program(module.build(), options=LaunchOptions(cpu=cpu, threads=1))
     rows, columns = 2 * tile[0] + 1, 2 * tile[1] + 3
     dtype = np.dtype(DTYPES[element])
     x = (np.arange(rows * columns) % 97).astype(dtype).reshape(rows, columns)
@@ -153,5 +154,7 @@ def test_nothing_is_fetched_from_where_there_is_nothing():
     # Small whole numbers: the sum is exact, and so is the mean.
     x = np.random.default_rng(0).integers(0, 16, (rows, width)).astype(np.float32)
     y = np.zeros_like(x)
-    Program(_centred("x"), checked=True).launch("centred", rows, (x, y, rows))
+    Program(_centred("x"), options=LaunchOptions(checked=True)).launch(
+        "centred", rows, (x, y, rows)
+    )
     assert (y == x - x.mean(axis=1, keepdims=True)).all()

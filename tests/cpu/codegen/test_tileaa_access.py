@@ -8,6 +8,7 @@ import pytest
 from tests.cpu.codegen.differential import VARIANTS, agree
 from tests.machine.tileaa.support import checked, element, kernel_text, memref_of
 
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.checks import OUTSIDE
 from tilewright.cpu.codegen.table import UNSUPPORTED
@@ -419,7 +420,7 @@ def test_checked_code_finds_what_leaves_an_array(what: str, inside: bool) -> Non
     for options in VARIANTS[2:]:
         args = [array.copy().reshape(-1) for array in (*arrays.values(), *results.values())]
         with pytest.raises(TileIRError) as caught:
-            Program(module, **options).launch("k", 1, args)
+            Program(module, options=LaunchOptions(**options)).launch("k", 1, args)
         assert caught.value.diagnostics[0].code == OUTSIDE
 
 

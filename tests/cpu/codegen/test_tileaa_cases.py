@@ -9,6 +9,7 @@ import pytest
 from tests.machine.tileaa import cases_effects, cases_values
 from tests.machine.tileaa.support import Case, checked, kernel_text
 
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 
 CASES = [*cases_values.CASES, *cases_effects.CASES]
@@ -35,9 +36,9 @@ def _run(case: Case, **options: Any) -> tuple[Any, dict[str, np.ndarray]]:
     text = kernel_text(case.body, inputs, fresh, case.symbols)
     if case.plugins:
         options["plugins"] = case.plugins
-    program = Program(checked(text), **options)
+    program = Program(checked(text), options=LaunchOptions(**options))
     args = [array if array.ndim else array.reshape(1) for array in arrays.values()]
-    return program.launch("k", case.grid, args, check_asserts=False), results
+    return program.launch("k", case.grid, args, options=LaunchOptions(check_asserts=False)), results
 
 
 def _check(case: Case, name: str, found: np.ndarray, expected: np.ndarray) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright import cpu
+from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.cpu.compile import CompileOptions
 from tilewright.cpu.runtime import kernels
@@ -66,7 +66,7 @@ def arguments(count: int = 1000) -> tuple[np.ndarray, ...]:
 @pytest.mark.parametrize("cpu_name", ["host", "generic"])
 def test_a_launch(module, threads: int, cpu_name: str) -> None:
     x, y, out = arguments()
-    program = Program(module, cpu=cpu_name, threads=threads)
+    program = Program(module, LaunchOptions(cpu=cpu_name, threads=threads))
     for _ in range(3):
         out[:] = 0
         result = program.launch("add", 16, (x, y, out, 1000))
@@ -77,14 +77,14 @@ def test_a_launch(module, threads: int, cpu_name: str) -> None:
 
 def test_a_module_of_nv_tileaa(module) -> None:
     x, y, out = arguments()
-    cpu.run(lower_to_tileaa(module).module, "add", 16, (x, y, out, 1000))
+    tilewright.run(lower_to_tileaa(module).module, "add", 16, (x, y, out, 1000), machine="cpu")
     np.testing.assert_array_equal(out, x + y)
 
 
 def test_torch_tensors(module) -> None:
     torch = pytest.importorskip("torch")
     x, y, out = (torch.from_numpy(array) for array in arguments())
-    cpu.run(module, "add", (16, 1, 1), (x, y, out, 1000))
+    tilewright.run(module, "add", (16, 1, 1), (x, y, out, 1000), machine="cpu")
     assert torch.equal(out, x + y)
 
 
@@ -95,7 +95,7 @@ def test_arrays_that_overlap(module) -> None:
     with pytest.raises(TileIRError) as error:
         program.launch("add", 16, (x, y, x, 1000))
     assert error.value.diagnostics[0].code == "overlapping-arguments"
-    program.launch("add", 16, (x, y, x, 1000), allow_overlap=True)
+    program.launch("add", 16, (x, y, x, 1000), LaunchOptions(allow_overlap=True))
     np.testing.assert_array_equal(x, expected)
 
 
@@ -107,7 +107,7 @@ def test_addresses(module) -> None:
 
 
 def test_launches_from_several_threads(module) -> None:
-    program = Program(module, threads=2)
+    program = Program(module, LaunchOptions(threads=2))
     sets = [arguments(1000 + n) for n in range(4)]
 
     def run(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
@@ -176,7 +176,7 @@ def test_code_that_is_gone_is_made_again(module, own_cache, monkeypatch) -> None
 
 def test_prints_and_assertions() -> None:
     program = Program(tilewright.parse(TELL, "tell.tileir"))
-    result = program.launch(None, 6, (6,), check_asserts=False)
+    result = program.launch(None, 6, (6,), LaunchOptions(check_asserts=False))
     assert sorted(result.text.splitlines()) == [f"block {n} of 6" for n in range(6)]
     found = sorted((failure.block[0], failure.index) for failure in result.failures)
     assert found == [(n, (n,)) for n in range(4)]
@@ -189,13 +189,12 @@ def test_prints_and_assertions() -> None:
 
 
 def test_assertions_are_told_as_on_the_reference_machine() -> None:
-    from tilewright import machine
 
     module = tilewright.parse(TELL)
     with pytest.raises(TileIRError) as expected:
-        machine.run(module, None, 3, (3,))
+        tilewright.run(module, None, 3, (3,))
     with pytest.raises(TileIRError) as found:
-        cpu.run(module, None, 3, (3,), threads=1)
+        tilewright.run(module, None, 3, (3,), machine="cpu", options=LaunchOptions(threads=1))
     # What was compared is told by the reference machine alone.
     assert [n.message for n in expected.value.diagnostics[0].notes] == ["0 != 0 does not hold"]
     assert found.value.diagnostics == tuple(

@@ -7,6 +7,7 @@ import pytest
 from tests.machine.tileaa import cases_effects, cases_values
 from tests.machine.tileaa.support import Case, kernel_text
 
+from tilewright import LaunchOptions
 from tilewright.analysis.verifier import verify
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects import arith, nv_tileaa
@@ -48,7 +49,7 @@ def _program(case: Case) -> tuple[TileProgram, dict[str, np.ndarray]]:
 def _launch(program: TileProgram, case: Case, arrays: dict[str, np.ndarray]) -> str:
     printed: list[str] = []
     given = [array if array.ndim else array.reshape(1) for array in arrays.values()]
-    program.launch("k", case.grid, given, print_to=printed.append)
+    program.launch("k", case.grid, given, options=LaunchOptions(print_to=printed.append))
     return "".join(printed)
 
 

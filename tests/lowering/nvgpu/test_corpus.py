@@ -6,6 +6,7 @@ import pytest
 from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_kernels
 from tests.corpus.launching import arrays_in, check_outputs, flat_arguments
 
+from tilewright import LaunchOptions
 from tilewright.bytecode import read
 from tilewright.simulator.tiles import TileProgram
 
@@ -27,7 +28,10 @@ def test_kernel_computes_what_is_expected(kernel: CorpusKernel) -> None:
     flat = flat_arguments(kernel, arguments, program.map_array)
     printed: list[str] = []
     program.launch(
-        None, launch.grid, flat, allow_overlap=True, memory=memory, print_to=printed.append
+        None,
+        launch.grid,
+        flat,
+        options=LaunchOptions(allow_overlap=True, memory=memory, print_to=printed.append),
     )
     assert check_outputs(launch, launch.arguments(), arguments) == []
     assert sorted("".join(printed).splitlines()) == sorted(launch.prints)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.lowering.test_generated import GENERATORS
 
-from tilewright.machine import Arithmetic, run
+from tilewright import LaunchOptions, run
+from tilewright.machine import Arithmetic
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 
@@ -22,11 +23,15 @@ def _check(name: str, seed: int) -> None:
     generate, arguments = GENERATORS[name]
     module = parse(generate(seed), f"{name}_{seed}.tileir")
     grid, expected = arguments(seed)
-    text = run(module, "k", grid, expected, arithmetic=Arithmetic(reductions="tree")).text
+    text = run(
+        module, "k", grid, expected, options=LaunchOptions(arithmetic=Arithmetic(reductions="tree"))
+    ).text
     _, found = arguments(seed)
     printed: list[str] = []
     # Another order of warps for each program.
-    TileProgram(module, "sm_90a").launch("k", grid, found, print_to=printed.append, seed=seed)
+    TileProgram(module, "sm_90a").launch(
+        "k", grid, found, options=LaunchOptions(print_to=printed.append, seed=seed)
+    )
     assert "".join(printed) == text, f"{name} {seed}"
     for wanted, got in zip(expected, found, strict=True):
         if isinstance(wanted, np.ndarray):

@@ -7,6 +7,7 @@ import pytest
 from tests.machine.hand_checked import run_case
 from tests.machine.test_ops import CASES, Case
 
+from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
@@ -20,7 +21,9 @@ def _shares_bytes(case: Case) -> bool:
 def _launch(text: str, arrays: list[np.ndarray], grid: tuple[int, int, int]) -> str:
     printed: list[str] = []
     program = TileProgram(parse(text), "sm_100a")
-    program.launch(None, grid, arrays, allow_overlap=True, print_to=printed.append)
+    program.launch(
+        None, grid, arrays, options=LaunchOptions(allow_overlap=True, print_to=printed.append)
+    )
     return "".join(printed)
 
 

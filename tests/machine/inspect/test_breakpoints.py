@@ -9,6 +9,7 @@ import pytest
 from tests.machine.inspect.kernels import ADD, COUNT, TILES, VIEW, array, line_of, module
 
 import tilewright
+from tilewright import LaunchOptions
 from tilewright.diagnostics import Span, TileIRError
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp
 from tilewright.machine.inspect import Breakpoint, Stop, StopRun, break_at, run_with
@@ -21,7 +22,7 @@ def stops_of(
     found: list[Stop] = []
     given = [array(), 2] if args is None else args
     point = Breakpoint(target, found.append, **options)  # pyright: ignore[reportArgumentType]
-    ran = run_with(module(text), None, grid, given, breakpoints=[point])
+    ran = run_with(module(text), None, grid, given, options=LaunchOptions(breakpoints=[point]))
     assert ran.result is not None and ran.stopped_at is None
     return found
 
@@ -50,7 +51,9 @@ def test_what_is_shown_cannot_be_changed() -> None:
             tile[...] = 0
 
     x = array()
-    run_with(module(), None, 2, [x, 1], breakpoints=[Breakpoint("%before", spoil)])
+    run_with(
+        module(), None, 2, [x, 1], options=LaunchOptions(breakpoints=[Breakpoint("%before", spoil)])
+    )
     assert np.array_equal(x, array() + 1)
 
 
@@ -73,7 +76,7 @@ def test_the_operation_that_fails_is_met_before_it() -> None:
     found: list[Stop] = []
     points = [Breakpoint("load_view_tko", found.append, when=w) for w in ("before", "after")]
     with pytest.raises(TileIRError, match="outside-index-space"):
-        run_with(module(), None, 3, [array(), 1], breakpoints=points)
+        run_with(module(), None, 3, [array(), 1], options=LaunchOptions(breakpoints=points))
     assert [(s.block[0], s.when) for s in found] == [
         (0, "before"), (0, "after"), (1, "before"), (1, "after"), (2, "before")
     ]  # fmt: skip
@@ -121,7 +124,7 @@ def test_an_action_can_end_the_run() -> None:
 
     x = array()
     points = [Breakpoint("addf", lambda stop: None), Breakpoint("%after", leave, block=1)]
-    ran = run_with(module(), None, 2, [x, 1], breakpoints=points)
+    ran = run_with(module(), None, 2, [x, 1], options=LaunchOptions(breakpoints=points))
     assert ran.result is None and ran.hits == (2, 1)
     assert ran.stopped_at is not None and ran.stopped_at.block == (1, 0, 0)
     assert np.array_equal(x[:4], array()[:4] + 1) and np.array_equal(x[4:], array()[4:])
@@ -132,7 +135,13 @@ def test_what_an_action_raises_comes_out() -> None:
         raise LookupError("mine")
 
     with pytest.raises(LookupError, match="mine"):
-        run_with(module(), None, 2, [array(), 1], breakpoints=[Breakpoint("addf", fail)])
+        run_with(
+            module(),
+            None,
+            2,
+            [array(), 1],
+            options=LaunchOptions(breakpoints=[Breakpoint("addf", fail)]),
+        )
 
 
 def test_break_at_lines_results_and_mnemonics() -> None:
@@ -163,7 +172,9 @@ def test_what_is_only_in_a_fold_is_refused(by: str) -> None:
         "operation": inner,
     }[by]
     with pytest.raises(TileIRError, match="except in the body of a reduce") as caught:
-        run_with(target, None, 2, [array(), 1], breakpoints=[Breakpoint(wanted)])
+        run_with(
+            target, None, 2, [array(), 1], options=LaunchOptions(breakpoints=[Breakpoint(wanted)])
+        )
     (found,) = caught.value.diagnostics
     assert "stop at the reduce" in found.help
     assert isinstance(found.place, Span) and found.place.line == line_of("mulf")
@@ -181,14 +192,20 @@ def test_lines_of_the_kernels_source(file: str) -> None:
     assert op.name == "cuda_tile.addf"
     stops: list[Stop] = []
     point = break_at(located, stops.append, line=48, file=file, limit=1)
-    run_with(located, None, 1, [array(), 1], breakpoints=[point])
+    run_with(located, None, 1, [array(), 1], options=LaunchOptions(breakpoints=[point]))
     assert stops[0].source == f"{SOURCE}:48"
 
 
 def test_modules_from_bytecode() -> None:
     found = tilewright.read(tilewright.write(module()))
     stops: list[Stop] = []
-    run_with(found, None, 1, [array(), 1], breakpoints=[Breakpoint("addf", stops.append)])
+    run_with(
+        found,
+        None,
+        1,
+        [array(), 1],
+        options=LaunchOptions(breakpoints=[Breakpoint("addf", stops.append)]),
+    )
     assert stops[0].place.startswith("<bytes>: byte 0x")
     assert len(stops[0].results) == 1
     with pytest.raises(TileIRError, match="no operation has a known line"):
@@ -216,7 +233,7 @@ def test_modules_from_bytecode() -> None:
 def test_what_does_not_exist(make: Callable[[object], Breakpoint], message: str) -> None:
     target = module()
     with pytest.raises(TileIRError, match=message):
-        run_with(target, None, 2, [array(), 1], breakpoints=[make(target)])
+        run_with(target, None, 2, [array(), 1], options=LaunchOptions(breakpoints=[make(target)]))
 
 
 def test_bad_conditions() -> None:
@@ -234,7 +251,9 @@ def test_unknown_kernels_and_bad_arguments_are_those_of_run() -> None:
 
 
 def test_the_default_action_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    run_with(module(), None, 1, [array(), 1], breakpoints=[Breakpoint("%block")])
+    run_with(
+        module(), None, 1, [array(), 1], options=LaunchOptions(breakpoints=[Breakpoint("%block")])
+    )
     assert capsys.readouterr().out == (
         "at cuda_tile.get_tile_block_id add.tileir:2, tile block (0, 0, 0)\n"
         "  %block: tile<i32> = 0\n  %by: tile<i32> = 0\n  %bz: tile<i32> = 0\n"

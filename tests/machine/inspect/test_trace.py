@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from tests.machine.inspect.kernels import ADD, COUNT, array, line_of, module
 
+from tilewright import LaunchOptions, run
 from tilewright.diagnostics import TileIRError
-from tilewright.machine import run
 from tilewright.machine.inspect import OpRecord, Trace, run_with
 from tilewright.machine.tensors import Elements
 
 
 def traced(trace: Trace, *, text: str = ADD, grid: int = 2, args: list[object] | None = None):
     given = [array(), 2] if args is None else args
-    run_with(module(text), None, grid, given, trace=trace)
+    run_with(module(text), None, grid, given, options=LaunchOptions(trace=trace))
     return trace.records
 
 
@@ -88,7 +88,7 @@ def lines_of(trace: Trace) -> list[dict[str, Any]]:
 
 def test_json_lines() -> None:
     trace = Trace(blocks=[1], values="full")
-    run_with(module(), None, 2, [array(), 1], trace=trace, seed=3)
+    run_with(module(), None, 2, [array(), 1], options=LaunchOptions(trace=trace, seed=3))
     launch, *records = lines_of(trace)
     assert launch == {
         "event": "launch", "format": 1, "entry": "add", "grid": [2, 1, 1], "seed": 3
@@ -115,14 +115,14 @@ def test_numbers_that_json_lacks() -> None:
     x = array()
     x[0, :3] = [np.nan, np.inf, -np.inf]
     trace = Trace(values="full")
-    run_with(module(), None, 1, [x, 0], trace=trace)
+    run_with(module(), None, 1, [x, 0], options=LaunchOptions(trace=trace))
     (load,) = (r for r in lines_of(trace)[1:] if r["op"] == "load_view_tko")
     assert load["results"][0]["elements"][0][:4] == ["nan", "inf", "-inf", 3.0]
 
 
 def test_text() -> None:
     trace = Trace()
-    run_with(module(), None, 1, [array(), 1], trace=trace)
+    run_with(module(), None, 1, [array(), 1], options=LaunchOptions(trace=trace))
     number = line_of("addf %sum")
     assert (
         f"(0, 0, 0) enter for  add.tileir:{number - 1}\n"
@@ -154,7 +154,7 @@ def test_limit_of_elements() -> None:
 def test_a_trace_remains_when_the_run_fails() -> None:
     trace = Trace("all")
     with pytest.raises(TileIRError, match="outside-index-space"):
-        run_with(module(), None, 3, [array(), 1], trace=trace)
+        run_with(module(), None, 3, [array(), 1], options=LaunchOptions(trace=trace))
     assert trace.records[-1].block == (2, 0, 0)
     assert trace.records[-1].op == "make_partition_view"
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from tests.machine.kernels import ELEMENTS
 
+from tilewright import LaunchOptions
 from tilewright.analysis.verifier import verify
 from tilewright.machine import Program, RunResult
 from tilewright.text import parse
@@ -111,8 +112,8 @@ def launch(
     **options: Any,
 ) -> RunResult:
     """Check and run the kernel ``k`` of a text."""
-    program = Program(checked(text), plugins=plugins)
-    return program.launch("k", grid, arrays, seed=seed, **options)
+    program = Program(checked(text), options=LaunchOptions(plugins=plugins))
+    return program.launch("k", grid, arrays, options=LaunchOptions(seed=seed, **options))
 
 
 @dataclass(frozen=True)

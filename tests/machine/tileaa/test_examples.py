@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute
 
 import tilewright.machine.tileaa  # noqa: F401  (fills the table of what is refused)
+from tilewright import LaunchOptions
 from tilewright.analysis.verifier import verify
 from tilewright.dialects import arith, nv_tileaa
 from tilewright.dialects.nv_tileaa.base import OPERATIONS
@@ -99,7 +100,7 @@ def test_example_runs(cls: type, example: str):
         if text is example and isinstance(op, FuncOp) and not op.signature.outputs.data:
             op.properties["kernel"] = UnitAttr()
     verify(module)
-    program = Program(module, plugins=PLUGINS)
+    program = Program(module, options=LaunchOptions(plugins=PLUGINS))
     for kernel in kernels_of(program.module):
         arguments = [_argument(ty) for ty in kernel.function_type.inputs.data]
-        program.launch(kernel.symbol, 2, arguments, check_asserts=False)
+        program.launch(kernel.symbol, 2, arguments, options=LaunchOptions(check_asserts=False))

@@ -10,7 +10,7 @@ import pytest
 from tests.machine.tileaa.support import checked, f32, i32, kernel_text, launch, one
 
 import tilewright
-from tilewright import TileIRError
+from tilewright import LaunchOptions, TileIRError
 from tilewright.dialects.nv_tileaa.base import OPERATIONS
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Store
 from tilewright.launching.accesses import TILEAA_WRITES
@@ -42,7 +42,7 @@ def refused(
     *args: object, text: str = COPY, entry: str | None = None, **options: object
 ) -> list[str]:
     with pytest.raises(TileIRError) as caught:
-        Program(checked(text)).launch(entry, 1, args, **options)  # pyright: ignore[reportArgumentType]
+        Program(checked(text)).launch(entry, 1, args, options=LaunchOptions(**options))  # pyright: ignore[reportArgumentType]
     return [f"{d.code}: {d.message}" for d in caught.value.diagnostics]
 
 
@@ -134,7 +134,7 @@ def test_the_sanitizer_and_traces_refuse():
     from tilewright.machine.inspect import Trace, run_with
 
     with pytest.raises(TileIRError, match="a trace cannot look into kernels of that level"):
-        run_with(module, "copy", 1, arguments, trace=Trace())
+        run_with(module, "copy", 1, arguments, options=LaunchOptions(trace=Trace()))
 
 
 class TestRefusals:

@@ -10,6 +10,7 @@ from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_
 from tests.corpus.launching import arrays_in, flat_arguments
 from xdsl.ir import Operation
 
+from tilewright import LaunchOptions
 from tilewright.analysis.verifier import verify
 from tilewright.bytecode import read
 from tilewright.lowering import lower_to_tileaa
@@ -37,7 +38,9 @@ def outcome(kernel: CorpusKernel, module: Operation) -> tuple[list[bytes], str]:
     arguments = copy.deepcopy(kernel.launch.arguments())
     program = Program(module)
     values = flat_arguments(kernel, arguments, program.map_array)
-    result = program.launch(None, kernel.launch.grid, values, allow_overlap=True)
+    result = program.launch(
+        None, kernel.launch.grid, values, options=LaunchOptions(allow_overlap=True)
+    )
     arrays = [array for name in arguments for _, array in arrays_in(arguments[name], name)]
     return [np.ascontiguousarray(array).tobytes() for array in arrays], result.text
 

@@ -16,6 +16,7 @@ from tests.passes.tileaa.generator_memory import WORDS, memory_program
 from tests.passes.tileaa.ordering import put_in_order, shuffle
 from xdsl.dialects.builtin import ModuleOp
 
+from tilewright import LaunchOptions
 from tilewright.analysis.verifier import verify
 from tilewright.bytecode import read
 from tilewright.lowering import lower_to_tileaa
@@ -91,7 +92,7 @@ def check_memory(seed: int) -> None:
         memory = np.arange(2 * WORDS, dtype=np.float32)
         second = memory[seed % 4 :][:WORDS] if seed % 2 else memory[WORDS:]
         launched = Program(module)
-        launched.launch("k", 1, [memory[:WORDS], second], allow_overlap=True)
+        launched.launch("k", 1, [memory[:WORDS], second], options=LaunchOptions(allow_overlap=True))
         return memory.tobytes()
 
     expected = outcome(read_text(text))

@@ -104,7 +104,8 @@ class Program:
         self.options = with_deprecated(options, deprecated, "Program")
         # Those of launches that give none, and the latest others.
         self._compilings: dict[tuple[CompileOptions, OptLevel], _Compiling] = {}
-        self._settings = self._others = self._worked_out(self.options)
+        self._settings = self._worked_out(self.options)
+        self._others = self.options, self._settings
         self._lowered: BuiltinModuleOp | None = None
         self._globals = {
             held.name: (held, _global_memory(held)) for held in globals_of(self.module)
@@ -157,10 +158,12 @@ class Program:
         return RunResult(outputs, "".join(reports.printed), failures)
 
     def _settings_of(self, options: LaunchOptions) -> _Settings:
-        for known in (self._settings, self._others):
-            if options is known.options:
-                return known
-        found = self._others = self._worked_out(options)
+        if options is self._settings.options:
+            return self._settings
+        given, found = self._others
+        if options is not given:
+            found = self._worked_out(options.over(self.options))
+            self._others = options, found
         return found
 
     def _worked_out(self, options: LaunchOptions) -> _Settings:

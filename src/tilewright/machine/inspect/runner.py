@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -13,6 +14,7 @@ from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.launching.modules import cuda_kernel_of
 from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
+from tilewright.machine.find_nan import NanFinder
 from tilewright.machine.grid import BlockId
 from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.inspect.breakpoints import (
@@ -179,31 +181,37 @@ def run_with(
 
     ``options.breakpoints`` and ``options.trace`` say what is wanted. ``loaded`` is a program of the
     module whose globals and mapped arrays are used. Errors are those of every launch; also a
-    TileIRError where a breakpoint or the trace names what the kernel or the grid does not have.
+    TileIRError where a breakpoint or the trace names what the kernel or the grid does not have, and a
+    ``NanError`` for what ``options.find_nan`` finds.
     Whatever an action raises comes out as it is. The trace keeps what it has recorded however the
     run ends.
     """
     chosen = with_deprecated(options, deprecated, "run_with")
     check_options(chosen, "reference")
-    kernel = cuda_kernel_of(module, entry, "runs with breakpoints or a trace")
+    kernel = cuda_kernel_of(module, entry, "a run that looks at operations")
     given = given_arguments(kernel, grid, args, chosen.allow_overlap)
     return inspect_given(given, chosen, loaded or Program(module))
 
 
 def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> InspectedRun:
     """:func:`run_with`, with arguments that have been checked."""
-    kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "runs with breakpoints or a trace")
+    kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "a run that looks at operations")
     trace: Trace | None = options.trace
     program = InspectingProgram(loaded.module, options.arithmetic)
     program.share_memory_of(loaded)
     names = names_for(program.module, kernel)
     stoppers = tuple(stopper(each, kernel, given.grid, names) for each in options.breakpoints)
-    program.observers = stoppers
+    observers: list[Observer] = [*stoppers]
     if trace is not None:
         recorder = Recorder(trace, kernel, given.grid, options.seed, names, given.names)
-        program.observers = (recorder, *stoppers)
+        observers.insert(0, recorder)
+    finder = NanFinder(names, given.names) if options.find_nan else None
+    if finder is not None:
+        observers.append(finder)
+    program.observers = tuple(observers)
     try:
-        result = program.start(given, options)
+        with nullcontext() if finder is None else finder.raising():
+            result = program.start(given, options)
     except StopRun:
         stopped = next(s.last for s in stoppers if s.has_ended)
         return InspectedRun(None, tuple(s.hits for s in stoppers), stopped)

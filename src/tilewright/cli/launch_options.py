@@ -1,0 +1,36 @@
+"""Options of launches that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+from math import inf
+
+
+def add_time_limit(parser: argparse._ActionsContainer) -> None:
+    """``--time-limit``, which all machines have whose launches can be stopped."""
+    parser.add_argument(
+        "--time-limit",
+        type=_seconds,
+        metavar="S",
+        help="end a launch that takes longer than S seconds, compilation left out, and tell in which "
+        "loop it was",
+    )
+
+
+def add_find_nan(parser: argparse._ActionsContainer) -> None:
+    """``--find-nan``, which the reference machine has."""
+    parser.add_argument(
+        "--find-nan",
+        action="store_true",
+        help="tell which operations make NaN, infinities, or lose values in conversions, and of what",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, found '{text}'")
+    return value

@@ -1,0 +1,170 @@
+"""What ``find_nan`` has found in a launch: as data, as diagnostics, as JSON, as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tilewright.diagnostics import Diagnostic, Note, Severity, TileIRError, define_code
+from tilewright.diagnostics import to_json as diagnostics_to_json
+from tilewright.diagnostics.render_html import preformatted, render_html
+from tilewright.dialects.source_map import place_of
+from tilewright.launching.codes import source_note
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+NAN_MADE = define_code(
+    "nan-made",
+    "An operation makes a NaN of operands that have none.",
+    "It is the first one, or one of the others that did so by themselves; what they pass on is counted, "
+    "and not told again. Look at the operands: 0 / 0, the difference of equal infinities (a row that is "
+    "masked as a whole), the logarithm or root of a negative number. `--find-nan` looks for it.",
+)
+NAN_LOADED = define_code(
+    "nan-loaded",
+    "An operation loads a NaN from memory.",
+    "It was in the array before the launch, or a tile block has stored it; the latter is told by itself.",
+)
+NAN_STORED = define_code(
+    "nan-stored",
+    "An operation stores a NaN although no operation has made one.",
+    "The NaN is a constant of the kernel, or the padding of a view, and has got into a result.",
+)
+INFINITY_MADE = define_code(
+    "infinity-made",
+    "An operation makes an infinity of operands that are finite.",
+    "The value is too large for the type, a number was divided by zero, or it was the logarithm of zero. "
+    "Infinities that a kernel puts in on purpose are not told. `--find-nan` looks for it.",
+)
+CONVERSION_OVERFLOW = define_code(
+    "conversion-overflow",
+    "A value does not fit the type that it is converted to.",
+    "It becomes an infinity, the largest number of the type, or, as an integer, one that Tile IR does not "
+    "determine. `--find-nan` looks for it.",
+)
+
+Kind = Literal["nan", "loaded nan", "stored nan", "infinity", "conversion"]
+_CODES: Mapping[Kind, str] = {
+    "nan": NAN_MADE,
+    "loaded nan": NAN_LOADED,
+    "stored nan": NAN_STORED,
+    "infinity": INFINITY_MADE,
+    "conversion": CONVERSION_OVERFLOW,
+}
+_MAX_TOLD = 20
+
+
+@dataclass(slots=True)
+class NanFinding:
+    """An operation that made what is looked for, when it first did.
+
+    ``index`` is the first such element of the result, ``operands`` what it was computed from, by name;
+    those of which many elements count are left out. ``elements`` and ``executions`` count all that it
+    made in the launch, in how many executions.
+    """
+
+    kind: Kind
+    op: Operation
+    block: tuple[int, int, int]
+    index: tuple[int, ...]
+    result: str
+    operands: tuple[tuple[str, str], ...]
+    message: str
+    notes: tuple[Note, ...]
+    elements: int = 0
+    executions: int = 0
+
+    def diagnostic(self, *more: Note) -> Diagnostic:
+        values = ", ".join(f"{name} = {value}" for name, value in self.operands)
+        notes = [Note(values)] if values else []
+        times = "" if self.executions == 1 else f" in {self.executions} executions"
+        count = "1 element" if self.elements == 1 else f"{self.elements} elements"
+        notes += [
+            *self.notes,
+            *source_note(self.op),
+            Note(f"{count} of this operation{times}"),
+            *more,
+        ]
+        return Diagnostic(
+            Severity.ERROR, _CODES[self.kind], self.message, place_of(self.op), "", tuple(notes)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NanReport:
+    """What one launch made: ``findings`` in the order in which they happened, one for each operation
+    and kind. ``later_operations`` had NaN in their operands and hence in their results, with
+    ``later_elements`` altogether."""
+
+    findings: tuple[NanFinding, ...] = ()
+    later_operations: int = 0
+    later_elements: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.findings
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The findings; the first one of a NaN tells how many follow."""
+        found: list[Diagnostic] = []
+        has_told = False
+        for finding in self.findings[:_MAX_TOLD]:
+            more: list[Note] = []
+            if "nan" in finding.kind and not has_told:
+                has_told = True
+                more = [Note(self._spread)]
+            found.append(finding.diagnostic(*more))
+        if len(self.findings) > _MAX_TOLD:
+            left = len(self.findings) - _MAX_TOLD
+            found[-1] = found[-1].with_notes(Note(f"{left} more operations are not shown"))
+        return tuple(found)
+
+    @property
+    def _spread(self) -> str:
+        if not self.later_operations:
+            return "no other operation has NaN because of it"
+        operations = "operation has" if self.later_operations == 1 else "operations have"
+        elements = "element is" if self.later_elements == 1 else "elements are"
+        return (
+            f"{self.later_operations} more {operations} NaN in operands and results; "
+            f"{self.later_elements} of their {elements} NaN"
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The report made of JSON types only; docs/json.md has the schema."""
+        told = [finding.diagnostic() for finding in self.findings]
+        return {
+            "format": 1,
+            "findings": [
+                {
+                    **diagnostic,
+                    "kind": finding.kind,
+                    "op": finding.op.name.rpartition(".")[2],
+                    "block": list(finding.block),
+                    "index": list(finding.index),
+                    "result": finding.result,
+                    "operands": [{"name": n, "value": v} for n, v in finding.operands],
+                    "elements": finding.elements,
+                    "executions": finding.executions,
+                }
+                for finding, diagnostic in zip(
+                    self.findings, diagnostics_to_json(told), strict=True
+                )
+            ],
+            "later": {"operations": self.later_operations, "elements": self.later_elements},
+        }
+
+    def _repr_html_(self) -> str:
+        """The findings with their lines of source, for notebooks."""
+        return render_html(self.diagnostics) or preformatted("no operation made a NaN")
+
+
+class NanError(TileIRError):
+    """What was found in a launch: ``report``; ``diagnostics`` also tell what else ended the launch."""
+
+    def __init__(self, report: NanReport, others: Sequence[Diagnostic] = ()):
+        self.report = report
+        super().__init__([*report.diagnostics, *others])

@@ -1,0 +1,89 @@
+"""Every form of JSON is as its schema says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright.cli.main import main
+from tilewright.machine.find_nan import find_nan
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMAS = sorted((ROOT / "docs" / "schemas").glob("*.schema.json"))
+KERNEL = """entry @k(%out: tile<ptr<f32>>, %x: tile<f32>) {
+  %y = log %x : tile<f32>
+  %t = store_ptr_tko weak %out, %y : tile<ptr<f32>>, tile<f32> -> token
+}
+"""
+
+
+def check(name: str, value: Any) -> None:
+    schema = json.loads((ROOT / "docs" / "schemas" / f"{name}.schema.json").read_text())
+    jsonschema.validate(value, schema)
+    assert schema["$id"] == f"tilewright:{name}-1"
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "k.tileir"
+    path.write_text(KERNEL)
+    return path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    main(list(words))
+    return json.loads(capsys.readouterr().out)
+
+
+LAUNCH = ("--grid", "2", "--arg", "zeros:f32:4", "--arg", "0.0")
+
+
+def test_diagnostics(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (kernel.parent / "bad.tileir").write_text("entry @k() { %a = addi %b, %c : tile<i32> }")
+    found = printed(capsys, "check", "--format", "json", "bad.tileir")
+    assert found
+    check("diagnostics", found)
+
+
+def test_sanitize(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "sanitize", "--format", "json", "k.tileir", *LAUNCH)
+    assert found["findings"][0]["accesses"]
+    check("sanitize", found)
+
+
+@pytest.mark.parametrize("machine", ["reference", "cpu", "sim:sm_90a"])
+def test_run(kernel: Path, capsys: pytest.CaptureFixture[str], machine: str) -> None:
+    words = ("run", "--json", "--machine", machine, "--print", "out", "k.tileir", *LAUNCH)
+    check("run", printed(capsys, *words))
+
+
+def test_trace(kernel: Path) -> None:
+    assert main(["run", "--trace", "t.jsonl", "--trace-limit", "2", "k.tileir", *LAUNCH]) == 0
+    lines = [json.loads(line) for line in (kernel.parent / "t.jsonl").read_text().splitlines()]
+    assert {line["event"] for line in lines} >= {"launch", "op"}
+    for line in lines:
+        check("trace", line)
+
+
+def test_nan() -> None:
+    report = find_nan(tilewright.parse(KERNEL), "k", 1, [np.zeros(1, np.float32), 0.0])
+    assert report.findings
+    check("nan", json.loads(json.dumps(report.to_json(), allow_nan=False)))
+
+
+def test_every_schema_is_told_and_tested() -> None:
+    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    tests = Path(__file__).read_text(encoding="utf-8")
+    assert len(SCHEMAS) == 5
+    for path in SCHEMAS:
+        jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
+        name = path.name.removesuffix(".schema.json")
+        assert f"schemas/{path.name}" in text
+        assert f'check("{name}"' in tests

@@ -150,11 +150,11 @@ def _compiled(options: argparse.Namespace, session: Session, gpu: Gpu) -> _Code:
     from tilewright.cli.compile_gpu import gpu_module
     from tilewright.cli.modules import machine_module
     from tilewright.cli.run import entry_of
-    from tilewright.cli.run_sim import is_tile_ir
     from tilewright.cli.run_specs import parameters_of
     from tilewright.gpu import compile_kernel
     from tilewright.gpu.tiles import TileProgram
     from tilewright.gpu.tools import disassemble_to_json
+    from tilewright.launching.modules import is_tile_ir
     from tilewright.model.sass import kernel_named, read_kernels
 
     if options.file is None:

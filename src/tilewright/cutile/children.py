@@ -140,17 +140,6 @@ def _to_text(settings: Settings, torch_cuda: bool) -> str:
     return json.dumps(told, sort_keys=True)
 
 
-# Whether processes were started that may launch kernels, too.
-_children = {"started": False}
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=lambda: _children.update(started=True))
-
-
-def has_children() -> bool:
-    """Whether this process has started others."""
-    return _children["started"]
-
-
 @contextmanager
 def _spawned_are(host: _Host) -> Iterator[None]:
     """Processes that are spawned, or come from a fork server, read ``host`` before anything else."""

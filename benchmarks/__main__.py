@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.report import record
 
-GROUPS = ("reading", "interpreting", "cpu", "cutile", "lowering", "simulator", "gpu_code")
+GROUPS = ("reading", "interpreting", "cpu", "cutile", "lowering", "simulator", "races", "gpu_code")
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from benchmarks.report import Table
 from benchmarks.timing import interleaved_reports
 from tilewright.cpu.compile import compile_kernel
 from tilewright.cpu.runtime.engine import Timings, compile_ir, load_object
+from tilewright.cpu.runtime.interrupts import attention_symbols
 from tilewright.lowering import lower_to_tileaa
 
 _GPU = "sm_100"
@@ -29,7 +30,7 @@ def _compile(module: Any, timings: Timings) -> None:
         compiled = compile_kernel(lowered)
     code = compile_ir(compiled.llvm_ir, compiled.target, timings=timings)
     with timings.stage("link"):
-        load_object(code, compiled.target, [compiled.symbol])
+        load_object(code, compiled.target, [compiled.symbol], attention_symbols())
 
 
 def _ours(module: Any) -> Callable[[], float]:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from tilewright.builder import ModuleBuilder
     from tilewright.bytecode import is_bytecode, read, write
     from tilewright.diagnostics import Diagnostic, TileIRError
-    from tilewright.machine import run
+    from tilewright.launching.machine import MACHINES, load, run
+    from tilewright.launching.options import LaunchOptions
     from tilewright.machine.sanitize import sanitize
     from tilewright.numerics.arithmetic import Arithmetic
     from tilewright.passes.pipelines import run_pipeline
@@ -25,6 +26,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "Arithmetic": "tilewright.numerics.arithmetic",
     "Diagnostic": "tilewright.diagnostics",
+    "LaunchOptions": "tilewright.launching.options",
+    "MACHINES": "tilewright.launching.machine",
     "ModuleBuilder": "tilewright.builder",
     "TileIRError": "tilewright.diagnostics",
     "find_problems": "tilewright.analysis.verifier",
@@ -32,7 +35,8 @@ _HOMES = {
     "parse": "tilewright.text",
     "print_text": "tilewright.text",
     "read": "tilewright.bytecode",
-    "run": "tilewright.machine",
+    "load": "tilewright.launching.machine",
+    "run": "tilewright.launching.machine",
     "run_pipeline": "tilewright.passes.pipelines",
     "sanitize": "tilewright.machine.sanitize",
     "verify": "tilewright.analysis.verifier",
@@ -40,13 +44,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "MACHINES",
     "Arithmetic",
     "Diagnostic",
+    "LaunchOptions",
     "ModuleBuilder",
     "TileIRError",
     "__version__",
     "find_problems",
     "is_bytecode",
+    "load",
     "parse",
     "print_text",
     "read",
@@ -68,4 +75,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted({*globals(), *__all__})

@@ -35,6 +35,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="schedules that each launch is checked under (default 1)",
     )
     group.addoption(
+        "--tilewright-resident",
+        type=int,
+        default=None,
+        metavar="N",
+        help="no more than N tile blocks are live at once (default: all)",
+    )
+    group.addoption(
         "--tilewright-no-torch-cuda",
         action="store_true",
         help="leave torch as it is, without a device cuda",
@@ -61,9 +68,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def _start(config: pytest.Config, options: Any) -> None:
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
-    from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings
+    from tilewright.cutile.machines import check_settings
     from tilewright.cutile.program import hosting
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.scope import Settings, write_stdout
+    from tilewright.launching.machine import DEFAULT_MACHINE
+    from tilewright.launching.options import LaunchOptions
 
     if options.tilewright_seeds < 1 or (
         options.tilewright_seeds > 1 and not options.tilewright_sanitize
@@ -73,8 +82,12 @@ def _start(config: pytest.Config, options: Any) -> None:
         )
     settings = Settings(
         options.tilewright_machine or DEFAULT_MACHINE,
-        sanitize=options.tilewright_sanitize,
-        seeds=options.tilewright_seeds,
+        LaunchOptions(
+            sanitize=options.tilewright_sanitize,
+            seeds=options.tilewright_seeds,
+            resident=options.tilewright_resident,
+            print_to=write_stdout,
+        ),
         cuda_is_host=not options.tilewright_no_torch_cuda,
     )
     stack = ExitStack()

@@ -124,8 +124,10 @@ def test_run_tells_the_machine_in_json(command: Command) -> None:
         (("--threads", "2"), "--threads needs --machine cpu"),
         (("--checked",), "--checked needs --machine cpu"),
         (("--cpu", "generic"), "--cpu needs --machine cpu"),
-        (("--machine", "cpu", "--trace", "-"), "only the reference machine traces"),
-        (("--machine", "cpu", "--arithmetic", "reductions=tree"), "only the reference machine"),
+        (("--machine", "cpu", "--trace", "-"), "--trace needs --machine reference, not cpu"),
+        (("--machine", "cpu", "--arithmetic", "reductions=tree"), "--arithmetic needs"),
+        (("--machine", "cpu", "--max-iterations", "9"), "needs --machine reference or sim:ARCH"),
+        (("--machine", "cpu", "--counters"), "--counters needs --machine sim:ARCH, not cpu"),
     ],
 )
 def test_options_that_do_not_go_together(

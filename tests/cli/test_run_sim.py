@@ -59,7 +59,7 @@ def test_findings_are_reported(command: Command, tmp_path: Path) -> None:
     [
         (("--machine", "sim:sm_75"), "the first architecture that has it is sm_80"),
         (("--machine", "sim:gfx"), "no architecture that the simulator knows"),
-        (("--machine", "sim", "--threads", "2"), "the simulator has no --threads"),
+        (("--machine", "sim", "--threads", "2"), "--threads needs --machine cpu, not sim:sm_90a"),
         (("--machine", "simulator"), "sim:ARCH"),
     ],
 )

@@ -26,7 +26,8 @@ entry @hostile(%x: tile<ptr<f32>>) {{
 
 
 def explain_example(name: str, **options: object) -> Explanation:
-    """The levels of one of our examples."""
+    """The levels of one of our examples; those of tiles, where nothing else is asked for."""
+    options.setdefault("below", ())
     path = EXAMPLES / f"{name}.tileir"
     module = parse(path.read_text(encoding="utf-8"), str(path))
     return explain_kernel(module, **options)  # type: ignore[arg-type]
@@ -47,3 +48,12 @@ def matmul_arguments() -> list[object]:
 def matmul_page() -> str:
     found = explain_example("matmul", grid=(3, 2))
     return render_page(found, footprints_of(found, (3, 2), matmul_arguments()))
+
+
+def tile_levels(found: Explanation) -> list[str]:
+    """The levels of a kernel down to nv_tileaa."""
+    keys = [level.key for level in found.levels]
+    return [key for key in keys if key.startswith("source") or key in _TILES]
+
+
+_TILES = ("tile", "lowered", "final")

@@ -16,7 +16,7 @@ from tilewright.explain.page import render_page
 pytestmark = pytest.mark.skipif(executable() is None, reason="no Chromium is installed")
 
 LOAD, CASTS_AND_LOAD = "tile-19", ["lowered-24", "lowered-25", "lowered-26"]
-LIT = "[...document.querySelectorAll('.row.lit')].map(row => row.id)"
+LIT = "[...document.querySelectorAll('.level:not([hidden]) .row.lit')].map(row => row.id)"
 HERE = "document.getElementById('here').innerText"
 
 
@@ -126,7 +126,12 @@ def test_keyboard(matmul: Browser) -> None:
     assert LOAD in matmul.value(LIT)
     matmul.press("Escape")
     # One stop of the Tab key for each level.
-    assert matmul.value("document.querySelectorAll('.row[tabindex=\"0\"]').length") == 3
+    assert (
+        matmul.value(
+            "document.querySelectorAll('.level:not([hidden]) .row[tabindex=\"0\"]').length"
+        )
+        == 3
+    )
 
 
 def test_tokens_lead_to_lines(matmul: Browser) -> None:

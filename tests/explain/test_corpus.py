@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_kernels
 from tests.corpus.launching import flat_arguments
+from tests.explain.kernels import tile_levels
 
 from tilewright.bytecode import read
 from tilewright.explain.footprints import Footprints, record_footprints
@@ -39,8 +40,8 @@ def _no_address(array: np.ndarray) -> int:
 @pytest.mark.parametrize("kernel", KERNELS[::7], ids=lambda kernel: kernel.name)
 def test_kernel_is_explained(kernel: CorpusKernel) -> None:
     assert kernel.launch is not None
-    found = explain_kernel(read(kernel.export()), grid=kernel.launch.grid)
-    assert [level.key for level in found.levels] == ["source", "tile", "lowered", "final"]
+    found = explain_kernel(read(kernel.export()), grid=kernel.launch.grid, below=())
+    assert tile_levels(found) == ["source", "tile", "lowered", "final"]
     for level in found.levels[2:]:
         for line in level.lines:
             text = line.text.strip()

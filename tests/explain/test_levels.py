@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.explain.kernels import EXAMPLES, explain_example, footprints_of, matmul_arguments
+from tests.explain.kernels import (
+    EXAMPLES,
+    explain_example,
+    footprints_of,
+    matmul_arguments,
+    tile_levels,
+)
 
 from tilewright import parse, print_text, read, write
 from tilewright.diagnostics import TileIRError
 from tilewright.explain.analyses import ANALYSES, annotate
 from tilewright.explain.changes import compare
 from tilewright.explain.levels import Explanation, Level, explain_kernel
-from tilewright.lowering import TileAAOptions, lower_to_tileaa
+from tilewright.lowering import lower_to_tileaa
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.tileir"))
 LOCATED = """\
@@ -58,7 +64,7 @@ def test_every_operation_of_the_lowering_has_its_origin(name: str) -> None:
 
 def test_lines_of_an_operation_through_all_levels() -> None:
     found = explain_example("matmul")
-    assert [level.key for level in found.levels] == ["tile", "lowered", "final"]
+    assert tile_levels(found) == ["tile", "lowered", "final"]
     assert operations(twins(found, "tile", "load_view_tko weak %a_tiles", "lowered")) == [
         "arith.index_castui",
         "arith.index_castui",
@@ -100,7 +106,7 @@ def test_source_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
     source = tmp_path / "k.py"
     source.write_text("def k(x):\n    n = 4; m = n + n\n    print(m)\n", encoding="utf-8")
     found = explain_kernel(parse(LOCATED.replace("FILE", str(source))))
-    assert [level.key for level in found.levels] == ["source", "tile", "lowered", "final"]
+    assert tile_levels(found) == ["source", "tile", "lowered", "final"]
     shown = level(found, "source")
     assert (shown.about, shown.first, shown.operations) == (str(source), 1, None)
     assert [line.text for line in shown.lines] == source.read_text().splitlines()
@@ -115,7 +121,7 @@ def test_sources_that_cannot_be_read_are_left_out(tmp_path) -> None:  # type: ig
     short.write_text("1\n", encoding="utf-8")
     for name in (str(short), str(tmp_path), "/nowhere/k.py"):
         found = explain_kernel(parse(LOCATED.replace("FILE", name)))
-        assert [level.key for level in found.levels] == ["tile", "lowered", "final"]
+        assert tile_levels(found) == ["tile", "lowered", "final"]
 
 
 def test_long_sources_are_cut(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -198,7 +204,7 @@ def test_comparison() -> None:
 
 def test_no_passes() -> None:
     found = explain_example("vector_add", passes="")
-    assert [level.key for level in found.levels] == ["tile", "lowered"]
+    assert tile_levels(found) == ["tile", "lowered"]
     assert found.changes == ()
 
 
@@ -238,7 +244,7 @@ def test_nv_tileaa_as_input() -> None:
     lowered = level(explain_example("softmax"), "lowered")
     module = parse("\n".join(line.text for line in lowered.lines))
     found = explain_kernel(module)
-    assert [level.key for level in found.levels] == ["lowered", "final"]
+    assert tile_levels(found) == ["lowered", "final"]
     assert len(twins(found, "lowered", "nv_tileaa.divf", "final")) == 1
     with pytest.raises(TileIRError, match="of nv_tileaa"):
         footprints_of(found, 1, [])
@@ -253,7 +259,7 @@ def test_modules_without_sources() -> None:
 
 
 def test_target() -> None:
-    found = explain_example("softmax", options=TileAAOptions("sm_90"))
+    found = explain_example("softmax", target="sm_90")
     assert "compute_capability = 90" in level(found, "lowered").lines[0].text
 
 

@@ -29,7 +29,8 @@ Where the specification leaves room, the corpus takes these sides:
   apart for the lanes of one operation; between operations the byte is what counts.
 - An undetermined element may pass through arithmetic, selection and data movement. It must not be
   stored, printed, asserted or given to an atomic, nor decide on a branch, a trip count, an address,
-  an index, an extent or a mask. It settles nothing when multiplied by zero.
+  an index, an extent or the mask of a write. The mask of a load, and a row index of a load that may
+  lie outside its tensor, leave open what is loaded. It settles nothing when multiplied by zero.
 - A result that leaves the range of ``offset`` or ``ftoi`` may be computed, but must not be used;
   the error is at the ``offset`` or ``ftoi``. A false ``assume``, a broken overflow flag and a bad
   divisor are errors even where nothing uses the result.

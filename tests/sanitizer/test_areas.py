@@ -7,7 +7,8 @@ import pytest
 
 from tilewright.machine.memory import Allocation, Memory
 from tilewright.machine.sanitize.areas import LaneArea, StridedArea
-from tilewright.machine.sanitize.races import EMPTY, Race, RaceDetector
+from tilewright.machine.sanitize.events import EMPTY
+from tilewright.machine.sanitize.races import Race, RaceDetector
 from tilewright.machine.view_access import StridedElements
 from tilewright.numerics.arrays import Array
 
@@ -60,7 +61,7 @@ def areas(
         lanes[index] = True
     addresses = offsets + np.uint64(allocation.base)
     taking_part = None if inside is None else lanes
-    return StridedArea(elements, DIMS, size), LaneArea(
+    return StridedArea(memory, elements, DIMS, size), LaneArea(
         memory, addresses, taking_part, size, packed=False
     )
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tilewright.machine.memory import Allocation
-from tilewright.machine.sanitize.races import EMPTY, History, Race, RaceDetector
+from tilewright.machine.sanitize.events import EMPTY, History
+from tilewright.machine.sanitize.races import Race, RaceDetector
 
 ORDERS = {"wk": "weak", "rx": "relaxed", "aq": "acquire", "rl": "release", "ar": "acq_rel"}
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tilewright.machine.memory import Allocation
-from tilewright.machine.sanitize.races import EMPTY, Race, RaceDetector, Tiling
+from tilewright.machine.sanitize.events import EMPTY
+from tilewright.machine.sanitize.races import Race, RaceDetector
+from tilewright.machine.sanitize.shadow import Tiling
 from tilewright.machine.view_access import StridedElements
 
 _ROWS, _COLUMNS = 16, 24

@@ -101,7 +101,8 @@ def test_timeline_is_drawn() -> None:
     assert len(marks) == len(timeline.events)
     page = timeline.to_html("a < b")
     assert "a &lt; b" in page and "<svg" in page and "http://www.w3.org/2000/svg" in page
-    assert "<script" not in page and 'src="' not in page
+    assert "default-src 'none'" in page and 'src="' not in page
+    assert 'name="viewport"' in page and "prefers-color-scheme:dark" in page
     # The legend has what is drawn only.
     assert "waits for a product" in page and "from shared memory" not in page
 

@@ -6,13 +6,23 @@ import argparse
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, all_findings, parse_source
+from tilewright.cli.programs import (
+    add_program_options,
+    is_program,
+    listed,
+    refuse_program_options,
+    take,
+)
 from tilewright.cli.session import Session, UsageError
 from tilewright.diagnostics import Diagnostic, TileIRError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="text or bytecode; - is standard input"
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="text or bytecode; - is standard input; or a cuTile program",
     )
     parser.add_argument(
         "--format",
@@ -37,10 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="report such hints as errors",
     )
     add_reading_options(parser)
+    add_program_options(parser)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
     """Check every file, whatever is wrong with those before it."""
+    if is_program(options.files[-1]):
+        return _check_program(options, session)
+    refuse_program_options(options, options.files[0])
     found: list[Diagnostic] = []
     status = Exit.OK
     for path in options.files:
@@ -54,6 +68,25 @@ def execute(options: argparse.Namespace, session: Session) -> int:
         found += problems
     _show(found, options.format, session)
     return status
+
+
+def _check_program(options: argparse.Namespace, session: Session) -> int:
+    """Check each kernel that a cuTile program compiles; places are lines of Python."""
+    if len(options.files) > 1:
+        raise UsageError.because("a cuTile program is checked alone: it comes first")
+    program = take(options.files[0], options, session)
+    from tilewright.analysis import verifier
+    from tilewright.cutile.errors import diagnostics_in_python
+
+    found: list[Diagnostic] = []
+    for taken in program.chosen:
+        module = taken.kernel.module
+        found += diagnostics_in_python(verifier.find_problems(module, hints=options.hints), module)
+    _show(found, options.format, session)
+    if not found:
+        session.say(f"checked {listed(program.chosen)}: nothing found")
+    is_wrong = any(problem.is_error for problem in found)
+    return program.finish(Exit.FINDINGS if is_wrong else Exit.OK)
 
 
 def _problems(path: str, options: argparse.Namespace, session: Session) -> list[Diagnostic]:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilewright.cli import compile_gpu
+from tilewright.cli.compile_program import compile_program
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
+from tilewright.cli.programs import add_program_options, is_program, refuse_program_options
 from tilewright.cli.run import entry_of
 from tilewright.cli.run_machine import CPU, add_cpu_option
 from tilewright.cli.session import Session, UsageError
@@ -36,7 +38,9 @@ _EMITS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input")
+    parser.add_argument(
+        "file", metavar="FILE", help="text or bytecode; - is standard input; or a cuTile program"
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
     parser.add_argument(
         "--target",
@@ -72,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--timing", action="store_true", help="tell how long each stage took")
     add_reading_options(parser)
+    add_program_options(parser)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
@@ -81,6 +86,9 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             f"--emit {options.emit} is not for --target {options.target}",
             help=f"that emits one of: {', '.join(emits)}",
         )
+    if is_program(options.file):
+        return compile_program(options, session)
+    refuse_program_options(options, options.file)
     if options.target != CPU:
         return compile_gpu.execute(options, session)
     if options.approximate_math:
@@ -94,17 +102,23 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     with timings.stage("read and verify"):
         module = machine_module(load(options.file, options, session), options.file)
     entry = entry_of(module, options.entry).symbol
-    output = _Compilation(module, entry, options, session, timings).run()
-    if isinstance(output, bytes):
-        write_binary(session, options.output, output)
-    else:
-        write_text(session, options.output, output)
+    write_output(
+        session, options.output, Compilation(module, entry, options, session, timings).run()
+    )
     if options.timing:
-        session.say(_timing_table(timings))
+        session.say(timing_table(timings))
     return Exit.OK
 
 
-class _Compilation:
+def write_output(session: Session, path: str | None, output: str | bytes) -> None:
+    """Write text or an object file."""
+    if isinstance(output, bytes):
+        write_binary(session, path, output)
+    else:
+        write_text(session, path, output)
+
+
+class Compilation:
     """One kernel on its way to native code."""
 
     def __init__(
@@ -170,7 +184,7 @@ class _Compilation:
             self._session.say(f"// after {stage}: {STAGES[stage]}\n{text().rstrip()}\n")
 
 
-def _timing_table(timings: Timings) -> str:
+def timing_table(timings: Timings) -> str:
     total = timings.total or 1.0
     width = max(map(len, timings.seconds))
     rows = [

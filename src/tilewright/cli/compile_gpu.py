@@ -36,26 +36,10 @@ _CPU_ONLY = ("cpu", "checked", "print_after", "timing")
 
 def execute(options: argparse.Namespace, session: Session) -> int:
     """Emit what the options ask for of a kernel of the file."""
-    for name in _CPU_ONLY:
-        if getattr(options, name):
-            raise UsageError.because(f"--{name.replace('_', '-')} needs --target cpu")
-    emit = options.emit or "ptx"
-    if emit == "cubin":
+    refuse_options_of_cpu(options)
+    if options.emit == "cubin":
         refuse_terminal(options.output)
-    source = _source(options, session)
-    if emit == "nvgpu":
-        from tilewright.text import print_text
-
-        write_text(session, options.output, print_text(source.threads))
-        return Exit.OK
-    compiled = source.compile()
-    output: str | bytes
-    if emit == "llvm":
-        output = compiled.llvm_ir
-    elif emit == "ptx":
-        output = compiled.ptx
-    else:
-        output = _machine_code(compiled, emit, session)
+    output = emitted(source_of(load(options.file, options, session), options), options, session)
     if isinstance(output, bytes):
         write_binary(session, options.output, output)
     else:
@@ -63,20 +47,39 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     return Exit.OK
 
 
+def refuse_options_of_cpu(options: argparse.Namespace) -> None:
+    """A UsageError for options that concern native code."""
+    for name in _CPU_ONLY:
+        if getattr(options, name):
+            raise UsageError.because(f"--{name.replace('_', '-')} needs --target cpu")
+
+
+def emitted(source: Source, options: argparse.Namespace, session: Session) -> str | bytes:
+    """What the options ask for of a kernel."""
+    emit = options.emit or "ptx"
+    if emit == "nvgpu":
+        from tilewright.text import print_text
+
+        return print_text(source.threads)
+    compiled = source.compile()
+    if emit in ("llvm", "ptx"):
+        return compiled.llvm_ir if emit == "llvm" else compiled.ptx
+    return _machine_code(compiled, emit, session)
+
+
 @dataclass(frozen=True, slots=True)
-class _Source:
+class Source:
     """A kernel of a file: the module of ``nvgpu`` that it is or has become, and what compiles it."""
 
     threads: ModuleOp
     compile: Callable[[], CompiledKernel]
 
 
-def _source(options: argparse.Namespace, session: Session) -> _Source:
-    """The kernel of the file that ``--entry`` names, or the only one."""
-    from tilewright.cli.run_sim import is_tile_ir
+def source_of(module: Module, options: argparse.Namespace) -> Source:
+    """The kernel of a module that ``--entry`` names, or the only one."""
     from tilewright.gpu import CompileOptions
+    from tilewright.launching.modules import is_tile_ir
 
-    module = load(options.file, options, session)
     how = CompileOptions(approximate_math=bool(options.approximate_math))
     if is_tile_ir(module):
         from tilewright.cli.modules import machine_module
@@ -85,8 +88,8 @@ def _source(options: argparse.Namespace, session: Session) -> _Source:
 
         held = machine_module(module, options.file)
         entry = entry_of(held, options.entry).symbol
-        program = TileProgram(held, options.target, how)
-        return _Source(program.threads(entry), lambda: program.compile(entry))
+        program = TileProgram(held, options.target, how=how)
+        return Source(program.threads(entry), lambda: program.compile(entry))
     from tilewright.gpu import compile_kernel, kernels_of
 
     threads = gpu_module(module)
@@ -95,7 +98,7 @@ def _source(options: argparse.Namespace, session: Session) -> _Source:
         raise UsageError.because(
             f"there are several kernels: {', '.join(kernels)}", help="name one with --entry"
         )
-    return _Source(threads, lambda: compile_kernel(threads, options.target, options.entry, how))
+    return Source(threads, lambda: compile_kernel(threads, options.target, options.entry, how))
 
 
 def gpu_module(module: Module) -> ModuleOp:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
+from tilewright.cli.pages import page_path
+from tilewright.cli.programs import add_program_options, is_program, refuse_program_options
 from tilewright.cli.run import count_of, entry_of, grid_extents
 from tilewright.cli.session import Session, UsageError
-from tilewright.diagnostics import TileIRError
 
 if TYPE_CHECKING:
     from tilewright.explain.footprints import Footprints
     from tilewright.explain.levels import Explanation
 
-_SUFFIXES = (".tileir", ".tileirbc", ".mlir")
+_SUFFIXES = (".tileir", ".tileirbc", ".mlir", ".py")
 _OWN_OPTIONS = (
     "entry",
     "output",
@@ -27,6 +28,8 @@ _OWN_OPTIONS = (
     "target",
     "seed",
     "max_iterations",
+    "kernel",
+    "save_ir",
 )
 
 
@@ -59,6 +62,7 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-iterations", type=count_of, metavar="N", help="a loop that takes longer is an error"
     )
     add_reading_options(parser)
+    add_program_options(parser)
 
 
 def is_kernel(name: str) -> bool:
@@ -79,51 +83,43 @@ def refuse_kernel_options(options: argparse.Namespace) -> None:
 
 
 def explain(options: argparse.Namespace, session: Session) -> int:
-    """Write the page of the kernel in the file that ``name`` is."""
+    """Write the page of the kernel in the file that ``name`` is, or of those of a program."""
     if options.format != "text":
         raise UsageError.because("--format json tells about names; a kernel becomes a page")
-    module = machine_module(load(options.name, options, session), options.name)
-    entry = entry_of(module, options.entry)
-    output = _output(options)
-    from tilewright.cli.outputs import write_text
-    from tilewright.explain.levels import checked_passes, explain_kernel
-    from tilewright.explain.page import render_page
-    from tilewright.lowering import TileAAOptions
+    if is_program(options.name):
+        from tilewright.cli.explain_program import explain_program
 
-    passes = "tileaa" if options.passes is None else options.passes
-    try:
-        checked_passes(passes)
-        target = TileAAOptions() if options.target is None else TileAAOptions(options.target)
-    except TileIRError as error:
-        raise UsageError(error.diagnostics) from error
-    found = explain_kernel(module, entry.symbol, options=target, passes=passes, grid=options.grid)
-    footprints = _footprints(options, found)
-    write_text(
-        session, output, render_page(found, footprints, how_to_run=_how_to_run(options, found))
-    )
+        return explain_program(options, session)
+    refuse_program_options(options, options.name)
+    loaded = load(options.name, options, session)
+    from tilewright.cli.explain_program import explain_options
+    from tilewright.cli.outputs import write_text
+    from tilewright.explain.levels import explain_kernel
+    from tilewright.explain.page import render_page
+    from tilewright.explain.stages import is_of_threads
+
+    of_threads = is_of_threads(loaded)
+    module = loaded if of_threads else machine_module(loaded, options.name)
+    name = options.entry if of_threads else entry_of(module, options.entry).symbol
+    output = None if options.name == "-" else page_path(options.output, options.name)
+    if options.output is not None:
+        output = options.output
+    found = explain_kernel(module, name, grid=options.grid, **explain_options(options))
+    if of_threads:
+        _refuse_launch(options)
+        page = render_page(found)
+    else:
+        footprints = _footprints(options, found)
+        page = render_page(found, footprints, how_to_run=_how_to_run(options, found))
+    write_text(session, output, page)
     if output not in (None, "-"):
         session.say(f"wrote {output}")
     return Exit.OK
 
 
-def _output(options: argparse.Namespace) -> str | None:
-    """Where the page goes. A name that nobody chose replaces nothing but an earlier page."""
-    if options.output is not None or options.name == "-":
-        return options.output
-    from tilewright.explain.page import MARK
-
-    path = f"{os.path.splitext(options.name)[0]}.html"
-    try:
-        with open(path, "rb") as stream:
-            is_page = MARK.encode() in stream.read(1000)
-    except OSError:
-        return path
-    if not is_page:
-        raise UsageError.because(
-            f"'{path}' is there already, and is no page of this command",
-            help="name the page with -o",
-        )
-    return path
+def _refuse_launch(options: argparse.Namespace) -> None:
+    if options.arguments is not None or options.grid is not None:
+        raise UsageError.because("pages of nvgpu show no launch: leave out --grid and --arg")
 
 
 def _footprints(options: argparse.Namespace, found: Explanation) -> Footprints | None:

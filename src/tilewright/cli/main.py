@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from tilewright import __version__
+from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.session import OutputClosedError, Session, UsageError
 from tilewright.diagnostics import TileIRError
@@ -86,16 +87,17 @@ def _module_of(command: str) -> SubCommand:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (without the program's name); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["run"]:
+    if arguments[:1] in (["run"], ["sanitize"]):
         from tilewright.cli import run_script
 
         if run_script.is_script_run(arguments):
             return run_script.main(arguments)
-    session = Session(arguments)
+    own, theirs = programs.split(arguments)
+    session = Session(arguments, theirs or ())
     thresholds = gc.get_threshold()
     gc.set_threshold(_OBJECTS_PER_COLLECTION, *thresholds[1:])
     try:
-        return _guarded(arguments, session)
+        return _guarded(own, session)
     finally:
         gc.set_threshold(*thresholds)
 

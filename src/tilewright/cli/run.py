@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.progress import working
-from tilewright.cli.run_cuda import execute as run_on_gpu
-from tilewright.cli.run_cuda import is_cuda
-from tilewright.cli.run_machine import add_machine_arguments, machine_runner
-from tilewright.cli.run_sim import add_sim_arguments, is_simulator
-from tilewright.cli.run_sim import execute as simulate
-from tilewright.cli.run_trace import add_trace_arguments
+from tilewright.cli.run_machine import add_machine_arguments, launch_options
+from tilewright.cli.run_sim import add_sim_arguments
+from tilewright.cli.run_trace import add_trace_arguments, trace_of, written
 from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
     from tilewright.cli.modules import Module
+    from tilewright.cli.run_results import Results
+    from tilewright.cli.run_specs import Parameter
+    from tilewright.gpu.launch import LaunchResult
+    from tilewright.launching.machine import Machine
     from tilewright.launching.modules import KernelOp
+    from tilewright.launching.result import RunResult
     from tilewright.numerics.arithmetic import Arithmetic
+    from tilewright.simulator import SimulationResult
 
 _EPILOG = """\
 A SPEC is one of
@@ -37,7 +42,7 @@ A SPEC is one of
 A parameter has the name that the text gives it, without %; arg0, arg1, ... always work too.
 
 A FILE that ends in .py is a cuTile program: tilewright run [OPTIONS] SCRIPT.py [ARGUMENTS] with the
-options --machine, --sanitize, --seeds, --seed, --trace and --no-torch-cuda.
+options --machine, --sanitize, --seeds, --seed, --resident, --trace and --no-torch-cuda.
 """
 
 
@@ -77,7 +82,7 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--arithmetic",
-        type=_arithmetic,
+        type=parse_arithmetic,
         metavar="KEY=VALUE,...",
         help="compute what Tile IR leaves open more as hardware does: f32_products=tf32, "
         "accumulation=blocks:16, reductions=tree, approximations=hardware, "
@@ -139,7 +144,7 @@ def count_of(text: str) -> int:
     return int(text)
 
 
-def _arithmetic(text: str) -> Arithmetic:
+def parse_arithmetic(text: str) -> Arithmetic:
     from tilewright.diagnostics import TileIRError
     from tilewright.numerics.arithmetic import Arithmetic
 
@@ -169,21 +174,43 @@ def _positive(text: str) -> float:
     return value
 
 
-def execute(options: argparse.Namespace, session: Session) -> int:
-    if is_simulator(options):
-        return simulate(options, session)
-    if is_cuda(options):
-        return run_on_gpu(options, session)
-    module = machine_module(load(options.file, options, session), options.file)
-    entry = entry_of(module, options.entry)
-    from tilewright.cli.run_results import Results
-    from tilewright.cli.run_specs import bind, parameters_of
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A kernel of the file: the module that a machine loads, and the parameters that arguments are for."""
 
-    parameters = parameters_of(entry)
-    values = bind(parameters, options.arguments, options.seed)
-    # Whatever is wrong with the command line is found before the kernel runs.
-    results = Results(parameters, values, options)
-    run = machine_runner(options, session)
+    name: str
+    module: Module
+    parameters: Sequence[Parameter]
+    level: str
+
+
+def _kernel(options: argparse.Namespace, machine: Machine, session: Session) -> _Kernel:
+    """The kernel that the command line names; of ``nvgpu`` where the machine runs threads."""
+    from tilewright.cli import run_sim, run_specs
+    from tilewright.launching.modules import is_tile_ir
+    from tilewright.launching.options import NVGPU, TILE_IR
+
+    module = load(options.file, options, session)
+    if is_tile_ir(module) or "nvgpu" not in machine.capabilities.levels:
+        held = machine_module(module, options.file)
+        entry = entry_of(held, options.entry)
+        return _Kernel(entry.symbol, held, run_specs.parameters_of(entry), TILE_IR)
+    kernel = run_sim.thread_kernel(module, options.entry)
+    if options.block is None and machine.capabilities.kind == "sim":
+        raise UsageError.because("the simulator needs the threads of a block", help="add --block")
+    return _Kernel(kernel.symbol, module, run_sim.parameters_of(kernel), NVGPU)
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    """Run a kernel on the machine that is asked for; what goes wrong is reported, and arrays are kept
+    all the same where the machine says more than an error."""
+    from tilewright.cli.run_results import Results
+    from tilewright.cli.run_specs import bind, with_elements
+    from tilewright.launching.machine import machine_named
+
+    machine = machine_named(options.machine)
+    trace = trace_of(options)
+    kernel = _kernel(options, machine, session)
     printed: list[str] = []
 
     def emit(text: str) -> None:
@@ -191,38 +218,65 @@ def execute(options: argparse.Namespace, session: Session) -> int:
         if not options.json:
             session.write_stdout(text)
 
-    arithmetic = arithmetic_of(options, session)
+    # Arrays overlap only where `part:` asks for it.
+    further = {"allow_overlap": True, "print_to": emit, "trace": trace, "strict": False}
+    wanted = launch_options(options, machine, kernel.level, **further)
+    values = bind(kernel.parameters, options.arguments, options.seed)
+    parameters = with_elements(kernel.parameters, values)
+    # Whatever is wrong with the command line is found before the kernel runs.
+    results = Results(parameters, values, options)
+    arithmetic_of(options, session)
+    machine.check()
+    program = machine.load(kernel.module, wanted)
     started = time.perf_counter()
-    with working(f"running {entry.symbol}") as progress:
-        run(
-            module,
-            entry.symbol,
-            options.grid,
-            values,
-            seed=options.seed,
-            max_iterations=options.max_iterations,
-            # Arrays overlap only where `part:` asks for it.
-            allow_overlap=True,
-            print_to=emit,
-            progress=progress,
-            arithmetic=arithmetic,
-        )
+    with working(f"running {kernel.name}") as progress, written(trace, options, session):
+        if "progress" in machine.capabilities.options:
+            wanted = replace(wanted, progress=progress)
+        found = program.launch(kernel.name, options.grid, values, wanted)
     seconds = time.perf_counter() - started
     results.save(session)
-    differing = results.compare()
+    return _report(options, session, results, kernel, found, {"seconds": seconds}, printed)
+
+
+def _report(
+    options: argparse.Namespace,
+    session: Session,
+    results: Results,
+    kernel: _Kernel,
+    found: RunResult,
+    facts: dict[str, object],
+    printed: list[str],
+) -> int:
+    """Show what was asked for; the exit status."""
+    from tilewright.cli import run_sim
+
+    simulated = cast("SimulationResult", found) if hasattr(found, "counters") else None
+    device = getattr(found, "device", None)
+    if simulated is not None:
+        run_sim.draw(simulated, options.timeline, kernel.name, session)
+        facts = run_sim.facts(simulated)
+    elif device is not None:
+        facts = {"device": device, "milliseconds": cast("LaunchResult", found).milliseconds}
+    is_complete = simulated is None or simulated.completed
+    differing = results.compare() if is_complete else []
     if options.json:
         launch = {
-            "entry": entry.symbol,
+            "entry": kernel.name,
             "machine": options.machine,
             "grid": list(options.grid),
             "seed": options.seed,
-            "arithmetic": str(arithmetic),
+            "arithmetic": str(found.arithmetic),
         }
-        session.write_stdout(results.to_json({**launch, "seconds": seconds, "printed": printed}))
+        session.write_stdout(results.to_json({**launch, **facts, "printed": printed}))
     else:
         session.write_stdout(results.shown())
-    session.report(differing)
-    return Exit.FINDINGS if differing else Exit.OK
+        if simulated is not None and options.counters:
+            session.write_stdout(run_sim.counted(simulated))
+        if device is not None:
+            session.say(f"{kernel.name} on {device}: {facts['milliseconds']:.3f} ms")
+    errors = () if simulated is None else simulated.errors
+    session.report([*(() if simulated is None else simulated.findings), *differing])
+    return Exit.FINDINGS if errors or differing else Exit.OK
 
 
 def entry_of(module: Module, name: str | None) -> KernelOp:

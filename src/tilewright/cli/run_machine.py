@@ -1,17 +1,22 @@
-"""``tilewright run --machine``: which machine runs the kernel, and its options."""
+"""``tilewright run --machine``: which machine runs the kernel, and the options of its launch."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.run_cuda import CUDA
-from tilewright.cli.run_sim import PREFIX, refuse_options
-from tilewright.cli.run_trace import runner as reference_runner
-from tilewright.cli.session import Session, UsageError
+from tilewright.cli.session import UsageError
 
-REFERENCE, CPU = "reference", "cpu"
+if TYPE_CHECKING:
+    from tilewright.launching.machine import Machine
+    from tilewright.launching.options import LaunchOptions
+
+REFERENCE, CPU, SIM, CUDA = "reference", "cpu", "sim", "cuda"
+DEFAULT_ARCH = "sm_90a"
+#: Options of a launch that the command line calls otherwise.
+_SPELLED = {"dynamic_shared_bytes": "dynamic_shared"}
+#: What is done with the results of one machine only.
+_RESULTS_OF = {"timeline": SIM, "counters": SIM}
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +26,7 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
         "--machine",
         "--target",
         type=_machine,
-        metavar=f"{{{REFERENCE},{CPU},{PREFIX}:ARCH,{CUDA}[:ARCH]}}",
+        metavar=f"{{{REFERENCE},{CPU},{SIM}:ARCH,{CUDA}[:ARCH]}}",
         default=REFERENCE,
         help="what runs the kernel: the reference machine, native code for this CPU, "
         "the simulator of a GPU (sim:sm_90a), or a GPU (cuda)",
@@ -34,12 +39,14 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _machine(text: str) -> str:
-    name, colon, arch = text.partition(":")
-    if text in (REFERENCE, CPU) or (name in (PREFIX, CUDA) and bool(arch) == bool(colon)):
-        return text
-    raise argparse.ArgumentTypeError(
-        f"expected {REFERENCE}, {CPU}, {PREFIX}:ARCH or {CUDA}, found '{text}'"
-    )
+    from tilewright.diagnostics import TileIRError
+    from tilewright.launching.machine import machine_named
+
+    name = f"{SIM}:{DEFAULT_ARCH}" if text == SIM else text
+    try:
+        return machine_named(name).name
+    except TileIRError as error:
+        raise argparse.ArgumentTypeError(error.diagnostics[0].message) from None
 
 
 def add_cpu_option(parser: argparse._ActionsContainer) -> None:
@@ -51,41 +58,56 @@ def add_cpu_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def machine_runner(options: argparse.Namespace, session: Session) -> Callable[..., object]:
-    """The function that runs a kernel as the options want it: like ``machine.run``.
+def launch_options(
+    options: argparse.Namespace, machine: Machine, level: str, **further: Any
+) -> LaunchOptions:
+    """The options of the launch that the command line asks for, with further ones.
 
-    A ``UsageError`` where the options do not fit the machine.
+    A ``UsageError`` for those that the machine does not have. ``--seed`` decides on random arguments,
+    too, and is left out where the machine has no schedules.
     """
-    refuse_options(options)
-    if options.machine == REFERENCE:
-        for name in ("threads", "cpu", "checked"):
-            if getattr(options, name):
-                raise UsageError.because(f"--{name} needs --machine {CPU}")
-        return reference_runner(options, session)
-    for name, what in (("trace", "traces"), ("arithmetic", "models the arithmetic of hardware")):
-        if getattr(options, name) is not None:
+    from tilewright.launching.options import OPTIONS, LaunchOptions, missing_options
+
+    kind = machine.capabilities.kind
+    given: dict[str, Any] = {}
+    for name in OPTIONS:
+        value = getattr(options, _SPELLED.get(name, name), None)
+        # A trace is a file here.
+        if value is not None and name != "trace":
+            given[name] = value
+    if kind not in OPTIONS["seed"].machines:
+        del given["seed"]
+    wanted = LaunchOptions(**given)
+    asked = (*missing_options(wanted, kind, level), *(["trace"] if _asks(options, "trace") else []))
+    for name in asked:
+        if kind not in OPTIONS[name].machines:
+            raise _refused(name, OPTIONS[name].machines, machine)
+        if level not in OPTIONS[name].levels:
             raise UsageError.because(
-                f"only the reference machine {what}: leave out --{name} or --machine {CPU}"
+                f"kernels of {level} say their threads: leave out {_option(name)}"
             )
-    return _on_cpu(options)
+    for name, owner in _RESULTS_OF.items():
+        if _asks(options, name) and kind != owner:
+            raise _refused(name, (owner,), machine)
+    return LaunchOptions(**{**given, **{n: v for n, v in further.items() if n in _known(kind)}})
 
 
-def _on_cpu(options: argparse.Namespace) -> Callable[..., object]:
-    from tilewright import cpu
+def _known(kind: str) -> frozenset[str]:
+    from tilewright.launching.options import options_of_kind
 
-    def run(module: Any, entry: str, grid: Any, values: Any, **keywords: Any) -> object:
-        # The CPU has no schedule to choose, does not count iterations, and has one arithmetic.
-        for name in ("seed", "max_iterations", "arithmetic"):
-            keywords.pop(name)
-        return cpu.run(
-            module,
-            entry,
-            grid,
-            values,
-            cpu=options.cpu or "host",
-            checked=options.checked,
-            threads=options.threads,
-            **keywords,
-        )
+    return options_of_kind(kind)
 
-    return run
+
+def _asks(options: argparse.Namespace, name: str) -> bool:
+    return bool(getattr(options, name, None))
+
+
+def _option(name: str) -> str:
+    return "--" + _SPELLED.get(name, name).replace("_", "-")
+
+
+def _refused(name: str, owners: tuple[str, ...], machine: Machine) -> UsageError:
+    from tilewright.launching.machine import MACHINES
+
+    listed = " or ".join(MACHINES[owner].spelled for owner in owners)
+    return UsageError.because(f"{_option(name)} needs --machine {listed}, not {machine.name}")

@@ -1,45 +1,40 @@
-"""``tilewright run SCRIPT.py``: a cuTile program, unmodified, on a machine of ours."""
+"""``tilewright run PROGRAM.py`` and ``sanitize PROGRAM.py``: a cuTile program on a machine of ours."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
+from tilewright.cli.launch_log import LaunchLog
+from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
     from tilewright.cutile.scope import Settings
-    from tilewright.machine.inspect.trace import Trace
+    from tilewright.cutile.stops import LineBreakpoint
+    from tilewright.launching.options import LaunchOptions
 
 _DEFAULT_SEEDS = 4
+#: The commands that run programs by this module.
+_COMMANDS = frozenset({"run", "sanitize"})
 
 
 def is_script_run(arguments: Sequence[str]) -> bool:
-    """Whether a command line runs a Python program: its first word with that ending follows run."""
-    return list(arguments[:1]) == ["run"] and _script_position(arguments) is not None
+    """Whether a command line runs a Python program: its first word with that ending follows ``run`` or
+    ``sanitize``."""
+    is_command = bool(arguments) and arguments[0] in _COMMANDS
+    return is_command and programs.split(arguments)[1] is not None
 
 
-def _script_position(arguments: Sequence[str]) -> int | None:
-    found = (n for n, word in enumerate(arguments) if word.endswith(".py") and word[:1] != "-")
-    position = next(found, None)
-    # A file of Tile IR takes arguments by options only, so that no other word may come before.
-    if position is None or any(
-        word in ("--arg", "-") or Path(word).suffix in (".tileir", ".mlir", ".tileirbc")
-        for word in arguments[:position]
-    ):
-        return None
-    return position
-
-
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="tilewright run",
-        usage="tilewright run [OPTIONS] SCRIPT.py [ARGUMENTS]",
+        prog=f"tilewright {command}",
+        usage=f"tilewright {command} [OPTIONS] PROGRAM.py [ARGUMENTS]",
         description="Run a cuTile program without a GPU.",
         epilog=EXIT_STATUS_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -57,22 +52,106 @@ def _parser() -> argparse.ArgumentParser:
         help="serve torch's device cuda by the CPU (default)",
     )
     parser.add_argument(
-        "--sanitize", action="store_true", help="run every launch with every check on"
+        "--kernel",
+        metavar="NAME[#N]",
+        help="check, record, stop and draw this kernel only; of several specialisations the N-th",
     )
     parser.add_argument(
+        "--save-ir",
+        metavar="DIR",
+        help="keep bytecode, and the text of every level, in a directory",
+    )
+    parser.add_argument(
+        "--break",
+        dest="breakpoints",
+        action="append",
+        default=[],
+        type=_line,
+        metavar="FILE:LINE",
+        help="stop there, in Python's debugger on a terminal: tiles are arrays; may be repeated",
+    )
+    _add_checks(parser, command)
+    _add_options_of_machines(parser)
+    from tilewright.cli.run_trace import add_trace_arguments
+
+    add_trace_arguments(parser)
+    if command == "run":
+        parser.add_argument(
+            "--json", action="store_true", help="tell about all launches as JSON on stdout"
+        )
+    return parser
+
+
+def _add_checks(parser: argparse.ArgumentParser, command: str) -> None:
+    group = parser.add_argument_group("checks")
+    if command == "run":
+        group.add_argument(
+            "--sanitize", action="store_true", help="run every launch with every check on"
+        )
+    else:
+        group.add_argument(
+            "--format",
+            choices=("text", "json", "sarif"),
+            default="text",
+            help="how findings are written: text on stderr, JSON and SARIF on stdout",
+        )
+        group.add_argument(
+            "--html", metavar="FILE", help="write a page for a browser of what was found, too"
+        )
+    needs = "; needs --sanitize" if command == "run" else ""
+    group.add_argument(
         "--seeds",
         type=_count,
         metavar="N",
-        help=f"schedules that each launch is checked under (default {_DEFAULT_SEEDS}); "
-        "needs --sanitize",
+        help=f"schedules that each launch is checked under (default {_DEFAULT_SEEDS}){needs}",
     )
-    parser.add_argument(
+    group.add_argument(
+        "--no-races", action="store_true", help=f"leave the search for races out{needs}"
+    )
+    group.add_argument(
         "--seed", type=int, default=0, metavar="N", help="the (first) schedule (default 0)"
     )
-    parser.add_argument(
-        "--trace", metavar="FILE", help="write what every tile block does, as JSON lines"
+    group.add_argument(
+        "--resident",
+        type=_count,
+        metavar="N",
+        help="no more than N tile blocks are live at once, in ascending order; 1 runs them one "
+        "after the other (default: all)",
     )
-    return parser
+
+
+def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
+    from tilewright.cli.run import parse_arithmetic
+
+    group = parser.add_argument_group("machines")
+    group.add_argument(
+        "--max-iterations", type=_count, metavar="N", help="a loop that takes longer is an error"
+    )
+    group.add_argument(
+        "--arithmetic",
+        type=parse_arithmetic,
+        metavar="KEY=VALUE,...",
+        help="compute what Tile IR leaves open more as hardware does (reference)",
+    )
+    group.add_argument("--threads", type=_count, metavar="N", help="threads (cpu)")
+    group.add_argument("--checked", action="store_true", help="check every access to memory (cpu)")
+    group.add_argument("--cpu", metavar="NAME", help="the processor that code is made for (cpu)")
+    group.add_argument(
+        "--numerics",
+        choices=("tensor-core", "exact", "portable"),
+        help="how products of matrices add (sim)",
+    )
+    group.add_argument(
+        "--registers", type=_count, metavar="N", help="registers of a thread, for occupancy (sim)"
+    )
+    group.add_argument(
+        "--counters", action="store_true", help="show what each launch counted (sim)"
+    )
+    group.add_argument(
+        "--timeline",
+        metavar="FILE",
+        help="draw what the warps of the first block did in the first launch, as .html or .svg (sim)",
+    )
 
 
 def _count(text: str) -> int:
@@ -81,76 +160,118 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _line(text: str) -> LineBreakpoint:
+    file, colon, line = text.rpartition(":")
+    if not colon or not line.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected FILE:LINE, found '{text}'")
+    from tilewright.cutile.stops import LineBreakpoint
+
+    return LineBreakpoint(file, int(line))
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Run ``run OPTIONS SCRIPT.py ARGUMENTS``; the exit status is that of the program."""
-    position = _script_position(arguments)
-    assert position is not None
-    parser = _parser()
+    """Run ``run OPTIONS PROGRAM.py ARGUMENTS``; the exit status is that of the program, or tells what
+    was found."""
+    own, theirs = programs.split(arguments)
+    parser = _parser(own[0])
     try:
-        options = parser.parse_args(list(arguments[1:position]))
+        options = parser.parse_args(own[1:-1])
+        options.command = own[0]
         _check(parser, options)
     except SystemExit as stop:  # how argparse ends
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
-    return _run(options, arguments[position], arguments[position + 1 :])
+    session = Session(arguments, theirs or ())
+    try:
+        return _run(options, own[-1], session)
+    except UsageError as error:
+        session.report(error.diagnostics)
+        return Exit.USAGE
 
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    if options.seeds is not None and not options.sanitize:
-        parser.error("--seeds needs --sanitize")
-    if options.sanitize and options.trace:
-        parser.error("--sanitize and --trace do not go together")
+    options.sanitizes = options.command == "sanitize" or options.sanitize
+    if not options.sanitizes:
+        for name in ("seeds", "no_races"):
+            if getattr(options, name):
+                parser.error(f"--{name.replace('_', '-')} needs --sanitize")
+    if options.sanitizes and (options.trace or options.breakpoints):
+        what = "--trace" if options.trace else "--break"
+        parser.error(f"--sanitize and {what} do not go together")
     if options.seed < 0:
         parser.error("--seed: expected a number of at least 0")
+    if options.trace is None:
+        for name in ("block", "values", "limit", "format"):
+            if getattr(options, f"trace_{name}") is not None:
+                parser.error(f"--trace-{name} needs --trace FILE")
+    is_sim = (options.machine or "").partition(":")[0] == "sim"
+    for name in ("counters", "timeline"):
+        if getattr(options, name) and not is_sim:
+            parser.error(f"--{name} needs --machine sim:ARCH")
 
 
-def _run(options: argparse.Namespace, script: str, arguments: Sequence[str]) -> int:
+def _run(options: argparse.Namespace, script: str, session: Session) -> int:
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
     from tilewright.cutile.program import hosting, run_program
 
     if not Path(script).is_file():
-        return _fail(f"cannot read '{script}': No such file")
+        return _fail(options, f"cannot read '{script}': No such file")
+    log = LaunchLog(options, session)
     with ExitStack() as stack:
         try:
-            settings = _settings(options)
+            settings = _settings(options, log)
             check_settings(settings)
             stack.enter_context(hosting(settings, torch_cuda=options.torch_cuda))
         except RefusedError as error:
-            return _fail(error.diagnostics[0].message)
+            return _fail(options, error.diagnostics[0].message)
         except (FrontEndError, OSError) as error:
-            return _fail(str(error))
-        return run_program(script, arguments)
+            return _fail(options, str(error))
+        if log.owns_stdout:
+            stack.enter_context(redirect_stdout(sys.stderr))
+        status = run_program(script, session.program_arguments)
+    return log.finish(script, status)
 
 
-def _fail(message: str) -> int:
-    print(f"tilewright run: {message}", file=sys.stderr)
+def _fail(options: argparse.Namespace, message: str) -> int:
+    print(f"tilewright {options.command}: {message}", file=sys.stderr)
     return Exit.USAGE
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    from tilewright.cutile.machines import DEFAULT_MACHINE
+#: Options of launches by the names that the command line gives them, unless they are not given.
+_GIVEN = ("max_iterations", "arithmetic", "threads", "checked", "cpu", "numerics", "registers")
+
+
+def _settings(options: argparse.Namespace, log: LaunchLog) -> Settings:
     from tilewright.cutile.scope import Settings
+    from tilewright.launching.machine import DEFAULT_MACHINE
 
     return Settings(
         options.machine or DEFAULT_MACHINE,
-        sanitize=options.sanitize,
-        seed=options.seed,
-        seeds=options.seeds or (_DEFAULT_SEEDS if options.sanitize else 1),
-        trace=_sink(options.trace),
+        _launch_options(options, log),
+        trace=log.keep_trace if options.trace else None,
         cuda_is_host=options.torch_cuda,
+        on_compile=log.keep_kernel,
+        on_launch=log.keep_launch if log.wants_launches else None,
+        on_report=log.sanitized.keep if options.command == "sanitize" else None,
+        only=options.kernel,
     )
 
 
-def _sink(path: str | None) -> TraceSink | None:
-    """What appends the records of each launch to a file, which is emptied first."""
-    if path is None:
-        return None
-    file = Path(path)
-    file.write_text("")
+def _launch_options(options: argparse.Namespace, log: LaunchLog) -> LaunchOptions:
+    from tilewright.cutile.scope import write_stdout
+    from tilewright.launching.options import LaunchOptions
 
-    def write(trace: Trace) -> None:
-        with file.open("a", encoding="utf-8") as stream:
-            stream.write(trace.to_json_lines())
-
-    return write
+    given = {name: getattr(options, name) for name in _GIVEN if getattr(options, name)}
+    if options.trace:
+        given["trace"] = log.trace
+    return LaunchOptions(
+        sanitize=options.sanitizes,
+        races=not options.no_races,
+        seed=options.seed,
+        resident=options.resident,
+        seeds=options.seeds or (_DEFAULT_SEEDS if options.sanitizes else 1),
+        breakpoints=tuple(options.breakpoints),
+        print_to=write_stdout,
+        **given,
+    )

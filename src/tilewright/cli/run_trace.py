@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tilewright.cli.session import Session, UsageError
 
@@ -55,33 +56,30 @@ def _block(text: str) -> tuple[int, ...] | str:
     return tuple(map(int, parts))
 
 
-def runner(options: argparse.Namespace, session: Session) -> Callable[..., object]:
-    """The function that runs a kernel as the options want it: like ``machine.run``.
+def trace_of(options: argparse.Namespace) -> Trace | None:
+    """The trace that the options want, to be recorded; None where they want none.
 
-    With ``--trace`` it writes the trace when the run is over, however it ends. A ``UsageError``
-    where the options do not go together.
+    A ``UsageError`` where the options do not go together.
     """
     chosen = ("block", "values", "limit", "format")
     if options.trace is None:
         given = [name for name in chosen if getattr(options, f"trace_{name}") is not None]
         if given:
             raise UsageError.because(f"--trace-{given[0]} needs --trace FILE")
-        from tilewright import machine
-
-        return machine.run
+        return None
     if options.trace == "-" and options.json:
         raise UsageError.because("--json and --trace - both write to standard output")
-    trace = _trace(options)
+    return _trace(options)
 
-    def run(*args: Any, **keywords: Any) -> object:
-        from tilewright.machine.inspect import run_with
 
-        try:
-            return run_with(*args, trace=trace, **keywords)
-        finally:
+@contextmanager
+def written(trace: Trace | None, options: argparse.Namespace, session: Session) -> Iterator[None]:
+    """Writes the trace, if there is one, when a run is over, however it ends."""
+    try:
+        yield
+    finally:
+        if trace is not None:
             _write(trace, options, session)
-
-    return run
 
 
 def _trace(options: argparse.Namespace) -> Trace:

@@ -26,6 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="schedules of the tile blocks to try, beginning with --seed (default 4)",
     )
     parser.add_argument(
+        "--resident",
+        type=_positive,
+        metavar="N",
+        help="no more than N tile blocks are live at once, in ascending order, so that a block "
+        "that waits for one that cannot begin is found; 1 runs them one after the other "
+        "(default: all are live)",
+    )
+    parser.add_argument(
         "--no-races", action="store_true", help="leave the search for races out; faster"
     )
     parser.add_argument(
@@ -51,26 +59,24 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     entry = entry_of(module, options.entry)
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind, parameters_of
+    from tilewright.launching.options import LaunchOptions
     from tilewright.machine.sanitize import sanitize
 
     parameters = parameters_of(entry)
     values = bind(parameters, options.arguments, options.seed)
     results = Results(parameters, values, options)
-    seeds = range(options.seed, options.seed + options.seeds)
     arithmetic = arithmetic_of(options, session)
     with working(f"checking {entry.symbol}") as progress:
-        report = sanitize(
-            module,
-            entry.symbol,
-            options.grid,
-            values,
-            seeds=seeds,
+        wanted = LaunchOptions(
+            seeds=range(options.seed, options.seed + options.seeds),
             races=not options.no_races,
             max_iterations=options.max_iterations,
+            resident=options.resident,
             allow_overlap=True,
             progress=progress,
             arithmetic=arithmetic,
         )
+        report = sanitize(module, entry.symbol, options.grid, values, wanted)
     differing = []
     if report.result is not None:
         results.save(session)

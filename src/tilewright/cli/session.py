@@ -63,11 +63,13 @@ class Session:
 
     ``color`` is ``"auto"`` (on a terminal, unless ``NO_COLOR`` is set and not empty),
     ``"always"`` or ``"never"``. ``inputs`` keeps what was read: diagnostics show it, and the
-    report of an internal error holds a copy.
+    report of an internal error holds a copy. ``program_arguments`` are those that a cuTile program
+    is given.
     """
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], program_arguments: Sequence[str] = ()) -> None:
         self.arguments = tuple(arguments)
+        self.program_arguments = tuple(program_arguments)
         self.color = "auto"
         self.inputs: dict[str, bytes] = {}
 

@@ -22,3 +22,7 @@ def __getattr__(name: str) -> object:
     from tilewright.cpu.runtime import launch
 
     return getattr(launch, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,11 +13,15 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   behind the last one of each array and global. The first entries are those of the pointer
   parameters, in order; that of a bare address may hold all memory.
 * ``%grid``: the extents, ``[3 x i32]``.
-* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr range, ptr finished}``. ``arena`` is memory of the calling
+* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr range, ptr finished, ptr signals, ptr where}``.
+  ``arena`` is memory of the calling
   thread, aligned to ``ARENA_ALIGNMENT``, as large as the compiled kernel asks for, with undefined
   contents; but the i64 at ``PANELS_READY`` before it is 0 in the first call that a thread makes for a
-  launch, and what the kernel then writes, there and to the arena, is still there in the next call. ``stop`` points to an i32 that becomes nonzero when the run is to end early; a loop that
-  may go on for ever polls it (a relaxed atomic load) and returns ``STOPPED``.
+  launch, and what the kernel then writes, there and to the arena, is still there in the next call. ``stop`` points to an i32 that becomes nonzero when the run is to end early, and a second one
+  behind it that asks for attention. Loops read both at once (a relaxed atomic load of an i64), and call
+  ``ATTEND_SYMBOL`` when they are not zero. ``signals`` is null, or on the thread that launches a function
+  ``i32 ()`` that handles signals and gives 0 where the run is to end. ``where`` points to three i64 for
+  where the run was stopped: the number of the loop, from 1, and the block, x and y in one.
   ``range`` points to two i64, the first block that no thread has taken and the one behind the last; a
   kernel that takes over the work of another block (``CompiledKernel.takes_over``) adds 1 to the former,
   and then to ``finished``, an i64 that counts blocks.
@@ -31,6 +35,9 @@ numbers: the row-major positions of the false elements.
 
 The globals that the code uses are undefined symbols with the names of the globals; the runtime gives
 the addresses when it loads the code.
+
+``i32 ATTEND_SYMBOL(ptr rt, i64 loop, ptr block)`` does what is asked of a loop (0: of code that is in none),
+and gives nonzero where the call is to end and return ``STOPPED``.
 
 Generated code may call ``YIELD_SYMBOL`` (``void ()``), which gives up the rest of the time slice, in
 loops that wait.
@@ -63,7 +70,7 @@ from tilewright.launching.value_types import TileLike
 DONE = 0
 STOPPED = 1
 
-RT_RANGE, RT_FINISHED = 4, 5
+RT_STOP, RT_RANGE, RT_FINISHED, RT_SIGNALS, RT_WHERE = 3, 4, 5, 6, 7
 NO_BLOCK = -1
 """The number that stands for no work taken over."""
 
@@ -77,6 +84,7 @@ PANELS_READY, ARENA_OWNER = -64, -56
 launch that has used the arena last."""
 
 YIELD_SYMBOL = "tilewright_yield"
+ATTEND_SYMBOL = "tilewright_attend"
 
 STRAND_TYPE = "{ ptr, ptr, ptr, i32, i32, ptr, i64, i32, i32, i64 }"
 STRAND_BYTES = 64

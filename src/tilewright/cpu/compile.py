@@ -15,6 +15,7 @@ from tilewright.cpu.target import HOST, CpuTarget, cpu_target
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.launching.assertions import OperationSource
 from tilewright.lowering.calls import without_calls
 
 UNKNOWN_KERNEL = define_code(
@@ -70,6 +71,8 @@ class CompiledKernel:
     takes_over: bool = False
     globals: tuple[str, ...] = field(default=())
     """Names of the globals that the code uses; each is a symbol of the same name in it."""
+    loops: tuple[OperationSource, ...] | None = None
+    """Where its loops stand, by their numbers; None for code from the disk, where it is not kept."""
 
 
 def kernels_of(module: ModuleOp) -> dict[str, FuncOp]:
@@ -118,6 +121,7 @@ def compile_kernel(
         made.has_agents,
         made.takes_over,
         made.globals,
+        made.loops,
     )
 
 

@@ -14,20 +14,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilewright.cutile.compilation import Compiled, compile
     from tilewright.cutile.errors import KernelError, RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.launching import launch
     from tilewright.cutile.scope import on
 
 _HOMES = {
+    "Compiled": "compilation",
     "FrontEndError": "frontend",
     "KernelError": "errors",
     "RefusedError": "errors",
+    "compile": "compilation",
     "launch": "launching",
     "on": "scope",
 }
 
-__all__ = ["FrontEndError", "KernelError", "RefusedError", "launch", "on"]
+__all__ = [
+    "Compiled",
+    "FrontEndError",
+    "KernelError",
+    "RefusedError",
+    "compile",
+    "launch",
+    "on",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -36,3 +47,7 @@ def __getattr__(name: str) -> object:
     value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

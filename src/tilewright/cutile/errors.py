@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -47,14 +47,18 @@ class KernelError(TileIRError, RuntimeError):
     them with the lines of source.
     """
 
+    __module__ = "tilewright.cutile"
+
     def __str__(self) -> str:
         from tilewright.diagnostics import render
 
-        return "\n" + render(self.diagnostics)
+        return render(self.diagnostics)
 
 
 class RefusedError(KernelError):
     """The machine does not do what a launch asks for; nothing has run."""
+
+    __module__ = "tilewright.cutile"
 
     def __init__(self, message: str | Sequence[Diagnostic]):
         found = (
@@ -73,6 +77,12 @@ def in_python(error: TileIRError, module: Operation | None = None) -> KernelErro
     if any(diagnostic.code in _REFUSALS for diagnostic in found):
         return RefusedError(found)
     return type(error)(found) if isinstance(error, KernelError) else KernelError(found)
+
+
+def diagnostics_in_python(found: Iterable[Diagnostic], module: Operation) -> list[Diagnostic]:
+    """Findings about a module at the lines of Python that they come from."""
+    locations = _locations(module)
+    return [place_in_python(diagnostic, locations) for diagnostic in found]
 
 
 def _locations(module: Operation) -> dict[Place, Attribute]:

@@ -99,6 +99,20 @@ class FrontEnd:
         return exceptions.TileCompilerExecutionError(1, message, loc, "", f"Tile IR {version}")
 
 
+def refusal(error: BaseException) -> tuple[str, tuple[str, int, int, str] | None] | None:
+    """What cuTile's compiler says of a kernel that it refuses, and where: file, line, column (from 1)
+    and function. None for any other exception."""
+    kinds = import_module("cuda.tile._exception")
+    if not isinstance(error, kinds.TileError):
+        return None
+    message = str(getattr(error, "message", "") or error).strip().partition("\n")[0]
+    loc = error.loc
+    if loc.is_unknown() or loc.filename is None:
+        return message, None
+    name = getattr(loc.function, "name", None) or ""
+    return message, (loc.filename, loc.line, loc.col + 1, name)
+
+
 @cache
 def front_end() -> FrontEnd:
     """The installed cuTile; a :class:`FrontEndError` of one line where it cannot be used."""

@@ -17,6 +17,9 @@ from typing import Any
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY, front_end
 from tilewright.cutile.launching import checked_launch, launch_with
 from tilewright.cutile.scope import Settings, active
+from tilewright.diagnostics.tracebacks import hides_frames
+
+__tracebackhide__ = hides_frames
 
 #: The version that a driver is said to have, as CUDA numbers it: 13.4.
 _DRIVER_VERSION = 13040

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
-from tilewright.cutile.scope import Settings, current
+from tilewright.cutile.scope import Launched, Settings, current
 from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 
 if TYPE_CHECKING:
     from tilewright.cutile.machines import LoadedKernel
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+
+__tracebackhide__ = hides_frames
 
 _SIGNATURE = "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
 _MAX_GRID_EXTENT = 2**24 - 1
@@ -113,12 +117,22 @@ def _grid(grid: Any) -> tuple[int, int, int]:
 
 
 @dataclass(slots=True)
-class Compiled:
-    """A kernel compiled for arguments of one kind, and loaded onto the machines it ran on."""
+class Specialisation:
+    """A kernel compiled for arguments of one kind, and loaded onto the machines it ran on.
+
+    ``module`` has the author's names, ``entry`` among them; ``bytecode`` is what cuTile wrote, where
+    the kernel is called ``symbol``. ``kind`` says for each parameter of the Python function what the
+    kernel was compiled for, and ``constants`` has those that are constants. ``number`` counts the specialisations of the
+    kernel, from 1.
+    """
 
     module: ModuleOp
     entry: str
     bytecode: bytes
+    symbol: str
+    kind: Mapping[str, str]
+    constants: Mapping[str, object]
+    number: int
     loaded: dict[object, LoadedKernel]
 
 
@@ -129,23 +143,35 @@ class Dispatcher:
         function = kernel._annotated_function
         self._kernel = weakref.ref(kernel)
         self._front = front
+        self._names = tuple(function.pysig.parameters)
         self._parameters = [
             parameter(name, f"kernel argument #{number}", node, front)
             for number, (name, node) in enumerate(
                 zip(function.pysig.parameters, function.parameter_annotations, strict=True)
             )
         ]
-        self._compiled: dict[tuple[object, ...], Compiled] = {}
+        self._compiled: dict[tuple[object, ...], Specialisation] = {}
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel, which lives as long as somebody else keeps it."""
+        return self._kernel()
 
     def launch(
         self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
     ) -> None:
         key, values = self.read(kernel_args)
-        compiled, loaded = self._loaded(key, settings)
+        if settings.only is not None:
+            found = self.compiled(key)
+            settings = settings.for_kernel(found.entry, found.number)
+        compiled, loaded = self._loaded(key, settings, grid, kernel_args)
         if 0 in grid:
             raise RuntimeError("Failed to launch cuTile kernel: invalid argument")
         try:
-            loaded.launch(grid, values, settings)
+            if settings.on_launch is None:
+                loaded.launch(grid, values, settings)
+            else:
+                _launch_and_tell(compiled, loaded, grid, values, settings)
         except TileIRError as error:
             from tilewright.cutile.errors import in_python
 
@@ -153,12 +179,20 @@ class Dispatcher:
 
     def prepare(self, kernel_args: tuple[Any, ...], settings: Settings) -> None:
         """Compile and load what a launch with such arguments needs."""
-        self._loaded(self.read(kernel_args)[0], settings)
+        self._loaded(self.read(kernel_args)[0], settings, (1, 1, 1), kernel_args)
 
-    def _loaded(self, key: Key, settings: Settings) -> tuple[Compiled, LoadedKernel]:
+    def _loaded(
+        self,
+        key: Key,
+        settings: Settings,
+        grid: tuple[int, int, int],
+        kernel_args: tuple[Any, ...],
+    ) -> tuple[Specialisation, LoadedKernel]:
         compiled = self.compiled(key)
         loaded = compiled.loaded.get(settings.loading)
         if loaded is None:
+            if settings.on_compile is not None:
+                settings.on_compile(self, compiled, grid, kernel_args)
             loaded = compiled.loaded[settings.loading] = _load(compiled, settings)
         return compiled, loaded
 
@@ -177,33 +211,38 @@ class Dispatcher:
             for parameter, value in zip(parameters, kernel_args):
                 reader = parameter.readers.get(type(value)) or parameter.reader_for(value)
                 reader(value, key, values)
-        except (TypeError, ValueError, OverflowError):
-            # cuTile looks at the types of all arguments before it looks into any.
-            for parameter, value in zip(parameters, kernel_args, strict=True):
-                parameter.classify(value)
-            raise
-        return key, values
+        except (TypeError, ValueError, OverflowError) as error:
+            wrong = error
+        else:
+            return key, values
+        # cuTile looks at the types of all arguments before it looks into any.
+        for parameter, value in zip(parameters, kernel_args, strict=True):
+            parameter.classify(value)
+        raise wrong
 
     def constraints(self, kernel_args: tuple[Any, ...]) -> list[object]:
         """cuTile's constraints that the kernel is compiled for, given these arguments."""
         return constraints_of(self.read(kernel_args)[0], self._front)
 
-    def compiled(self, key: Key) -> Compiled:
+    def compiled(self, key: Key) -> Specialisation:
         frozen = tuple(key)
         found = self._compiled.get(frozen)
         if found is None:
             found = self._compiled[frozen] = self._compile(frozen)
         return found
 
-    def _compile(self, key: Sequence[object]) -> Compiled:
+    def _compile(self, key: Sequence[object]) -> Specialisation:
         from tilewright.bytecode import read
         from tilewright.cutile.lost_signs import with_signs
+        from tilewright.cutile.naming import use_authors_names
         from tilewright.cutile.promises import forget_idle_promises
+        from tilewright.cutile.specialisation import constants_in, described, entry_parameters
         from tilewright.cutile.truth import compare_with_zero
 
         kernel = self._kernel()
         assert kernel is not None
-        bytecode, entry = self._front.compile(kernel, constraints_of(key, self._front))
+        bytecode, symbol = self._front.compile(kernel, constraints_of(key, self._front))
+        entry = kernel._annotated_function.pyfunc.__name__
         name = f"<bytecode of {entry}>"
         warnings: list[Diagnostic] = []
         try:
@@ -216,10 +255,13 @@ class Dispatcher:
             code = kernel._annotated_function.pyfunc.__code__
             position = code.co_filename, code.co_firstlineno, 1, code.co_name
             raise self._front.compiler_error(error.diagnostics[0].message, position) from None
+        use_authors_names(module, symbol, entry, entry_parameters(self._names, key))
         self._verify(module)
         forget_idle_promises(module)
         compare_with_zero(module)
-        return Compiled(module, entry, bytecode, {})
+        kind, constants = described(self._names, key), constants_in(self._names, key)
+        number = len(self._compiled) + 1
+        return Specialisation(module, entry, bytecode, symbol, kind, constants, number, {})
 
     def _verify(self, module: ModuleOp) -> None:
         """Refuse what cuTile writes but Tile IR does not allow, as the next compiler does it."""
@@ -249,11 +291,36 @@ def _new_dispatcher(kernel: Any) -> Dispatcher:
     return _dispatchers.setdefault(kernel, Dispatcher(kernel, front))
 
 
-def _load(compiled: Compiled, settings: Settings) -> LoadedKernel:
+def _launch_and_tell(
+    compiled: Specialisation,
+    loaded: LoadedKernel,
+    grid: tuple[int, int, int],
+    values: Sequence[Value],
+    settings: Settings,
+) -> None:
+    """Launch, and tell ``settings.on_launch``."""
+    assert settings.on_launch is not None
+    started = time.perf_counter()
+    result = loaded.launch(grid, values, settings)
+    seconds = time.perf_counter() - started
+    settings.on_launch(
+        Launched(
+            compiled.entry,
+            compiled.number,
+            compiled.kind,
+            settings.machine,
+            grid,
+            seconds,
+            result,
+        )
+    )
+
+
+def _load(compiled: Specialisation, settings: Settings) -> LoadedKernel:
     from tilewright.cutile.errors import in_python
     from tilewright.cutile.machines import load
 
     try:
-        return load(compiled.module, compiled.entry, settings)
+        return load(compiled.module, compiled.entry, settings, compiled.constants)
     except TileIRError as error:
         raise in_python(error, compiled.module) from None

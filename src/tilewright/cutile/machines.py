@@ -1,123 +1,122 @@
-"""The machines that cuTile kernels can be launched on, by name."""
+"""cuTile kernels on the machines that ``launching.machine`` knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.errors import RefusedError
 from tilewright.diagnostics import TileIRError
+from tilewright.launching.machine import machine_named
 
 if TYPE_CHECKING:
-    from tilewright.cutile.parameters import Value
-    from tilewright.cutile.scope import Settings
-    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.cutile.scope import ReportSink, Settings
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+    from tilewright.launching.described import Value
+    from tilewright.launching.machine import Machine, Program
+    from tilewright.launching.options import LaunchOptions
 
-#: The machine that launches use unless told otherwise.
-DEFAULT_MACHINE = "reference"
+TraceSink = Callable[[Any], object]
+"""Told what a launch did, as a ``machine.inspect.Trace``, however it ended."""
+
+#: What the first launch of a kernel needs, beside its machine.
+_READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
 
 
-class LoadedKernel(Protocol):
-    """A compiled kernel that is ready to run."""
+class LoadedKernel:
+    """A compiled kernel that is ready to run on a machine."""
+
+    def __init__(
+        self, program: Program, entry: EntryOp, machine: Machine, constants: Mapping[str, object]
+    ):
+        self._program = program
+        self._entry = entry.symbol
+        self._kernel = entry
+        self._constants = constants
+        self._prints = "print_to" in machine.capabilities.options
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
+    ) -> object:
+        """Run it to its end; what the machine knows of the run beside the arrays. A TileIRError where it
+        does what it must not, or assertions failed; what the sanitizer finds goes to
+        ``settings.on_report`` where there is one."""
+        options = settings.options
+        if options.sanitize and settings.on_report is not None:
+            return self._sanitized(grid, values, options, settings.on_report)
+        if options.breakpoints:
+            from tilewright.cutile.stops import resolved
+
+            stops = resolved(options.breakpoints, self._kernel, values, self._constants)
+            options = replace(options, breakpoints=stops)
+        if settings.trace is not None:
+            return self._traced(grid, values, options, settings.trace)
+        if not self._prints:  # the driver writes to standard output by itself
+            options = replace(options, print_to=None)
+        return self._program.launch_described(self._entry, grid, values, options)
+
+    def _sanitized(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions,
+        sink: ReportSink,
     ) -> None:
-        """Run it to its end. A TileIRError where it does what it must not, or assertions failed."""
-        ...
+        from tilewright.machine.sanitize.sanitizer import SanitizerError
 
+        try:
+            self._program.launch_described(self._entry, grid, values, options)
+        except SanitizerError as error:
+            sink(self._kernel.parent_op(), error.report)
+        else:
+            sink(self._kernel.parent_op(), None)
 
-Loader = Callable[["ModuleOp", str, "Settings"], LoadedKernel]
-"""Loads the entry of that name of a verified ``cuda_tile`` module."""
+    def _traced(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions,
+        sink: TraceSink,
+    ) -> None:
+        from tilewright.machine.inspect import Trace
 
-
-def _load_reference(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    if settings.sanitize or settings.trace is not None:
-        from tilewright.cutile.checked import CheckedKernel
-
-        return CheckedKernel(module, entry)
-    from tilewright.cutile.reference import ReferenceKernel
-
-    return ReferenceKernel(module, entry)
-
-
-def _load_cpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    from tilewright.cutile.on_cpu import CpuKernel
-
-    return CpuKernel(module, entry)
-
-
-def _load_simulator(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    from tilewright.cutile.simulated import SimulatedKernel
-
-    return SimulatedKernel(module, entry, settings.machine.partition(":")[2])
-
-
-def _load_gpu(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    from tilewright.cutile.on_gpu import GpuKernel
-
-    return GpuKernel(module, entry)
-
-
-_LOADERS: dict[str, Loader] = {
-    "reference": _load_reference,
-    "cpu": _load_cpu,
-    "sim": _load_simulator,
-    "cuda": _load_gpu,
-}
-_KNOWN = "reference, cpu, sim:ARCH and cuda"
-_READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
-#: What the first launch of a kernel needs on each machine.
-_MODULES = {
-    "reference": (*_READING, "tilewright.cutile.reference"),
-    "cpu": (*_READING, "tilewright.cutile.on_cpu"),
-    "sim": (*_READING, "tilewright.cutile.simulated", "tilewright.simulator.tiles"),
-    "cuda": (*_READING, "tilewright.cutile.on_gpu"),
-}
+        wanted: Trace | None = options.trace
+        trace = Trace("all") if wanted is None else replace(wanted, records=[])
+        try:
+            traced = replace(options, trace=trace)
+            self._program.launch_described(self._entry, grid, values, traced)
+        finally:
+            sink(trace)
 
 
 def get_ready(name: str) -> None:
     """Import and start what launches on a machine need, so that the first one does not have to."""
-    kind = name.partition(":")[0]
-    for module in _MODULES[kind]:
+    for module in _READING:
         import_module(module)
-    if kind == "cpu":
-        from tilewright.cpu.runtime.ready import get_ready as get_cpu_ready
-
-        get_cpu_ready()
-
-
-def check_machine(name: str) -> None:
-    """A :class:`RefusedError` that says why, unless kernels can be launched on that machine."""
-    kind, _, arch = name.partition(":")
-    if kind not in _LOADERS or bool(arch) != (kind == "sim"):
-        raise RefusedError(f"there is no machine '{name}'; the machines are {_KNOWN}")
-    if kind == "sim":
-        from tilewright.simulator.architectures import check_architecture
-
-        try:
-            check_architecture(arch)
-        except TileIRError as error:
-            raise RefusedError(error.diagnostics) from None
-    elif kind == "cuda":
-        from tilewright.gpu.driver import open_gpu
-
-        try:
-            open_gpu()
-        except TileIRError as error:
-            raise RefusedError(error.diagnostics) from None
+    machine_named(name).get_ready()
 
 
 def check_settings(settings: Settings) -> None:
     """A :class:`RefusedError` that says why, unless launches can run as the settings want it."""
-    check_machine(settings.machine)
-    if (settings.sanitize or settings.trace is not None) and settings.machine != "reference":
-        what = "the sanitizer" if settings.sanitize else "a trace"
-        raise RefusedError(f"{what} needs the reference machine, not '{settings.machine}'")
+    options = settings.options
+    try:
+        machine = machine_named(settings.machine)
+        wanted = options if settings.trace is None else replace(options, trace=settings.trace)
+        machine.check_options(replace(wanted, print_to=None))
+        machine.check()
+    except TileIRError as error:
+        raise RefusedError(error.diagnostics) from None
 
 
-def load(module: ModuleOp, entry: str, settings: Settings) -> LoadedKernel:
-    """Load a kernel onto the machine that the settings name."""
+def load(
+    module: ModuleOp, entry: str, settings: Settings, constants: Mapping[str, object]
+) -> LoadedKernel:
+    """Load the entry of that name of a verified module onto the machine that the settings name.
+
+    ``constants`` are those that the kernel was compiled for, by parameter.
+    """
     check_settings(settings)
-    return _LOADERS[settings.machine.partition(":")[0]](module, entry, settings)
+    machine = machine_named(settings.machine)
+    return LoadedKernel(machine.load(module), module.entry(entry), machine, constants)

@@ -22,16 +22,19 @@ from tilewright.cutile.arrays import (
     RawArray,
     Reader,
     address_of,
-    as_numpy,
     byte_bounds,
     find_reader,
     is_plain_tensor,
     read_numpy,
     read_torch,
 )
+from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.launching.described import ArrayValue, Layout, ListValue, Value
 
 if TYPE_CHECKING:
     from tilewright.cutile.frontend import FrontEnd
+
+__tracebackhide__ = hides_frames
 
 _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 _INT64_MAX, _INT64_MIN = 2**63 - 1, -(2**63)
@@ -100,59 +103,6 @@ class ArrayAnnotation:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """What is known of an array without its address.
-
-    ``numbers`` are the keys of its traits where the address is no multiple of 16 and where it is.
-    ``tiles`` are extents and strides as the kernel takes them, ``bits`` the same as unsigned
-    integers. ``low`` is the first byte, counted from the first element, and ``size`` the number of
-    bytes up to the last.
-    """
-
-    numbers: tuple[int, int]
-    tiles: tuple[np.ndarray[Any, Any], ...]
-    bits: tuple[int, ...]
-    low: int
-    size: int
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
-class ArrayValue(NamedTuple):
-    """An array argument. ``owner`` keeps its memory alive."""
-
-    name: str
-    address: int
-    layout: Layout
-    is_writable: bool
-    owner: object
-
-    @property
-    def placement(self) -> tuple[int, Layout, bool]:
-        """All that a machine needs to know of it; layouts are equal where they are the same."""
-        return self[1:4]
-
-    def as_numpy(self) -> np.ndarray[Any, Any]:
-        layout = self.layout
-        return as_numpy(
-            RawArray(self.address, layout.dtype, layout.shape, layout.strides, self.is_writable)
-        )
-
-
-@dataclass(slots=True, eq=False)
-class ListValue:
-    """A list of arrays of one rank and element type."""
-
-    name: str
-    items: list[ArrayValue]
-
-
-Value = np.ndarray[Any, Any] | ArrayValue | ListValue
-"""One or more parameters of the compiled kernel; a number is a rank-0 array."""
-
-
 Key = list[object]
 """What a kernel is compiled for, of its arguments: see ``constraints_of``."""
 
@@ -182,7 +132,28 @@ TRAITS = Traits()
 
 # Items of a key beside the numbers of array traits, which are not negative.
 _BOOL, _INT32, _INT64, _FLOAT, _LIST, _OPEN, _CLOSE = range(-1, -8, -1)
-_SCALAR_DTYPES = {_BOOL: "bool_", _INT32: "int32", _INT64: "int64", _FLOAT: "float32"}
+#: The element type of each kind of scalar.
+SCALAR_DTYPES = {_BOOL: "bool_", _INT32: "int32", _INT64: "int64", _FLOAT: "float32"}
+
+
+def is_array(item: object) -> bool:
+    """Whether an item of a key is the number of the traits of an array."""
+    return isinstance(item, int) and item >= 0
+
+
+def is_list(item: object) -> bool:
+    """Whether an item of a key says that the traits of a list's arrays follow."""
+    return item == _LIST
+
+
+def is_open(item: object) -> bool:
+    """Whether an item of a key begins a tuple."""
+    return item == _OPEN
+
+
+def is_close(item: object) -> bool:
+    """Whether an item of a key ends a tuple."""
+    return item == _CLOSE
 
 
 class ConstantKey(NamedTuple):
@@ -372,7 +343,7 @@ class Parameter:
             tuple(int(number) & mask for number in (*raw.shape, *raw.strides)),
             low,
             high - low,
-            raw.dtype,
+            NUMPY_DTYPES[raw.dtype],
             tuple(raw.shape),
             tuple(raw.strides),
         )
@@ -614,7 +585,7 @@ def _constraints(items: Iterator[Any], front: FrontEnd) -> list[object]:
         elif item == _CLOSE:
             break
         else:
-            found.append(made.ScalarConstraint(getattr(front.dtypes, _SCALAR_DTYPES[item])))
+            found.append(made.ScalarConstraint(getattr(front.dtypes, SCALAR_DTYPES[item])))
     return found
 
 

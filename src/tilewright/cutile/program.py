@@ -47,7 +47,14 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
         if torch_cuda and "torch" in sys.modules and not _pretends():
             pretend_cuda()
         stack.enter_context(use_everywhere(settings))
-        stack.enter_context(_children_are(_Host(replace(settings, trace=None), torch_cuda)))
+        stack.enter_context(
+            _children_are(
+                _Host(
+                    replace(settings, trace=None, on_compile=None, on_launch=None, on_report=None),
+                    torch_cuda,
+                )
+            )
+        )
         yield
 
 
@@ -71,6 +78,17 @@ def _begin(settings: Settings, torch_cuda: bool) -> _Host:
     return _Host(settings, torch_cuda)
 
 
+# Whether processes were started that may launch kernels, too.
+_children = {"started": False}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: _children.update(started=True))
+
+
+def has_children() -> bool:
+    """Whether this process has started others by ``multiprocessing``."""
+    return _children["started"]
+
+
 @contextmanager
 def _children_are(host: _Host) -> Iterator[None]:
     """Processes that are spawned, or come from a fork server, read ``host`` before anything else.
@@ -80,6 +98,7 @@ def _children_are(host: _Host) -> Iterator[None]:
     prepared = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
+        _children["started"] = True
         # The other side takes what it knows, and nothing else, from this dictionary.
         return {**prepared(name), "tilewright": host}
 
@@ -95,10 +114,16 @@ def _pretends() -> bool:
     return module is not None and module.is_pretended()
 
 
-def run_program(path: str, arguments: Sequence[str]) -> int:
+def run_program(
+    path: str,
+    arguments: Sequence[str],
+    *,
+    show: Callable[[BaseException], object] | None = None,
+) -> int:
     """Run a script as ``python SCRIPT ARGUMENTS`` does; its exit status.
 
-    An exception that it does not catch is shown with its own frames only, without ours.
+    ``show`` is told of an exception that it does not catch; by default it is written to standard
+    error with its own frames only, without ours.
     """
     script = Path(path)
     module = types.ModuleType("__main__")
@@ -112,7 +137,7 @@ def run_program(path: str, arguments: Sequence[str]) -> int:
     except SystemExit as stop:
         return _exit_status(stop)
     except BaseException as error:  # noqa: BLE001 (whatever ends a program is shown, as Python does)
-        show_exception(error)
+        (show or show_exception)(error)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     finally:
         sys.stdout.flush()
@@ -137,11 +162,12 @@ def show_exception(error: BaseException) -> None:
         innermost = part.stack[-1].filename if part.stack else ""
         is_bug = part.exc_type is AssertionError and innermost.startswith(_OURS)
         if not is_bug:
-            part.stack[:] = [f for f in part.stack if not _is_ours(f.filename)]
+            part.stack[:] = [f for f in part.stack if not is_ours(f.filename)]
     sys.stderr.write("".join(described.format()))
 
 
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
+    """Whether a frame of that file is none of the program's: of Tilewright or of cuTile."""
     return file.startswith(_OURS) or _FRONT_END in file
 
 

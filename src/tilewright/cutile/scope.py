@@ -6,45 +6,90 @@ import functools
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cutile.machines import DEFAULT_MACHINE, check_settings, get_ready
+from tilewright.cutile.errors import RefusedError
+from tilewright.cutile.machines import check_settings, get_ready
+from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.launching.machine import DEFAULT_MACHINE
+from tilewright.launching.options import OPTIONS, LaunchOptions
 
 if TYPE_CHECKING:
-    from tilewright.cutile.checked import TraceSink
+    from tilewright.cutile.launching import Dispatcher, Specialisation
+    from tilewright.cutile.machines import TraceSink
+
+CompileSink = Callable[
+    ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
+]
 
 
-def _write_stdout(text: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A launch that has ended: the kernel, its ``number``-th specialisation, how long it took, and
+    what the machine gave back."""
+
+    kernel: str
+    number: int
+    kind: Mapping[str, str]
+    machine: str
+    grid: tuple[int, int, int]
+    seconds: float
+    result: Any
+
+
+LaunchSink = Callable[[Launched], object]
+ReportSink = Callable[[Any, Any], object]
+"""Told the module, and the ``SanitizeReport`` of a launch in which something was found, else None."""
+
+__tracebackhide__ = hides_frames
+
+
+def write_stdout(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+_TO_STDOUT = LaunchOptions(print_to=write_stdout)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How launches run.
 
-    ``machine``: its name. ``sanitize``: every check is on, and each launch runs under the schedules
-    ``seed`` to ``seed + seeds - 1``; without it under ``seed`` alone. ``trace`` gets a record of
-    each launch. ``print_to`` gets what kernels print. ``cuda_is_host``: arrays that claim to be in
-    the memory of a GPU are in that of the host, because a GPU is only pretended.
+    ``machine``: its name. ``options``: those of every launch. ``trace`` gets a record of each launch.
+    ``cuda_is_host``: arrays that claim to be in the memory of a GPU are in that of the host, because a
+    GPU is only pretended. ``on_compile`` is told of each kernel before it is loaded: its dispatcher,
+    what was compiled, and the grid and the arguments of the launch. ``on_launch`` is told of each
+    launch that has ended well. ``on_report`` gets what the sanitizer found in each launch, and the
+    module; the program goes on then. ``only`` names the kernel, or with ``#N`` its N-th specialisation,
+    that is checked, recorded and stopped; others just run.
     """
 
     machine: str = DEFAULT_MACHINE
-    sanitize: bool = False
-    seed: int = 0
-    seeds: int = 1
+    options: LaunchOptions = _TO_STDOUT
     trace: TraceSink | None = None
-    print_to: Callable[[str], object] = field(default=_write_stdout)
     cuda_is_host: bool = False
+    on_compile: CompileSink | None = None
+    on_launch: LaunchSink | None = None
+    on_report: ReportSink | None = None
+    only: str | None = None
 
     @property
-    def loading(self) -> tuple[str, bool]:
+    def loading(self) -> object:
         """What of the settings a loaded kernel depends on."""
-        return self.machine, self.sanitize or self.trace is not None
+        return self.machine
+
+    def for_kernel(self, name: str, number: int) -> Settings:
+        """The settings for a kernel, in its ``number``-th specialisation, from 1."""
+        if self.only in (None, name, f"{name}#{number}"):
+            return self
+        plain = replace(self.options, sanitize=False, breakpoints=(), trace=None)
+        return replace(self, options=plain, trace=None, on_launch=None)
 
 
 _DEFAULT = Settings()
@@ -82,11 +127,19 @@ class on(AbstractContextManager["on"]):
 
     Holds for the code inside, in this thread and in tasks started from it, not for other threads.
     ``cuda.tile.launch`` is reached under every name that a module has given it. May be used again,
-    and within itself. A :class:`RefusedError` for a machine that there is not.
+    and within itself. ``options`` are those of every launch inside, of which single ones may be named
+    instead: ``on("cpu", threads=2)``. What kernels print goes to standard output, unless they name
+    another place. A :class:`RefusedError` for a machine that there is not, and for options that it
+    lacks.
     """
 
-    def __init__(self, machine: str = DEFAULT_MACHINE, *, sanitize: bool = False, seeds: int = 1):
-        self._settings = Settings(machine, sanitize, seeds=seeds)
+    def __init__(
+        self,
+        machine: str = DEFAULT_MACHINE,
+        options: LaunchOptions | None = None,
+        **fields: Any,
+    ):
+        self._settings = Settings(machine, options_with(options, fields))
         check_settings(self._settings)
 
     def __enter__(self) -> on:
@@ -117,6 +170,21 @@ class on(AbstractContextManager["on"]):
                 return function(*args, **keywords)
 
         return wrapped
+
+
+def options_with(options: LaunchOptions | None, fields: Mapping[str, Any]) -> LaunchOptions:
+    """Options, with single ones named, and with standard output for what kernels print.
+
+    A TypeError for names of no option; a :class:`RefusedError` for values that make no sense.
+    """
+    for name in fields:
+        if name not in OPTIONS:
+            raise TypeError(f"on() got an unexpected keyword argument '{name}'")
+    chosen = options or LaunchOptions()
+    try:
+        return replace(chosen, **{"print_to": chosen.print_to or write_stdout, **fields})
+    except TileIRError as error:
+        raise RefusedError(error.diagnostics) from None
 
 
 @contextmanager

@@ -14,6 +14,9 @@ from typing import Any
 
 from tilewright.cutile.launching import Dispatcher, checked_launch
 from tilewright.cutile.scope import Settings
+from tilewright.diagnostics.tracebacks import hides_frames
+
+__tracebackhide__ = hides_frames
 
 
 def measured(settings: Settings, stream: Any, grid: Any, kernel: Any, arguments: Any) -> float:

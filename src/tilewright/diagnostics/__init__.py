@@ -19,6 +19,7 @@ from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, SourceFil
 
 if TYPE_CHECKING:
     from tilewright.diagnostics.expectations import check_expectations, split_input
+    from tilewright.diagnostics.render_html import render_html
     from tilewright.diagnostics.render_json import from_json, to_json
     from tilewright.diagnostics.render_sarif import to_sarif
     from tilewright.diagnostics.render_text import render
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "check_expectations": "tilewright.diagnostics.expectations",
     "from_json": "tilewright.diagnostics.render_json",
+    "render_html": "tilewright.diagnostics.render_html",
     "render": "tilewright.diagnostics.render_text",
     "split_input": "tilewright.diagnostics.expectations",
     "to_json": "tilewright.diagnostics.render_json",
@@ -50,6 +52,7 @@ __all__ = [
     "find_code",
     "from_json",
     "render",
+    "render_html",
     "split_input",
     "to_json",
     "to_sarif",
@@ -62,3 +65,7 @@ def __getattr__(name: str) -> object:
     value: object = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, Span
+from tilewright.diagnostics.tracebacks import hide_callers
 
 #: What is said about hostile input is not as long as the input.
 MAX_MESSAGE_LENGTH = 2000
@@ -91,6 +92,12 @@ class Diagnostic:
     def with_notes(self, *notes: Note) -> Diagnostic:
         return replace(self, notes=self.notes + notes)
 
+    def _repr_html_(self) -> str:
+        """The diagnostic with its lines of source, for notebooks."""
+        from tilewright.diagnostics.render_html import render_html
+
+        return render_html([self])
+
     def brief(self) -> str:
         """``file:line:column: error[code]: message`` on one line."""
         where = ""
@@ -113,10 +120,20 @@ class TileIRError(Exception):
     operations without those that had errors. It is for finding further errors only.
     """
 
+    # The name by which it is caught, in the lines that tracebacks end with.
+    __module__ = "tilewright"
+
     def __init__(self, diagnostics: Iterable[Diagnostic], partial: Sequence[object] = ()):
+        hide_callers()
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
         self.partial: tuple[object, ...] = tuple(partial)
         super().__init__("\n".join(d.brief() for d in self.diagnostics))
+
+    def _repr_html_(self) -> str:
+        """The diagnostics with their lines of source, for notebooks."""
+        from tilewright.diagnostics.render_html import render_html
+
+        return render_html(self.diagnostics)
 
     @classmethod
     def single(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import stat
 from collections import Counter
@@ -55,7 +56,8 @@ def render(
     consulted. Input text can never add such sequences: control characters are replaced.
 
     The only files read are those that a ``NamedPlace`` names; one that cannot be read, or is
-    not a regular file, is shown by name only.
+    not a regular file, is shown by name only, unless it is the name of what was entered in a notebook
+    or an interactive session.
     """
     renderer = _Renderer(color, max(width, _MIN_WIDTH), max(context_lines, 0), binaries or {})
     counts: Counter[Severity] = Counter()
@@ -364,7 +366,11 @@ def _hex_row(chunk: bytes, per_row: int) -> str:
 
 
 def _read_source(file_name: str) -> SourceFile | None:
-    """The file's text, or None if it is no regular file of a sane size or cannot be read."""
+    """The file's text, or None if it is no regular file of a sane size or cannot be read.
+
+    Cells of notebooks and lines of an interactive session have names, too: their text is where Python
+    itself finds it for tracebacks.
+    """
     try:
         status = os.stat(file_name)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_SOURCE_BYTES:
@@ -372,5 +378,17 @@ def _read_source(file_name: str) -> SourceFile | None:
         with open(file_name, "rb") as stream:
             data = stream.read(_MAX_SOURCE_BYTES)
     except (OSError, ValueError):  # ValueError: a name that no file system can hold
-        return None
+        return _interactive_source(file_name)
     return SourceFile(file_name, data.decode("utf-8", errors="replace"))
+
+
+def _interactive_source(file_name: str) -> SourceFile | None:
+    """The text that a session has entered under this name. Reads no file: ``linecache`` would look for
+    one in the folders of ``sys.path``."""
+    entry = linecache.cache.get(file_name)
+    if entry is None:
+        return None
+    if len(entry) == 1:
+        # What has a loader, such as a module in an archive, is read when asked for.
+        return SourceFile(file_name, "".join(linecache.getlines(file_name)))
+    return SourceFile(file_name, "".join(entry[2]))

@@ -18,6 +18,18 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
 from tilewright.dialects.source_map import Source, TextSource, source_of
 from tilewright.explain.analyses import ANALYSES, UNCOUNTED, functions, line_name, remarks_of
 from tilewright.explain.changes import Change, compare
+from tilewright.explain.folding import folded_listing
+from tilewright.explain.stages import (
+    DEFAULT_TARGET,
+    LEVELS,
+    AnyKernel,
+    LevelKind,
+    Stages,
+    checked_target,
+    is_of_threads,
+    made_of,
+    thread_kernel,
+)
 from tilewright.explain.token_graph import to_svg
 from tilewright.launching.modules import kernel_of, runnable_module
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
@@ -30,7 +42,6 @@ from tilewright.text.nesting import deep_recursion
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
-    from tilewright.launching.modules import KernelOp
     from tilewright.passes.pipelines import PassTiming
 
 NOT_SHOWN = define_code(
@@ -39,6 +50,11 @@ NOT_SHOWN = define_code(
     "`tilewright opt --list-passes` lists them; those of the pipeline `tileaa` are the usual ones. "
     "What a pass on cuda_tile does can be seen by `tilewright opt --print-after`.",
 )
+
+#: The levels of tiles, which have analyses and passes.
+_OF_TILES = frozenset({"cuda_tile", "nv_tileaa", "nv_tileaa_passes"})
+MAX_LINES = 20_000
+"""Lines of a level that are shown; what is beyond is counted."""
 
 # Lines of a source file that are shown around those that the kernel came from.
 _AROUND = 12
@@ -57,7 +73,8 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Level:
     """One form of the kernel. ``key`` is short and unique; ``first`` is the number of the first
-    line; ``operations`` counts those of the kernel by name, where it is IR."""
+    line; ``operations`` counts those of the kernel by name, where it is IR. ``language`` is one of
+    those of ``stages.LevelKind``, or ``python`` for a source."""
 
     key: str
     title: str
@@ -65,6 +82,7 @@ class Level:
     lines: tuple[Line, ...]
     first: int = 1
     operations: Mapping[str, int] | None = None
+    language: str = "mlir"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,38 +105,50 @@ class Explanation:
     """All levels of a kernel, from its source to what the passes leave.
 
     ``module`` holds the kernel and what it needs; ``line_of`` tells for each operation of it the
-    line, from 1, in the level ``shown``.
+    line, from 1, in the level ``shown``. ``missing`` are the levels that cannot be shown, by title,
+    with the reason.
     """
 
     module: Operation
-    kernel: KernelOp
-    options: TileAAOptions
+    kernel: AnyKernel
+    target: str
     levels: tuple[Level, ...]
     findings: Mapping[str, Findings]
     changes: tuple[Change, ...]
     shown: str
     line_of: Mapping[Operation, int]
+    missing: Mapping[str, str]
 
 
 def explain_kernel(
     module: Operation,
     entry: str | None = None,
     *,
-    options: TileAAOptions | None = None,
+    target: str = DEFAULT_TARGET,
     passes: str = "tileaa",
     grid: Sequence[int] | None = None,
+    folded: bool = False,
+    below: Container[str] = tuple(LEVELS),
 ) -> Explanation:
-    """Follow a kernel of a verified module, of ``cuda_tile`` or ``nv_tileaa``, through the levels.
+    """Follow a kernel of a verified module through the levels, from where it begins.
 
-    The module stays as it is. ``grid`` is what the analyses may count on. Raises ``TileIRError``
-    where there is no such kernel, where a pass is unknown or of another level
-    (``explain-passes``), and where the lowering refuses the kernel.
+    The module, of ``cuda_tile``, ``nv_tileaa`` or ``gpu``, stays as it is. ``target`` is the GPU
+    architecture; ``grid`` is what the analyses may count on. ``folded`` leaves assumptions out of the
+    text and shows names as in Python, for kernels of cuTile. Of the levels below ``nv_tileaa`` those
+    are shown that ``below`` names. Raises ``TileIRError`` where there is no such kernel or target,
+    where a pass is unknown or of another level (``explain-passes``), and where the lowering to
+    ``nv_tileaa`` refuses the kernel; what other levels refuse is among the ``missing``.
     """
-    chosen, pipeline = options or TileAAOptions(), checked_passes(passes)
-    kernel_name = kernel_of(module, entry).symbol
-    own = _module_of_kernel(runnable_module(module), kernel_name)
+    pipeline = checked_passes(passes)
+    checked_target(target)
+    if is_of_threads(module):
+        kernel_name = thread_kernel(module, entry).symbol
+        own = module
+    else:
+        kernel_name = kernel_of(module, entry).symbol
+        own = _module_of_kernel(runnable_module(module), kernel_name)
     with deep_recursion():
-        return _Builder(own, kernel_name, chosen, grid).build(pipeline)
+        return _Builder(own, Stages(own, kernel_name, target), grid, folded).build(pipeline, below)
 
 
 def checked_passes(text: str) -> list[TilePass]:
@@ -196,11 +226,13 @@ class _Builder:
     def __init__(
         self,
         module: Operation,
-        kernel: str,
-        options: TileAAOptions,
+        stages: Stages,
         grid: Sequence[int] | None,
+        folded: bool,
     ):
-        self.module, self.kernel, self.options, self.grid = module, kernel, options, grid
+        self.module, self.kernel, self.stages, self.grid = module, stages.kernel, stages, grid
+        self.list = folded_listing if folded else list_text
+        self.missing: dict[str, str] = {}
         self.levels: list[Level] = []
         self.findings: dict[str, Findings] = {}
         self.numbers: dict[Operation, int] = {op: n for n, op in enumerate(module.walk())}
@@ -213,33 +245,74 @@ class _Builder:
             if source is not None and uses[id(source)] == 1
         }
 
-    def build(self, passes: Sequence[TilePass]) -> Explanation:
+    def build(self, passes: Sequence[TilePass], below: Container[str]) -> Explanation:
         self._add_sources()
         changes: list[Change] = []
-        changed, shown, line_of = (
-            self._lower(self.module)
-            if isinstance(self.module, ModuleOp)
-            else self._take_nv_tileaa()
-        )
-        if passes:
-            self._run(changed, passes, changes)
-            self._add_nv_tileaa("final", "nv_tileaa, after the passes", changed)
+        kernel: AnyKernel
+        if self.stages.is_of_threads:
+            kernel, shown = thread_kernel(self.module, self.kernel), "nvgpu"
+            line_of: Mapping[Operation, int] = {}
+        else:
+            kernel = kernel_of(self.module, self.kernel)
+            changed, shown, line_of = (
+                self._lower(self.module)
+                if isinstance(self.module, ModuleOp)
+                else self._take_nv_tileaa()
+            )
+            if passes:
+                self._run(changed, passes, changes)
+                self._add_nv_tileaa("final", "nv_tileaa, after the passes", changed)
+        for key, kind in LEVELS.items():
+            if key in below and key not in _OF_TILES:
+                self._add_below(key, kind)
         return Explanation(
             self.module,
-            kernel_of(self.module, self.kernel),
-            self.options,
+            kernel,
+            self.stages.target,
             tuple(self.levels),
             self.findings,
             tuple(changes),
             shown,
             line_of,
+            self.missing,
         )
+
+    def _add_below(self, key: str, kind: LevelKind) -> None:
+        """Add a level below nv_tileaa, or the reason why it is not there."""
+        if key == "asm" and self.stages.is_of_threads:
+            return
+        try:
+            made = made_of(kind, self.stages)
+        except TileIRError as error:
+            self.missing[kind.title] = error.diagnostics[0].message
+            return
+        about = self.stages.target if kind.is_of_target else "of this machine"
+        if isinstance(made, str):
+            lines: tuple[Line, ...] = tuple(map(Line, made.expandtabs().splitlines()))
+            counts = None
+        else:
+            own = self._own_text(made) if made is self.module else None
+            listing = list_text(made)
+            line_of = {op: line + 1 for op, line in listing.line_of.items()}
+            texts, counts = listing.text.splitlines(), Counter(op.name for op in made.walk())
+            if own is not None:
+                texts, line_of, about = own.text.splitlines(), _lines_in(made, own), own.name
+            lines = self._linked(texts, line_of)
+        if len(lines) > MAX_LINES:
+            left_out = len(lines) - MAX_LINES
+            lines = (*lines[:MAX_LINES], Line(f"... {left_out} more lines are left out"))
+        self.levels.append(Level(key, kind.title, about, lines, 1, counts, kind.language))
+
+    def _own_text(self, module: Operation) -> SourceFile | None:
+        """The text that a module of threads was read from."""
+        source = next((s for op in module.walk() if (s := source_of(op)) is not None), None)
+        return source.file if isinstance(source, TextSource) else None
 
     def _lower(self, module: ModuleOp) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
         """Add the level of ``cuda_tile`` and the one below; gives the module that passes run on,
         the key of the first level of IR, and the lines of its operations."""
         line_of = self._add_cuda_tile(module)
-        lowered = lower_to_tileaa(module, self.options)
+        lowered = lower_to_tileaa(module, TileAAOptions(self.stages.dialect_target))
         for op, origin in lowered.origins.items():
             self.numbers[op] = self.numbers[origin]
         self._add_nv_tileaa("lowered", "nv_tileaa, as lowered", lowered.module)
@@ -276,7 +349,7 @@ class _Builder:
             )
             number = len(self.levels) + 1
             key, title = (f"source{number}", f"source {number}") if number > 1 else ("source",) * 2
-            self.levels.append(Level(key, title, name, shown, first))
+            self.levels.append(Level(key, title, name, shown, first, None, "python"))
 
     def _add_cuda_tile(self, module: ModuleOp) -> Mapping[Operation, int]:
         """The first level of IR: as the user wrote it where that was text; gives its lines."""
@@ -285,7 +358,7 @@ class _Builder:
             line_of = _lines_in(module, file)
             texts, about = file.text.splitlines(), file.name
         else:
-            listing = list_text(module)
+            listing = self.list(module)
             line_of = {op: line + 1 for op, line in listing.line_of.items()}
             texts, about = listing.text.splitlines(), "printed"
         lines = self._linked(texts, line_of)
@@ -293,12 +366,13 @@ class _Builder:
         return line_of
 
     def _add_nv_tileaa(self, key: str, title: str, module: Operation) -> Listing:
-        listing = name_for_good(module)
+        name_for_good(module)
+        listing = self.list(module)
         line_of = {op: line + 1 for op, line in listing.line_of.items()}
         kernel = kernel_of(module, self.kernel)
         counts = Counter(op.name for op in kernel.walk())
         lines = self._linked(listing.text.splitlines(), line_of)
-        self.levels.append(Level(key, title, self.options.target, lines, 1, counts))
+        self.levels.append(Level(key, title, self.stages.dialect_target, lines, 1, counts))
         self.findings[key] = self._findings(key, module, listing)
         return listing
 
@@ -322,7 +396,9 @@ class _Builder:
         for function in functions(module):
             facts = Facts(function, self.grid)
             for name, line, remark in remarks_of(facts, listing, ANALYSES):
-                found[name][line + 1].append(remark.replace(UNCOUNTED, ""))
+                said = remark.replace(UNCOUNTED, "")
+                if said not in found[name][line + 1]:
+                    found[name][line + 1].append(said)
             if function.symbol == self.kernel:
                 most, where = facts.lifetimes.peak()
                 place = line_name(listing, where).replace(UNCOUNTED, "")
@@ -339,12 +415,13 @@ class _Builder:
         self, module: builtin.ModuleOp, passes: Sequence[TilePass], changes: list[Change]
     ) -> None:
         """Run the passes, and keep what each one changed."""
-        before = list_text(module).text.splitlines()
+        before = self.list(module).text.splitlines()
         timings: list[PassTiming] = []
 
         def after(done: TilePass, changed: Operation) -> None:
             nonlocal before
-            lines = name_for_good(changed).text.splitlines()
+            name_for_good(changed)
+            lines = self.list(changed).text.splitlines()
             changes.append(compare(str(done), timings[-1].seconds, before, lines))
             before = lines
 

@@ -3,43 +3,57 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tilewright import __version__
 from tilewright.diagnostics.display import printable
+from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.explain.analyses import ANALYSES
 from tilewright.explain.changes import Change, DiffLine
+from tilewright.explain.colours import coloured
+from tilewright.explain.colours import html_text as _text
 from tilewright.explain.footprint_drawing import draw_tensors
 from tilewright.explain.footprints import Footprint, Footprints
 from tilewright.explain.levels import Explanation, Findings, Level, Line
 from tilewright.explain.page_script import SCRIPT
 from tilewright.explain.page_style import STYLE
-from tilewright.launching.modules import KernelOp
+from tilewright.explain.stages import AnyKernel
 from tilewright.machine.tensors import format_box
+from tilewright.text.naming import as_python
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _MAX_TOLD = 8
 MARK = '<meta name="generator" content="tilewright explain'
 """What every page holds near its beginning."""
 
-_TOKENS = re.compile(
-    r"(?P<comment>//.*)|(?P<string>\"(?:[^\"\\]|\\.)*\")|(?P<value>%[\w$.#\-]+)|(?P<symbol>@[\w$.\-]+)"
-    r"|(?P<type>![\w.]+)"
-)
-_OPERATION = re.compile(r"\s*(?:%[^=]*= )?(?P<name>[A-Za-z_][\w$.]*)")
-_CLASSES = {"comment": "c", "string": "s", "value": "v", "symbol": "s", "type": "t"}
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of a kernel beside its IR.
+
+    ``place``: where it is in its program. ``kind``: what it was compiled for, by parameter. ``others``:
+    the further kernels of the program, each with a label, the page to go to or nothing, and a command.
+    """
+
+    place: str = ""
+    kind: Mapping[str, str] = field(default_factory=dict[str, str])
+    others: Sequence[tuple[str, str, str]] = ()
 
 
 def render_page(
-    explanation: Explanation, footprints: Footprints | None = None, *, how_to_run: str = ""
+    explanation: Explanation,
+    footprints: Footprints | None = None,
+    *,
+    how_to_run: str = "",
+    about: About = About(),
 ) -> str:
     """The page. Without ``footprints`` it says how to get them: ``how_to_run`` is a command."""
     heading = f"Kernel {explanation.kernel.symbol}"
     body = [
-        _header(explanation, footprints, heading),
+        _header(explanation, heading, about),
         _levels(explanation),
+        _summary(explanation, footprints, about),
         _remarks(explanation),
         _changes(explanation),
         _tokens(explanation),
@@ -56,11 +70,6 @@ def render_page(
         + f'\n</main>\n<script type="application/json" id="page-data">{data}</script>\n'
         f"<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
     )
-
-
-def _text(text: str) -> str:
-    """Text as HTML; characters that could hide or reorder others are made visible."""
-    return escape(printable(text))
 
 
 def _data(explanation: Explanation, footprints: Footprints | None) -> dict[str, object]:
@@ -82,13 +91,52 @@ def _data(explanation: Explanation, footprints: Footprints | None) -> dict[str, 
 # The head.
 
 
-def _header(explanation: Explanation, footprints: Footprints | None, heading: str) -> str:
+def _header(explanation: Explanation, heading: str, about: About) -> str:
+    words = [f"<code>{_text(about.place)}</code>"] if about.place else []
+    words.append(f"for {_text(explanation.target)}")
+    constants = [f"{name} {what}" for name, what in about.kind.items() if what.startswith("= ")]
+    if constants:
+        words.append(f"<code>{_text(', '.join(constants))}</code>")
+    return (
+        f"<header>\n<h1>{_text(heading)}</h1>\n"
+        f'<p class="faint lead">{" · ".join(words)}</p>\n{_others(about)}</header>'
+    )
+
+
+def _others(about: About) -> str:
+    """The way to the further kernels of the program: links, and commands that make their pages."""
+    links = "".join(
+        f'<li><a href="{_text(page)}">{_text(label)}</a></li>'
+        for label, page, _ in about.others
+        if page
+    )
+    unseen = [(label, command) for label, page, command in about.others if not page]
+    items = "".join(
+        f"<li>{_text(label)} <code>{_text(command)}</code></li>" for label, command in unseen
+    )
+    parts = [f'<ul class="others">{links}</ul>'] if links else []
+    if unseen:
+        parts.append(
+            f'<details class="others"><summary>{len(unseen)} more of this program</summary>'
+            f'<ul class="others">{items}</ul></details>'
+        )
+    if not parts:
+        return ""
+    return f'<nav aria-label="further kernels of the program">{"".join(parts)}</nav>\n'
+
+
+def _summary(explanation: Explanation, footprints: Footprints | None, about: About) -> str:
     kernel, rows = explanation.kernel, []
-    rows.append(("kernel", f"<code>{_text(kernel.symbol)}</code>"))
+    if about.kind:
+        listed = "".join(
+            f"<li><code>{_text(name)}</code> <code>{_text(what)}</code></li>"
+            for name, what in about.kind.items()
+        )
+        rows.append(("compiled for", f'<ul class="kinds">{listed}</ul>'))
     parameters = ", ".join(_parameters(kernel)) or "none"
     rows.append(("parameters", f"<code>{_text(parameters)}</code>"))
     rows.append(("hints", f"<code>{_text(_hints(kernel))}</code>"))
-    rows.append(("target", _text(explanation.options.target)))
+    rows.append(("target", _text(explanation.target)))
     if footprints is not None:
         rows.append(("grid", _text(" x ".join(map(str, footprints.grid)))))
     for level in explanation.levels:
@@ -98,23 +146,27 @@ def _header(explanation: Explanation, footprints: Footprints | None, heading: st
         if level.key in explanation.findings:
             peak = _text(explanation.findings[level.key].peak)
             rows.append((f"tiles alive at once, {_text(level.title)}", f"at most {peak}"))
+    rows += [(f"no {_text(title)}", _text(why)) for title, why in explanation.missing.items()]
     facts = "\n".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
-    return f'<header>\n<h1>{_text(heading)}</h1>\n<dl class="facts">\n{facts}\n</dl>\n</header>'
+    return f'<section>\n<h2>The kernel</h2>\n<dl class="facts">\n{facts}\n</dl>\n</section>'
 
 
-def _parameters(kernel: KernelOp) -> list[str]:
-    listed = []
-    for number, argument in enumerate(kernel.block.args):
-        listed.append(f"%{argument.name_hint or f'arg{number}'}: {_type(kernel, argument.type)}")
-    return listed
+def _parameters(kernel: AnyKernel) -> list[str]:
+    arguments = kernel.arguments if isinstance(kernel, FuncOp) else kernel.block.args
+    return [
+        as_python(f"%{argument.name_hint or f'arg{number}'}: {_type(kernel, argument.type)}")
+        for number, argument in enumerate(arguments)
+    ]
 
 
-def _type(kernel: KernelOp, ty: object) -> str:
+def _type(kernel: AnyKernel, ty: object) -> str:
+    if isinstance(kernel, FuncOp):
+        return str(ty)
     shown: str = kernel.TYPE_SYNTAX.format(ty)  # pyright: ignore[reportArgumentType]
     return shown
 
 
-def _hints(kernel: KernelOp) -> str:
+def _hints(kernel: AnyKernel) -> str:
     """What the kernel says about how it wants to be compiled."""
     for name in ("optimization_hints", "kernel_spec"):
         if (found := kernel.properties.get(name)) is not None:
@@ -134,33 +186,55 @@ def _counts(level: Level) -> str:
 
 
 def _levels(explanation: Explanation) -> str:
+    first = _shown_first(explanation)
     boxes = "".join(
-        f'<label><input type="checkbox" data-shows="level-{level.key}" checked>'
-        f"{_text(level.title)}</label>"
+        f'<label class="level-box"><input type="checkbox" data-shows="level-{level.key}"'
+        f"{' checked' if level.key in first else ''}>{_text(level.title)}</label>"
         for level in explanation.levels
     )
-    columns = "\n".join(_column(level) for level in explanation.levels)
+    missing = "".join(
+        f'<label class="level-box faint" title="{_text(why)}"><input type="checkbox" disabled>'
+        f"{_text(title)}</label>"
+        for title, why in explanation.missing.items()
+    )
+    columns = "\n".join(_column(level, level.key in first) for level in explanation.levels)
+    facts = (
+        ""
+        if not explanation.findings
+        else (
+            '<div class="here-facts" id="here" role="region" aria-label="facts at the line" '
+            'aria-live="polite" tabindex="0"></div>\n'
+        )
+    )
     return (
-        '<section>\n<h2 id="levels-title">Levels</h2>\n'
+        '<section aria-labelledby="levels-title">\n<h2 id="levels-title" class="unseen">Levels</h2>\n'
+        f'<div class="tools" role="group" aria-label="what to show">{boxes}{missing}'
+        '<label><input type="checkbox" id="wrap">wrap lines</label></div>\n'
+        f'<div class="levels" id="levels">\n{columns}\n</div>\n'
         '<p class="faint">Lines that come from the same operation light up together. Click a line, or '
         "press Enter on it, to keep it; Escape lets it go. Arrow keys move between lines and levels."
-        f'</p>\n<div class="tools" role="group" aria-label="what to show">{boxes}'
-        '<label><input type="checkbox" id="wrap">wrap lines</label>'
-        f"{_analysis_choice(explanation)}</div>\n"
-        f'<div class="levels" id="levels">\n{columns}\n</div>\n'
-        '<div class="here-facts" id="here" role="region" aria-label="facts at the line" '
-        'aria-live="polite" tabindex="0"></div>\n</section>'
+        f"</p>\n{_analysis_choice(explanation)}{facts}</section>"
     )
 
 
-def _column(level: Level) -> str:
+def _shown_first(explanation: Explanation) -> frozenset[str]:
+    """The levels that are seen at first: the source beside the first IR, or what there is of tiles."""
+    keys = [level.key for level in explanation.levels]
+    if keys[0] == "source":
+        return frozenset(("source", explanation.shown))
+    tiles = [key for key in keys if key in explanation.findings or key == explanation.shown]
+    return frozenset(tiles if explanation.findings else ("nvgpu", "ptx"))
+
+
+def _column(level: Level, is_shown: bool) -> str:
     rows = "".join(
         _row(level, number, line) for number, line in enumerate(level.lines, level.first)
     )
-    source = " data-source" if level.operations is None else ""
+    source = " data-source" if level.language == "python" else ""
+    hidden = "" if is_shown else " hidden"
     about = f'<span class="faint">{_text(level.about)}</span>' if level.about else ""
     return (
-        f'<section class="level" id="level-{level.key}"{source}>\n'
+        f'<section class="level" id="level-{level.key}"{source}{hidden}>\n'
         f"<h3>{_text(level.title)}{about}</h3>\n"
         f'<div class="lines code" role="listbox" data-level="{level.key}" '
         f'aria-label="{_text(level.title)}">{rows}</div>\n</section>'
@@ -169,53 +243,33 @@ def _column(level: Level) -> str:
 
 def _row(level: Level, number: int, line: Line) -> str:
     links = f' data-links="{" ".join(map(str, line.links))}"' if line.links else ""
-    shown = _text(line.text) if level.operations is None else _coloured(line.text)
+    shown = coloured(line.text, level.language)
     return (
         f'<div class="row" id="{level.key}-{number}" role="option" aria-selected="false" '
         f'tabindex="-1"{links}><span class="n">{number}</span>{shown}\n</div>'
     )
 
 
-def _coloured(text: str) -> str:
-    """A line of IR with values, symbols, types, comments and the operation's name told apart."""
-    parts: list[str] = []
-    named = _OPERATION.match(text)
-    at, name = 0, named.span("name") if named else (0, 0)
-    for token in _TOKENS.finditer(text):
-        parts += [_with_name(text, at, token.start(), name)]
-        kind = token.lastgroup
-        assert kind is not None
-        parts.append(f'<span class="{_CLASSES[kind]}">{_text(token[0])}</span>')
-        at = token.end()
-    parts.append(_with_name(text, at, len(text), name))
-    return "".join(parts)
-
-
-def _with_name(text: str, start: int, end: int, name: tuple[int, int]) -> str:
-    """A part of a line; the name of the operation, if it lies in the part, stands out."""
-    first, last = name
-    if not (start <= first < last <= end):
-        return _text(text[start:end])
-    before, middle, after = text[start:first], text[first:last], text[last:end]
-    return f'{_text(before)}<span class="o">{_text(middle)}</span>{_text(after)}'
-
-
 # Facts, changes, tokens.
 
 
 def _analysis_choice(explanation: Explanation) -> str:
+    if not explanation.findings:
+        return ""
     options = "".join(
         f'<option value="{name}" title="{_text(analysis.summary)}">{name}</option>'
         for name, analysis in ANALYSES.items()
     )
     return (
-        '<label>facts of <select id="analysis"><option value="all">all analyses</option>'
-        f"{options}</select></label>"
+        '<div class="tools"><label>facts of <select id="analysis">'
+        f'<option value="all">all analyses</option>{options}</select></label></div>\n'
     )
 
 
 def _remarks(explanation: Explanation) -> str:
     levels = [level for level in explanation.levels if level.key in explanation.findings]
+    if not levels:
+        return ""
     # What the passes leave comes first: it is what is compiled.
     options = "".join(
         f'<option value="{level.key}">{_text(level.title)}</option>' for level in reversed(levels)
@@ -279,6 +333,8 @@ def _diff_row(line: DiffLine) -> str:
 
 
 def _tokens(explanation: Explanation) -> str:
+    if not explanation.findings:
+        return ""
     figures = "\n".join(
         _token_figure(level, explanation.findings[level.key])
         for level in explanation.levels
@@ -305,6 +361,8 @@ def _token_figure(level: Level, found: Findings) -> str:
 
 def _footprints(explanation: Explanation, footprints: Footprints | None, how_to_run: str) -> str:
     head = "<section>\n<h2>Memory that each tile block touches</h2>\n"
+    if footprints is None and not explanation.findings:
+        return ""
     if footprints is None:
         how = f'\n<pre class="how">{_text(how_to_run)}</pre>' if how_to_run else ""
         return (

@@ -79,7 +79,7 @@ function make(tag, text, name) {
 }
 
 const chosen = find("analysis");
-const wanted = () => chosen.value === "all" ? data.analyses : [chosen.value];
+const wanted = () => !chosen || chosen.value === "all" ? data.analyses : [chosen.value];
 
 function factsOf(row) {
   const [level, line] = [row.parentElement.dataset.level, row.id.slice(row.parentElement.dataset.level.length + 1)];
@@ -90,6 +90,7 @@ function factsOf(row) {
 
 function tell(row, lines) {
   const panel = find("here");
+  if (!panel) return;
   panel.replaceChildren();
   if (!row) {
     panel.append(make("h3", "Facts at a line"), make("p", "Point at a line, or go to it with the keyboard.", "faint"));
@@ -180,13 +181,13 @@ for (const box of document.querySelectorAll("input[data-shows]")) {
   box.addEventListener("change", () => { find(box.dataset.shows).hidden = !box.checked; });
 }
 find("wrap").addEventListener("change", (event) => levels.classList.toggle("wraps", event.target.checked));
-chosen.addEventListener("change", () => {
+if (chosen) chosen.addEventListener("change", () => {
   const row = shown;
   shown = null;
   show(row);
   list();
 });
-find("remark-level").addEventListener("change", list);
+if (find("remark-level")) find("remark-level").addEventListener("change", list);
 
 for (const [row, anchors] of toLine) {
   for (const anchor of anchors) {

@@ -21,13 +21,23 @@ select, button {
   background: var(--panel); border: 1px solid var(--line); border-radius: 5px; padding: .15rem .5rem;
 }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+p.lead { margin: 0 0 .25rem; overflow-wrap: anywhere; }
+details.others summary { color: var(--faint); font-size: .9rem; cursor: pointer; }
+ul.others { list-style: none; margin: .25rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .15rem 1.25rem; font-size: .9rem; color: var(--faint); }
+ul.others code { overflow-wrap: anywhere; }
+ul.kinds { list-style: none; margin: 0; padding: 0; }
+ul.kinds li { display: inline-block; margin-right: 1.5rem; }
+ul.kinds code:first-child { color: var(--value); }
+.level-box { border: 1px solid var(--line); border-radius: 5px; padding: .05rem .5rem .05rem .35rem; font-size: .9rem; }
+.level-box:has(:checked) { background: var(--panel); border-color: var(--faint); }
 .levels { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(20rem, 1fr); gap: .75rem; overflow-x: auto; }
 .level { min-width: 0; display: flex; flex-direction: column; }
 .level[hidden] { display: none; }
 .level h3 { margin: .25rem 0 .3rem; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .level h3 .faint { font-weight: 400; margin-left: .4rem; }
 .lines {
-  position: relative; overflow: auto; height: min(58vh, 44rem); background: var(--panel);
+  position: relative; overflow: auto; height: max(22rem, 100vh - 13rem); background: var(--panel);
   border: 1px solid var(--line); border-radius: 6px; padding: .4rem 0; line-height: 1.5;
 }
 .row { display: block; min-width: max-content; padding-right: 1rem; white-space: pre; cursor: default; }
@@ -43,7 +53,15 @@ select, button {
 .row .s { color: var(--symbol); }
 .row .c { color: var(--note); font-style: italic; }
 .row .t { color: var(--faint); }
+.row .k { color: var(--symbol); font-weight: 600; }
 .row .o { color: var(--op); font-weight: 600; }
+@media (max-width: 48rem) {
+  body { padding: .75rem .75rem 3rem; }
+  .levels { grid-auto-flow: row; grid-auto-columns: auto; grid-template-columns: minmax(0, 1fr); }
+  .lines { height: min(60vh, 30rem); }
+  dl.facts { grid-template-columns: minmax(0, 1fr); }
+  dl.facts dd { margin-bottom: .4rem; }
+}
 .here-facts { min-height: 8.5rem; max-height: 16rem; overflow: auto; margin-top: .75rem; padding: .5rem .9rem; border: 1px solid var(--line); border-radius: 6px; }
 .here-facts h3 { margin: 0 0 .3rem; }
 .here-facts h4 { margin: .5rem 0 .1rem; font-size: .85rem; color: var(--faint); font-weight: 500; }
@@ -63,7 +81,7 @@ details.change pre { margin: .5rem 0 .25rem; }
 .diff .n { width: 2.9rem; padding-right: .5rem; }
 .diff .row { display: block; min-width: max-content; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }
-.figures figure { margin: .5rem 0; }
+.figures figure { margin: .5rem 0; max-width: 100%; min-width: 0; overflow-x: auto; }
 .tokens svg { max-width: none; }
 .tokens text { fill: var(--ink); font-size: 13px; }
 .tokens path { color: var(--faint); }

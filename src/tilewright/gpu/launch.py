@@ -15,6 +15,7 @@ from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute
 
 from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nvgpu.shapes import bit_width
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.gpu.abi import Parameter
@@ -25,13 +26,16 @@ from tilewright.gpu.compile import CompiledKernel
 from tilewright.gpu.device_arrays import DeviceArray, dense_strides, device_array
 from tilewright.gpu.driver import Gpu, open_gpu
 from tilewright.gpu.tensor_maps import plan_map
+from tilewright.launching.result import RunResult
+
+__tracebackhide__ = hides_frames
 
 _STATIC_LIMIT = 48 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchResult:
-    """``milliseconds`` is what the kernel took, by the GPU's own clock."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchResult(RunResult):
+    """``text`` is empty: what kernels print, the driver writes. ``milliseconds`` is what the kernel took, by the GPU's own clock."""
 
     device: str
     milliseconds: float
@@ -97,7 +101,8 @@ def launch(
             milliseconds = _timed(gpu, config, function, arguments)
     finally:
         gpu.release("cuModuleUnload", module)
-    return LaunchResult(gpu.name, milliseconds)
+    outputs = tuple(arg for arg in args if isinstance(arg, np.ndarray))
+    return LaunchResult(outputs=outputs, device=gpu.name, milliseconds=milliseconds)
 
 
 def _bad(message: str) -> TileIRError:

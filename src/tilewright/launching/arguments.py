@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.nv_tileaa.type_syntax import format_type as format_any_type
@@ -24,6 +25,8 @@ from tilewright.launching.value_types import TileLike, is_pointer, pointee_in, t
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits
+
+__tracebackhide__ = hides_frames
 
 _MAX_GRID_EXTENT = 2**24 - 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-_MAX_SHOWN_FAILURES = 20
+MAX_SHOWN_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,22 @@ class OperationSource:
 
 @dataclass(frozen=True, slots=True)
 class AssertionFailure:
-    """One false element of an assert: where in the tile, in which tile block, with what message."""
+    """One false element of an assert: where in the tile, in which tile block, with what message.
+
+    ``compared`` is the comparison that does not hold, with the values of this element on both
+    sides; "" where the condition is none, and on machines that do not tell.
+    """
 
     message: str
     index: tuple[int, ...]
     block: tuple[int, int, int]
     source: OperationSource
+    compared: str = field(default="", compare=False)
 
 
 def assertion_error(failures: Sequence[AssertionFailure]) -> TileIRError:
     """The error for failed assertions, the first ones each with a diagnostic."""
-    found = [_diagnostic(failure) for failure in failures[:_MAX_SHOWN_FAILURES]]
+    found = [_diagnostic(failure) for failure in failures[:MAX_SHOWN_FAILURES]]
     if len(failures) > len(found):
         more = Note(f"{len(failures) - len(found)} more elements failed")
         found[-1] = found[-1].with_notes(more)
@@ -62,7 +67,7 @@ def _diagnostic(failure: AssertionFailure) -> Diagnostic:
         ASSERTION_FAILED,
         f"assertion failed in tile block {failure.block}{where}: {failure.message}",
         failure.source.place,
-        notes=failure.source.notes,
+        notes=(*failure.source.notes, *([Note(failure.compared)] if failure.compared else ())),
     )
 
 

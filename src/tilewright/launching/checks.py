@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from xdsl.ir import Block, Operation, OpResult, SSAValue
@@ -15,7 +15,8 @@ from tilewright.dialects.source_map import place_of
 from tilewright.launching.accesses import may_write_anything, written_through
 from tilewright.launching.arguments import Converted, check_grid, convert
 from tilewright.launching.codes import READ_ONLY_MEMORY, source_note
-from tilewright.launching.entry_names import CallingConvention, calling_convention
+from tilewright.launching.entry_names import CallingConvention, calling_convention, mangled_name
+from tilewright.launching.foreign_arrays import as_array
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.value_types import is_address
 from tilewright.numerics.arrays import Array
@@ -24,16 +25,12 @@ OVERLAPPING_ARGUMENTS = define_code(
     "overlapping-arguments",
     "Two arrays given to a launch share memory, and the kernel may write to one of them.",
     "Tile IR allows it, but few kernels are written for it, and results then depend on the order "
-    "of tile blocks. Pass a copy, or `allow_overlap=True` for a kernel that is meant to be called "
-    "so. Arrays that the kernel surely only reads may overlap, and so may those that the name of a "
+    "of tile blocks. Pass a copy, or the option `allow_overlap=True` for a kernel that is meant to be "
+    "called so. Arrays that the kernel surely only reads may overlap, and so may those that the name of a "
     "cuTile kernel puts into one alias group.",
 )
-BAD_RUN_OPTION = define_code(
-    "bad-run-option",
-    "An option of a run has a value that makes no sense.",
-    "A seed is an integer of at least 0, `seeds` a number of at least 1 or a list of seeds, and "
-    "`max_iterations` an integer of at least 1.",
-)
+#: What needs no other look to see that it is no array of another library.
+_PLAIN = frozenset({np.ndarray, int, float, bool})
 
 # The search for a common byte of two arrays is exponential for odd strides; this takes milliseconds.
 _MAX_OVERLAP_WORK = 100_000
@@ -45,6 +42,8 @@ class CheckedLaunch:
 
     grid: tuple[int, int, int]
     arguments: Converted
+    outputs: tuple[Array, ...]
+    """The arrays among the arguments."""
 
 
 _T = TypeVar("_T")
@@ -52,7 +51,7 @@ _T = TypeVar("_T")
 
 def convention_of(entry: KernelOp) -> CallingConvention | None:
     """The calling convention in a kernel's name, if it fits the kernel's parameters."""
-    found = calling_convention(entry.symbol)
+    found = calling_convention(mangled_name(entry))
     if found is None or found.parameter_count != len(entry.block.args):
         return None
     return found
@@ -63,14 +62,14 @@ def check_launch(
     grid: object,
     args: Sequence[object],
     *,
-    seed: object,
-    max_iterations: object,
     allow_overlap: bool,
 ) -> CheckedLaunch:
-    """The grid and the converted arguments; a TileIRError with everything that is wrong."""
+    """The grid and the converted arguments; a TileIRError with everything that is wrong.
+
+    Arrays of other libraries are taken as arrays of NumPy over the same memory.
+    """
     found = Collector()
-    check_integer("seed", seed, 0, found)
-    check_integer("max_iterations", max_iterations, 1, found)
+    args = in_numpy(entry, args)
     extents = _attempt(found, lambda: check_grid(grid, entry))
     arguments = _attempt(found, lambda: convert(entry, args))
     if arguments is not None:
@@ -80,29 +79,22 @@ def check_launch(
             _check_overlaps(entry, writes.keys(), arguments.arrays, found)
     found.raise_if_errors()
     assert extents is not None and arguments is not None
-    return CheckedLaunch(extents, arguments)
+    outputs = tuple(value for value in args if isinstance(value, np.ndarray))
+    return CheckedLaunch(extents, arguments, outputs)
 
 
-def check_integer(name: str, value: object, least: int, found: Collector) -> None:
-    """An option is an integer that is large enough."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        found.error(BAD_RUN_OPTION, f"{name} must be an integer of at least {least}, not {value!r}")
+def in_numpy(entry: KernelOp, args: Sequence[object]) -> Sequence[object]:
+    """Arguments with the arrays of other libraries as arrays of NumPy, over the same memory.
 
-
-def check_seeds(seeds: object) -> tuple[int, ...]:
-    """The schedule seeds that a number of seeds, or a list of them, stands for."""
-    found = Collector()
-    if isinstance(seeds, Sequence) and not isinstance(seeds, str | bytes):
-        numbers: tuple[Any, ...] = tuple(seeds)
-        if not numbers:
-            found.error(BAD_RUN_OPTION, "there must be at least one seed")
-        for number in numbers:
-            check_integer("a seed", number, 0, found)
-    else:
-        check_integer("seeds", seeds, 1, found)
-        numbers = () if found.diagnostics else tuple(range(int(seeds)))  # pyright: ignore[reportArgumentType]
-    found.raise_if_errors()
-    return tuple(int(number) for number in numbers)
+    A TileIRError for memory that the host cannot reach.
+    """
+    if not isinstance(args, tuple | list) or all(type(value) in _PLAIN for value in args):
+        return args
+    place = place_of(entry)
+    return [
+        value if type(value) in _PLAIN else as_array(value, f"argument {number}", place)
+        for number, value in enumerate(args)
+    ]
 
 
 def _attempt(found: Collector, check: Callable[[], _T]) -> _T | None:

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.launching.modules import KernelOp
 
 _DTYPES = "b8|[iu](?:8|16|32|64)|f(?:16|32|64)|bf16|tf32|f8m3fn|f8m2|f8m0fnu"
 _ARRAY = re.compile(
@@ -51,6 +55,24 @@ class CallingConvention:
 
     arrays: tuple[PromisedArray, ...]
     parameter_count: int
+
+
+_FIELD = "_tilewright_mangled_name"
+
+
+def remember_mangled_name(entry: KernelOp, name: str) -> None:
+    """Keep the name that cuTile gave a kernel, beside the operation, where it gets another."""
+    setattr(entry, _FIELD, name)
+
+
+def mangled_name(entry: KernelOp) -> str:
+    """The name that cuTile gave a kernel: its symbol, unless it was renamed. Copies do not know it."""
+    return entry.__dict__.get(_FIELD, entry.symbol)
+
+
+def has_authors_names(entry: KernelOp) -> bool:
+    """Whether a kernel of cuTile was given the names that its author uses."""
+    return _FIELD in entry.__dict__
 
 
 @cache

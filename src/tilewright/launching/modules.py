@@ -6,7 +6,7 @@ those with a kernel mark or a ``kernel_spec`` are kernels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,6 +22,7 @@ from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.codes import UNKNOWN_ENTRY, UNSUPPORTED
 from tilewright.launching.constants import array_of_constant, elements_of
+from tilewright.launching.storage import storage_of
 from tilewright.numerics.arrays import Array, dtype_of, to_bytes
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ def runnable_module(module: Operation) -> Module:
         if len(nested) == 1:
             return runnable_module(nested[0])
     raise TypeError(f"expected a cuda_tile module or one of nv_tileaa, got '{module.name}'")
+
+
+def is_tile_ir(module: Operation) -> bool:
+    """Whether an operation is or holds a module of ``cuda_tile`` or kernels of ``nv_tileaa``."""
+    return any(op.name in ("cuda_tile.module", "nv_tileaa.func") for op in module.walk())
 
 
 def is_tileaa(module: Module) -> bool:
@@ -118,6 +124,21 @@ def globals_of(module: Module) -> Sequence[GlobalMemory]:
     from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp
 
     return [_of_tileaa(op) for op in module.body.block.ops if isinstance(op, GlobalOp)]
+
+
+def public_global(name: str, held: Iterable[GlobalMemory], memory: Callable[[str], Array]) -> Array:
+    """The contents of a public global: an array over its memory, whose bytes ``memory`` gives.
+
+    4-bit elements stay packed in bytes. A KeyError where there is none of that name.
+    """
+    public = {each.name: each for each in held if not each.is_private}
+    found = public.get(name)
+    if found is None:
+        known = ", ".join(public) or "none"
+        raise KeyError(f"the module has no public global '{name}'; public globals: {known}")
+    raw = memory(name).view(storage_of(found.element).raw)
+    dtype = dtype_of(found.element)
+    return raw.view(dtype) if raw.itemsize == dtype.itemsize and dtype != np.bool_ else raw
 
 
 def _of_cuda_tile(op: cuda.GlobalOp) -> GlobalMemory:

@@ -10,8 +10,14 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
-from tilewright.launching.checks import check_launch
-from tilewright.launching.modules import globals_of, is_tileaa, kernel_of, runnable_module
+from tilewright.launching.checks import CheckedLaunch, check_launch
+from tilewright.launching.modules import (
+    globals_of,
+    is_tileaa,
+    kernel_of,
+    public_global,
+    runnable_module,
+)
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
@@ -59,6 +65,10 @@ class LoweredProgram:
         """The memory of the globals that kernels have asked for."""
         return list(self._globals.values())
 
+    def global_array(self, name: str) -> Array:
+        """The contents of a public global; a KeyError where there is none of that name."""
+        return public_global(name, globals_of(self.module), self._global)
+
     def kernel(self, entry: str | None) -> LoweredKernel:
         """The kernel of that name, or the only one.
 
@@ -88,15 +98,13 @@ class LoweredProgram:
 
     def arguments(
         self, entry: str | None, grid: Grid, args: Sequence[object], *, allow_overlap: bool
-    ) -> tuple[tuple[int, int, int], list[object]]:
-        """The grid, and what the parameters of the lowered kernel are given.
+    ) -> tuple[CheckedLaunch, list[object]]:
+        """The launch, checked, and what the parameters of the lowered kernel are given.
 
         A TileIRError with everything that is wrong with a launch.
         """
         kernel = kernel_of(self.module, entry)
-        checked = check_launch(
-            kernel, grid, args, seed=0, max_iterations=1, allow_overlap=allow_overlap
-        )
+        checked = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
         arrays = checked.arguments.arrays
         given: list[object] = [
             arrays[number] if number in arrays else value.item()
@@ -107,7 +115,7 @@ class LoweredProgram:
         if spec.scratch_bytes:
             x, y, z = checked.grid
             given.append(_aligned(spec.scratch_bytes * x * y * z))
-        return checked.grid, given
+        return checked, given
 
     def _global(self, name: str) -> Array:
         found = self._globals.get(name)

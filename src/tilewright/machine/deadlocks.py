@@ -21,7 +21,7 @@ from tilewright.numerics.arrays import Array
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from tilewright.machine.grid import BlockId
+    from tilewright.machine.schedules import BlockId
 
 _MAX_SHOWN_BLOCKS = 8
 _MAX_NOTES = 4

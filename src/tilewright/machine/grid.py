@@ -1,54 +1,40 @@
 """Running all tile blocks of a grid, in an order that the seed determines.
 
 Blocks whose kernel has no switch points run one after the other. Otherwise each block is a
-coroutine. With seed 0 a block keeps running until it ends or comes to a switch point without
-having changed memory since the last one: then it may be waiting, and the next block goes on. With
-another seed the order of blocks is shuffled and every switch point is a coin toss.
+coroutine, and ``schedules`` decides which of them goes on. As many blocks are live at once as the
+grid has, or as are resident.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.diagnostics import Note
-from tilewright.machine.compile import CompiledBlock, Coroutine, Translator
+from tilewright.machine.compile import CompiledBlock, Translator
 from tilewright.machine.deadlocks import deadlock
 from tilewright.machine.faults import Fault, as_error
+from tilewright.machine.schedules import BlockId, Live, schedule_of
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
 
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
 Progress = Callable[[int, int], object]
 """Told (finished tile blocks, all tile blocks)."""
-
-BlockId = tuple[int, int, int]
 
 # Rounds over all live blocks in which memory stays as it is before the run counts as stuck. A
 # block that gives up waiting by itself does so long before.
 _MAX_IDLE_ROUNDS = 1000
 
 
-@dataclass(slots=True)
-class _Live:
-    """A tile block that has begun and not ended."""
-
-    number: int
-    block: BlockId
-    registers: Registers
-    coroutine: Coroutine
-    paused_at: Operation | None = None
-
-
 class GridRun:
-    """One launch of a translated kernel."""
+    """One launch of a translated kernel.
+
+    ``seed`` 0 begins tile blocks in ascending order, others shuffle them. With ``resident``, no
+    more blocks than that are live at once, and they begin in ascending order whatever the seed:
+    another one begins only when one has ended.
+    """
 
     def __init__(
         self,
@@ -58,6 +44,7 @@ class GridRun:
         parameters: Iterable[tuple[int, object]],
         seed: int,
         progress: Progress | None,
+        resident: int | None = None,
     ):
         self._machine = machine
         self._kernel = kernel
@@ -68,8 +55,11 @@ class GridRun:
             self._template[slot] = value
         for slot, axis in kernel.grid_slots:
             self._template[slot] = np.array(machine.grid[axis], np.int32)
+        self._resident = resident
         self._random = random.Random(seed) if seed else None
+        self._schedule = schedule_of(seed, self._random, kernel)
         self._pending = self._order()
+        self._left = machine.grid[0] * machine.grid[1] * machine.grid[2]
         machine.random, machine.take_over = self._random, self._take_over
         self._progress = progress
         self._finished = 0
@@ -87,12 +77,13 @@ class GridRun:
         """All blocks with their numbers: x fastest, or shuffled."""
         x_count, y_count, z_count = self._machine.grid
         numbers: range | list[int] = range(x_count * y_count * z_count)
-        if self._random is not None:
+        if self._random is not None and self._resident is None:
             numbers = list(numbers)
             self._random.shuffle(numbers)
         for number in numbers:
             rest, x = divmod(number, x_count)
             z, y = divmod(rest, y_count)
+            self._left -= 1
             yield number, (x, y, z)
 
     def _begin(self, block: BlockId) -> Registers:
@@ -130,6 +121,7 @@ class GridRun:
         block: BlockId = (0, 0, 0)
         try:
             for number, block in self._pending:
+                self._machine.check_time()
                 self._enter(number, block)
                 registers = self._begin(block)
                 run(registers)
@@ -138,36 +130,38 @@ class GridRun:
             raise as_error(fault, [_in_block(block)]) from None
 
     def _run_interleaved(self) -> None:
-        waiting: deque[_Live] = deque()
-        version, idle_turns = self._machine.memory.version, 0
-        live: _Live | None = None
+        memory, schedule = self._machine.memory, self._schedule
+        version, idle_turns = memory.version, 0
+        live: Live | None = None
         try:
-            while (live := self._next(waiting)) is not None:
+            while (live := self._next()) is not None:
                 if not self._turn(live):
-                    waiting.append(live)
-                    if len(waiting) * _MAX_IDLE_ROUNDS < idle_turns:
-                        raise self._deadlock(live, waiting)
+                    schedule.put(live)
+                    if schedule.count() * _MAX_IDLE_ROUNDS < idle_turns:
+                        raise self._deadlock(live)
                 idle_turns += 1
-                if self._machine.memory.version != version:
-                    version, idle_turns = self._machine.memory.version, 0
+                if memory.version != version:
+                    version, idle_turns = memory.version, 0
         except Fault as fault:
             assert live is not None
             raise as_error(fault, [_in_block(live.block)]) from None
 
-    def _next(self, waiting: deque[_Live]) -> _Live | None:
-        """The block whose turn it is: a new one while there are any (with a seed, or any other)."""
-        if self._random is not None and waiting and self._random.random() < 0.5:
-            waiting.rotate(self._random.randrange(len(waiting)))
-            return waiting.popleft()
-        for number, block in self._pending:
-            registers = self._begin(block)
-            return _Live(number, block, registers, self._body.start(registers))
-        return waiting.popleft() if waiting else None
+    def _next(self) -> Live | None:
+        """The block whose turn it is, perhaps a new one; None where all have ended."""
+        schedule = self._schedule
+        has_room = self._resident is None or schedule.count() < self._resident
+        found = schedule.next(self._machine.memory.version, may_begin=has_room and self._left > 0)
+        if found is None and has_room:
+            for number, block in self._pending:
+                registers = self._begin(block)
+                return Live(number, block, registers, self._body.start(registers))
+        return found
 
-    def _turn(self, live: _Live) -> bool:
+    def _turn(self, live: Live) -> bool:
         """Let a block run for a while; whether it has ended."""
+        self._machine.check_time()
         self._enter(live.number, live.block)
-        memory, coroutine = self._machine.memory, live.coroutine
+        memory, coroutine, schedule = self._machine.memory, live.coroutine, self._schedule
         version = memory.version
         while True:
             try:
@@ -175,15 +169,25 @@ class GridRun:
             except StopIteration:
                 self._end(live.registers)
                 return True
-            if memory.version == version or (
-                self._random is not None and self._random.random() < 0.5
-            ):
+            changed = memory.version != version
+            if schedule.stops(live, changed=changed):
+                live.idle_at = -1 if changed else version
                 return False
             version = memory.version
 
-    def _deadlock(self, live: _Live, waiting: deque[_Live]) -> Fault:
+    def _deadlock(self, live: Live) -> Fault:
+        waiting = self._schedule.live()
         found = [(other.block, other.paused_at, other.registers) for other in waiting]
-        return deadlock(found, self._kernel, self._machine.names, live.paused_at)
+        fault = deadlock(found, self._kernel, self._machine.names, live.paused_at)
+        if self._left:
+            fault.notes = (*fault.notes, _not_begun(self._left, len(waiting)))
+        return fault
+
+
+def _not_begun(left: int, resident: int) -> Note:
+    blocks = "tile block has" if left == 1 else "tile blocks have"
+    room = "1 is" if resident == 1 else f"{resident} are"
+    return Note(f"{left} {blocks} not begun, as no more than {room} resident at once")
 
 
 def _in_block(block: BlockId) -> Note:

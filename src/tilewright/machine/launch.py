@@ -2,70 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 import tilewright.machine.ops  # noqa: F401  (fills the table of implementations)
-from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
+from tilewright.launching.arguments import Converted
 from tilewright.launching.assertions import assertion_error
-from tilewright.launching.checks import check_launch
+from tilewright.launching.checks import check_launch, in_numpy
+from tilewright.launching.described import Value, arguments_of, arrays_of, converted
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
     globals_of,
     is_tileaa,
     kernel_of,
+    public_global,
     runnable_module,
 )
-from tilewright.launching.plugins import Plugin
+from tilewright.launching.options import (
+    DEFAULT_OPTIONS,
+    LaunchOptions,
+    check_options,
+    with_deprecated,
+)
+from tilewright.launching.plugins import Plugin as Plugin
 from tilewright.launching.result import RunResult
-from tilewright.launching.storage import storage_of
 from tilewright.machine.arguments import ArrayMap, bind
 from tilewright.machine.compile import CompiledBlock, Translator
+from tilewright.machine.described import Placements
 from tilewright.machine.faults import Fault, as_error
-from tilewright.machine.grid import GridRun, Progress
+from tilewright.machine.grid import GridRun
 from tilewright.machine.memory import Allocation
-from tilewright.machine.state import Machine
+from tilewright.machine.state import Machine, TimeLimit
 from tilewright.machine.tensors import ArrayNames
-from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
-from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.numerics.arrays import Array
 
-DEFAULT_MAX_ITERATIONS = 10_000_000
+__tracebackhide__ = hides_frames
+
+Grid = int | Sequence[int]
+
+DEFAULT_MAX_ITERATIONS = DEFAULT_OPTIONS.max_iterations
 """Iterations of one loop before it counts as endless."""
+
+
+_Kernel = tuple[Translator, CompiledBlock, tuple[int, ...]]
+"""A translated kernel, and the slots of its parameters."""
+
+
+_NO_NAMES = ArrayNames()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A launch that may begin, for any program of the module.
+
+    ``args`` is what was given for each parameter, ``outputs`` are the arrays among it. Where the caller
+    has described the arguments, ``values`` are those descriptions.
+    """
+
+    kernel: KernelOp
+    grid: tuple[int, int, int]
+    args: Sequence[object]
+    arguments: Converted
+    outputs: tuple[Array, ...]
+    names: ArrayNames
+    values: Sequence[Value] | None = None
+
+
+def given_arguments(
+    kernel: KernelOp, grid: Grid, args: Sequence[object], allow_overlap: bool
+) -> Given:
+    """The launch with these arguments; a TileIRError with everything that is wrong with it."""
+    args = in_numpy(kernel, args)
+    checked = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
+    names = ArrayNames.of_launch(kernel, args)
+    return Given(kernel, checked.grid, args, checked.arguments, checked.outputs, names)
+
+
+def given_values(kernel: KernelOp, grid: tuple[int, int, int], values: Sequence[Value]) -> Given:
+    """The launch with arguments that the caller has described."""
+    arrays = [(array.name, array.as_numpy()) for array in arrays_of(values)]
+    return Given(
+        kernel,
+        grid,
+        list(arguments_of(values)),
+        converted(values),
+        tuple(array for _, array in arrays),
+        ArrayNames(tuple(arrays)),
+        values,
+    )
 
 
 class Program:
     """A loaded module: its globals live as long as it does, its kernels are translated once.
 
     The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. Not to be used
-    by several threads at once. ``arithmetic`` chooses what is computed where Tile IR leaves it
-    open; the reference by default. ``plugins`` gives functions on NumPy arrays for the code that a
-    module of ``nv_tileaa`` calls but does not hold, by the names that it has there.
+    by several threads at once. ``options`` are those of launches that give none.
     """
 
     def __init__(
         self,
         module: Operation,
-        *,
-        arithmetic: Arithmetic = REFERENCE,
-        plugins: Mapping[str, Plugin] | None = None,
+        options: LaunchOptions = DEFAULT_OPTIONS,
+        **deprecated: Any,
     ):
         self.module = runnable_module(module)
-        self.arithmetic = arithmetic
+        self.options = with_deprecated(options, deprecated, "Program")
+        self.arithmetic = self.options.arithmetic
+        """The arithmetic of the latest launch."""
         self.started = False
         """Whether a launch has come as far as running tile blocks."""
-        self._machine = Machine(plugins=dict(plugins or {}))
+        self._accepted = DEFAULT_OPTIONS
+        self._machine = Machine()
         self._arrays = ArrayMap(self._machine.memory)
+        self._mapped: list[Array] = []
         self._globals: dict[str, tuple[GlobalMemory, Allocation]] = {}
-        self._kernels: dict[str, tuple[Translator, CompiledBlock]] = {}
+        self._kernels: dict[object, _Kernel] = {}
+        self._latest: tuple[KernelOp, _Kernel] | None = None
+        self._entries: dict[str, KernelOp] = {}
+        self._placed = Placements(self._machine.memory)
+        self._lock = threading.Lock()
         if is_tileaa(self.module):
             import tilewright.machine.tileaa  # noqa: F401  (more of the table, at a cost in time)
         for held in globals_of(self.module):
             self._globals[held.name] = held, self._load(held)
+        self._accept(self.options)
 
     def _load(self, held: GlobalMemory) -> Allocation:
         return self._machine.memory.allocate(
@@ -80,75 +150,150 @@ class Program:
 
         For kernels that get addresses inside other arrays, such as tables of arrays.
         """
+        self._mapped.append(array)
         return self._arrays.map([("a mapped array", array)])[0]
+
+    @property
+    def own_memory(self) -> list[Array]:
+        """The memory of globals, and mapped arrays: what launches share beside their arguments."""
+        return [*(held.buffer for _, held in self._globals.values()), *self._mapped]
+
+    def share_memory_of(self, other: Program) -> None:
+        """Begin with the globals and the mapped arrays of another program of the same module, which
+        sees what this one writes."""
+        for name, (_, allocation) in self._globals.items():
+            allocation.buffer = other._globals[name][1].buffer
+        for array in other._mapped:
+            self.map_array(array)
 
     def global_array(self, name: str) -> Array:
         """The contents of a public global: an array over its memory, 4-bit elements packed in bytes."""
-        held, allocation = self._globals.get(name, (None, None))
-        if held is None or allocation is None or held.is_private:
-            known = (
-                ", ".join(n for n, (g, _) in self._globals.items() if not g.is_private) or "none"
-            )
-            raise KeyError(f"the module has no public global '{name}'; public globals: {known}")
-        raw = allocation.buffer.view(storage_of(held.element).raw)
-        dtype = dtype_of(held.element)
-        return raw.view(dtype) if raw.itemsize == dtype.itemsize and dtype != np.bool_ else raw
+        held = [each for each, _ in self._globals.values()]
+        return public_global(name, held, lambda found: self._globals[found][1].buffer)
 
     def launch(
         self,
         entry: str | None = None,
-        grid: int | Sequence[int] = (1, 1, 1),
+        grid: Grid = (1, 1, 1),
         args: Sequence[object] = (),
-        *,
-        seed: int = 0,
-        check_asserts: bool = True,
-        max_iterations: int = DEFAULT_MAX_ITERATIONS,
-        allow_overlap: bool = False,
-        print_to: Callable[[str], object] | None = None,
-        progress: Progress | None = None,
+        options: LaunchOptions | None = None,
+        **deprecated: Any,
     ) -> RunResult:
-        """Run a kernel over a grid.
+        """As every machine's (``launching.machine.Program``); addresses are those of ``map_array``."""
+        chosen = self.options if options is None else options
+        if deprecated:
+            chosen = with_deprecated(chosen, deprecated, "launch")
+        if chosen is not self._accepted:
+            self._accept(chosen)
+        given = given_arguments(kernel_of(self.module, entry), grid, args, chosen.allow_overlap)
+        return self._specially(given, chosen) if self._is_special else self.start(given, chosen)
 
-        ``args``: a NumPy array (or an address from ``map_array``) for each pointer, a number for
-        each scalar. ``seed`` 0 runs tile blocks in ascending order; others shuffle them and switch
-        between them at random. ``print_to`` gets each printed text at once; ``progress`` the
-        numbers of finished and of all tile blocks; they must not change the arrays. A loop of
-        more than ``max_iterations`` is an error. ``allow_overlap`` lets arrays that the kernel may
-        write share memory with others.
-
-        A TileIRError before anything runs: bad arguments, grid or kernel name, and operations that
-        the machine does not run; arrays are as they were. While running: whatever the kernel must not do, and, unless
-        ``check_asserts`` is false, failed assertions, once all blocks have run.
-        """
-        kernel_op = kernel_of(self.module, entry)
-        checked = check_launch(
-            kernel_op,
-            grid,
-            args,
-            seed=seed,
-            max_iterations=max_iterations,
-            allow_overlap=allow_overlap,
+    def _accept(self, options: LaunchOptions) -> None:
+        """Get ready for launches with these options; a TileIRError for those of other machines."""
+        check_options(options, "reference")
+        self.arithmetic = options.arithmetic
+        self._machine.plugins = dict(options.plugins or {})
+        self._latest = None
+        self._is_special = (
+            options.sanitize or bool(options.breakpoints) or options.trace is not None
         )
-        kernel, body = self._kernel(kernel_op)
+        self._accepted = options
+
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
+    ) -> None:
+        """As every machine's (``launching.machine.Program``); also from several threads, one launch after
+        the other."""
+        chosen = self.options if options is None else options
+        with self._lock:
+            if chosen is not self._accepted:
+                self._accept(chosen)
+            op = self._entries.get(entry)
+            if op is None:
+                op = self._entries[entry] = kernel_of(self.module, entry)
+            if self._is_special:
+                self._specially(given_values(op, grid, values), chosen)
+            elif self._run(op, grid, lambda: self._placed.parameters(values), chosen):
+                raise assertion_error(self._machine.failures)
+
+    def _specially(self, given: Given, options: LaunchOptions) -> RunResult:
+        """A launch that is sanitized or looked into."""
+        if options.sanitize:
+            from tilewright.machine.sanitize.sanitizer import SanitizerError, sanitize_given
+
+            report = sanitize_given(given, options, self)
+            if report.result is None or not report.is_clean:
+                raise SanitizerError(report)
+            return report.result
+        from tilewright.machine.inspect.runner import inspect_given
+
+        found = inspect_given(given, options, self)
+        result = found.result or RunResult(given.outputs)
+        return replace(result, hits=found.hits, stopped_at=found.stopped_at)
+
+    def launch_plainly(
+        self,
+        entry: str | None,
+        grid: Grid,
+        args: Sequence[object],
+        options: LaunchOptions = DEFAULT_OPTIONS,
+    ) -> RunResult:
+        """:meth:`launch`, for the one schedule ``options.seed``, with what this program's translator
+        puts in and nothing else."""
+        given = given_arguments(kernel_of(self.module, entry), grid, args, options.allow_overlap)
+        return self.start(given, options)
+
+    def start(self, given: Given, options: LaunchOptions) -> RunResult:
+        """:meth:`launch_plainly`, with arguments that have been checked."""
+        if options is not self._accepted:
+            self._accept(options)
+
+        def parameters() -> Sequence[Array]:
+            if given.values is not None:
+                return self._placed.parameters(given.values)
+            return bind(given.arguments, self._arrays, place_of(given.kernel))
+
+        failed = self._run(given.kernel, given.grid, parameters, options, given.names)
+        failures = tuple(self._machine.failures)
+        if failed:
+            raise assertion_error(failures)
+        text = "".join(self._machine.printed)
+        return RunResult(given.outputs, text, failures, self.arithmetic)
+
+    def _run(
+        self,
+        op: KernelOp,
+        grid: tuple[int, int, int],
+        parameters: Callable[[], Sequence[Array]],
+        options: LaunchOptions,
+        names: ArrayNames = _NO_NAMES,
+    ) -> bool:
+        """Run all tile blocks; whether assertions failed that are an error.
+
+        ``parameters`` gives the arguments as tiles, with arrays in the memory of the machine.
+        """
+        kernel, body, slots = self._kernel(op)
         machine, memory = self._machine, self._machine.memory
         memory_mark, array_mark = memory.mark(), self._arrays.mark()
         try:
-            values = bind(checked.arguments, self._arrays, place_of(kernel_op))
-            parameters = zip(kernel.slots(kernel_op.block.args), values, strict=True)
-            machine.grid, machine.max_iterations = checked.grid, max_iterations
-            machine.printed, machine.failures, machine.print_to = [], [], print_to
-            machine.names = ArrayNames.of_launch(kernel_op, args)
+            bound = zip(slots, parameters(), strict=True)
+            machine.grid, machine.max_iterations = grid, options.max_iterations
+            machine.printed, machine.failures, machine.print_to = [], [], options.print_to
+            machine.names = names
+            machine.time = TimeLimit.begin(options.time_limit)
             self.started = True
-            GridRun(machine, kernel, body, parameters, seed, progress).run()
+            GridRun(
+                machine, kernel, body, bound, options.seed, options.progress, options.resident
+            ).run()
         finally:
             machine.kept.clear()
             memory.release(memory_mark)
             self._arrays.release(array_mark)
-        failures = tuple(machine.failures)
-        if failures and check_asserts:
-            raise assertion_error(failures)
-        outputs = tuple(value for value in args if isinstance(value, np.ndarray))
-        return RunResult(outputs, "".join(machine.printed), failures, self.arithmetic)
+        return bool(machine.failures) and options.check_asserts
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
         return Translator(self._machine, global_addresses, self.arithmetic)
@@ -161,65 +306,33 @@ class Program:
 
         return translate_kernel(op, kernel)
 
-    def _kernel(self, op: KernelOp) -> tuple[Translator, CompiledBlock]:
-        found = self._kernels.get(op.symbol)
+    def _kernel(self, op: KernelOp) -> _Kernel:
+        """A kernel, translated for the options of the launch."""
+        if self._latest is not None and op is self._latest[0]:
+            return self._latest[1]
+        key = op.symbol, self.arithmetic, tuple(self._machine.plugins.items())
+        found = self._kernels.get(key)
         if found is None:
             addresses = {name: allocation.base for name, (_, allocation) in self._globals.items()}
             kernel = self._translator(addresses)
             try:
-                found = kernel, self._translated(op, kernel)
+                body = self._translated(op, kernel)
             except Fault as fault:
                 raise as_error(fault, ()) from None
-            self._kernels[op.symbol] = found
+            found = self._kernels[key] = kernel, body, tuple(kernel.slots(op.block.args))
+        self._latest = op, found
         return found
 
 
 def run(
     module: Operation,
     entry: str | None = None,
-    grid: int | Sequence[int] = (1, 1, 1),
+    grid: Grid = (1, 1, 1),
     args: Sequence[object] = (),
-    *,
-    seed: int = 0,
-    check_asserts: bool = True,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    allow_overlap: bool = False,
-    print_to: Callable[[str], object] | None = None,
-    progress: Progress | None = None,
-    arithmetic: Arithmetic = REFERENCE,
-    plugins: Mapping[str, Plugin] | None = None,
-    sanitize: bool = False,
+    options: LaunchOptions | None = None,
+    **deprecated: Any,
 ) -> RunResult:
-    """Load a module, run one of its kernels (the only one by default), and unload it.
-
-    See :class:`Program` and :meth:`Program.launch` for the arguments and errors. With ``sanitize`` every check is on,
-    and whatever they find is raised as one TileIRError when the run is over.
-    """
-    if sanitize:
-        from tilewright.machine.sanitize import sanitize as run_checked
-
-        report = run_checked(
-            module,
-            entry,
-            grid,
-            args,
-            seeds=(seed,),
-            max_iterations=max_iterations,
-            allow_overlap=allow_overlap,
-            progress=progress,
-            arithmetic=arithmetic,
-        )
-        if report.result is None or not report.is_clean:
-            raise TileIRError(report.diagnostics)
-        return report.result
-    return Program(module, arithmetic=arithmetic, plugins=plugins).launch(
-        entry,
-        grid,
-        args,
-        seed=seed,
-        check_asserts=check_asserts,
-        max_iterations=max_iterations,
-        allow_overlap=allow_overlap,
-        print_to=print_to,
-        progress=progress,
-    )
+    """Deprecated: ``tilewright.run`` is the same, on every machine."""
+    warnings.warn("use tilewright.run", DeprecationWarning, stacklevel=2)
+    chosen = with_deprecated(options, deprecated, "run")
+    return Program(module, chosen).launch(entry, grid, args)

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TypeVar
 
 from tilewright.launching.assertions import AssertionFailure
+from tilewright.launching.time_limits import TIME_LIMIT, over_message
 from tilewright.machine.faults import STEP_LIMIT, Fault
 from tilewright.machine.kept_tiles import KeptTiles
 from tilewright.machine.memory import Memory
 from tilewright.machine.tensors import ArrayNames
 
-if TYPE_CHECKING:
-    pass
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """How many seconds a launch may take, and when they are over."""
+
+    seconds: float
+    deadline: float
+
+    @classmethod
+    def begin(cls, seconds: float | None) -> TimeLimit | None:
+        """The limit of a launch that begins now; None for none."""
+        return None if seconds is None else cls(seconds, monotonic() + seconds)
+
+    def check(self, where: str) -> None:
+        if monotonic() > self.deadline:
+            raise Fault(TIME_LIMIT, over_message(self.seconds, where))
 
 
 @dataclass(slots=True)
@@ -37,12 +55,28 @@ class Machine:
     kept: KeptTiles = field(default_factory=KeptTiles)
     names: ArrayNames = field(default_factory=ArrayNames)
     """What the arrays of the launch in progress are called."""
+    time: TimeLimit | None = None
+    """How long the launch in progress may take."""
 
     def emit(self, text: str) -> None:
         """Add printed text."""
         self.printed.append(text)
         if self.print_to is not None:
             self.print_to(text)
+
+    def rounds(self, numbers: Iterable[_T]) -> Iterable[_T]:
+        """What a loop runs over; a fault in the round at whose beginning the time is over."""
+        return numbers if self.time is None else self._in_time(numbers, self.time)
+
+    def _in_time(self, numbers: Iterable[_T], limit: TimeLimit) -> Iterator[_T]:
+        for number in numbers:
+            limit.check(f"tile block {self.block} was in this loop")
+            yield number
+
+    def check_time(self) -> None:
+        """A fault where the time is over, between tile blocks."""
+        if self.time is not None:
+            self.time.check("")
 
     def check_iterations(self, count: int) -> None:
         """Fault where a loop is going to make more iterations than the limit."""

@@ -47,3 +47,7 @@ def __getattr__(name: str) -> object:
     value: object = getattr(import_module(f"tilewright.simulator.{_WHERE[name]}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import func
 
 from tilewright.diagnostics import TileIRError
+from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions, with_deprecated
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import aligned_bytes
 from tilewright.simulator.architectures import Architecture
@@ -24,7 +25,7 @@ from tilewright.simulator.arguments import bind
 from tilewright.simulator.compile import Nested, Step, Translation, Translator
 from tilewright.simulator.counters import Counters
 from tilewright.simulator.findings import Fault, Findings
-from tilewright.simulator.launch import Program, SimulationResult
+from tilewright.simulator.launch import RENAMED, Program, SimulationResult
 from tilewright.simulator.memory import (
     GLOBAL,
     SHARED,
@@ -67,18 +68,18 @@ def run_host(
     program: Program,
     name: str,
     args: Sequence[Any],
-    *,
-    arch: str = "sm_90a",
-    max_steps: int = 10_000_000,
-    **options: Any,
+    options: LaunchOptions | None = None,
+    **deprecated: Any,
 ) -> HostResult:
     """Run a function of the host that launches kernels of the program.
 
     ``args`` are those that ``Program.launch`` takes: arrays for memrefs, which are memory of host and
-    device alike and are updated in place, and numbers. ``options`` go to every launch. Raises
-    ``TileIRError`` where there is no such function, for operations that are not for the host, and
-    what ``Program.launch`` raises.
+    device alike and are updated in place, and numbers. ``options`` are those of every launch, which
+    names its own threads. Raises ``TileIRError`` where there is no such function, for operations that
+    are not for the host, and what ``Program.launch`` raises.
     """
+    arch = deprecated.pop("arch", program.arch)
+    chosen = with_deprecated(options or program.options, deprecated, "run_host", RENAMED)
     function = next(
         (
             op
@@ -91,10 +92,13 @@ def run_host(
         raise TileIRError.single(codes.KERNEL, f"there is no host function '{name}' with a body")
     try:
         translator = _HostTranslator(
-            program.module, Architecture.parse(arch), SharedLayout(), program=program
+            program.module,
+            Architecture.parse(arch),
+            SharedLayout(),
+            program=program if arch == program.arch else Program(program.module, arch),
+            options=chosen,
         )
-        translator.options = {"arch": arch, "max_steps": max_steps, **options}
-        return translator.run(function, bind(function.body.blocks[0].args, args), max_steps)
+        return translator.run(function, bind(function.body.blocks[0].args, args))
     except Fault as fault:
         raise TileIRError([fault.diagnostic()]) from None
 
@@ -104,7 +108,7 @@ class _HostTranslator(Translator):
     """Translates a function of the host. ``options`` are for its launches."""
 
     program: Program
-    options: dict[str, Any] = field(default_factory=dict)
+    options: LaunchOptions = DEFAULT_OPTIONS
     launches: list[SimulationResult] = field(default_factory=list)
 
     def operation(self, op: Operation) -> Translation:
@@ -116,12 +120,12 @@ class _HostTranslator(Translator):
             else implementation(op, self)
         )
 
-    def run(self, function: func.FuncOp, values: Sequence[Any], max_steps: int) -> HostResult:
+    def run(self, function: func.FuncOp, values: Sequence[Any]) -> HostResult:
         parameters = self.slots(function.body.blocks[0].args)
         types = function.function_type.outputs.data
         results = tuple(self.new_slot() for _ in types)
         body = body_of(function.body, self, results)
-        warp = _one_lane(self, max_steps)
+        warp = _one_lane(self)
         warp.regs = list(self.registers)
         for slot, value in zip(parameters, values):
             warp.regs[slot] = value
@@ -135,12 +139,12 @@ class _HostTranslator(Translator):
         return HostResult(tuple(self.launches), found)
 
 
-def _one_lane(t: _HostTranslator, max_steps: int) -> Warp:
+def _one_lane(t: _HostTranslator) -> Warp:
     one = (1, 1, 1)
     findings = Findings()
     launch = Launch(
         t.arch, one, one, one, t.numerics, Counters(), findings, random.Random(0), Timeline(0),
-        max_steps, t.options.get("print_to") or (lambda text: print(text, end="")),
+        t.options.max_iterations, t.options.print_to or (lambda text: None),
     )  # fmt: skip
     cluster = Cluster(launch, (0, 0, 0))
     size = t.shared.buffer_bytes
@@ -203,11 +207,13 @@ def _launch(op: Any, t: _HostTranslator) -> Step:
             t.program.launch(
                 name,
                 found["grid"],
-                found["block"],
                 args,
-                cluster=found["cluster"] or 1,
-                dynamic_shared_bytes=0 if shared is None else _number(warp, shared),
-                **t.options,
+                replace(
+                    t.options,
+                    block=found["block"],
+                    cluster=found["cluster"] or None,
+                    dynamic_shared_bytes=0 if shared is None else _number(warp, shared),
+                ),
             )
         )
 

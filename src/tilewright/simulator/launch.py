@@ -7,13 +7,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tilewright.analysis import verifier
 from tilewright.diagnostics import Diagnostic, TileIRError
+from tilewright.diagnostics.render_html import preformatted, render_html
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+from tilewright.launching.foreign_arrays import as_array
+from tilewright.launching.options import (
+    DEFAULT_OPTIONS,
+    NVGPU,
+    LaunchOptions,
+    check_options,
+    with_deprecated,
+)
+from tilewright.launching.result import RunResult
 from tilewright.numerics.tensor_cores import MODES, Mode
 from tilewright.simulator import codes, ops
 from tilewright.simulator.address_space import AddressSpace
@@ -43,7 +54,11 @@ if TYPE_CHECKING:
 
     from tilewright.numerics.arrays import Array
 
+__tracebackhide__ = hides_frames
+
 Extents = int | Sequence[int]
+#: How options were called when they were keywords.
+RENAMED = {"max_steps": "max_iterations"}
 _WORKGROUP_ALIGNMENT = 128
 _MAX_GRID, _MAX_CLUSTER = (2**31 - 1, 65535, 65535), 8
 # Garbage that shows: every float type reads it as NaN.
@@ -52,8 +67,8 @@ _GARBAGE = 0xFF
 assert ops.__all__
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationResult(RunResult):
     """What a launch did. ``completed`` is false where a fault ended it before all blocks had.
 
     ``findings`` are errors and warnings, in the order in which they were found.
@@ -68,10 +83,18 @@ class SimulationResult:
     completed: bool
     seed: int
     arch: str
+    block: tuple[int, int, int]
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         return tuple(found for found in self.findings if found.is_error)
+
+    def _repr_html_(self) -> str:
+        """What was found and counted, for notebooks."""
+        how = "completed" if self.completed else "ended by a fault"
+        lines = [f"{self.arch}, seed {self.seed}: {how}; {self.occupancy}"]
+        lines += [f"{name}: {count}" for name, count in self.counters.as_dict().items() if count]
+        return preformatted("\n".join(lines)) + render_html(self.findings)
 
 
 @dataclass(slots=True)
@@ -98,25 +121,49 @@ class _Kernel:
 
 
 class Program:
-    """The kernels of a module, ready to be launched.
+    """The kernels of a module of ``nvgpu``, ready to be launched on a simulated GPU.
 
-    ``module`` is verified first: ``TileIRError`` with all its errors.
+    ``module`` is verified first: ``TileIRError`` with all its errors. ``options`` are those of launches
+    that give none.
     """
 
-    def __init__(self, module: ModuleOp):
+    def __init__(
+        self,
+        module: ModuleOp,
+        arch: str = "sm_90a",
+        options: LaunchOptions = DEFAULT_OPTIONS,
+    ):
         verifier.verify(module)  # pyright: ignore[reportArgumentType]
         self.module = module
+        self.arch = arch
+        self.options = options
+        self._mapped: list[Array] = []
         self.kernels = {
             op.symbol: op for op in module.walk() if isinstance(op, FuncOp) and op.is_kernel
         }
         self._translated: dict[tuple[Any, ...], _Kernel] = {}
 
     @classmethod
-    def parse(cls, text: str, filename: str = "<string>") -> Program:
+    def parse(
+        cls,
+        text: str,
+        filename: str = "<string>",
+        arch: str = "sm_90a",
+        options: LaunchOptions = DEFAULT_OPTIONS,
+    ) -> Program:
         """The program of a text."""
         from tilewright.text import parse
 
-        return cls(parse(text, filename))  # pyright: ignore[reportArgumentType]
+        return cls(parse(text, filename), arch, options)  # pyright: ignore[reportArgumentType]
+
+    def map_array(self, array: Array) -> int:
+        """The address of an array's first element, which kernels may go through from now on."""
+        self._mapped.append(array)
+        return int(array.ctypes.data)
+
+    def global_array(self, name: str) -> Array:
+        """A KeyError: globals of ``nvgpu`` live as long as a launch."""
+        raise KeyError(f"the module has no public global '{name}'; public globals: none")
 
     def kernel(self, name: str | None = None) -> FuncOp:
         """The kernel of that name, or the only one; ``TileIRError`` where there is none."""
@@ -130,46 +177,62 @@ class Program:
 
     def launch(
         self,
-        kernel: str | None,
-        grid: Extents,
-        block: Extents,
-        args: Sequence[Any],
-        *,
-        arch: str = "sm_90a",
-        cluster: Extents = 1,
-        dynamic_shared_bytes: int = 0,
-        memory: Sequence[Array] = (),
-        registers: int | None = None,
-        numerics: Mode = "tensor-core",
-        seed: int = 0,
-        max_steps: int = 10_000_000,
-        in_groups: bool | None = None,
-        timeline_blocks: int = 1,
-        strict: bool = True,
-        print_to: Callable[[str], object] | None = None,
+        entry: str | None = None,
+        grid: Extents = (1, 1, 1),
+        args: Sequence[Any] = (),
+        options: LaunchOptions | None = None,
+        **deprecated: Any,
     ) -> SimulationResult:
-        """Run a kernel; arrays among ``args`` are updated in place.
+        """As every machine's (``launching.machine.Program``), with the number of threads in
+        ``options.block``.
 
-        ``grid``, ``block`` and ``cluster``: up to three extents, x first. ``memory``: arrays that no
-        parameter takes and that the kernel reaches by their addresses. ``registers`` for each
-        thread, as ``ptxas -v`` tells them, go into the occupancy. ``numerics``: how tensor cores
-        add, see ``tilewright.numerics.tensor_cores``. ``seed`` decides on the order of warps and on
-        when copies land. ``in_groups``: whether warps that execute the same do so at once, which
-        is faster; by default with the seed 0 only, so that other seeds try orders. What is found
-        does not depend on it, but what a kernel with races computes does. ``max_steps``: turns of
-        loops of a warp. ``timeline_blocks``: of how many blocks the timeline is kept.
-
-        With ``strict``, ``TileIRError`` with all findings if there is an error; else they are in
-        the result. What is wrong with the launch itself is always raised.
+        ``args``: an array for each memref, tensor map or pointer, or an address for the latter, and
+        numbers. What is found does not depend on ``options.in_groups``, but what a kernel with races
+        computes does. With ``options.strict``, ``TileIRError`` with all findings if there is an error;
+        else they are in the result. What is wrong with the launch itself is always raised.
         """
-        function = self.kernel(kernel)
+        arch = deprecated.pop("arch", self.arch)
+        if not isinstance(
+            options, LaunchOptions | None
+        ):  # grid, block, args, as launches once were
+            deprecated["block"], args, options = args, cast("Sequence[Any]", options), None
+        chosen = self.options if options is None else options
+        if deprecated:
+            chosen = with_deprecated(chosen, deprecated, "launch", RENAMED)
+        check_options(chosen, "sim", NVGPU, f"sim:{arch}")
+        if chosen.block is None:
+            raise TileIRError.single(
+                codes.ARGUMENT,
+                "a launch of a kernel of nvgpu names the threads of a block",
+                help="pass LaunchOptions(block=...)",
+            )
+        return self._simulate(self.kernel(entry), grid, args, arch, chosen)
+
+    def launch_described(self, entry: str, *rest: object) -> None:
+        """A TileIRError: what clients describe are arguments of Tile IR."""
+        raise TileIRError.single(
+            codes.ARGUMENT, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
+        )
+
+    def _simulate(
+        self,
+        function: FuncOp,
+        grid: Extents,
+        args: Sequence[Any],
+        arch: str,
+        options: LaunchOptions,
+    ) -> SimulationResult:
+        numerics = cast("Mode", options.numerics)
+        printed: list[str] = []
+        memory = [*self._mapped, *options.memory]
         try:
             target = Architecture.parse(arch)
-            shape = _Shape.of(grid, block, cluster)
+            shape = _Shape.of(grid, options.block or 1, options.cluster or 1)
             shape.check(target, function)
+            args = [as_array(arg, f"argument {n}") for n, arg in enumerate(args)]
             values = bind(function.arguments, args)
             given = memory_of(function.arguments, args, memory)
-            translated = self._translate(function, target, numerics, dynamic_shared_bytes)
+            translated = self._translate(function, target, numerics, options.dynamic_shared_bytes)
         except Fault as fault:
             raise TileIRError([fault.diagnostic()]) from None
         shared_bytes = translated.translator.shared.total_bytes
@@ -181,29 +244,33 @@ class Program:
             numerics,
             Counters(),
             Findings(),
-            random.Random(seed),
-            Timeline(timeline_blocks),
-            max_steps,
-            print_to or (lambda text: print(text, end="")),
-            in_groups=seed == 0 if in_groups is None else in_groups,
+            random.Random(options.seed),
+            Timeline(options.timeline_blocks),
+            options.max_iterations,
+            _printer(printed, options.print_to),
+            in_groups=options.seed == 0 if options.in_groups is None else options.in_groups,
             addresses=AddressSpace(
                 [*given, *(m.buffer for m in translated.translator.global_values.values())]
             ),
+            time_limit=options.time_limit,
         )
         started = time.perf_counter()
         completed = _run(launch, translated, values)
         result = SimulationResult(
-            launch.counters,
-            launch.timeline,
-            tuple(launch.findings.diagnostics),
-            occupancy(target, shape.threads, shared_bytes, registers),
-            shared_bytes,
-            time.perf_counter() - started,
-            completed,
-            seed,
-            arch,
+            outputs=tuple(arg for arg in args if isinstance(arg, np.ndarray)),
+            text="".join(printed),
+            counters=launch.counters,
+            timeline=launch.timeline,
+            findings=tuple(launch.findings.diagnostics),
+            occupancy=occupancy(target, shape.threads, shared_bytes, options.registers),
+            shared_bytes=shared_bytes,
+            seconds=time.perf_counter() - started,
+            completed=completed,
+            seed=options.seed,
+            arch=arch,
+            block=shape.block,
         )
-        if strict and result.errors:
+        if options.strict and result.errors:
             raise TileIRError(result.findings)
         return result
 
@@ -217,6 +284,19 @@ class Program:
             self._translated[key] = _translate(self.module, function, arch, numerics, dynamic_bytes)
         _check_shared(self._translated[key].translator.shared, arch)
         return self._translated[key]
+
+
+def _printer(
+    printed: list[str], print_to: Callable[[str], object] | None
+) -> Callable[[str], object]:
+    """What keeps printed texts, and passes them on."""
+
+    def emit(text: str) -> None:
+        printed.append(text)
+        if print_to is not None:
+            print_to(text)
+
+    return emit
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +394,7 @@ def _run(launch: Launch, kernel: _Kernel, values: list[Any]) -> bool:
     starts = [range(0, g, c) for g, c in zip(launch.grid, launch.cluster)]
     try:
         for z, y, x in product(*reversed(starts)):
+            launch.check_time()
             cluster = _cluster(launch, kernel, values, (x, y, z))
             # Infinities and NaN are ordinary results.
             with np.errstate(all="ignore"):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from tilewright.launching.time_limits import TIME_LIMIT, over_message
 from tilewright.simulator.address_space import AddressSpace
 from tilewright.simulator.counters import Counters
 from tilewright.simulator.findings import Findings
@@ -72,6 +74,24 @@ class Launch:
     printed: int = 0
     addresses: AddressSpace = field(default_factory=AddressSpace)
     """The global memory that pointers reach."""
+    time_limit: float | None = None
+    """Seconds that it may take."""
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None:
+            self.deadline = monotonic() + self.time_limit
+
+    def check_time(self, where: str = "", op: Operation | None = None) -> None:
+        """A fault where the time is over."""
+        if (
+            self.time_limit is not None
+            and self.deadline is not None
+            and monotonic() > self.deadline
+        ):
+            from tilewright.simulator.findings import Fault
+
+            raise Fault(TIME_LIMIT, over_message(self.time_limit, where), op)
 
 
 @dataclass(slots=True, eq=False)
@@ -334,8 +354,10 @@ class Warp:
         return self._name
 
     def count_step(self, op: Operation) -> None:
-        """A turn of a loop; a fault where there are too many."""
+        """A turn of a loop; a fault where there are too many, or the time is over."""
         self.steps += 1
+        if self.launch.deadline is not None:
+            self.launch.check_time(f"{self.name()} was in this loop", op)
         if self.steps > self.launch.max_steps:
             from tilewright.simulator import codes
             from tilewright.simulator.findings import Fault

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tilewright.launching.described import Value, arguments_of, memory_of_lists
+from tilewright.launching.options import (
+    DEFAULT_OPTIONS,
+    TILE_IR,
+    LaunchOptions,
+    check_options,
+    with_deprecated,
+)
 from tilewright.launching.threads import Grid, LoweredProgram
 from tilewright.numerics.arrays import Array
-from tilewright.numerics.tensor_cores import Mode
 from tilewright.simulator.architectures import check_architecture
-from tilewright.simulator.launch import Program, SimulationResult
+from tilewright.simulator.launch import RENAMED, Program, SimulationResult
 
 
 class TileProgram:
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels run as threads of a simulated GPU.
 
     The module must have passed the verifier. Kernels are lowered when they are first launched; what
-    cannot be lowered is refused then (``not-lowered-to-threads``).
+    cannot be lowered is refused then (``not-lowered-to-threads``). ``options`` are those of launches
+    that give none.
     """
 
-    def __init__(self, module: Operation, arch: str = "sm_90a"):
+    def __init__(
+        self,
+        module: Operation,
+        arch: str = "sm_90a",
+        options: LaunchOptions = DEFAULT_OPTIONS,
+    ):
         found = check_architecture(arch)
         self.arch = arch
+        self.options = options
         self._lowered = LoweredProgram(module, found.compute, found.block_shared_bytes)
         self._programs: dict[str, Program] = {}
         self._mapped: list[Array] = []
@@ -39,6 +54,10 @@ class TileProgram:
         self._mapped.append(array)
         return int(array.ctypes.data)
 
+    def global_array(self, name: str) -> Array:
+        """As every machine's (``launching.machine.Program``)."""
+        return self._lowered.global_array(name)
+
     def threads(self, entry: str | None = None) -> ModuleOp:
         """The module that a kernel, the only one by default, is lowered to."""
         return self._lowered.kernel(entry).module
@@ -52,35 +71,45 @@ class TileProgram:
         entry: str | None = None,
         grid: Grid = (1, 1, 1),
         args: Sequence[object] = (),
-        *,
-        allow_overlap: bool = False,
-        memory: Sequence[Array] = (),
-        seed: int = 0,
-        numerics: Mode = "tensor-core",
-        strict: bool = True,
-        print_to: Callable[[str], object] | None = None,
-        **options: Any,
+        options: LaunchOptions | None = None,
+        **deprecated: Any,
     ) -> SimulationResult:
-        """Run a kernel over a grid; arrays among ``args`` are updated in place.
-
-        ``args``: an array or an address for each pointer, a number for each scalar; ``memory`` holds
-        arrays that the kernel reaches by address only. See :meth:`Program.launch` for the rest.
-        """
-        extents, given = self._lowered.arguments(entry, grid, args, allow_overlap=allow_overlap)
+        """As every machine's (``launching.machine.Program``); ``options.memory`` holds arrays that the
+        kernel reaches by address only."""
+        chosen = self.options if options is None else options
+        if deprecated:
+            chosen = with_deprecated(chosen, deprecated, "launch", RENAMED)
+        check_options(chosen, "sim", TILE_IR, f"sim:{self.arch}")
+        checked, given = self._lowered.arguments(
+            entry, grid, args, allow_overlap=chosen.allow_overlap
+        )
         kernel = self._lowered.kernel(entry)
         program = self._programs.get(kernel.name)
         if program is None:
-            program = self._programs[kernel.name] = Program(kernel.module)
-        return program.launch(
+            program = self._programs[kernel.name] = Program(kernel.module, self.arch)
+        reached = [*self._mapped, *self._lowered.memory, *chosen.memory]
+        found = program.launch(
             kernel.name,
-            extents,
-            kernel.spec.threads,
+            checked.grid,
             given,
-            arch=self.arch,
-            memory=[*self._mapped, *self._lowered.memory, *memory],
-            seed=seed,
-            numerics=numerics,
-            strict=strict,
-            print_to=print_to,
-            **options,
+            replace(chosen, block=kernel.spec.threads, memory=reached),
+        )
+        # Without the memory that the lowered kernel gets beside its arguments.
+        return replace(found, outputs=checked.outputs)
+
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
+    ) -> SimulationResult:
+        """As every machine's (``launching.machine.Program``)."""
+        chosen = self.options if options is None else options
+        reached = [*chosen.memory, *memory_of_lists(values)]
+        return self.launch(
+            entry,
+            grid,
+            list(arguments_of(values)),
+            replace(chosen, memory=reached, allow_overlap=True),
         )

@@ -7,9 +7,12 @@ for which, not how fast a GPU is.
 
 from __future__ import annotations
 
+import linecache
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tilewright.diagnostics import Span
+from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.source_map import place_of
 
 if TYPE_CHECKING:
@@ -30,7 +33,8 @@ class Event:
     """A stage of a row, which is a warp or the copies that it starts.
 
     ``kind`` is one of ``timeline_drawing.KINDS``; ``what`` names the operation and its line, ``block``
-    the block where a launch has several.
+    the block where a launch has several. ``file`` and ``line`` are where it is in the kernel's source:
+    the text of the module, or the Python that it comes from.
     """
 
     row: str
@@ -40,6 +44,8 @@ class Event:
     end: float
     warp: int = 0
     block: str = ""
+    file: str = ""
+    line: int = 0
 
 
 @dataclass(slots=True)
@@ -79,7 +85,8 @@ class Timeline:
     blocks: int = 1
     events: list[Event] = field(default_factory=list)
     truncated: bool = False
-    _names: dict[Operation, str] = field(default_factory=dict, repr=False)
+    sources: dict[str, list[str]] = field(default_factory=dict, repr=False)
+    _names: dict[Operation, tuple[str, str, int]] = field(default_factory=dict, repr=False)
 
     def add(self, warp: object, kind: str, op: Operation, start: float, end: float) -> None:
         """Note a stage of a warp of one of the first blocks."""
@@ -92,13 +99,29 @@ class Timeline:
         row = warp.name()  # pyright: ignore[reportAttributeAccessIssue]
         if kind in _COPIES:
             row += " (copies)"
-        what = self._names.get(op)
-        if what is None:
-            line = getattr(place_of(op), "line", None)
-            what = self._names[op] = op.name + (f", line {line}" if line else "")
+        named = self._names.get(op)
+        if named is None:
+            named = self._names[op] = self._name(op)
+        what, file, line = named
         is_one = block.cluster.launch.grid == (1, 1, 1)
         where = "" if is_one else f"block {block.index}"
-        self.events.append(Event(row, kind, what, start, end, warp.index, where))  # pyright: ignore[reportAttributeAccessIssue]
+        index = warp.index  # pyright: ignore[reportAttributeAccessIssue]
+        self.events.append(Event(row, kind, what, start, end, index, where, file, line))
+
+    def _name(self, op: Operation) -> tuple[str, str, int]:
+        """An operation with its line, and where that is; keeps the text of the file."""
+        place = place_of(op)
+        if isinstance(place, Span):
+            file, line = place.file_name, place.line
+            if file not in self.sources:
+                self.sources[file] = place.file.text.splitlines()
+        elif (position := source_position(op.location)) is not None:
+            file, line, _ = position
+            if file not in self.sources:
+                self.sources[file] = linecache.getlines(file)
+        else:
+            return op.name, "", 0
+        return f"{op.name}, line {line}", file, line
 
     def to_svg(self) -> str:
         """The drawing as one SVG element."""
@@ -106,8 +129,12 @@ class Timeline:
 
         return drawn(self.events)
 
+    def _repr_html_(self) -> str:
+        """The drawing, for notebooks."""
+        return self.to_svg()
+
     def to_html(self, title: str = "Timeline") -> str:
         """A page that needs nothing else."""
-        from tilewright.simulator.timeline_drawing import page
+        from tilewright.simulator.timeline_page import page
 
-        return page(self.events, title, truncated=self.truncated)
+        return page(self.events, title, truncated=self.truncated, sources=self.sources)

@@ -34,7 +34,10 @@ _LEFT, _WIDTH, _RIGHT = 150, 1080, 30
 _ROW, _BAR, _LANE, _HEAD, _AXIS = 20, 14, 8, 24, 26
 _CHARACTER = 5.4
 _TICKS = 8
-_INK, _FAINT, _GRID = "#20262e", "#6a7380", "#e9ecf0"
+# A page may choose others; alone, the drawing is dark on white.
+_INK, _FAINT = "var(--svg-ink,#20262e)", "var(--svg-faint,#5f6875)"
+_GRID, _PAGE = "var(--svg-grid,#e9ecf0)", "var(--svg-page,#ffffff)"
+_RULE = "var(--svg-rule,#aab2bd)"
 
 
 @dataclass(slots=True)
@@ -121,6 +124,7 @@ class _Canvas:
         self.y = 4
 
     def text(self, x: float, y: float, text: str, style: str = "") -> None:
+        """Words; ``style`` are further attributes."""
         self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{style}>{html.escape(text)}</text>')
 
     def bar(self, event: Event, y: float, height: float, seen: float = 0.0) -> None:
@@ -130,31 +134,43 @@ class _Canvas:
         title = html.escape(f"{event.what} ({event.kind}): {event.start:.0f} to {event.end:.0f}")
         self.parts.append(
             f'<rect class="stage" x="{x:.2f}" y="{y:.1f}" width="{max(width, 1):.2f}" '
-            f'height="{height}" fill="{kind.fill}" stroke="#ffffff" stroke-width="0.5">'
+            f'height="{height}" fill="{kind.fill}" stroke="{_PAGE}" stroke-width="0.5" '
+            f'data-start="{event.start:g}" data-end="{event.end:g}"{_key(event)}>'
             f"<title>{title}</title></rect>"
         )
         room = (seen - event.start) * self.scale - 8
         label = next((t for t in _labels(event.what) if len(t) * _CHARACTER < room), "")
         if label:
-            style = f' fill="{kind.text}" font-size="9" pointer-events="none"'
+            style = (
+                f' fill="{kind.text}" font-size="9" pointer-events="none" '
+                f'data-start="{event.start:g}" data-shift="4"'
+            )
             self.text(x + 4, y + height - 4, label, style)
 
     def line(self, line: _Line) -> None:
         """A row; a thin rule shows when the warp issues operations."""
         if line.is_copies:
-            self.text(20, self.y + line.height / 2 + 4, line.label, f' fill="{_FAINT}"')
+            self.text(
+                20, self.y + line.height / 2 + 4, line.label, f' class="label" fill="{_FAINT}"'
+            )
             for event, lane in zip(line.events, line.lanes):
                 self.bar(event, self.y + 2 + lane * _LANE, _LANE - 1)
         else:
-            self.text(8, self.y + 14, line.label)
-            end = _LEFT + max((event.end for event in line.events), default=0) * self.scale
+            self.text(8, self.y + 14, line.label, ' class="label"')
+            last = max((event.end for event in line.events), default=0)
+            end = _LEFT + last * self.scale
             self.parts.append(
                 f'<line x1="{_LEFT}" x2="{end:.1f}" y1="{self.y + _ROW / 2}" '
-                f'y2="{self.y + _ROW / 2}" stroke="#aab2bd"/>'
+                f'y2="{self.y + _ROW / 2}" stroke="{_RULE}" data-start="0" data-end="{last:g}"/>'
             )
             for event in line.events:
                 self.bar(event, self.y + 3, _BAR, _uncovered(event, line))
         self.y += line.height
+
+
+def _key(event: Event) -> str:
+    """What a stage and its line of source have in common, as an attribute."""
+    return f' data-key="{html.escape(f"{event.file}:{event.line}")}"' if event.line else ""
 
 
 def _step(last: float) -> float:
@@ -170,7 +186,7 @@ def drawn(events: Sequence[Event]) -> str:
     canvas = _Canvas(last)
     for title, lines in _groups(events):
         if title:
-            canvas.text(8, canvas.y + _HEAD - 8, title, ' font-weight="600"')
+            canvas.text(8, canvas.y + _HEAD - 8, title, ' class="label" font-weight="600"')
             canvas.y += _HEAD
         for line in lines:
             canvas.line(line)
@@ -180,8 +196,10 @@ def drawn(events: Sequence[Event]) -> str:
     while mark <= last:
         x = _LEFT + mark * canvas.scale
         grid.append(
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{canvas.y}" stroke="{_GRID}"/>'
-            f'<text x="{x:.1f}" y="{canvas.y + 14}" text-anchor="middle" fill="{_FAINT}">'
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{canvas.y}" stroke="{_GRID}" '
+            f'data-start="{mark:g}" data-end="{mark:g}"/>'
+            f'<text x="{x:.1f}" y="{canvas.y + 14}" text-anchor="middle" fill="{_FAINT}" '
+            f'data-start="{mark:g}">'
             f"{mark:.0f}</text>"
         )
         mark += step
@@ -190,40 +208,9 @@ def drawn(events: Sequence[Event]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" font-size="11" '
-        f'fill="{_INK}">'
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
+        f'fill="{_INK}" data-left="{_LEFT}" data-width="{_WIDTH}" data-right="{_RIGHT}" '
+        f'data-last="{last:g}">'
+        f'<rect class="ground" width="{width}" height="{height}" fill="{_PAGE}"/>'
         + "\n".join([*grid, *canvas.parts])
         + "</svg>"
-    )
-
-
-_STYLE = """\
-body{font:14px/1.5 system-ui,sans-serif;color:#20262e;background:#fff;margin:24px}
-h1{font-size:20px;margin:0 0 4px}
-p{margin:0 0 12px;max-width:72em;color:#4a525e}
-ul{list-style:none;padding:0;margin:0 0 16px;display:flex;flex-wrap:wrap;gap:4px 20px}
-li::before{content:"";display:inline-block;width:12px;height:12px;margin-right:6px;\
-background:var(--fill);vertical-align:-1px}
-.drawing{overflow-x:auto}
-"""
-_NOTE = (
-    "Which stage waits for which, by a simple model of time: an operation takes one unit, copies and "
-    "products take longer. A thin line is a warp that issues operations. Point at a stage for its "
-    "operation and line."
-)
-
-
-def page(events: Sequence[Event], title: str, *, truncated: bool) -> str:
-    """A page with the drawing and a legend of what is in it."""
-    there = {event.kind for event in events}
-    legend = "".join(
-        f'<li style="--fill:{kind.fill}">{html.escape(kind.meaning)}</li>'
-        for name, kind in KINDS.items()
-        if name in there
-    )
-    cut = "<p>Later stages are left out.</p>" if truncated else ""
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1><p>{_NOTE}</p><ul>{legend}</ul>"
-        f'<div class="drawing">{drawn(events)}</div>{cut}</html>\n'
     )

@@ -7,6 +7,7 @@ reuse each other's numbers and names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,15 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp
+
+_AXIS = re.compile(r"\.(shape|strides)\.(\d+)")
+_ITEM = re.compile(r"\.item\.(\d+)")
+
+
+def as_python(text: str) -> str:
+    """Text for people in which names of Tile IR stand as in the Python that they come from:
+    ``%q.shape[0]`` for ``%q.shape.0``, ``%pair[1]`` for ``%pair.item.1``."""
+    return _ITEM.sub(r"[\1]", _AXIS.sub(r".\1[\2]", text))
 
 
 @dataclass(slots=True)

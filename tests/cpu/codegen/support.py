@@ -12,10 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from tilewright.analysis.verifier import verify
-from tilewright.cpu.abi import ARENA_ALIGNMENT, ARENA_PREFIX
+from tilewright.cpu.abi import ARENA_ALIGNMENT, ARENA_PREFIX, RT_WHERE
 from tilewright.cpu.codegen.elements import element_of
 from tilewright.cpu.compile import CompiledKernel, CompileOptions, compile_kernel
 from tilewright.cpu.runtime import engine
+from tilewright.cpu.runtime.interrupts import attention_symbols
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.numerics.arrays import dtype_of
 from tilewright.numerics.element_types import FORMATS
@@ -66,11 +67,12 @@ class Loaded:
         start = ctypes.addressof(arena) + ARENA_PREFIX
         base = -(-start // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
         ctypes.memset(base - ARENA_PREFIX, 0, ARENA_PREFIX)
-        stop = ctypes.c_int32(0)
+        stop = ctypes.c_int64(0)
+        where = (ctypes.c_int64 * 3)()
         host_call = _HOST_CALL(self._host_call)
-        runtime = (ctypes.c_void_p * 4)(
-            base, ctypes.cast(host_call, ctypes.c_void_p).value, None, ctypes.addressof(stop)
-        )
+        host = ctypes.cast(host_call, ctypes.c_void_p).value
+        runtime = (ctypes.c_void_p * 8)(base, host, None, ctypes.addressof(stop))
+        runtime[RT_WHERE] = ctypes.addressof(where)
         shape = (ctypes.c_int32 * 3)(*extents)
         function = _KERNEL(self.library.address(self.compiled.symbol))
         count = extents[0] * extents[1] * extents[2]
@@ -109,7 +111,8 @@ def load(module: ModuleOp, entry: str | None = None, **options: Any) -> Loaded:
     """A kernel of a verified module, compiled and loaded."""
     compiled = compile_kernel(module, entry, CompileOptions(**options))
     data = engine.compile_ir(compiled.llvm_ir, compiled.target)
-    return Loaded(compiled, engine.load_object(data, compiled.target, [compiled.symbol]))
+    library = engine.load_object(data, compiled.target, [compiled.symbol], attention_symbols())
+    return Loaded(compiled, library)
 
 
 def load_text(text: str, **options: Any) -> Loaded:

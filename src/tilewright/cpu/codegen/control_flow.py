@@ -11,9 +11,10 @@ from tilewright.cpu.abi import YIELD_SYMBOL
 from tilewright.cpu.codegen import effects, llvm, reuse, sums
 from tilewright.cpu.codegen.basics import is_poison
 from tilewright.cpu.codegen.carried import parts_of, rebuilt
-from tilewright.cpu.codegen.elements import I32, PTR, VOID, element_of
+from tilewright.cpu.codegen.elements import VOID, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter, merge
 from tilewright.cpu.codegen.irtypes import Value
+from tilewright.cpu.codegen.polls import is_short, poll
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Strided, is_same_buffer, only_in_step, reads_any
 from tilewright.dialects.nv_tileaa import types as T
@@ -140,6 +141,8 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     for value, argument in f.plan.in_place.items():
         if argument in body.args:
             f.targets[value] = f.values[argument]
+    if not is_short(op, (lower, upper, step)):
+        poll(f, op)
     f.block(body)
     assert body.last_op is not None
     f.now = f.plan.position[body.last_op]
@@ -174,7 +177,11 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     for phi, value in zip(carried, starts, strict=True):
         phi.add_incoming(value, entry)
     _results(f, before.args, states, carried)
-    _poll(f, waits=effects.waits(op))
+    poll(f, op)
+    if effects.waits(op):
+        b.call(llvm.declare(b.module, YIELD_SYMBOL, VOID, []), [])
+        if f.strand is not None:
+            f.strand.give_way(f)
     f.block(before)
     condition = before.last_op
     assert condition is not None
@@ -196,23 +203,6 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     b.branch(head)
     b.position_at_end(done)
     _results(f, op.results, passed, scalars)
-
-
-def _poll(f: FunctionEmitter, *, waits: bool) -> None:
-    """In a loop without an end: stop if asked to; and let others run if it waits for them."""
-    b = f.builder
-    stop_slot = b.gep(f.frame.runtime, [ir.Constant(I32, 3)], source_etype=PTR)
-    stop = b.load(stop_slot, typ=PTR)
-    asked = b.load_atomic(stop, "monotonic", 4, typ=I32)
-    leave, stay = b.append_basic_block("stopped"), b.append_basic_block("go_on")
-    b.cbranch(b.icmp_signed("!=", asked, ir.Constant(I32, 0)), leave, stay)
-    b.position_at_end(leave)
-    f.leave()
-    b.position_at_end(stay)
-    if waits:
-        b.call(llvm.declare(b.module, YIELD_SYMBOL, VOID, []), [])
-        if f.strand is not None:
-            f.strand.give_way(f)
 
 
 @lowers("return")

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tilewright.cpu.codegen.reuse import Kept
     from tilewright.cpu.codegen.strands import AgentMemory, Strand, Strands
     from tilewright.cpu.codegen.sums import Destination, Round, RunningSum
+    from tilewright.launching.assertions import OperationSource
 
 #: Loop nests over less work than this many tiles per element handle several vectors in a round.
 _UNROLLED_TILES = 12
@@ -59,6 +60,8 @@ class Unit:
     target: CpuTarget
     checked: bool = False
     sites: list[Site] = field(default_factory=list)
+    loops: list[OperationSource] = field(default_factory=list)
+    """Where the loops stand that look whether they are to stop, by their numbers from 1."""
     globals_: Mapping[str, Operation] = field(default_factory=dict)
     global_pointers: dict[str, Value] = field(default_factory=dict)
     streams: bool = False

@@ -9,6 +9,7 @@ from llvmlite import ir
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.elements import I32, I64, PTR, VOID
 from tilewright.cpu.codegen.irtypes import Value
+from tilewright.cpu.codegen.polls import attended
 
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.function import FunctionEmitter
@@ -19,6 +20,8 @@ _HOST_CALL, _USER = 1, 2
 def call_host(f: FunctionEmitter, site: int, payload: Value, count: Value) -> None:
     """Hand a payload of a site to the host."""
     b, runtime = f.builder, f.frame.runtime
+    # Signals are handled before Python is called: what a handler raises there would be lost.
+    attended(f)
     fields = [
         b.load(b.gep(runtime, [ir.Constant(I32, at)], source_etype=PTR), typ=PTR)
         for at in (_HOST_CALL, _USER)

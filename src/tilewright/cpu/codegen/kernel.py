@@ -53,6 +53,7 @@ from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.queues import CancelNextProgramIdOp
+from tilewright.launching.assertions import OperationSource
 
 #: The files that fill the table of lowerings.
 FAMILIES = (
@@ -73,6 +74,7 @@ class Made:
     has_agents: bool
     takes_over: bool
     globals: tuple[str, ...]
+    loops: tuple[OperationSource, ...]
 
 
 def emit(
@@ -125,6 +127,7 @@ def emit(
         unit.strands is not None,
         takes_over,
         tuple(unit.global_pointers),
+        tuple(unit.loops),
     )
 
 

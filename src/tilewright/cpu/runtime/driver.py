@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY
+from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY, RT_SIGNALS, RT_WHERE
 from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
 from tilewright.cpu.runtime.once import once
 from tilewright.cpu.target import GENERIC, cpu_target
@@ -50,7 +50,7 @@ _NO_RANGES = (0,) * (_RANGE * _ROOM)
 _RANGES_AT = 24
 
 _IR = f"""
-%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr }}
+%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr }}
 %launch = type {{
   ptr, ptr, ptr, i64, i64, i64, ptr, i64, i64, [7 x i64], i64, i64, i64, i32, [4 x i64],
   [{_ROOM} x %range], i32, i32, i32, i32, [0 x i64]
@@ -120,6 +120,15 @@ entry:
   store ptr %all, ptr %rt_next
   %rt_finished = getelementptr %runtime, ptr %rt, i32 0, i32 5
   store ptr %finished, ptr %rt_finished
+  %signals_at = getelementptr %launch, ptr %launch, i32 0, i32 9
+  %signals_given = load ptr, ptr %signals_at
+  %launches = icmp eq i64 %me, 0
+  %signals = select i1 %launches, ptr %signals_given, ptr null
+  %rt_signals = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_SIGNALS}
+  store ptr %signals, ptr %rt_signals
+  %where = getelementptr %launch, ptr %launch, i32 0, i32 14
+  %rt_where = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_WHERE}
+  store ptr %where, ptr %rt_where
   br label %again
 again:
   %left = phi i64 [ %allowed, %entry ], [ %left_after, %took ]
@@ -308,6 +317,12 @@ _serials = itertools.count(1)
 
 _WORD = 8
 _UNSIGNED = "Q"
+SIGNALS = 9
+_STOP, _WHERE = 19, 20
+#: What asks for attention is the upper half of a word, which is not written as a whole: threads write
+#: to the lower one.
+_ATTENTION, _ATTENTION_AT = ctypes.c_int32, _STOP * _WORD + 4
+_LOW = (1 << 32) - 1
 
 
 def _word(place: int) -> Any:
@@ -336,7 +351,9 @@ class LaunchState:
 
     host_call, user, total = _word(1), _word(2), _word(3)
     chunk, shares, _ranges_at, _range_count = _word(4), _word(5), _word(6), _word(7)
-    next, finished, stop = _word(16), _word(18), _word(19)
+    next, finished = _word(16), _word(18)
+    #: Whether the launch was stopped because its time was over.
+    expired = False
 
     def __init__(
         self, kernel: int, slots: Sequence[int], grid: tuple[int, int, int], keep: object = None
@@ -364,6 +381,26 @@ class LaunchState:
             end = total * number // threads
             ranges[place], ranges[place + 1] = begin, end
             begin, place = end, place + _RANGE
+
+    @property
+    def stop(self) -> int:
+        """Nonzero where the run is to end early. Beside it stands what asks for attention."""
+        return self.words[_STOP] & _LOW
+
+    @stop.setter
+    def stop(self, value: int) -> None:
+        self.words[_STOP] = value
+
+    def attract(self) -> None:
+        """Ask the loops of the kernel to look at signals (``abi``)."""
+        _ATTENTION.from_address(self.address + _ATTENTION_AT).value = 1
+
+    @property
+    def stopped_in(self) -> tuple[int, tuple[int, int, int]] | None:
+        """The number of the loop, from 0, and the tile block that was in it when the run was stopped; None
+        where it was in no loop."""
+        number, plane, z = self.words[_WHERE : _WHERE + 3]
+        return (number - 1, (plane & _LOW, plane >> 32, z)) if number else None
 
     @property
     def memory(self) -> object:

@@ -20,6 +20,7 @@ from tilewright.cpu.runtime.engine import (
     compile_ir,
     load_object,
 )
+from tilewright.cpu.runtime.interrupts import attention_symbols
 from tilewright.cpu.runtime.pool import Pace
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
 from tilewright.cpu.runtime.strands import strand_symbols
@@ -115,6 +116,7 @@ def _in_memory(
 ) -> NativeKernel:
     """The kernel in this process, linked if it is not here yet."""
     imports = {name: global_addresses[name] for name in compiled.globals}
+    imports |= attention_symbols()
     if compiled.has_agents:
         imports |= strand_symbols()
     full_key = (key, tuple(sorted(imports.items())))

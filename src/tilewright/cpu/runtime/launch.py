@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from array import array as c_array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,75 +13,96 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import ARENA_ALIGNMENT
-from tilewright.cpu.compile import CompileOptions
+from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.cpu.runtime.crash import report_crashes
+from tilewright.cpu.runtime.described import DescribedPacker
 from tilewright.cpu.runtime.driver import LaunchState
-from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
+from tilewright.cpu.runtime.engine import OptLevel, Timings
+from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
-from tilewright.cpu.runtime.pool import POOL, Progress, thread_count
+from tilewright.cpu.runtime.pool import POOL, thread_count
 from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
-from tilewright.cpu.runtime.waiting import PATIENCE, run_waiting
-from tilewright.cpu.target import HOST
+from tilewright.cpu.runtime.waiting import run_waiting
+from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
-from tilewright.launching.assertions import assertion_error
+from tilewright.launching.assertions import OperationSource, assertion_error
+from tilewright.launching.described import Value
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
     globals_of,
     is_tileaa,
     kernel_of,
+    public_global,
     runnable_module,
 )
-from tilewright.launching.plugins import Plugin
+from tilewright.launching.options import (
+    DEFAULT_OPTIONS,
+    LaunchOptions,
+    check_options,
+    with_deprecated,
+)
 from tilewright.launching.result import RunResult
-from tilewright.launching.storage import storage_of
+from tilewright.launching.time_limits import stopped_here, time_is_over
 from tilewright.lowering import lower_to_tileaa
-from tilewright.numerics.arrays import Array, dtype_of
+from tilewright.numerics.arrays import Array
+
+__tracebackhide__ = hides_frames
 
 Grid = int | Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     """A kernel of the module: how its arguments are packed, and its code, for arrays that do not overlap
-    (True) and for others, as far as that is made."""
+    (True) and for others, as far as that is made, and for the options that it was made with."""
 
     op: KernelOp
     packer: Packer
-    code: dict[bool, NativeKernel] = field(default_factory=dict)
+    code: dict[tuple[bool, _Compiling], NativeKernel] = field(default_factory=dict)
+    described: DescribedPacker | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compiling:
+    """What code depends on beside the kernel and its arguments. There is one for each value in a
+    program, so that they are compared by identity, which every launch does."""
+
+    options: CompileOptions
+    level: OptLevel
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The options of launches, worked out."""
+
+    options: LaunchOptions
+    compiling: _Compiling
+    threads: int
 
 
 class Program:
     """A loaded module: its globals live as long as it does, its kernels are compiled once.
 
-    The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. ``cpu`` names a
-    target (``host``, ``generic``, ...); ``checked`` compiles checks of every access in; ``threads``
-    is how many threads launches use, unless they say otherwise: by default as many as the
-    environment variable TILEWRIGHT_THREADS says, or one for each core. ``plugins`` gives functions on
-    NumPy arrays for the code that a module of ``nv_tileaa`` calls but does not hold, by the names that
-    it has there; they may be called in any thread.
-
-    Several threads may launch at once; their launches share globals.
+    The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. ``options`` are
+    those of launches that give none. Several threads may launch at once; their launches share globals.
     """
 
     def __init__(
         self,
         module: Operation,
-        *,
-        cpu: str = HOST,
-        checked: bool = False,
-        threads: int | None = None,
-        level: OptLevel = DEFAULT_LEVEL,
-        plugins: Mapping[str, Plugin] | None = None,
+        options: LaunchOptions = DEFAULT_OPTIONS,
+        **deprecated: Any,
     ) -> None:
         self.module = runnable_module(module)
         self.timings = Timings()
-        self._plugins = dict(plugins or {})
-        self._options = CompileOptions(cpu=cpu, checked=checked, plugins=frozenset(self._plugins))
-        self._level = level
-        self._threads = thread_count(threads)
+        self.options = with_deprecated(options, deprecated, "Program")
+        # Those of launches that give none, and the latest others.
+        self._compilings: dict[tuple[CompileOptions, OptLevel], _Compiling] = {}
+        self._settings = self._others = self._worked_out(self.options)
         self._lowered: BuiltinModuleOp | None = None
         self._globals = {
             held.name: (held, _global_memory(held)) for held in globals_of(self.module)
@@ -98,96 +120,150 @@ class Program:
 
     def global_array(self, name: str) -> Array:
         """The contents of a public global: an array over its memory, 4-bit elements packed in bytes."""
-        held, memory = self._globals.get(name, (None, None))
-        if held is None or memory is None or held.is_private:
-            public = [n for n, (g, _) in self._globals.items() if not g.is_private]
-            known = ", ".join(public) or "none"
-            raise KeyError(f"the module has no public global '{name}'; public globals: {known}")
-        raw = memory.view(storage_of(held.element).raw)
-        dtype = dtype_of(held.element)
-        return raw.view(dtype) if raw.itemsize == dtype.itemsize and dtype != np.bool_ else raw
+        held = [each for each, _ in self._globals.values()]
+        return public_global(name, held, lambda found: self._globals[found][1])
 
     def prepare(self, entry: str | None = None) -> NativeKernel:
         """Compile a kernel for launches whose arrays do not overlap; a launch does it by itself."""
-        return self._native(self._entry(entry), distinct=True)
+        return self._native(self._entry(entry), self._settings.compiling, distinct=True)
 
     def launch(
         self,
         entry: str | None = None,
         grid: Grid = (1, 1, 1),
         args: Sequence[object] = (),
-        *,
-        check_asserts: bool = True,
-        allow_overlap: bool = False,
-        print_to: Callable[[str], object] | None = None,
-        progress: Progress | None = None,
-        threads: int | None = None,
-        patience: float = PATIENCE,
+        options: LaunchOptions | None = None,
+        **deprecated: Any,
     ) -> RunResult:
-        """Run a kernel over a grid, to its end.
+        """As every machine's (``launching.machine.Program``).
 
-        ``args``: an array (of NumPy, torch on the CPU, or whatever speaks DLPack) or an address for
-        each pointer, a number for each scalar. ``print_to`` gets each printed text at once, perhaps
-        in another thread; ``progress`` the numbers of finished and of all tile blocks.
-        ``allow_overlap`` lets arrays that the kernel may write share memory with others. ``patience``
-        is for grids whose blocks wait for one another: see ``waiting``.
-
-        A TileIRError before anything runs: bad arguments, grid or kernel name, and operations that
-        have no code; arrays are as they were. While running: a deadlock, and, unless
-        ``check_asserts`` is false, failed assertions, once all blocks have run.
+        Printed texts and plugins are called in any thread. A grid whose blocks wait for one another
+        can end in a deadlock, which is an error: see ``waiting``. What the handler of a signal raises,
+        such as KeyboardInterrupt on Ctrl-C, ends the launch; if a tile block was in a loop then, a note
+        of the exception names it.
         """
+        if deprecated:
+            options = with_deprecated(options or self.options, deprecated, "launch")
+        settings = self._settings if options is None else self._settings_of(options)
         found = self._entry(entry)
-        packed = found.packer.pack(grid, args, allow_overlap=allow_overlap)
-        reports = self._run(found, packed, print_to, progress, threads, patience)
+        packed = found.packer.pack(grid, args, allow_overlap=settings.options.allow_overlap)
+        reports = self._run(found, packed, settings)
         failures = tuple(reports.failures)
-        if failures and check_asserts:
+        if failures and settings.options.check_asserts:
             raise assertion_error(failures)
         outputs = tuple([value for value in packed.keep if isinstance(value, np.ndarray)])
         return RunResult(outputs, "".join(reports.printed), failures)
 
-    def launch_packed(
-        self, entry: str, packed: Packed, print_to: Callable[[str], object] | None = None
+    def _settings_of(self, options: LaunchOptions) -> _Settings:
+        for known in (self._settings, self._others):
+            if options is known.options:
+                return known
+        found = self._others = self._worked_out(options)
+        return found
+
+    def _worked_out(self, options: LaunchOptions) -> _Settings:
+        """A TileIRError for options of other machines, and for wrong numbers of threads."""
+        check_options(options, "cpu")
+        how = CompileOptions(
+            cpu=options.cpu, checked=options.checked, plugins=frozenset(options.plugins or ())
+        )
+        level = OptLevel(options.optimization)
+        compiling = self._compilings.setdefault((how, level), _Compiling(how, level))
+        return _Settings(options, compiling, thread_count(options.threads))
+
+    def launch_described(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        values: Sequence[Value],
+        options: LaunchOptions | None = None,
     ) -> None:
-        """As :meth:`launch`, with arguments that have been checked and packed by the caller."""
-        reports = self._run(self._entry(entry), packed, print_to)
-        if reports.failures:
+        """As every machine's (``launching.machine.Program``)."""
+        settings = self._settings if options is None else self._settings_of(options)
+        found = self._entry(entry)
+        packer = found.described
+        if packer is None:
+            packer = found.described = DescribedPacker(found.op)
+        reports = self._run(found, packer.pack(grid, values), settings)
+        if reports.failures and settings.options.check_asserts:
             raise assertion_error(tuple(reports.failures))
 
-    def _run(
-        self,
-        entry: _Entry,
-        packed: Packed,
-        print_to: Callable[[str], object] | None,
-        progress: Progress | None = None,
-        threads: int | None = None,
-        patience: float = PATIENCE,
-    ) -> Reports:
+    def _run(self, entry: _Entry, packed: Packed, settings: _Settings) -> Reports:
         """Run a kernel to its end; what it has reported."""
-        kernel = self._native(entry, distinct=packed.distinct)
+        options = settings.options
+        kernel = self._native(entry, settings.compiling, distinct=packed.distinct)
         compiled = kernel.compiled
-        wanted = self._threads if threads is None else thread_count(threads)
         slots: Sequence[int] = packed.slots
         table: c_array[int] | None = None
         if compiled.asks_for_memory:
-            table = c_array(_UNSIGNED, self._known_memory(kernel, entry.packer, packed))
+            table = c_array(_UNSIGNED, self._known_memory(kernel, entry.packer, packed, settings))
             slots = [*slots, table.buffer_info()[0]]
         keep = table, packed.keep, packed.copies, kernel
         state = LaunchState(kernel.address, slots, packed.grid, keep)
         reports = SILENCE
         if compiled.sites:
-            reports = Reports(compiled.sites, state, print_to, self._plugins)
-        with reports:
-            if compiled.may_wait and state.total > 1:
-                run_waiting(state, compiled.arena_bytes, progress=progress, patience=patience)
-            else:
-                divided = not compiled.takes_over
-                POOL.run(
-                    state, compiled.arena_bytes, wanted, kernel.pace, progress, divided=divided
-                )
+            reports = Reports(compiled.sites, state, options.print_to, options.plugins or {})
+        forget = None
+        if options.time_limit is not None:
+            forget = WATCHER.limited(state, options.time_limit)
+        try:
+            with reports:
+                self._run_blocks(state, kernel, settings)
+        except TileIRError:
+            raise
+        except BaseException as error:
+            loop, block = self._stopped_in(entry, kernel, settings.compiling, state)
+            if loop is not None and block is not None:
+                error.add_note(stopped_here(loop, block))
+            raise
+        finally:
+            if forget is not None:
+                forget()
         if reports.error is not None:
             raise reports.error
-        assert not state.stop, "a kernel has stopped without a reason"
+        if state.expired and state.finished < state.total and options.time_limit is not None:
+            where = self._stopped_in(entry, kernel, settings.compiling, state)
+            raise time_is_over(options.time_limit, *where)
+        assert state.expired or not state.stop, "a kernel has stopped without a reason"
         return reports
+
+    @staticmethod
+    def _run_blocks(state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:
+        compiled, options = kernel.compiled, settings.options
+        if compiled.may_wait and state.total > 1:
+            run_waiting(
+                state,
+                compiled.arena_bytes,
+                progress=options.progress,
+                patience=options.patience,
+            )
+        else:
+            divided = not compiled.takes_over
+            POOL.run(
+                state,
+                compiled.arena_bytes,
+                settings.threads,
+                kernel.pace,
+                options.progress,
+                divided=divided,
+            )
+
+    def _stopped_in(
+        self, entry: _Entry, kernel: NativeKernel, compiling: _Compiling, state: LaunchState
+    ) -> tuple[OperationSource | None, tuple[int, int, int] | None]:
+        """The loop, and the tile block, that a run was in when it was stopped."""
+        found = state.stopped_in
+        if found is None:
+            return None, None
+        number, block = found
+        loops = kernel.compiled.loops
+        if loops is None:
+            # Code from the disk is the same as what is made anew, which has the places.
+            distinct = entry.code.get((True, compiling)) is kernel
+            options = replace(compiling.options, distinct_arguments=distinct)
+            loops = compile_kernel(self._tileaa(), entry.op.symbol, options).loops
+            assert loops is not None
+        return loops[number], block
 
     def _entry(self, name: str | None) -> _Entry:
         found = self._entries.get(name)
@@ -197,10 +273,12 @@ class Program:
             found = self._entries[name] = next(same, None) or _Entry(op, Packer(op))
         return found
 
-    def _known_memory(self, kernel: NativeKernel, packer: Packer, packed: Packed) -> list[int]:
+    def _known_memory(
+        self, kernel: NativeKernel, packer: Packer, packed: Packed, settings: _Settings
+    ) -> list[int]:
         """The table of memory for code that asks for it (``abi``)."""
         spans = packer.spans(packed)
-        if self._options.checked:
+        if settings.options.checked:
             arrays = [*self._mapped, *(memory for _, memory in self._globals.values())]
             others = [span_of(array) for array in arrays]
             pairs = zip(packed.slots, kernel.compiled.parameters, strict=True)
@@ -209,21 +287,22 @@ class Program:
             spans += others
         return [len(spans), *(address for span in spans for address in span)]
 
-    def _native(self, entry: _Entry, *, distinct: bool) -> NativeKernel:
-        found = entry.code.get(distinct)
+    def _native(self, entry: _Entry, compiling: _Compiling, *, distinct: bool) -> NativeKernel:
+        key = distinct, compiling
+        found = entry.code.get(key)
         if found is not None:
             return found
         found = prepare_kernel(
             self.module,
             entry.op,
             self._tileaa,
-            replace(self._options, distinct_arguments=distinct),
-            self._level,
+            replace(compiling.options, distinct_arguments=distinct),
+            compiling.level,
             {name: int(memory.ctypes.data) for name, (_, memory) in self._globals.items()},
             self.timings,
         )
         report_crashes()
-        entry.code[distinct] = found
+        entry.code[key] = found
         return found
 
     def _tileaa(self) -> BuiltinModuleOp:
@@ -262,16 +341,10 @@ def run(
     entry: str | None = None,
     grid: Grid = (1, 1, 1),
     args: Sequence[object] = (),
-    *,
-    cpu: str = HOST,
-    checked: bool = False,
-    threads: int | None = None,
-    plugins: Mapping[str, Plugin] | None = None,
-    **options: Any,
+    options: LaunchOptions | None = None,
+    **deprecated: Any,
 ) -> RunResult:
-    """Load a module, run one of its kernels (the only one by default), and unload it.
-
-    See :class:`Program` and :meth:`Program.launch` for the arguments, options and errors.
-    """
-    program = Program(module, cpu=cpu, checked=checked, threads=threads, plugins=plugins)
-    return program.launch(entry, grid, args, **options)
+    """Deprecated: ``tilewright.run(..., machine="cpu")`` is the same."""
+    warnings.warn("use tilewright.run(..., machine='cpu')", DeprecationWarning, stacklevel=2)
+    chosen = with_deprecated(options, deprecated, "run")
+    return Program(module, chosen).launch(entry, grid, args)

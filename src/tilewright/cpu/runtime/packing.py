@@ -19,15 +19,12 @@ from tilewright.cpu.runtime.quick_packing import Slots, Span, are_apart, quick_p
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.arguments import check_grid, misaligned
-from tilewright.launching.checks import check_launch, first_writes
+from tilewright.launching.checks import check_launch, first_writes, in_numpy
 from tilewright.launching.codes import BAD_ARGUMENT
-from tilewright.launching.foreign_arrays import as_array
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.value_types import TileLike, is_pointer, tile_like
 from tilewright.numerics.arrays import Array, to_bytes
 
-#: What needs no other look to see that it is no array of another library.
-_PLAIN = frozenset({np.ndarray, int, float, bool})
 ALL_MEMORY = (0, 2**64 - 1)
 
 
@@ -78,11 +75,8 @@ class Packer:
     def pack(self, grid: object, args: Sequence[object], *, allow_overlap: bool) -> Packed:
         """The slots for these arguments; a TileIRError with everything that is wrong with them."""
         quick = self._quickly(grid, args)
-        if quick is None and isinstance(args, tuple | list):
-            args = [
-                value if type(value) in _PLAIN else as_array(value, f"argument {n}", self._place)
-                for n, value in enumerate(args)
-            ]
+        if quick is None:
+            args = in_numpy(self._kernel, args)
             quick = self._quickly(grid, args)
         if quick is not None and (allow_overlap or quick.distinct):
             return quick
@@ -109,9 +103,7 @@ class Packer:
         return extents
 
     def _carefully(self, grid: object, args: Sequence[object], allow_overlap: bool) -> Packed:
-        checked = check_launch(
-            self._kernel, grid, args, seed=0, max_iterations=1, allow_overlap=allow_overlap
-        )
+        checked = check_launch(self._kernel, grid, args, allow_overlap=allow_overlap)
         given = checked.arguments
         slots: list[int] = []
         copies: list[Array] = []

@@ -26,6 +26,7 @@ from tilewright.cpu.runtime.driver import (
     Mailbox,
     driver,
 )
+from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.placing import ANYWHERE, keep_away, own_processor
 from tilewright.cpu.target import usable_cores
 from tilewright.diagnostics import TileIRError, define_code
@@ -237,7 +238,7 @@ class Pool:
             raise
         finally:
             if not finished:
-                _join(begun)
+                _join(begun, state)
 
     def _share(
         self,
@@ -253,9 +254,14 @@ class Pool:
         chunk_seconds = pace.seconds * state.chunk
         allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
         started = time.perf_counter()
-        while (result := work(where, arena, allowed, _LOOKS)) == MORE_TO_DO:
-            if progress is not None:
-                progress(state.finished, total)
+        watched = WATCHER.begin(state)
+        try:
+            while (result := work(where, arena, allowed, _LOOKS)) == MORE_TO_DO:
+                if progress is not None:
+                    progress(state.finished, total)
+        finally:
+            if watched:
+                WATCHER.end()
         if not state.stop:
             pace.learn((time.perf_counter() - started) * threads / total)
         return result == FINISHED
@@ -274,18 +280,19 @@ def _chunk(total: int, threads: int, pace: Pace) -> int:
     return max(1, min(in_time, total // (threads * _CHUNKS_PER_THREAD)))
 
 
-def _join(workers: list[Worker]) -> None:
-    """Wait for threads, Ctrl-C or not: they use memory that the launch owns."""
-    interrupted = False
+def _join(workers: list[Worker], state: LaunchState) -> None:
+    """Wait for threads, Ctrl-C or not: they use memory that the launch owns. What the handler of a signal
+    raises makes them stop, and is raised when they have."""
+    raised: BaseException | None = None
     for worker in workers:
         while True:
             try:
                 worker.wait()
                 break
-            except KeyboardInterrupt:
-                interrupted = True
-    if interrupted:
-        raise KeyboardInterrupt
+            except BaseException as error:  # noqa: BLE001 (a handler of signals may raise anything)
+                raised, state.stop = error, 1
+    if raised is not None:
+        raise raised
 
 
 POOL = Pool()

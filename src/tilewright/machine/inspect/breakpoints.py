@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.diagnostics import Place, Span, TileIRError, define_code
 from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.dialects.source_map import place_of, source_of
+from tilewright.launching.entry_names import has_authors_names
 from tilewright.machine.inspect.stops import Stop, When, print_stop
-from tilewright.text.naming import name_values
+from tilewright.text.naming import as_python, name_values
 
 if TYPE_CHECKING:
-    from tilewright.machine.grid import BlockId
+    from tilewright.machine.schedules import BlockId
 
 NOTHING_TO_STOP_AT = define_code(
     "nothing-to-stop-at",
@@ -160,6 +162,28 @@ def block_id(given: int | Sequence[int], grid: BlockId) -> BlockId:
 def value_names(module: Operation) -> Mapping[int, str]:
     """The name of every value by its id, as ``tilewright dis`` prints it."""
     return name_values([module], suggest=True).of
+
+
+def names_for(module: Operation, kernel: EntryOp) -> Mapping[int, str]:
+    """The name of every value by its id, as it is shown where the kernel runs.
+
+    That of ``value_names``; in a kernel with the names of its author as it stands in Python, and what
+    is only assumed of a value has the name of that value.
+    """
+    names = value_names(module)
+    if not has_authors_names(kernel):
+        return names
+    found = {id(value): as_python(names[id(value)]) for value in _all_values(module)}
+    for op in module.walk():
+        if isinstance(op, AssumeOp):
+            found[id(op.result)] = found[id(op.value)]
+    return found
+
+
+def _all_values(module: Operation) -> Iterator[SSAValue]:
+    for op in module.walk():
+        yield from op.results
+        yield from (arg for region in op.regions for block in region.blocks for arg in block.args)
 
 
 def operations_under(root: Operation) -> Iterator[Operation]:

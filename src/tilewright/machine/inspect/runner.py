@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
-from tilewright.launching.arguments import check_grid
 from tilewright.launching.modules import cuda_kernel_of
+from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
-from tilewright.machine.grid import BlockId, Progress
+from tilewright.machine.grid import BlockId
 from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.inspect.breakpoints import (
     Breakpoint,
     block_filter,
+    names_for,
     resolve,
-    value_names,
 )
 from tilewright.machine.inspect.stops import (
     Stop,
@@ -27,15 +28,17 @@ from tilewright.machine.inspect.stops import (
     When,
     look_at,
     named_values,
+    visible_tiles,
 )
 from tilewright.machine.inspect.trace import Recorder, Trace
-from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult
-from tilewright.machine.tensors import ArrayNames
+from tilewright.machine.launch import Given, Program, RunResult, given_arguments
 from tilewright.machine.values import Registers
-from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
+from tilewright.numerics.arithmetic import Arithmetic
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
+
+    from tilewright.dialects.cuda_tile.ops.module import EntryOp
 
 
 class Observer(Protocol):
@@ -84,7 +87,7 @@ class _Stopper:
         operands = named_values(tuple(op.operands), self.names)
         results = named_values(tuple(op.results), self.names) if when == "after" else {}
         types = {name: value.type for name, value in {**operands, **results}.items()}
-        slots = _slots(operands, t), _slots(results, t)
+        slots = _slots(operands, t), _slots(results, t), _slots(visible_tiles(op), t)
         machine = t.machine
 
         def hook(regs: Registers) -> None:
@@ -98,7 +101,7 @@ class _Stopper:
         op: Operation,
         block: BlockId,
         regs: Registers,
-        slots: tuple[dict[str, int], dict[str, int]],
+        slots: tuple[dict[str, int], dict[str, int], dict[str, int]],
         types: Mapping[str, Attribute],
     ) -> None:
         given = self.breakpoint
@@ -107,13 +110,22 @@ class _Stopper:
             return
         if given.limit is not None and self.hits > given.skip + given.limit:
             return
-        operands, results = (_read(some, regs) for some in slots)
-        self.last = Stop(op, block, given.when, self.hits, operands, results, types)
+        operands, results, variables = (_read(some, regs) for some in slots)
+        self.last = Stop(op, block, given.when, self.hits, operands, results, types, variables)
         try:
             given.action(self.last)
         except StopRun:
             self.has_ended = True
             raise
+
+
+def stopper(
+    given: Breakpoint, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]
+) -> _Stopper:
+    """What stops at a breakpoint in a launch. A TileIRError where it names what there is not."""
+    return _Stopper(
+        given, resolve(given.target, kernel, names), block_filter(given.block, grid), names
+    )
 
 
 def _slots(values: Mapping[str, SSAValue], t: Translator) -> dict[str, int]:
@@ -129,7 +141,7 @@ class InspectingProgram(Program):
     """A program whose kernels are translated for observers."""
 
     def __init__(self, module: Operation, arithmetic: Arithmetic):
-        super().__init__(module, arithmetic=arithmetic)
+        super().__init__(module, LaunchOptions(arithmetic=arithmetic))
         self.observers: tuple[Observer, ...] = ()
         # The action of a breakpoint may change an array.
         self._machine.kept.is_off = True
@@ -158,48 +170,40 @@ def run_with(
     entry: str | None = None,
     grid: int | Sequence[int] = (1, 1, 1),
     args: Sequence[object] = (),
+    options: LaunchOptions | None = None,
     *,
-    breakpoints: Sequence[Breakpoint] = (),
-    trace: Trace | None = None,
-    seed: int = 0,
-    check_asserts: bool = True,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    allow_overlap: bool = False,
-    print_to: Callable[[str], object] | None = None,
-    progress: Progress | None = None,
-    arithmetic: Arithmetic = REFERENCE,
+    loaded: Program | None = None,
+    **deprecated: Any,
 ) -> InspectedRun:
     """Run a kernel, stopping at breakpoints (in their order where several meet) and recording.
 
-    Otherwise as ``machine.run``, with its arguments and errors; also a TileIRError where a
-    breakpoint or the trace names what the kernel or the grid does not have. Whatever an action
-    raises comes out as it is. ``trace`` keeps what it has recorded however the run ends.
+    ``options.breakpoints`` and ``options.trace`` say what is wanted. ``loaded`` is a program of the
+    module whose globals and mapped arrays are used. Errors are those of every launch; also a
+    TileIRError where a breakpoint or the trace names what the kernel or the grid does not have.
+    Whatever an action raises comes out as it is. The trace keeps what it has recorded however the
+    run ends.
     """
+    chosen = with_deprecated(options, deprecated, "run_with")
+    check_options(chosen, "reference")
     kernel = cuda_kernel_of(module, entry, "runs with breakpoints or a trace")
-    program, extents = InspectingProgram(module, arithmetic), check_grid(grid)
-    names = value_names(program.module)
-    stoppers = tuple(
-        _Stopper(
-            given, resolve(given.target, kernel, names), block_filter(given.block, extents), names
-        )
-        for given in breakpoints
-    )
+    given = given_arguments(kernel, grid, args, chosen.allow_overlap)
+    return inspect_given(given, chosen, loaded or Program(module))
+
+
+def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> InspectedRun:
+    """:func:`run_with`, with arguments that have been checked."""
+    kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "runs with breakpoints or a trace")
+    trace: Trace | None = options.trace
+    program = InspectingProgram(loaded.module, options.arithmetic)
+    program.share_memory_of(loaded)
+    names = names_for(program.module, kernel)
+    stoppers = tuple(stopper(each, kernel, given.grid, names) for each in options.breakpoints)
     program.observers = stoppers
     if trace is not None:
-        arrays = ArrayNames.of_launch(kernel, args)
-        program.observers = (Recorder(trace, kernel, extents, seed, names, arrays), *stoppers)
+        recorder = Recorder(trace, kernel, given.grid, options.seed, names, given.names)
+        program.observers = (recorder, *stoppers)
     try:
-        result = program.launch(
-            entry,
-            grid,
-            args,
-            seed=seed,
-            check_asserts=check_asserts,
-            max_iterations=max_iterations,
-            allow_overlap=allow_overlap,
-            print_to=print_to,
-            progress=progress,
-        )
+        result = program.start(given, options)
     except StopRun:
         stopped = next(s.last for s in stoppers if s.has_ended)
         return InspectedRun(None, tuple(s.hits for s in stoppers), stopped)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -37,7 +38,8 @@ class Stop:
     ``operands`` and ``results`` are by name, with ``%``, as ``tilewright dis`` prints them: tiles
     as read-only arrays (pointers as uint64), views as ``TensorView``; tokens are left out. Before
     the operation there are no results. ``hit`` counts the executions that the breakpoint has met,
-    from 1, those that it skips included.
+    from 1, those that it skips included. ``variables`` are all tiles that have names of their own and
+    are known before the operation: of ``%total`` and ``%total.1`` the later, as ``total``.
     """
 
     op: Operation
@@ -47,6 +49,7 @@ class Stop:
     operands: Mapping[str, Value]
     results: Mapping[str, Value]
     types: Mapping[str, Attribute]
+    variables: Mapping[str, Value] = field(default_factory=dict[str, "Value"], repr=False)
 
     def __getitem__(self, name: str) -> Value:
         """A result or operand by name, with or without ``%``."""
@@ -149,6 +152,29 @@ def describe_place(op: Operation) -> str:
 def describe_source(op: Operation) -> str | None:
     position = source_position(op.location)
     return None if position is None else f"{position[0]}:{position[1]}"
+
+
+_VARIABLE = re.compile(r"(?P<name>[^\W\d]\w*)(?:\.\d+)?")
+
+
+def visible_tiles(op: Operation) -> dict[str, SSAValue]:
+    """The tiles with names that are known before an operation, by name; the latest of each."""
+    levels: list[list[SSAValue]] = []
+    current: Operation | None = op
+    while current is not None and (block := current.parent) is not None:
+        own: list[SSAValue] = list(block.args)
+        for before in block.ops:
+            if before is current:
+                break
+            own += before.results
+        levels.append(own)
+        current = block.parent_op()
+    found: dict[str, SSAValue] = {}
+    for value in (value for own in reversed(levels) for value in own):
+        named, ty = _VARIABLE.fullmatch(value.name_hint or ""), value.type
+        if named and isinstance(ty, T.TileType) and not isinstance(ty.element_type, T.PtrType):
+            found[named["name"]] = value
+    return found
 
 
 def named_values(values: tuple[SSAValue, ...], names: Mapping[int, str]) -> dict[str, SSAValue]:

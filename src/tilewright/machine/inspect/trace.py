@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from tilewright.diagnostics.render_html import preformatted
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.launching.entry_names import has_authors_names
 from tilewright.machine.accesses import AccessSite, access_site, allocations_of
 from tilewright.machine.compile import Translator
-from tilewright.machine.grid import BlockId
 from tilewright.machine.hooks import Hook
 from tilewright.machine.inspect.breakpoints import block_id
 from tilewright.machine.inspect.stats import TileStats, numbers_of, tile_stats
@@ -30,6 +32,7 @@ from tilewright.machine.inspect.stops import (
     named_values,
 )
 from tilewright.machine.memory import Memory
+from tilewright.machine.schedules import BlockId
 from tilewright.machine.tensors import ArrayNames, Elements
 from tilewright.machine.values import Registers, TensorView
 
@@ -138,6 +141,10 @@ class Trace:
         lines += [f"({notice})" for notice in self.notices]
         return "".join(f"{line}\n" for line in lines)
 
+    def _repr_html_(self) -> str:
+        """As :meth:`to_text`, for notebooks."""
+        return preformatted(self.to_text().rstrip("\n") or "(an empty trace)")
+
 
 class Recorder:
     """Fills a trace while a kernel runs: an observer of the operations."""
@@ -158,10 +165,13 @@ class Recorder:
             None if trace.blocks == "all" else {block_id(block, grid) for block in trace.blocks}
         )
         self._elements_left = trace.element_limit
+        self._leaves_out_assumptions = has_authors_names(kernel)
         trace.records, trace.left_out, trace.summarised = [], 0, 0
         trace.launch = {"format": 1, "entry": kernel.symbol, "grid": list(grid), "seed": seed}
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        if self._leaves_out_assumptions and isinstance(op, AssumeOp):
+            return None
         nests = bool(op.regions) and not isinstance(op, Fold)
         if when == "before":
             return self._hook(op, t, "enter") if nests else None

@@ -119,17 +119,17 @@ def for_step(op: Operation, t: Translator, *, unsigned: bool) -> Step | Nested:
     t.loops.append(Scope(carried=carried))
     body = t.block(block)
     t.loops.pop()
-    run, start_body = body.run, body.start
+    run, start_body, rounds = body.run, body.start, t.machine.rounds
 
     def step(regs: Registers) -> None:
-        numbers = tiles(regs)
+        numbers = rounds(tiles(regs))
         enter(regs)
         for regs[variable] in numbers:
             run(regs)
         leave(regs)
 
     def start(regs: Registers) -> Coroutine:
-        numbers = tiles(regs)
+        numbers = rounds(tiles(regs))
         enter(regs)
         for regs[variable] in numbers:
             yield from start_body(regs)
@@ -212,7 +212,7 @@ def loop(op: cf.LoopOp, t: Translator) -> Step | Nested:
 
     def step(regs: Registers) -> Signal:
         enter(regs)
-        for _ in range(machine.max_iterations):
+        for _ in machine.rounds(range(machine.max_iterations)):
             signal = run(regs)
             if signal == BREAK:
                 return None
@@ -222,7 +222,7 @@ def loop(op: cf.LoopOp, t: Translator) -> Step | Nested:
 
     def start(regs: Registers) -> Coroutine:
         enter(regs)
-        for _ in range(machine.max_iterations):
+        for _ in machine.rounds(range(machine.max_iterations)):
             signal = yield from start_body(regs)
             if signal == BREAK:
                 return None

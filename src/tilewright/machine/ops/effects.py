@@ -9,9 +9,14 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from tilewright.dialects.cuda_tile.ops import control_flow, misc
-from tilewright.launching.assertions import AssertionFailure, OperationSource
+from tilewright.launching.assertions import (
+    MAX_SHOWN_FAILURES,
+    AssertionFailure,
+    OperationSource,
+)
 from tilewright.launching.printing import format_tiles, parse_format
 from tilewright.machine.compile import Step, Translator, implements, tile_type
+from tilewright.machine.ops.comparisons import comparison_of
 from tilewright.machine.values import TOKEN, Registers
 
 if TYPE_CHECKING:
@@ -48,15 +53,19 @@ def assert_step(op: Operation, t: Translator, value: SSAValue) -> Step:
     message = op.properties["message"]
     assert isinstance(message, StringAttr)
     machine, source = t.machine, OperationSource.of(op)
+    compared = comparison_of(value, t)
 
     def step(regs: Registers) -> None:
         holds = regs[condition]
         if not holds.all():
             # argwhere of a rank-0 array is not defined the way it is for others.
             where = np.argwhere(~holds).tolist() if holds.ndim else [[]]
-            machine.failures.extend(
-                AssertionFailure(message.data, tuple(index), machine.block, source)
-                for index in where
-            )
+            for index in map(tuple, where):
+                # All elements are counted, but only the first ones are shown.
+                is_shown = len(machine.failures) < MAX_SHOWN_FAILURES
+                said = compared(regs, index) if compared and is_shown else ""
+                machine.failures.append(
+                    AssertionFailure(message.data, index, machine.block, source, said)
+                )
 
     return step

@@ -15,7 +15,7 @@ faults, are those of the loop as it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeGuard
@@ -163,6 +163,7 @@ class _ProductLoop:
     lhs: int
     rhs: int
     values: Callable[[Registers], tuple[range, Callable[[int], int]]]
+    rounds: Callable[[Iterable[int]], Iterable[int]]
     number: Callable[[int], Array]
     """An iteration's number as the tile of the induction variable."""
     start: int
@@ -174,7 +175,7 @@ class _ProductLoop:
         numbers, held = self.values(regs)
         together = len(self.work) - 1
         total = regs[self.start]
-        for first in range(0, len(numbers), together):
+        for first in self.rounds(range(0, len(numbers), together)):
             some = numbers[first : first + together]
             tiles = self._tiles(regs, some, held)
             work = self.work[: len(some) + 1]
@@ -257,6 +258,7 @@ def _product_loop(op: cf.ForOp, t: Translator) -> _ProductLoop | None:
         lhs,
         1 - lhs,
         induction_values(op, t, _is_unsigned(op)),
+        t.machine.rounds,
         partial(np.array, dtype=dtype_of(tile_type(op.operands[0]).element)),
         t.slot(op.operands[3]),
         t.slot(op.results[0]),

@@ -15,9 +15,10 @@ from tilewright.dialects.cuda_tile.ops import atomics, memory, misc, multimem, v
 from tilewright.machine.accesses import access_site
 from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.areas import Area, area_finder
+from tilewright.machine.sanitize.events import EMPTY
 from tilewright.machine.sanitize.findings import Origin, Taint, join
-from tilewright.machine.sanitize.races import EMPTY
-from tilewright.machine.sanitize.rules import after, before
+from tilewright.machine.sanitize.guards import guard_of
+from tilewright.machine.sanitize.rules import after
 from tilewright.machine.sanitize.translator import SanitizingTranslator, history_of
 from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arrays import Array
@@ -41,6 +42,7 @@ class _Event:
         assert site is not None
         self.op, self.t, self.storage = op, t, site.storage
         self.area = area_finder(site, t.machine.memory)
+        self.guard = guard_of(op, t)
         self.reads, self.writes = site.reads, site.writes
         self.ordering = enum_property(op, "memory_ordering_semantics")
         self.scope = enum_property(op, "memory_scope")
@@ -50,8 +52,13 @@ class _Event:
         # Lanes of one operation that share a byte by halves do not meet.
         self.may_repeat = site.writes and not site.storage.packed
 
-    def record(self, regs: Registers, area: Area, wrote: Array | None = None) -> None:
-        """Tell the race detector, and set the history of the result token."""
+    def record(
+        self, regs: Registers, area: Area, uncertain: Taint | None, wrote: Array | None = None
+    ) -> None:
+        """Tell the race detector, and set the history of the result token.
+
+        Elements that are uncertain to take part cannot be said to meet anything.
+        """
         t = self.t
         detector = t.detector
         if detector is None:
@@ -68,6 +75,8 @@ class _Event:
             reads=self.reads,
             writes=self.writes,
         )
+        if uncertain is not None:
+            area = area.without(uncertain.mask)
         history = area.record(detector, event, history, may_repeat=self.may_repeat, wrote=wrote)
         if self.result_token is not None:
             regs[self.result_token] = history.including(event)
@@ -88,13 +97,18 @@ def _load_hook(
     is_asked = t.detector is not None or reason is not None or padding_taint is not None
 
     def hook(regs: Registers) -> None:
-        if not is_asked and not t.fresh:
+        uncertain = event.guard.uncertain(regs)
+        if not is_asked and not t.fresh and uncertain is None:
             regs[slot] = None
             return
         area = find(regs)
-        event.record(regs, area)
+        event.record(regs, area, uncertain)
         taints: list[Taint | None] = []
         lanes = area.taking_part() if reason is not None or padding_taint is not None else None
+        if uncertain is not None:
+            # Where an access was at fault for certain, it is reported: the result is not, again.
+            taints.append(event.guard.whether(regs))
+            lanes = None if lanes is None else lanes | uncertain.mask
         if lanes is not None:
             if reason is not None:
                 taints.append(Taint(~lanes, (Origin(op, reason),)))
@@ -113,14 +127,16 @@ def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
     slot, findings = t.taint(value), t.findings
 
     def hook(regs: Registers) -> None:
-        area = find(regs)
+        area, uncertain = find(regs), event.guard.uncertain(regs)
         taint = regs[slot]
         if taint is not None:
             lanes = area.taking_part()
             mask = taint.mask if lanes is None else taint.mask & lanes
+            if uncertain is not None:
+                mask = mask & ~uncertain.mask
             if mask.any():
                 findings.undetermined(op, taint, mask, what)
-        event.record(regs, area)
+        event.record(regs, area, uncertain)
         if t.fresh:
             area.mark_written(t.fresh)
 
@@ -202,7 +218,7 @@ def _cas(op: TileOp, t: SanitizingTranslator) -> Hook:
             sink(regs)
         area = event.area(regs)
         equal = storage.from_tile(regs[result]) == storage.from_tile(regs[wanted])
-        event.record(regs, area, np.asarray(equal))
+        event.record(regs, area, event.guard.uncertain(regs), np.asarray(equal))
         if t.fresh:
             area.mark_written(t.fresh)
         regs[taint] = None
@@ -253,40 +269,3 @@ def _pass_on(op: TileOp, t: SanitizingTranslator) -> Hook:
         regs[result] = EMPTY if token is None else history_of(regs[token])
 
     return hook
-
-
-def _checked_address(op: TileOp, t: SanitizingTranslator, pointers: SSAValue) -> Hook:
-    """Before an access through pointers: no pointer, and no mask, may be undetermined."""
-    slot, findings = t.taint(pointers), t.findings
-    mask_value = op.mask  # pyright: ignore[reportAttributeAccessIssue]
-    mask = t.optional(mask_value)
-    mask_sink = None if mask_value is None else t.sink(op, mask_value, "a mask of an access")
-
-    def hook(regs: Registers) -> None:
-        if mask_sink is not None:
-            mask_sink(regs)
-        taint = regs[slot]
-        if taint is not None:
-            wrong = taint.mask if mask is None else taint.mask & regs[mask]
-            if wrong.any():
-                findings.undetermined(op, taint, wrong, "an address")
-
-    return hook
-
-
-@before(memory.LoadPtrTkoOp, memory.StorePtrTkoOp, atomics.AtomicRMWTkoOp, atomics.AtomicCASTkoOp)
-def _pointers(op: TileOp, t: SanitizingTranslator) -> Hook:
-    names = {memory.LoadPtrTkoOp: "source", memory.StorePtrTkoOp: "destination"}
-    return _checked_address(op, t, getattr(op, names.get(type(op), "pointers")))  # pyright: ignore[reportArgumentType]
-
-
-@before(
-    views.LoadViewTkoOp,
-    views.StoreViewTkoOp,
-    atomics.AtomicRedViewTkoOp,
-    multimem.MultimemLoadReduceViewTkoOp,
-    multimem.MultimemReduceViewTkoOp,
-    multimem.MultimemStoreViewTkoOp,
-)
-def _view_indices(op: TileOp, t: SanitizingTranslator) -> Hook:
-    return t.sinks(op, op.index, "an index")  # pyright: ignore[reportAttributeAccessIssue]

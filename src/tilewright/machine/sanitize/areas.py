@@ -12,7 +12,8 @@ import numpy as np
 
 from tilewright.machine.accesses import AccessSite, allocations_of, chosen_lanes
 from tilewright.machine.memory import Memory
-from tilewright.machine.sanitize.races import Event, History, RaceDetector
+from tilewright.machine.sanitize.events import Event, History
+from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.values import Registers
 from tilewright.machine.view_access import StridedElements
 from tilewright.numerics.arrays import Array
@@ -24,8 +25,15 @@ Unwritten = Mapping[int, Array]
 class StridedArea:
     """The part of a view's tile that lies in the tensor."""
 
-    def __init__(self, elements: StridedElements, dims: tuple[int, ...], size: int):
-        self._elements, self._dims, self._size = elements, dims, size
+    def __init__(self, memory: Memory, elements: StridedElements, dims: tuple[int, ...], size: int):
+        self._memory, self._elements = memory, elements
+        self._dims, self._size = dims, size
+
+    def without(self, mask: Array) -> LaneArea:
+        """What is left without some elements: none, as one index moves all of them."""
+        nowhere = np.zeros(self._dims, np.uint64)
+        none = np.zeros(self._dims, np.bool_)
+        return LaneArea(self._memory, nowhere, none, self._size, packed=False)
 
     def taking_part(self) -> Array | None:
         """Which elements of the tile are accessed; None for all."""
@@ -76,6 +84,12 @@ class LaneArea:
     ):
         self._memory, self._addresses, self._lanes = memory, addresses, lanes
         self._size, self._packed = size, packed
+
+    def without(self, mask: Array) -> LaneArea:
+        """What is left without some elements, given by a mask that broadcasts to the tile."""
+        rest = np.broadcast_to(~mask, self._addresses.shape)
+        lanes = rest if self._lanes is None else rest & self._lanes
+        return LaneArea(self._memory, self._addresses, lanes, self._size, packed=self._packed)
 
     def taking_part(self) -> Array | None:
         lanes = self._lanes
@@ -146,6 +160,6 @@ def area_finder(site: AccessSite, memory: Memory) -> Callable[[Registers], Area]
     size, view = site.storage.size, site.view
     if view is not None and view.is_box:
         dims = view.tile_dims
-        return lambda regs: StridedArea(view.box(regs), dims, size)
+        return lambda regs: StridedArea(memory, view.box(regs), dims, size)
     where, packed = site.where, site.storage.packed
     return lambda regs: LaneArea(memory, *where(regs), size, packed=packed)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
+from tilewright.diagnostics import Diagnostic, NamedPlace, Note, Severity, Span, define_code
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.codes import source_note
 from tilewright.machine.accesses import AccessSite, kind_of
@@ -21,7 +23,9 @@ from tilewright.numerics.arrays import Array
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from tilewright.machine.sanitize.races import Event, Race
+    from tilewright.machine.sanitize.events import Event
+    from tilewright.machine.sanitize.races import Race
+    from tilewright.machine.sanitize.signals import Signal
 
 UNDETERMINED = define_code(
     "undetermined-value",
@@ -239,13 +243,19 @@ class Findings:
             block = f"tile block {self._coordinates(first.block)}"
             notes.append(Note(f"(1) {block} {_past(first)} {where} here", place_of(first.op)))
             notes += source_note(first.op)
+        missing = _missing_orders(race.signals)
+        notes += [
+            Note(f"({number}) this {_name(event)} would have to be {wanted}", place_of(event.op))
+            for number, (event, wanted) in enumerate(missing, 3)
+            if event.op is not None
+        ]
         self.add(
             RACE,
             message,
             second.op,
             key=key,
             notes=notes,
-            help=_race_help(first, second, same_block),
+            help=_order_help(missing) or _race_help(first, second, same_block),
             label="(2)" if first is not second else "",
             accesses=self._sides(race),
             conflict=shared.boxes,
@@ -313,6 +323,61 @@ def _past(event: Event) -> str:
     if event.reads and event.writes:
         return "updated"
     return "wrote" if event.writes else "read"
+
+
+def _name(event: Event) -> str:
+    """An access with its ordering: ``relaxed atomic``."""
+    kind = "atomic" if event.reads and event.writes else "store" if event.writes else "load"
+    scope = "" if event.scope == "device" else f" with scope {event.scope}"
+    return f"{event.ordering} {kind}{scope}"
+
+
+def _missing_orders(signals: Sequence[Signal]) -> list[tuple[Event, str]]:
+    """The accesses that would order the two sides of a race if they were what is said of them."""
+    wanted: dict[Operation | Event, tuple[Event, set[str]]] = {}
+    for signal in signals:
+        for event, has, ordering in (
+            (signal.write, signal.write.releases, "release"),
+            (signal.read, signal.read.acquires, "acquire"),
+        ):
+            lacking = {ordering} if not has else set[str]()
+            if event.scope == "tl_blk":
+                lacking.add(_WIDE)
+            if lacking:
+                wanted.setdefault(event.op or event, (event, set()))[1].update(lacking)
+    return [(event, _all_of(event, lacking)) for event, lacking in wanted.values()]
+
+
+_WIDE = "of device scope"
+
+
+def _all_of(event: Event, wanted: set[str]) -> str:
+    """What an access has to be: ``acq_rel, of device scope``."""
+    orderings = sorted(wanted - {_WIDE})
+    if orderings and (len(orderings) == 2 or event.ordering in ("acquire", "release")):
+        orderings = ["acq_rel"]
+    return ", ".join([*orderings, *sorted(wanted & {_WIDE})])
+
+
+def _order_help(missing: Sequence[tuple[Event, str]]) -> str:
+    """Which accesses to change, and to what; empty where no change of one would help."""
+    changes = [f"the {_name(event)}{_at(event)} {wanted}" for event, wanted in missing]
+    if not changes:
+        return ""
+    return f"make {' and '.join(changes)}, so that (1) happens before (2)"
+
+
+def _at(event: Event) -> str:
+    """`` at file.py:12``, as far as it is known."""
+    if event.op is None:
+        return ""
+    position = source_position(event.op.location)
+    if position is not None:
+        return f" at {PurePath(position[0]).name}:{position[1]}"
+    place = place_of(event.op)
+    if isinstance(place, Span | NamedPlace) and place.line:
+        return f" at {PurePath(place.file_name).name}:{place.line}"
+    return ""
 
 
 def _race_help(first: Event, second: Event, same_block: bool) -> str:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
+from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.launching.arguments import check_grid
-from tilewright.launching.checks import check_launch, check_seeds, convention_of
+from tilewright.launching.checks import convention_of
 from tilewright.launching.modules import cuda_kernel_of
+from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
 from tilewright.machine.compile import Translator
 from tilewright.machine.grid import Progress
-from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS, Program, RunResult
-from tilewright.machine.sanitize import accesses, promises, taint
+from tilewright.machine.launch import Given, Program, RunResult, given_arguments
+from tilewright.machine.sanitize import accesses, guards, promises, taint
 from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding, Findings
 from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.sanitize.translator import SanitizingTranslator
-from tilewright.machine.tensors import ArrayNames, names_of_parameters
+from tilewright.machine.tensors import names_of_parameters
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 
 #: The modules that fill the tables of hooks.
-_RULES = (accesses, promises, taint)
+_RULES = (accesses, guards, promises, taint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,26 @@ class SanitizeReport:
     def is_clean(self) -> bool:
         return not self.findings
 
+    def summary(self) -> str:
+        """What was run under how many schedules, and how much was found, on one line."""
+        count = len(self.seeds)
+        schedules = "1 schedule" if count == 1 else f"{count} schedules"
+        found = len(self.findings)
+        what = "nothing found" if not found else f"{found} finding{'s' * (found > 1)}"
+        return f"{self.launch.entry}, grid {self.launch.grid}: {what} under {schedules}"
+
+    def _repr_html_(self) -> str:
+        """The findings with their lines of source, for notebooks; ``render_html`` makes a whole page."""
+        return preformatted(self.summary()) + render_html(self.diagnostics)
+
+
+class SanitizerError(TileIRError):
+    """What the sanitizer found in a launch. The arrays are as the last schedule left them."""
+
+    def __init__(self, report: SanitizeReport):
+        super().__init__(report.diagnostics)
+        self.report = report
+
 
 class SanitizingProgram(Program):
     """A program whose kernels are translated with checks, for one launch."""
@@ -70,7 +91,7 @@ class SanitizingProgram(Program):
         races: bool,
         arithmetic: Arithmetic = REFERENCE,
     ):
-        super().__init__(module, arithmetic=arithmetic)
+        super().__init__(module, LaunchOptions(arithmetic=arithmetic))
         self.findings = Findings(self._machine, seed)
         self._detector = RaceDetector(self.findings.race) if races else None
 
@@ -89,32 +110,37 @@ def sanitize(
     entry: str | None = None,
     grid: int | Sequence[int] = (1, 1, 1),
     args: Sequence[object] = (),
+    options: LaunchOptions | None = None,
     *,
-    seeds: int | Sequence[int] = 1,
-    races: bool = True,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    allow_overlap: bool = False,
-    progress: Progress | None = None,
-    arithmetic: Arithmetic = REFERENCE,
+    loaded: Program | None = None,
+    **deprecated: Any,
 ) -> SanitizeReport:
     """Run a kernel under each schedule seed and report all undefined behaviour met.
 
-    ``seeds``: how many schedules (0, 1, 2, ...), or which. Every run starts from the arrays as they
-    are now; the array arguments keep what the last run wrote. Findings of one kind at one
+    ``options``: ``seeds`` and ``races`` are the sanitizer's own. Every run starts from the arrays as
+    they are now; the array arguments keep what the last run wrote. ``loaded`` is a program of the
+    module whose globals and mapped arrays are used in the same way. Findings of one kind at one
     operation are reported once. Undefined behaviour that makes going on impossible, such as an
-    access outside memory, ends its run. ``progress`` is told the tile blocks of all runs. The other
-    options are those of ``run``. A TileIRError is raised only for a launch that cannot begin.
+    access outside memory, ends its run. ``progress`` is told the tile blocks of all runs. A
+    TileIRError is raised only for a launch that cannot begin.
     """
-    numbers = check_seeds(seeds)
+    chosen = with_deprecated(options, deprecated, "sanitize")
+    check_options(chosen, "reference")
     kernel = cuda_kernel_of(module, entry, "the sanitizer")
     # Where the name tells which arrays may overlap, others that do are findings.
     told = convention_of(kernel) is not None
-    checks = {"max_iterations": max_iterations, "allow_overlap": allow_overlap or told}
-    launch = check_launch(kernel, grid, args, seed=0, **checks)
-    arrays = [a for a in args if isinstance(a, np.ndarray)]
+    given = given_arguments(kernel, grid, args, chosen.allow_overlap or told)
+    return sanitize_given(given, chosen, loaded or Program(module))
+
+
+def sanitize_given(given: Given, options: LaunchOptions, loaded: Program) -> SanitizeReport:
+    """:func:`sanitize`, with arguments that have been checked."""
+    kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "the sanitizer")
+    numbers = options.schedules
+    arrays = [*given.outputs, *loaded.own_memory]
     initial = [a.copy() for a in arrays]
     found: dict[tuple[object, ...], Finding] = {}
-    for diagnostic in broken_promises(kernel, launch.arguments):
+    for diagnostic in broken_promises(kernel, given.arguments):
         found[(diagnostic.code, diagnostic.message)] = Finding(diagnostic, numbers[0])
     result: RunResult | None = None
     for position, seed in enumerate(numbers):
@@ -122,14 +148,22 @@ def sanitize(
             for array, content in zip(arrays, initial, strict=True):
                 if array.flags.writeable:
                     array[...] = content
-        program = SanitizingProgram(module, seed, races=races, arithmetic=arithmetic)
-        program.findings.names = ArrayNames.of_launch(kernel, args)
-        part = _one_of(progress, position, len(numbers))
-        findings, result = _run(program, entry, grid, args, seed=seed, progress=part, **checks)
+        program = SanitizingProgram(
+            loaded.module, seed, races=options.races, arithmetic=options.arithmetic
+        )
+        program.share_memory_of(loaded)
+        program.findings.names = given.names
+        once = replace(
+            options,
+            seed=seed,
+            progress=_one_of(options.progress, position, len(numbers)),
+            # What a kernel prints is printed once, whatever the number of schedules.
+            print_to=None if position else options.print_to,
+        )
+        findings, result = _run(program, given, once)
         for finding in findings:
             found.setdefault(_identity(finding.diagnostic), finding)
-    described = _describe_launch(kernel, grid, args)
-    return SanitizeReport(tuple(found.values()), numbers, result, described)
+    return SanitizeReport(tuple(found.values()), numbers, result, _describe_launch(kernel, given))
 
 
 def _one_of(progress: Progress | None, position: int, count: int) -> Progress | None:
@@ -144,19 +178,15 @@ def _identity(diagnostic: Diagnostic) -> tuple[object, ...]:
 
 
 def _run(
-    program: SanitizingProgram,
-    entry: str | None,
-    grid: int | Sequence[int],
-    args: Sequence[object],
-    **options: Any,
+    program: SanitizingProgram, given: Given, options: LaunchOptions
 ) -> tuple[list[Finding], RunResult | None]:
     """One run: its findings, and the fault or failed assertions that ended it."""
     try:
-        result = program.launch(entry, grid, args, **options)
+        result = program.start(given, options)
     except TileIRError as error:
         if not program.started:
             raise
-        seed = options["seed"]
+        seed = options.seed
         note = (Note(f"found with schedule seed {seed}"),) if seed else ()
         findings = program.findings
         # An access that is at fault is the one thing that its run ended for.
@@ -167,13 +197,10 @@ def _run(
     return program.findings.found, result
 
 
-def _describe_launch(entry: EntryOp, grid: int | Sequence[int], args: Sequence[object]) -> Launch:
+def _describe_launch(entry: EntryOp, given: Given) -> Launch:
     names = names_of_parameters(entry)
-    return Launch(
-        entry.symbol,
-        check_grid(grid),
-        tuple(zip(names, map(_describe_argument, args), strict=True)),
-    )
+    described = tuple(zip(names, map(_describe_argument, given.args), strict=True))
+    return Launch(entry.symbol, given.grid, described)
 
 
 def _describe_argument(value: object) -> str:

@@ -18,8 +18,9 @@ from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.machine.accesses import AccessSite, access_site
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
 from tilewright.machine.hooks import Hook, surround
+from tilewright.machine.sanitize.events import EMPTY, History
 from tilewright.machine.sanitize.findings import Findings
-from tilewright.machine.sanitize.races import EMPTY, History, RaceDetector
+from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.straight_line import as_inline, inline
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -140,6 +141,14 @@ class ModuleOp(TileOp):
     @property
     def block(self) -> Block:
         return self.regions[0].blocks[0]
+
+    def _repr_html_(self) -> str:
+        """The module as text, for notebooks."""
+        # What shows a module is built on what it consists of.
+        from tilewright.diagnostics.render_html import preformatted
+
+        text: str = import_module("tilewright.text").print_text(self)
+        return preformatted(text.rstrip("\n"))
 
     @property
     def producer_name(self) -> str | None:

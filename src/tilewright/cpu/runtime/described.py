@@ -1,45 +1,29 @@
-"""Launches on the CPU: arguments go straight into the slots that compiled kernels read."""
+"""Arguments that a client has described, as the slots that compiled kernels read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.cpu import Program
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed
 from tilewright.cpu.runtime.quick_packing import Span, are_apart
-from tilewright.cutile.arrays import NUMPY_DTYPES
-from tilewright.cutile.compiled import table_of
-from tilewright.cutile.parameters import ArrayValue, ListValue, Value
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.checks import first_writes
 from tilewright.launching.codes import BAD_ARGUMENT, READ_ONLY_MEMORY, source_note
-
-if TYPE_CHECKING:
-    from tilewright.cutile.scope import Settings
-    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-
-_ITEM_BYTES = {name: dtype.itemsize for name, dtype in NUMPY_DTYPES.items()}
+from tilewright.launching.described import ArrayValue, ListValue, Value, table_of
+from tilewright.launching.modules import KernelOp
 
 
-class CpuKernel:
-    """A kernel compiled for the CPU, which several threads may launch at once."""
+class DescribedPacker:
+    """Packs the described arguments of one kernel."""
 
-    def __init__(self, module: ModuleOp, entry: str):
-        self._program = Program(module)
-        self._entry = entry
-        self._kernel = module.entry(entry)
-        self._written = first_writes(self._kernel)
+    def __init__(self, kernel: KernelOp):
+        self._kernel = kernel
+        self._written = first_writes(kernel)
 
-    def launch(
-        self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
-    ) -> None:
-        self._program.launch_packed(self._entry, self._packed(grid, values), settings.print_to)
-
-    def _packed(self, grid: tuple[int, int, int], values: Sequence[Value]) -> Packed:
+    def pack(self, grid: tuple[int, int, int], values: Sequence[Value]) -> Packed:
         """The slots for the arguments; a TileIRError where they are not fit for this kernel."""
         slots: list[int] = []
         spans: list[Span] = []
@@ -47,7 +31,8 @@ class CpuKernel:
         for value in values:
             if type(value) is ArrayValue:
                 _, address, layout, is_writable, _ = value
-                self._check_aligned(value)
+                if address % layout.dtype.itemsize:
+                    raise self._misaligned(value)
                 if not is_writable:
                     self._check_unwritten(value, len(slots))
                 first = address + layout.low
@@ -58,7 +43,8 @@ class CpuKernel:
                 # The arrays of a list may share memory with others, and nobody looks.
                 spans.append(ALL_MEMORY)
                 for item in value.items:
-                    self._check_aligned(item)
+                    if item.address % item.layout.dtype.itemsize:
+                        raise self._misaligned(item)
                 table = table_of(value)
                 slots += (table.ctypes.data, len(value.items))
                 keep.append(table)
@@ -67,17 +53,16 @@ class CpuKernel:
                 slots.append(int.from_bytes(value.tobytes(), "little"))
         return Packed(grid, slots, are_apart(spans), keep, spans)
 
-    def _check_aligned(self, value: ArrayValue) -> None:
-        """A TileIRError for an array whose elements are not where elements may be."""
-        size = _ITEM_BYTES[value.layout.dtype]
-        if value.address % size:
-            raise TileIRError.single(
-                BAD_ARGUMENT,
-                f"{value.name} starts {value.address % size} bytes behind a multiple of its element "
-                f"size, {size} bytes",
-                place_of(self._kernel),
-                help="pass a copy of the array",
-            )
+    def _misaligned(self, value: ArrayValue) -> TileIRError:
+        """The error for an array whose elements are not where elements may be."""
+        size = value.layout.dtype.itemsize
+        return TileIRError.single(
+            BAD_ARGUMENT,
+            f"{value.name} starts {value.address % size} bytes behind a multiple of its element "
+            f"size, {size} bytes",
+            place_of(self._kernel),
+            help="pass a copy of the array",
+        )
 
     def _check_unwritten(self, value: ArrayValue, parameter: int) -> None:
         """A TileIRError for an array that is read-only and that the kernel writes to."""

@@ -1,0 +1,57 @@
+"""``tilewright compile PROGRAM.py``: code of the kernels that a cuTile program compiles."""
+
+from __future__ import annotations
+
+import argparse
+
+from tilewright.cli import compile_gpu
+from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
+from tilewright.cli.programs import Taken, only, take
+from tilewright.cli.session import Session, UsageError
+
+#: How a line becomes a comment in what is emitted.
+_COMMENTS = {"asm": "#", "llvm": ";", "ptx": "//", "nvgpu": "//", "sass": "//"}
+_BINARY = frozenset({"obj", "cubin"})
+
+
+def compile_program(options: argparse.Namespace, session: Session) -> int:
+    """Emit the code of each kernel that is chosen; of several below comments, and as text only."""
+    is_cpu = options.target == "cpu"
+    if options.entry is not None:
+        raise UsageError.because("--entry is for modules: kernels of a program go by --kernel")
+    if is_cpu and options.approximate_math:
+        raise UsageError.because("--approximate-math is for GPUs: it needs --target sm_NN")
+    if not is_cpu:
+        compile_gpu.refuse_options_of_cpu(options)
+    emit = options.emit or ("asm" if is_cpu else "ptx")
+    if emit in _BINARY:
+        refuse_terminal(options.output)
+    program = take(options.file, options, session)
+    if emit in _BINARY:
+        made = _compiled(only(program, f"--emit {emit} writes one kernel"), options, session)
+        assert isinstance(made, bytes)
+        write_binary(session, options.output, made)
+        return program.finish(0)
+    parts: list[str] = []
+    for taken in program.chosen:
+        made = _compiled(taken, options, session)
+        assert isinstance(made, str)
+        parts.append(f"{_COMMENTS[emit]} {taken}\n{made}" if len(program.chosen) > 1 else made)
+    write_text(session, options.output, "\n".join(parts))
+    return program.finish(0)
+
+
+def _compiled(taken: Taken, options: argparse.Namespace, session: Session) -> str | bytes:
+    """The code of one kernel."""
+    kernel = taken.kernel
+    if options.target != "cpu":
+        return compile_gpu.emitted(compile_gpu.source_of(kernel.module, options), options, session)
+    from tilewright.cli.compile import Compilation, timing_table
+    from tilewright.cpu.runtime.engine import Timings
+
+    timings = Timings()
+    options.emit = options.emit or "asm"
+    made = Compilation(kernel.module, kernel.name, options, session, timings).run()
+    if options.timing:
+        session.say(f"{taken}\n{timing_table(timings)}")
+    return made

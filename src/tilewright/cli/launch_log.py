@@ -1,0 +1,204 @@
+"""What is kept and told of the launches of a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.outputs import write_files
+from tilewright.cli.programs import choose, labelled, save_ir
+from tilewright.cli.session import Session
+
+if TYPE_CHECKING:
+    from tilewright.cutile import Compiled
+    from tilewright.cutile.launching import Dispatcher, Specialisation
+    from tilewright.cutile.scope import Launched
+    from tilewright.machine.inspect.trace import Trace
+    from tilewright.machine.sanitize import SanitizeReport
+
+FORMAT = 1
+"""The version of the JSON output."""
+
+
+@dataclass(slots=True)
+class Sanitized:
+    """What the sanitizer found: the launches with findings, and how many were checked."""
+
+    launches: int = 0
+    reports: list[tuple[SanitizeReport, Any]] = field(default_factory=list[Any])
+
+    def keep(self, module: Any, report: SanitizeReport | None) -> None:
+        self.launches += 1
+        if report is not None:
+            self.reports.append((report, module))
+
+
+class LaunchLog:
+    """Collects what a run of a program is asked for beside its own output, and writes it."""
+
+    def __init__(self, options: argparse.Namespace, session: Session):
+        self._options, self._session = options, session
+        self._kernels: list[Compiled] = []
+        self._launches: list[Launched] = []
+        self._traced: list[Trace] = []
+        self.sanitized = Sanitized()
+
+    @property
+    def owns_stdout(self) -> bool:
+        """Whether standard output is for us, and what the program prints goes elsewhere."""
+        options = self._options
+        is_report = options.command == "sanitize" and options.format != "text"
+        return is_report or options.trace == "-" or getattr(options, "json", False)
+
+    @property
+    def wants_launches(self) -> bool:
+        options = self._options
+        return bool(options.counters or options.timeline or getattr(options, "json", False))
+
+    @property
+    def trace(self) -> Trace:
+        """What is recorded of each launch: all tile blocks, unless some are named."""
+        from tilewright.machine.inspect.trace import Trace
+
+        options = self._options
+        blocks = options.trace_block or ["all"]
+        limits = {} if options.trace_limit is None else {"limit": options.trace_limit}
+        return Trace(
+            "all" if "all" in blocks else blocks, options.trace_values or "summary", **limits
+        )
+
+    def keep_kernel(
+        self,
+        dispatcher: Dispatcher,
+        made: Specialisation,
+        grid: tuple[int, int, int],
+        args: tuple[Any, ...],
+    ) -> None:
+        from tilewright.cutile.compilation import of_specialisation
+
+        if all(known.module is not made.module for known in self._kernels):
+            # Of the arguments only the kinds count here: arrays must not live longer for our sake.
+            self._kernels.append(of_specialisation(dispatcher, made, grid, ()))
+
+    def keep_launch(self, launched: Launched) -> None:
+        self._launches.append(launched)
+        if self._options.counters:
+            self._session.say(_counted(launched))
+
+    def keep_trace(self, trace: Trace) -> None:
+        """Append the record of a launch to the file, which the first one empties."""
+        options = self._options
+        as_text = options.trace_format == "text"
+        text = trace.to_text() if as_text else trace.to_json_lines()
+        if options.trace == "-":
+            self._session.write_stdout(text)
+        else:
+            with open(options.trace, "a" if self._traced else "w", encoding="utf-8") as stream:
+                stream.write(text)
+        self._traced.append(trace)
+
+    def finish(self, script: str, status: int) -> int:
+        """Write what was asked for; the exit status."""
+        from tilewright.cutile import program
+
+        options, session = self._options, self._session
+        kernels = labelled(self._kernels)
+        if options.kernel is not None and kernels:
+            choose(kernels, options.kernel, script)
+        if not kernels and not program.has_children():
+            session.say(f"note: '{script}' launched no cuTile kernel")
+        if options.save_ir is not None and kernels:
+            save_ir(choose(kernels, options.kernel, script), options, session)
+        if options.timeline:
+            self._draw(options.timeline)
+        if getattr(options, "json", False):
+            data = {"format": FORMAT, "program": script, "status": status}
+            launches = [_as_json(launched) for launched in self._launches]
+            session.write_stdout(json.dumps({**data, "launches": launches}, indent=2) + "\n")
+        if options.command == "sanitize":
+            return self._report(status, bool(kernels))
+        return status
+
+    def _draw(self, path: str) -> None:
+        drawn = next((each for each in self._launches if each.result is not None), None)
+        if drawn is None:
+            self._session.say(f"note: no launch to draw: '{path}' is not written")
+            return
+        timeline = drawn.result.timeline
+        text = timeline.to_svg() if path.endswith(".svg") else timeline.to_html(drawn.kernel)
+        write_files(self._session, {path: text.encode()})
+        more = len(self._launches) - 1
+        further = f"; {more} more launches are not drawn" if more else ""
+        self._session.say(f"wrote {path}: {drawn.kernel}{further}")
+
+    def _report(self, status: int, launched: bool) -> int:
+        from tilewright.cutile.errors import diagnostics_in_python
+        from tilewright.diagnostics import to_json, to_sarif
+
+        options, session, found = self._options, self._session, self.sanitized.reports
+        told = [
+            diagnostic
+            for report, module in found
+            for diagnostic in diagnostics_in_python(report.diagnostics, module)
+        ]
+        told = list({(d.code, d.message, d.place): d for d in told}.values())
+        if options.format == "text":
+            session.report(told)
+        elif options.format == "sarif":
+            session.write_stdout(json.dumps(to_sarif(told), indent=2) + "\n")
+        else:
+            data = {
+                "format": FORMAT,
+                "launches": self.sanitized.launches,
+                "findings": to_json(told),
+            }
+            session.write_stdout(json.dumps(data, indent=2) + "\n")
+        if options.html is not None:
+            self._write_pages(options.html)
+        if launched and not told:
+            count = self.sanitized.launches
+            session.say(f"nothing found in {count} launch{'es' * (count != 1)}")
+        return status or (Exit.FINDINGS if told or not launched else Exit.OK)
+
+    def _write_pages(self, path: str) -> None:
+        """A page for each launch with findings, the first under the name that was given."""
+        from tilewright.machine.sanitize import render_html
+
+        stem, suffix = os.path.splitext(path)
+        pages: dict[str, bytes] = {}
+        for number, (report, module) in enumerate(self.sanitized.reports, 1):
+            name = path if number == 1 else f"{stem}.{number}{suffix}"
+            pages[name] = render_html(report, module).encode()
+        if not pages:
+            self._session.say(f"note: nothing was found, and '{path}' is not written")
+            return
+        write_files(self._session, pages)
+        self._session.say(f"wrote {', '.join(pages)}")
+
+
+def _as_json(launched: Launched) -> dict[str, object]:
+    data: dict[str, object] = {
+        "kernel": launched.kernel,
+        "specialisation": launched.number,
+        "compiled_for": dict(launched.kind),
+        "machine": launched.machine,
+        "grid": list(launched.grid),
+        "seconds": launched.seconds,
+    }
+    if (counters := getattr(launched.result, "counters", None)) is not None:
+        data["counters"] = counters.as_dict()
+        data["occupancy"] = str(launched.result.occupancy)
+    return data
+
+
+def _counted(launched: Launched) -> str:
+    result = launched.result
+    lines = [f"{launched.kernel}, grid {launched.grid}:"]
+    lines += [f"  {name}: {count}" for name, count in result.counters.as_dict().items() if count]
+    lines.append(f"  shared memory of a block: {result.shared_bytes} bytes")
+    lines.append(f"  occupancy: {result.occupancy}")
+    return "\n".join(lines)

@@ -1,0 +1,30 @@
+"""Where the page of a kernel goes."""
+
+from __future__ import annotations
+
+import os
+
+from tilewright.cli.session import UsageError
+
+
+def page_path(chosen: str | None, source: str) -> str:
+    """The file for a page of ``source``: the one that was chosen, or one beside it.
+
+    A name that nobody chose replaces nothing but an earlier page.
+    """
+    if chosen is not None:
+        return chosen
+    from tilewright.explain.page import MARK
+
+    path = f"{os.path.splitext(source)[0]}.html"
+    try:
+        with open(path, "rb") as stream:
+            is_page = MARK.encode() in stream.read(1000)
+    except OSError:
+        return path
+    if not is_page:
+        raise UsageError.because(
+            f"'{path}' is there already, and is no page of this command",
+            help="name the page with -o",
+        )
+    return path

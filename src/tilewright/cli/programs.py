@@ -1,0 +1,359 @@
+"""Commands on a cuTile program: it is run, and each kernel that it compiles is taken."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.session import Session, UsageError
+from tilewright.diagnostics import Diagnostic, NamedPlace, Severity, TileIRError, define_code
+
+if TYPE_CHECKING:
+    from tilewright.cutile import Compiled
+    from tilewright.cutile.compilation import ProgramRun
+
+PROGRAM_FAILED = define_code(
+    "program-failed",
+    "A cuTile program ended with an exception before it launched a kernel, or in the first launch.",
+    "Kernels are compiled when they are launched, so that there is nothing to show. `python PROGRAM` "
+    "shows the whole traceback, as far as the program gets without a GPU.",
+)
+NO_KERNEL = define_code(
+    "no-kernel-launched",
+    "A cuTile program ran to its end and launched no kernel.",
+    "Kernels are compiled when they are launched. Perhaps the program needs arguments, which follow "
+    "its name, or launches only under `if __name__ == '__main__'` of another file.",
+)
+UNKNOWN_KERNEL = define_code(
+    "unknown-program-kernel",
+    "A cuTile program compiles no kernel of that name.",
+    "A kernel is called like its Python function. Where it was compiled for several kinds of "
+    "arguments, NAME#2 is the second of them, in the order of the launches.",
+)
+
+#: The commands that take programs.
+COMMANDS = frozenset({"check", "dis", "compile", "explain", "sanitize", "run"})
+_OTHER_INPUTS = (".tileir", ".mlir", ".tileirbc")
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """A command line up to and with the program, and the program's own arguments.
+
+    None for those where the command takes no program, or another file.
+    """
+    words = list(arguments)
+    if not words or words[0] not in COMMANDS:
+        return words, None
+    found = (n for n, word in enumerate(words) if word.endswith(".py") and word[:1] != "-")
+    position = next(found, None)
+    # A file of Tile IR takes arguments by options only, so that no other word may come before.
+    before = words[1 : position or 0]
+    if position is None or any(
+        word == "--arg" or (not previous.startswith("-") and _is_other_input(word))
+        for previous, word in pairwise(["", *before])
+    ):
+        return words, None
+    return words[: position + 1], words[position + 1 :]
+
+
+def _is_other_input(word: str) -> bool:
+    return word == "-" or Path(word).suffix in _OTHER_INPUTS
+
+
+def is_program(path: str) -> bool:
+    """Whether an input is a cuTile program."""
+    return path.endswith(".py")
+
+
+def add_program_options(parser: argparse.ArgumentParser, *, machine: bool = True) -> None:
+    """What concerns programs only; ``machine``: the command has no such option otherwise."""
+    group = parser.add_argument_group(
+        "cuTile programs",
+        "FILE ends in .py; it is run, each kernel that it compiles is taken, and the words that follow "
+        "it are its own arguments.",
+    )
+    group.add_argument(
+        "--kernel",
+        metavar="NAME[#N]",
+        help="this kernel only; of several specialisations the N-th",
+    )
+    group.add_argument(
+        "--save-ir",
+        metavar="DIR",
+        help="keep bytecode, and the text of every level, in a directory",
+    )
+    group.add_argument(
+        "--no-torch-cuda",
+        dest="torch_cuda",
+        action="store_false",
+        help="leave torch as it is, without a device cuda on the CPU",
+    )
+    if machine:
+        group.add_argument(
+            "--machine",
+            metavar="NAME",
+            help="what runs the launches: cpu (the default), reference, sim:ARCH, cuda",
+        )
+
+
+def refuse_program_options(options: argparse.Namespace, path: str) -> None:
+    """A UsageError where an option is given that only programs have."""
+    for name in ("kernel", "save_ir"):
+        if getattr(options, name, None) is not None:
+            shown = name.replace("_", "-")
+            raise UsageError.because(f"--{shown} goes with a cuTile program, and '{path}' is none")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A kernel of a program under the name that tells it from all others.
+
+    ``label`` is ``forward``, or ``forward#2``; ``difference`` is what it was compiled for that the
+    other specialisations were not; ``file_name`` is the label for names of files.
+    """
+
+    label: str
+    difference: str
+    kernel: Compiled
+
+    @property
+    def file_name(self) -> str:
+        return self.label.replace("#", "-")
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.difference})" if self.difference else self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The kernels of a program: all, and those that are asked for; ``status`` is how it ended."""
+
+    path: str
+    kernels: tuple[Taken, ...]
+    chosen: tuple[Taken, ...]
+    status: int
+
+    def finish(self, status: int) -> int:
+        """The exit status of a command whose own part ended like this."""
+        return status or (Exit.FINDINGS if self.status else Exit.OK)
+
+
+def take(
+    path: str,
+    options: argparse.Namespace,
+    session: Session,
+    *,
+    told: Callable[[Compiled], object] | None = None,
+) -> Program:
+    """Run a program and take its kernels, as the options want it.
+
+    What the program prints goes to standard error. Where it fails after a launch, its traceback is
+    shown and the kernels are taken all the same. A UsageError where it cannot be started or has no
+    kernel of that name, a TileIRError where it launches none.
+    """
+    run = _run(path, options, session, told)
+    if not run.kernels:
+        raise _nothing(path, run)
+    if run.error is not None:
+        from tilewright.cutile.program import show_exception
+
+        show_exception(run.error)
+    if run.status:
+        session.say(f"note: the program ended with status {run.status}; its kernels follow")
+    kernels = labelled(run.kernels)
+    chosen = choose(kernels, options.kernel, path)
+    if options.save_ir is not None:
+        save_ir(chosen, options, session)
+    return Program(path, kernels, chosen, run.status)
+
+
+def _run(
+    path: str,
+    options: argparse.Namespace,
+    session: Session,
+    told: Callable[[Compiled], object] | None,
+) -> ProgramRun:
+    if not os.path.isfile(path):
+        raise UsageError.because(f"cannot read '{path}': No such file")
+    from tilewright.cutile.compilation import compile_program
+    from tilewright.cutile.errors import RefusedError
+    from tilewright.cutile.frontend import FrontEndError
+    from tilewright.cutile.machines import check_settings
+    from tilewright.cutile.scope import Settings
+    from tilewright.launching.options import LaunchOptions
+
+    _warn_of_options(options, session)
+    settings = Settings(
+        getattr(options, "machine", None) or default_machine(),
+        LaunchOptions(print_to=lambda text: print(text, end="", file=sys.stderr, flush=True)),
+        cuda_is_host=options.torch_cuda,
+    )
+    try:
+        check_settings(settings)
+        return compile_program(
+            path,
+            session.program_arguments,
+            settings,
+            torch_cuda=options.torch_cuda,
+            stdout=sys.stderr,
+            told=told,
+        )
+    except RefusedError as error:
+        raise UsageError(error.diagnostics) from error
+    except (FrontEndError, OSError) as error:
+        raise UsageError.because(str(error)) from error
+
+
+def default_machine() -> str:
+    """The fastest machine that is there: a program is run for what it compiles."""
+    from importlib.util import find_spec
+
+    return "cpu" if find_spec("llvmlite") is not None else "reference"
+
+
+_SHORT = {"-o": "output"}
+
+
+def _warn_of_options(options: argparse.Namespace, session: Session) -> None:
+    """Say so where words behind the program look like options that were meant for us."""
+    for word in session.program_arguments:
+        name = _SHORT.get(word) or (word[2:].partition("=")[0] if word[:2] == "--" else "")
+        if name and hasattr(options, name.replace("-", "_")):
+            session.say(
+                f"note: '{word}' stands behind the program and goes to it; options of tilewright come "
+                "before"
+            )
+            return
+
+
+def _nothing(path: str, run: ProgramRun) -> TileIRError:
+    """What is to be said of a program that launched no kernel."""
+    error = run.error
+    if error is None:
+        how = f"ended with status {run.status}" if run.status else "ran to its end"
+        return TileIRError.single(
+            NO_KERNEL,
+            f"'{path}' {how} and launched no cuTile kernel",
+            help="arguments of the program follow its name",
+        )
+    if isinstance(error, TileIRError):
+        return TileIRError(error.diagnostics)
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    from tilewright.cutile.frontend import refusal
+
+    help_text, place = "", _place(error)
+    if (refused := refusal(error)) is not None:
+        message, position = f"cuTile refuses a kernel of '{path}': {refused[0]}", refused[1]
+        place = place if position is None else NamedPlace(*position)
+    elif isinstance(error, ModuleNotFoundError) and error.name:
+        message = f"'{path}' imports '{error.name}', which is not installed"
+        help_text = f"install it beside tilewright, for {sys.executable}"
+    else:
+        first = " ".join(str(error).split()) or "no message"
+        message = f"'{path}' failed before it launched a kernel: {type(error).__name__}: {first}"
+    return TileIRError([Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, place, help=help_text)])
+
+
+def _place(error: BaseException) -> NamedPlace | None:
+    """The innermost line of the program's own, or of what it imports, where an exception arose."""
+    from tilewright.cutile.program import is_ours
+
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return NamedPlace(error.filename, error.lineno, error.offset or 1, "")
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not is_ours(frame.filename) and not frame.filename.startswith("<")
+    ]
+    if not frames:
+        return None
+    last = frames[-1]
+    return NamedPlace(last.filename, last.lineno or 1, (last.colno or 0) + 1, last.name)
+
+
+def labelled(kernels: Sequence[Compiled]) -> tuple[Taken, ...]:
+    """Kernels with the names that tell them apart, in their order."""
+    from tilewright.cutile.specialisation import differences
+
+    groups: dict[tuple[str, tuple[str, int]], list[Compiled]] = {}
+    for kernel in kernels:
+        groups.setdefault((kernel.name, kernel.place), []).append(kernel)
+    said: dict[int, tuple[str, str]] = {}
+    for group in groups.values():
+        apart = differences([dict(kernel.kind) for kernel in group])
+        for kernel, difference in zip(group, apart, strict=True):
+            same = [other for other in kernels if other.name == kernel.name]
+            number = next(n for n, other in enumerate(same, 1) if other is kernel)
+            label = kernel.name if len(same) == 1 else f"{kernel.name}#{number}"
+            said[id(kernel)] = label, difference
+    return tuple(Taken(*said[id(kernel)], kernel) for kernel in kernels)
+
+
+def choose(kernels: Sequence[Taken], wanted: str | None, path: str) -> tuple[Taken, ...]:
+    """The kernels of that name, or with that label; all for None. A UsageError for none."""
+    chosen = tuple(k for k in kernels if wanted in (None, k.label, k.kernel.name))
+    if not chosen:
+        raise UsageError.because(
+            f"'{path}' compiles no kernel '{wanted}'",
+            code=UNKNOWN_KERNEL,
+            help=f"it compiles {listed(kernels)}",
+        )
+    return chosen
+
+
+def listed(kernels: Sequence[Taken]) -> str:
+    """The kernels in words, with what tells specialisations apart."""
+    return ", ".join(map(str, kernels))
+
+
+def only(program: Program, why: str) -> Taken:
+    """The one kernel that was chosen; a UsageError where there are several."""
+    if len(program.chosen) == 1:
+        return program.chosen[0]
+    raise UsageError.because(
+        f"{why}, and '{program.path}' compiles {listed(program.chosen)}",
+        help="name one with --kernel",
+    )
+
+
+def save_ir(chosen: Sequence[Taken], options: argparse.Namespace, session: Session) -> None:
+    """Write the bytecode and every level of kernels: ``DIR/KERNEL.tileirbc``, ``DIR/KERNEL.nvgpu.mlir``."""
+    from tilewright.cli.outputs import write_files
+    from tilewright.cutile.compilation import DEFAULT_TARGET
+    from tilewright.explain.stages import LEVELS
+
+    target = getattr(options, "target", None)
+    target = target if target and target.startswith("sm_") else DEFAULT_TARGET
+    folder = options.save_ir
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError.because(
+            f"cannot make the directory '{folder}': {error.strerror}"
+        ) from None
+    files: dict[str, bytes] = {}
+    missing: dict[str, str] = {}
+    for taken in chosen:
+        files[os.path.join(folder, f"{taken.file_name}.tileirbc")] = taken.kernel.bytecode
+        for level, kind in LEVELS.items():
+            try:
+                text = taken.kernel.text(level, target=target)
+            except TileIRError as error:
+                missing[f"{taken.label} has no {level}"] = error.diagnostics[0].message
+                continue
+            shared = [other.suffix for other in LEVELS.values()].count(kind.suffix) > 1
+            name = f"{taken.file_name}.{f'{level}.' * shared}{kind.suffix}"
+            files[os.path.join(folder, name)] = text.encode("utf-8", "surrogateescape")
+    write_files(session, files)
+    session.say(f"kept {len(files)} files of {listed(chosen)} in {folder}")
+    for what, why in missing.items():
+        session.say(f"note: {what}: {why}")

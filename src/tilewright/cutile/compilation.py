@@ -1,0 +1,198 @@
+"""A cuTile kernel, compiled: its IR on every level, its page, and its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cutile.launching import Dispatcher, Specialisation, checked_launch, launch_with
+from tilewright.cutile.scope import current
+
+if TYPE_CHECKING:
+    from tilewright.cutile.scope import Settings
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.explain.levels import Explanation
+    from tilewright.explain.stages import Stages
+
+#: The GPU architecture whose code is shown where none is asked for.
+DEFAULT_TARGET = "sm_100"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """A kernel of cuTile compiled for arguments of one kind.
+
+    ``name`` is that of the Python function, and of the kernel in ``module``: the verified module of
+    ``cuda_tile``, with the author's names. ``bytecode`` is what cuTile wrote, where the kernel is
+    called ``symbol``. ``kind`` says for each parameter what the kernel was compiled for. ``grid`` and
+    ``args`` are those of the launch that it was compiled for.
+    """
+
+    name: str
+    module: ModuleOp
+    bytecode: bytes
+    symbol: str
+    kind: Mapping[str, str]
+    grid: tuple[int, int, int]
+    args: tuple[Any, ...]
+    _kernel: Any
+    _stages: dict[str, Stages] = field(default_factory=dict[str, "Stages"], repr=False)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of all levels, from ``cuda_tile`` down."""
+        from tilewright.explain.stages import LEVELS
+
+        return tuple(LEVELS)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The file and the line of the Python function."""
+        code = self._kernel._annotated_function.pyfunc.__code__
+        return code.co_filename, code.co_firstlineno
+
+    def stages(self, target: str = DEFAULT_TARGET) -> Stages:
+        """All levels for a GPU architecture; each is made once, when it is first asked for."""
+        from tilewright.explain.stages import Stages, checked_target
+
+        if target not in self._stages:
+            checked_target(target)
+            self._stages[target] = Stages(self.module, self.name, target)
+        return self._stages[target]
+
+    def text(self, level: str = "cuda_tile", *, target: str = DEFAULT_TARGET) -> str:
+        """The text of a level (``levels`` has them all), for a GPU architecture.
+
+        Raises TileIRError for a level or an architecture that there is not, where a tool is missing,
+        and for a kernel that has no such level.
+        """
+        return self.stages(target).text(level)
+
+    def ptx(self, target: str = DEFAULT_TARGET) -> str:
+        """The code for NVIDIA's virtual machine: ``text("ptx")``."""
+        return self.text("ptx", target=target)
+
+    def sass(self, target: str = DEFAULT_TARGET) -> str:
+        """The instructions of the GPU: ``text("sass")``, which needs ptxas and nvdisasm."""
+        return self.text("sass", target=target)
+
+    def explain(self, *, target: str = DEFAULT_TARGET, passes: str = "tileaa") -> Explanation:
+        """All levels with the lines that stand for each other, and what the analyses find."""
+        from tilewright.explain.levels import explain_kernel
+
+        return explain_kernel(self.module, self.name, target=target, passes=passes, folded=True)
+
+    def page(self, *, target: str = DEFAULT_TARGET) -> str:
+        """The page of ``tilewright explain``: the kernel beside its source, and all levels."""
+        from tilewright.explain.page import About, render_page
+
+        file, line = self.place
+        return render_page(self.explain(target=target), about=About(f"{file}:{line}", self.kind))
+
+    def launch(
+        self,
+        grid: tuple[int, ...] | None = None,
+        args: tuple[Any, ...] | None = None,
+        *,
+        machine: str | None = None,
+    ) -> None:
+        """Run the kernel as :func:`tilewright.cutile.launch` does.
+
+        ``grid`` and ``args`` are by default those that it was compiled with. A TypeError for
+        arguments that cuTile would compile the kernel anew for.
+        """
+        chosen = self.args if args is None else args
+        dispatcher, _ = checked_launch(0, grid or self.grid, self._kernel, chosen)
+        if dispatcher.compiled(dispatcher.read(chosen)[0]).module is not self.module:
+            raise TypeError(
+                f"the kernel '{self.name}' was compiled for arguments of another kind; compile it for "
+                "these"
+            )
+        launch_with(current(machine), 0, grid or self.grid, self._kernel, chosen)
+
+
+def compile(kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1)) -> Compiled:
+    """A cuTile kernel compiled for arguments of this kind, as a launch would; nothing runs.
+
+    ``args`` are those of ``cuda.tile.launch``; only their kinds count, but for constants. What cuTile
+    refuses is refused with its own exceptions.
+    """
+    dispatcher, extents = checked_launch(0, grid, kernel, args)
+    return of_specialisation(
+        dispatcher, dispatcher.compiled(dispatcher.read(args)[0]), extents, args
+    )
+
+
+def of_specialisation(
+    dispatcher: Dispatcher,
+    made: Specialisation,
+    grid: tuple[int, int, int],
+    args: tuple[Any, ...],
+) -> Compiled:
+    return Compiled(
+        made.entry,
+        made.module,
+        made.bytecode,
+        made.symbol,
+        made.kind,
+        grid,
+        args,
+        dispatcher.kernel,
+    )
+
+
+@dataclass(slots=True)
+class ProgramRun:
+    """What a program has compiled, in order, and how it ended.
+
+    ``status`` is the exit status; ``error`` what it ended with, if that was an exception.
+    """
+
+    kernels: list[Compiled] = field(default_factory=list[Compiled])
+    status: int = 0
+    error: BaseException | None = None
+
+
+def compile_program(
+    path: str,
+    arguments: Sequence[str],
+    settings: Settings,
+    *,
+    torch_cuda: bool = True,
+    stdout: Any = None,
+    told: Callable[[Compiled], object] | None = None,
+) -> ProgramRun:
+    """Run a cuTile program, with its launches, and keep each kernel that it compiles.
+
+    ``settings`` say on which machine. What the program prints goes to ``stdout`` where that is given.
+    ``told`` gets each kernel as soon as it is compiled.
+    """
+    from contextlib import nullcontext
+    from dataclasses import replace
+
+    from tilewright.cutile.program import hosting, run_program
+
+    run = ProgramRun()
+
+    def keep(
+        dispatcher: Dispatcher,
+        made: Specialisation,
+        grid: tuple[int, int, int],
+        args: tuple[Any, ...],
+    ) -> None:
+        if all(known.module is not made.module for known in run.kernels):
+            run.kernels.append(of_specialisation(dispatcher, made, grid, args))
+            if told is not None:
+                told(run.kernels[-1])
+
+    def end(error: BaseException) -> None:
+        run.error = error
+
+    with (
+        hosting(replace(settings, on_compile=keep), torch_cuda=torch_cuda),
+        nullcontext() if stdout is None else redirect_stdout(stdout),
+    ):
+        run.status = run_program(path, arguments, show=end)
+    return run

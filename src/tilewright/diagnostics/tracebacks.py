@@ -1,0 +1,37 @@
+"""Which frames of a traceback pytest leaves out: an error in a user's kernel or call ends, in the report
+of a test, at the user's own line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_PACKAGE = "tilewright."
+_OURS = str(Path(__file__).resolve().parent.parent)
+
+
+def hides_frames(caught: Any) -> bool:
+    """What modules call ``__tracebackhide__``: whether pytest leaves out their frames.
+
+    ``caught`` is pytest's ``ExceptionInfo``. A failed assertion of ours is a bug of ours, and keeps
+    its frames.
+    """
+    innermost = caught.tb
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    is_ours = innermost.tb_frame.f_code.co_filename.startswith(_OURS)
+    return not (is_ours and isinstance(caught.value, AssertionError))
+
+
+def hide_callers() -> None:
+    """Mark our modules that an error passes which is made here. Errors are made anywhere in the package;
+    that all of its modules had to say so themselves would be forgotten in some."""
+    if "pytest" not in sys.modules:
+        return
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
+            frame.f_globals.setdefault("__tracebackhide__", hides_frames)
+        frame = frame.f_back

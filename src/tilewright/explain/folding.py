@@ -1,0 +1,68 @@
+"""The text of a module as a person wants to read it: without what is only assumed of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.passes.base import clone_with_places
+from tilewright.text import Listing, list_text
+from tilewright.text.naming import Names, as_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ASSUMPTIONS = frozenset({"cuda_tile.assume", "nv_tileaa.assume"})
+
+
+def is_assumption(op: Operation) -> bool:
+    """Whether an operation only tells what its operand is known to be."""
+    return op.name in _ASSUMPTIONS
+
+
+def folded_listing(module: Operation) -> Listing:
+    """The text of a module without assumptions: the users of each name what it is about.
+
+    Names stand as in Python (``%q.shape[0]``). Assumptions are at the line of what defines the value
+    that they are about, and its name is theirs.
+    """
+    values: dict[SSAValue, SSAValue] = {}
+    copy = clone_with_places(module, values)
+    twins = dict(zip(module.walk(), copy.walk(), strict=True))
+    for op, twin in twins.items():
+        if is_assumption(op):
+            twin.results[0].replace_all_uses_with(twin.operands[0])
+    for op, twin in twins.items():
+        if is_assumption(op):
+            twin.detach()
+            twin.erase()
+    listing = list_text(copy)
+    line_of = {op: listing.line_of[twin] for op, twin in twins.items() if not is_assumption(op)}
+    for op in twins:
+        if is_assumption(op):
+            line_of[op] = line_of[_definer(about(op.results[0]))]
+    return Listing(as_python(listing.text), line_of, Names(dict(_names(values, listing))))
+
+
+def about(value: SSAValue) -> SSAValue:
+    """The value itself, or what the assumption that it is the result of is about, to the end."""
+    while isinstance(op := value.owner, Operation) and is_assumption(op):
+        value = op.operands[0]
+    return value
+
+
+def _definer(value: SSAValue) -> Operation:
+    """The operation at whose line a value is written."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return owner
+    parent = owner.parent_op()
+    assert parent is not None
+    return parent
+
+
+def _names(values: Mapping[SSAValue, SSAValue], listing: Listing) -> Iterator[tuple[int, str]]:
+    for old in values:
+        yield id(old), as_python(listing.name(values[about(old)]))

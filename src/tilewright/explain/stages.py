@@ -1,0 +1,220 @@
+"""What a kernel becomes on its way to hardware: every level, made when it is first asked for.
+
+``LEVELS`` is the one list of them: pages, ``--save-ir`` and ``Compiled.text`` follow it. A new level
+is one more entry, and one more property of :class:`Stages` that makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import TileIRError, define_code
+from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.lowering import TileAAOptions, lower_to_tileaa
+from tilewright.text import print_text
+
+if TYPE_CHECKING:
+    from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+    from tilewright.gpu import Assembled, CompiledKernel
+    from tilewright.launching.modules import KernelOp
+
+AnyKernel: TypeAlias = "KernelOp | FuncOp"
+"""A kernel at any level of IR."""
+
+UNKNOWN_LEVEL = define_code(
+    "unknown-level",
+    "There is no level of this name, or the kernel does not have it.",
+    "A kernel of Tile IR goes through cuda_tile, nv_tileaa, nvgpu, llvm and ptx to sass, and through "
+    "nv_tileaa to asm, the assembly of this CPU. One of nvgpu begins there.",
+)
+
+DEFAULT_TARGET = "sm_100"
+#: What one passes through where `launching.threads` runs kernels on GPUs.
+TILEAA_PASSES = "tileaa"
+
+
+class Stages:
+    """One kernel of a verified module on all its levels, for one GPU architecture.
+
+    ``module`` is of ``cuda_tile``, of ``nv_tileaa`` or of ``gpu``; it stays as it is. What a level
+    cannot be made of is a TileIRError when it is asked for, which says why.
+    """
+
+    def __init__(self, module: Operation, kernel: str, target: str = DEFAULT_TARGET):
+        self.module, self.kernel, self.target = module, kernel, target
+
+    @property
+    def is_of_threads(self) -> bool:
+        """Whether the kernel begins as per-thread code."""
+        return is_of_threads(self.module)
+
+    @property
+    def dialect_target(self) -> str:
+        """The architecture as ``nv_tileaa`` knows it: without the letter of features of its own."""
+        return self.target.rstrip("af")
+
+    @cached_property
+    def cuda_tile(self) -> ModuleOp:
+        if isinstance(self.module, ModuleOp):
+            return self.module
+        raise _has_none("cuda_tile", self.module)
+
+    @cached_property
+    def nv_tileaa(self) -> BuiltinModuleOp:
+        if isinstance(self.module, ModuleOp):
+            return lower_to_tileaa(self.module, TileAAOptions(self.dialect_target)).module
+        if self.is_of_threads:
+            raise _has_none("nv_tileaa", self.module)
+        assert isinstance(self.module, BuiltinModuleOp)
+        return self.module
+
+    @cached_property
+    def nv_tileaa_passes(self) -> BuiltinModuleOp:
+        from tilewright.passes import parse_pipeline, run_pipeline
+        from tilewright.passes.base import clone_with_places
+
+        copy = clone_with_places(self.nv_tileaa, {})
+        assert isinstance(copy, BuiltinModuleOp)
+        run_pipeline(copy, parse_pipeline(TILEAA_PASSES))
+        return copy
+
+    @cached_property
+    def nvgpu(self) -> BuiltinModuleOp:
+        if self.is_of_threads:
+            assert isinstance(self.module, BuiltinModuleOp)
+            return self.module
+        from tilewright.gpu.tiles import TileProgram
+
+        return TileProgram(self.module, self.target).threads(self.kernel)
+
+    @cached_property
+    def gpu_code(self) -> CompiledKernel:
+        from tilewright.gpu import compile_kernel
+
+        return compile_kernel(self.nvgpu, self.target, self.kernel)
+
+    @cached_property
+    def machine_code(self) -> Assembled:
+        return self.gpu_code.assemble()
+
+    @cached_property
+    def sass(self) -> str:
+        from tilewright.gpu import disassemble
+
+        return disassemble(self.machine_code.cubin)
+
+    @cached_property
+    def cpu_assembly(self) -> str:
+        from tilewright.cpu.compile import compile_kernel
+        from tilewright.cpu.runtime import engine
+        from tilewright.cpu.target import HOST, cpu_target
+
+        if self.is_of_threads:
+            raise _has_none("asm", self.module)
+        target = cpu_target(HOST)
+        parsed = engine.parse_ir(compile_kernel(self.nv_tileaa, self.kernel).llvm_ir, target)
+        engine.optimize(parsed, target)
+        return engine.emit_assembly(parsed, target)
+
+    def text(self, level: str) -> str:
+        """The text of a level; a TileIRError where there is none."""
+        kind = LEVELS.get(level)
+        if kind is None:
+            raise TileIRError.single(
+                UNKNOWN_LEVEL,
+                f"there is no level '{level}'",
+                help=f"the levels are {', '.join(LEVELS)}",
+            )
+        made = made_of(kind, self)
+        return made if isinstance(made, str) else print_text(made)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelKind:
+    """A level: its title, what its files end in, and what it is made of: IR, or text.
+
+    ``language`` decides on how lines are coloured. ``is_of_target``: it depends on the architecture.
+    """
+
+    title: str
+    suffix: str
+    language: str
+    make: Callable[[Stages], Operation | str]
+    is_of_target: bool = True
+
+
+LEVELS: Mapping[str, LevelKind] = MappingProxyType(
+    {
+        "cuda_tile": LevelKind("cuda_tile", "tileir", "mlir", lambda s: s.cuda_tile, False),
+        "nv_tileaa": LevelKind("nv_tileaa, as lowered", "mlir", "mlir", lambda s: s.nv_tileaa),
+        "nv_tileaa_passes": LevelKind(
+            "nv_tileaa, after the passes", "mlir", "mlir", lambda s: s.nv_tileaa_passes
+        ),
+        "nvgpu": LevelKind("nvgpu", "mlir", "mlir", lambda s: s.nvgpu),
+        "llvm": LevelKind("LLVM IR", "ll", "llvm", lambda s: s.gpu_code.llvm_ir),
+        "ptx": LevelKind("PTX", "ptx", "ptx", lambda s: s.gpu_code.ptx),
+        "sass": LevelKind("SASS", "sass", "sass", lambda s: s.sass),
+        "asm": LevelKind("CPU assembly", "s", "asm", lambda s: s.cpu_assembly, False),
+    }
+)
+"""All levels by name, from the source down."""
+
+
+def made_of(kind: LevelKind, stages: Stages) -> Operation | str:
+    """What a level is; a TileIRError where it is none, also because a package is missing."""
+    from tilewright.gpu.codes import MISSING_TOOL
+
+    try:
+        return kind.make(stages)
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name == "tilewright":
+            raise
+        raise TileIRError.single(
+            MISSING_TOOL,
+            f"{kind.title} needs {name}, which is not installed",
+            help=f"pip install {name}",
+        ) from error
+
+
+def is_of_threads(module: Operation) -> bool:
+    """Whether the kernels of a module are given as per-thread code."""
+    return any(op.name == "gpu.module" for op in module.walk())
+
+
+def thread_kernel(module: Operation, name: str | None) -> FuncOp:
+    """The kernel of that name, or the only one; a TileIRError where there is none."""
+    from tilewright.gpu.codes import UNKNOWN_KERNEL
+    from tilewright.gpu.compile import kernels_of
+
+    assert isinstance(module, BuiltinModuleOp)
+    kernels = kernels_of(module)
+    chosen = next(iter(kernels)) if name is None and len(kernels) == 1 else name
+    if chosen is None or chosen not in kernels:
+        what = "one kernel" if name is None else f"a kernel '{name}'"
+        raise TileIRError.single(
+            UNKNOWN_KERNEL, f"expected {what}; kernels: {', '.join(kernels) or 'none'}"
+        )
+    return kernels[chosen]
+
+
+def checked_target(target: str) -> None:
+    """A TileIRError for an architecture that is not known.
+
+    Some have no code of ours: the levels that need it say so.
+    """
+    TileAAOptions(target.rstrip("af"))
+
+
+def _has_none(level: str, module: Operation) -> TileIRError:
+    what = "nvgpu" if is_of_threads(module) else "nv_tileaa"
+    return TileIRError.single(
+        UNKNOWN_LEVEL, f"a kernel that is given as {what} has no level '{level}'"
+    )

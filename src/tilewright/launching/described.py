@@ -1,0 +1,156 @@
+"""Arguments that a client has described: where arrays lie, as addresses, extents and strides.
+
+Clients such as ``cutile`` read the arguments of a launch once, in their own way, and every machine
+takes what they have read (``Program.launch_described``). Arrays are in memory of the host; they may
+overlap, and may be empty.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.launching.arguments import Converted
+from tilewright.numerics.arrays import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What is known of an array without its address.
+
+    ``numbers`` are the client's own. ``tiles`` are extents and strides as the kernel takes them,
+    ``bits`` the same as unsigned integers. ``low`` is the first byte, counted from the first element,
+    and ``size`` the number of bytes up to the last. ``strides`` count elements.
+    """
+
+    numbers: tuple[int, int]
+    tiles: tuple[Array, ...]
+    bits: tuple[int, ...]
+    low: int
+    size: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class ArrayValue(NamedTuple):
+    """An array argument: a pointer, its extents, and its strides. ``owner`` keeps its memory alive."""
+
+    name: str
+    address: int
+    layout: Layout
+    is_writable: bool
+    owner: object
+
+    @property
+    def placement(self) -> tuple[int, Layout, bool]:
+        """All that a machine needs to know of it; layouts are equal where they are the same."""
+        return self[1:4]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The address of its first byte, and that behind its last one."""
+        first = self.address + self.layout.low
+        return first, first + self.layout.size
+
+    def as_numpy(self) -> Array:
+        """A NumPy array over the same elements. The caller keeps their owner alive."""
+        layout = self.layout
+        if not layout.size:
+            return np.empty(layout.shape, layout.dtype)
+        buffer = host_bytes(self.address + layout.low, layout.size)
+        steps = tuple(stride * layout.dtype.itemsize for stride in layout.strides)
+        array: Array = np.ndarray(layout.shape, layout.dtype, buffer.data, -layout.low, steps)
+        array.flags.writeable = self.is_writable
+        return array
+
+
+@dataclass(slots=True, eq=False)
+class ListValue:
+    """A list of arrays of one rank and element type: a pointer to a table of them, and their number."""
+
+    name: str
+    items: list[ArrayValue]
+
+
+Value = Array | ArrayValue | ListValue
+"""One or more parameters of the kernel; a number is a rank-0 array of the parameter's type."""
+
+
+_BYTE = ctypes.c_uint8
+
+
+def host_bytes(address: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The bytes of host memory from an address on, as a rank-1 array."""
+    if size == 0:
+        return np.empty(0, np.uint8)
+    memory: Any = (_BYTE * size).from_address(address)
+    return np.frombuffer(memory, np.uint8)
+
+
+def row_of(value: ArrayValue) -> Array:
+    """The memory that an array lies in, from its first element to its last, as one row of them."""
+    layout = value.layout
+    if not layout.size:
+        # A pointer is wanted also for an array without elements; no kernel may go through it.
+        return np.empty(1, layout.dtype)
+    row = host_bytes(value.address + layout.low, layout.size).view(layout.dtype)
+    if not value.is_writable:
+        row.flags.writeable = False
+    return row
+
+
+def table_of(value: ListValue) -> Array:
+    """The records that a kernel gets for a list of arrays."""
+    records = [[item.address, *item.layout.shape, *item.layout.strides] for item in value.items]
+    return np.array(records, np.int64).reshape(-1)
+
+
+def arguments_of(values: Sequence[Value]) -> Iterator[object]:
+    """What the parameters of the kernel are given: arrays as rows, extents, strides, numbers."""
+    for value in values:
+        if isinstance(value, ArrayValue):
+            yield row_of(value)
+            yield from value.layout.shape
+            yield from value.layout.strides
+        elif isinstance(value, ListValue):
+            yield table_of(value)
+            yield len(value.items)
+        else:
+            yield value.item()
+
+
+def memory_of_lists(values: Sequence[Value]) -> list[Array]:
+    """The memory of the arrays of lists, which kernels reach by their addresses."""
+    lists = (value for value in values if isinstance(value, ListValue))
+    return [row_of(item) for value in lists for item in value.items]
+
+
+def arrays_of(values: Sequence[Value]) -> list[ArrayValue]:
+    """All arrays among the arguments, those in lists included."""
+    found: list[ArrayValue] = []
+    for value in values:
+        if isinstance(value, ArrayValue):
+            found.append(value)
+        elif isinstance(value, ListValue):
+            found += value.items
+    return found
+
+
+def converted(values: Sequence[Value]) -> Converted:
+    """The arguments as the checks of a launch know them."""
+    tiles: list[Array] = []
+    arrays: dict[int, Array] = {}
+    for value in values:
+        if isinstance(value, ArrayValue):
+            arrays[len(tiles)] = value.as_numpy()
+            tiles += [np.zeros((), np.uint64), *value.layout.tiles]
+        elif isinstance(value, ListValue):
+            tiles += [np.zeros((), np.uint64), np.array(len(value.items), np.int32)]
+        else:
+            tiles.append(value)
+    return Converted(tiles, arrays)

@@ -1,0 +1,593 @@
+"""The options of a launch: what each means, its values, its default, and which machines know it.
+
+All of it is data beside the field. The documentation's table, the refusal of an option that a machine
+lacks, and the options of the command line come from it, so that a new option is one new field.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import inf
+from numbers import Integral, Real
+from typing import Any
+
+from tilewright.diagnostics import Collector, define_code
+from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
+
+__tracebackhide__ = hides_frames
+
+BAD_RUN_OPTION = define_code(
+    "bad-run-option",
+    "An option of a run has a value that makes no sense.",
+    "A seed is an integer of at least 0, `seeds` a number of at least 1 or a list of seeds, and "
+    "`max_iterations` an integer of at least 1. `tilewright.LaunchOptions` documents the others.",
+)
+UNSUPPORTED_OPTION = define_code(
+    "unsupported-option",
+    "A launch asks for an option that the machine does not have.",
+    "Machines differ in what they can do. The message names those that know the option; "
+    "docs/machines.md has the table of all options and machines.",
+)
+
+#: The levels of IR that launches take.
+TILE_IR, NVGPU = "Tile IR", "nvgpu"
+_EVERY_LEVEL = (TILE_IR, NVGPU)
+
+Check = Callable[[object], str]
+"""What is wrong with a value: how the message goes on after the name; empty for a good one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionInfo:
+    """What is known of one field of :class:`LaunchOptions`.
+
+    ``machines`` are the kinds of machines that know it (``sim`` for all of ``sim:ARCH``), and
+    ``levels`` the levels of IR for whose kernels it makes sense.
+    """
+
+    name: str
+    meaning: str
+    values: str
+    default: object
+    machines: tuple[str, ...]
+    levels: tuple[str, ...]
+
+    @property
+    def shown_default(self) -> str:
+        """The default as Python writes it."""
+        return str(self.default) if isinstance(self.default, Arithmetic) else repr(self.default)
+
+
+def _about(
+    meaning: str,
+    *,
+    values: str,
+    machines: str,
+    check: Check | None = None,
+    levels: tuple[str, ...] = _EVERY_LEVEL,
+) -> Mapping[str, Any]:
+    """What is known of a field; ``machines`` are kinds, separated by blanks."""
+    return {
+        "meaning": meaning,
+        "values": values,
+        "machines": tuple(machines.split()),
+        "levels": levels,
+        "check": check,
+    }
+
+
+def _is_integer(value: object, least: int) -> bool:
+    # Those of NumPy, too, which this module does without.
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def _integer(least: int, *, optional: bool = False) -> Check:
+    def check(value: object) -> str:
+        if optional and value is None:
+            return ""
+        if _is_integer(value, least):
+            return ""
+        return f"must be an integer of at least {least}, not {value!r}"
+
+    return check
+
+
+def _positive(value: object) -> str:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < inf:
+        return ""
+    return f"must be a finite number above 0, not {value!r}"
+
+
+def _time_limit(value: object) -> str:
+    return "" if value is None else _positive(value)
+
+
+def _flag(value: object) -> str:
+    return "" if isinstance(value, bool) else f"must be True or False, not {value!r}"
+
+
+def _optional_flag(value: object) -> str:
+    return "" if value is None else _flag(value)
+
+
+def _one_of(*allowed: object) -> Check:
+    listed = ", ".join(map(repr, allowed))
+
+    def check(value: object) -> str:
+        return "" if value in allowed else f"must be one of {listed}, not {value!r}"
+
+    return check
+
+
+def _callback(value: object) -> str:
+    return "" if value is None or callable(value) else f"must be a function, not {value!r}"
+
+
+def _of_arithmetic(value: object) -> str:
+    if isinstance(value, Arithmetic):
+        return ""
+    return f"must be an Arithmetic, not {value!r}; Arithmetic.parse makes one from text"
+
+
+def _functions(value: object) -> str:
+    if value is None or (isinstance(value, Mapping) and all(map(callable, value.values()))):
+        return ""
+    return f"must be a mapping from names to functions, not {value!r:.60}"
+
+
+def _schedules(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        if not value:
+            return "must name at least one seed"
+        wrong = next((found for each in value if (found := _seed(each))), "")
+        return wrong and f"are wrong: a seed {wrong}"
+    return _integer(1)(value)
+
+
+_seed = _integer(0)
+
+
+def _extents(value: object) -> str:
+    given = (value,) if isinstance(value, Integral) else value
+    if value is None or (
+        isinstance(given, Sequence)
+        and 1 <= len(given) <= 3
+        and all(_is_integer(each, 1) for each in given)
+    ):
+        return ""
+    return f"must be one to three integers of at least 1, not {value!r}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LaunchOptions:
+    """How a kernel is launched, for every machine.
+
+    A machine refuses what it does not know where that is not the default (``unsupported-option``);
+    values that make no sense are refused here (``bad-run-option``).
+    """
+
+    seed: int = field(
+        default=0,
+        metadata=_about(
+            "The schedule. 0 runs tile blocks (simulator: warps) in ascending order; others shuffle them "
+            "and switch between them at random, always in the same way for the same seed.",
+            values="an integer of at least 0",
+            machines="reference sim",
+            check=_seed,
+        ),
+    )
+    resident: int | None = field(
+        default=None,
+        metadata=_about(
+            "No more tile blocks than this are live at once, in ascending order, so that a block that "
+            "waits for one that cannot begin is found. By default all are.",
+            values="an integer of at least 1",
+            machines="reference",
+            check=_integer(1, optional=True),
+        ),
+    )
+    check_asserts: bool = field(
+        default=True,
+        metadata=_about(
+            "Failed assertions raise an error once all tile blocks have run; otherwise they are listed "
+            "in the result.",
+            values="True or False",
+            machines="reference cpu",
+            check=_flag,
+        ),
+    )
+    max_iterations: int = field(
+        default=10_000_000,
+        metadata=_about(
+            "A loop that makes more iterations than this is an error.",
+            values="an integer of at least 1",
+            machines="reference sim",
+            check=_integer(1),
+        ),
+    )
+    time_limit: float | None = field(
+        default=None,
+        metadata=_about(
+            "Seconds after which the launch is ended, with an error that names the loop that a tile "
+            "block is in; compilation left out. A GPU cannot be stopped.",
+            values="a number above 0",
+            machines="reference cpu sim",
+            check=_time_limit,
+        ),
+    )
+    allow_overlap: bool = field(
+        default=False,
+        metadata=_about(
+            "Arrays that the kernel may write can share memory with others.",
+            values="True or False",
+            machines="reference cpu sim",
+            check=_flag,
+        ),
+    )
+    print_to: Callable[[str], object] | None = field(
+        default=None,
+        metadata=_about(
+            "Gets each text that the kernel prints, at once, perhaps in another thread. It must not "
+            "change the arrays. The result has all of them either way.",
+            values="a function of one text",
+            machines="reference cpu sim",
+            check=_callback,
+        ),
+    )
+    progress: Callable[[int, int], object] | None = field(
+        default=None,
+        metadata=_about(
+            "Gets the numbers of finished and of all tile blocks, now and then.",
+            values="a function of two integers",
+            machines="reference cpu",
+            check=_callback,
+        ),
+    )
+    arithmetic: Arithmetic = field(
+        default=REFERENCE,
+        metadata=_about(
+            "What is computed where Tile IR leaves it open: as the reference does it, or nearer to "
+            "hardware.",
+            values="a `tilewright.Arithmetic`",
+            machines="reference",
+            check=_of_arithmetic,
+        ),
+    )
+    plugins: Mapping[str, Callable[..., object]] | None = field(
+        default=None,
+        metadata=_about(
+            "Functions on NumPy arrays for the code that a module of `nv_tileaa` calls but does not "
+            "hold, by the names that it has there.",
+            values="a mapping from names to functions",
+            machines="reference cpu",
+            check=_functions,
+        ),
+    )
+    sanitize: bool = field(
+        default=False,
+        metadata=_about(
+            "Every check is on; whatever they find is raised as one error when the run is over.",
+            values="True or False",
+            machines="reference",
+            check=_flag,
+        ),
+    )
+    seeds: int | Sequence[int] = field(
+        default=1,
+        metadata=_about(
+            "The schedules that the sanitizer runs: so many, from `seed` on, or those that are listed.",
+            values="an integer of at least 1, or a list of seeds",
+            machines="reference",
+            check=_schedules,
+        ),
+    )
+    races: bool = field(
+        default=True,
+        metadata=_about(
+            "The sanitizer looks for races, which takes most of its time.",
+            values="True or False",
+            machines="reference",
+            check=_flag,
+        ),
+    )
+    breakpoints: Sequence[Any] = field(
+        default=(),
+        metadata=_about(
+            "Where the run stops, and what is done there.",
+            values="a list of `tilewright.machine.inspect.Breakpoint`",
+            machines="reference",
+        ),
+    )
+    trace: Any = field(
+        default=None,
+        metadata=_about(
+            "Records what tile blocks do.",
+            values="a `tilewright.machine.inspect.Trace`",
+            machines="reference",
+        ),
+    )
+    threads: int | None = field(
+        default=None,
+        metadata=_about(
+            "Threads that tile blocks run on: by default as many as the environment variable "
+            "TILEWRIGHT_THREADS says, or one for each core.",
+            values="an integer of at least 1",
+            machines="cpu",
+        ),
+    )
+    cpu: str = field(
+        default="host",
+        metadata=_about(
+            "The processor that code is made for.",
+            values="'host', 'generic', or 'x86-64-v2' to 'x86-64-v4'",
+            machines="cpu",
+        ),
+    )
+    checked: bool = field(
+        default=False,
+        metadata=_about(
+            "Code checks every access to memory; one outside stops the run.",
+            values="True or False",
+            machines="cpu",
+            check=_flag,
+        ),
+    )
+    optimization: int = field(
+        default=1,
+        metadata=_about(
+            "How much LLVM optimises: 0 inlines only, 1 also simplifies, 2 and 3 are LLVM's own levels.",
+            values="0 to 3",
+            machines="cpu",
+            check=_one_of(0, 1, 2, 3),
+        ),
+    )
+    patience: float = field(
+        default=10.0,
+        metadata=_about(
+            "Seconds of processor time for each tile block in flight, after which a grid whose blocks "
+            "wait for one another counts as deadlocked.",
+            values="a number above 0",
+            machines="cpu",
+            check=_positive,
+        ),
+    )
+    numerics: str = field(
+        default="tensor-core",
+        metadata=_about(
+            "How the products of tensor cores add: as measured on hardware, exactly, or in plain f32.",
+            values="'tensor-core', 'exact' or 'portable'",
+            machines="sim",
+            check=_one_of("tensor-core", "exact", "portable"),
+        ),
+    )
+    memory: Sequence[Any] = field(
+        default=(),
+        metadata=_about(
+            "Arrays that no parameter takes and that the kernel reaches by their addresses.",
+            values="a list of NumPy arrays",
+            machines="sim",
+        ),
+    )
+    strict: bool = field(
+        default=True,
+        metadata=_about(
+            "What the simulator finds wrong is raised; otherwise it is in the `findings` of the result.",
+            values="True or False",
+            machines="sim",
+            check=_flag,
+        ),
+    )
+    in_groups: bool | None = field(
+        default=None,
+        metadata=_about(
+            "Warps that execute the same do so at once, which is faster; by default with the seed 0 "
+            "only, so that other seeds try orders.",
+            values="True, False or None",
+            machines="sim",
+            check=_optional_flag,
+        ),
+    )
+    timeline_blocks: int = field(
+        default=1,
+        metadata=_about(
+            "Of how many thread blocks the timeline is kept.",
+            values="an integer of at least 0",
+            machines="sim",
+            check=_integer(0),
+        ),
+    )
+    registers: int | None = field(
+        default=None,
+        metadata=_about(
+            "Registers of a thread, as `ptxas -v` tells them, for the occupancy.",
+            values="an integer of at least 1",
+            machines="sim",
+            check=_integer(1, optional=True),
+        ),
+    )
+    block: int | Sequence[int] | None = field(
+        default=None,
+        metadata=_about(
+            "Threads of a block, x first. Kernels of Tile IR have a number of their own.",
+            values="one to three integers",
+            machines="sim cuda",
+            check=_extents,
+            levels=(NVGPU,),
+        ),
+    )
+    cluster: int | Sequence[int] | None = field(
+        default=None,
+        metadata=_about(
+            "Blocks of a cluster, x first: by default those that the kernel names, or one.",
+            values="one to three integers",
+            machines="sim cuda",
+            check=_extents,
+            levels=(NVGPU,),
+        ),
+    )
+    dynamic_shared_bytes: int = field(
+        default=0,
+        metadata=_about(
+            "Dynamic shared memory of a block.",
+            values="an integer of at least 0",
+            machines="sim cuda",
+            check=_integer(0),
+            levels=(NVGPU,),
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        found = Collector()
+        for name, check in _CHECKS.items():
+            value = getattr(self, name)
+            if value is not _DEFAULTS[name] and (wrong := check(value)):
+                found.error(BAD_RUN_OPTION, f"{name} {wrong}")
+        found.raise_if_errors()
+
+    def __repr__(self) -> str:
+        """What is not as it is by default."""
+        given = (f"{name}={getattr(self, name)!r}" for name in self.changed)
+        return f"LaunchOptions({', '.join(given)})"
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The names of the options that are not as they are by default."""
+        return tuple(name for name, default in _DEFAULTS.items() if getattr(self, name) != default)
+
+    @property
+    def schedules(self) -> tuple[int, ...]:
+        """The seeds that the sanitizer runs with."""
+        seeds = self.seeds
+        if isinstance(seeds, Sequence):
+            return tuple(map(int, seeds))
+        return tuple(range(self.seed, self.seed + int(seeds)))
+
+
+_FIELDS = {each.name: each for each in fields(LaunchOptions)}
+_CHECKS: dict[str, Check] = {
+    name: check for name, each in _FIELDS.items() if (check := each.metadata["check"]) is not None
+}
+_DEFAULTS: dict[str, object] = {name: each.default for name, each in _FIELDS.items()}
+
+#: What is known of each option, by its name, in the order of the fields.
+OPTIONS: Mapping[str, OptionInfo] = {
+    name: OptionInfo(
+        name,
+        each.metadata["meaning"],
+        each.metadata["values"],
+        _DEFAULTS[name],
+        each.metadata["machines"],
+        each.metadata["levels"],
+    )
+    for name, each in _FIELDS.items()
+}
+
+
+def _documented() -> str:
+    entries = (
+        f"    ``{info.name}``\n        {info.meaning} Values: {info.values}; default "
+        f"``{info.shown_default}``; machines: {', '.join(info.machines)}."
+        for info in OPTIONS.values()
+    )
+    return "\n".join([(LaunchOptions.__doc__ or "").rstrip(), "", *entries, ""])
+
+
+LaunchOptions.__doc__ = _documented()
+
+#: How launches run unless they say otherwise.
+DEFAULT_OPTIONS = LaunchOptions()
+
+
+def options_of_kind(kind: str, level: str | None = None) -> frozenset[str]:
+    """The options that a kind of machine knows, for kernels of a level of IR or of any."""
+    return frozenset(
+        name
+        for name, info in OPTIONS.items()
+        if kind in info.machines and (level is None or level in info.levels)
+    )
+
+
+def missing_options(options: LaunchOptions, kind: str, level: str | None = None) -> tuple[str, ...]:
+    """The options that are asked for and that a kind of machine does not know, in order."""
+    known = options_of_kind(kind, level)
+    return tuple(name for name in options.changed if name not in known)
+
+
+def check_options(
+    options: LaunchOptions, kind: str, level: str | None = None, machine: str = ""
+) -> None:
+    """A TileIRError (``unsupported-option``) that names everything that the machine does not know, and
+    the machines that do."""
+    if options is DEFAULT_OPTIONS:
+        return
+    found = Collector()
+    for name in missing_options(options, kind, level):
+        found.error(UNSUPPORTED_OPTION, refusal(name, name, kind, machine or kind))
+    found.raise_if_errors()
+
+
+def refusal(name: str, spelled: str, kind: str, machine: str) -> str:
+    """Why a machine of that kind cannot do an option, and who can; ``spelled`` is how the user wrote
+    it."""
+    info = OPTIONS[name]
+    if kind in info.machines:
+        return (
+            f"`{spelled}` is for kernels of {' and '.join(info.levels)}; those of "
+            f"{' and '.join(level for level in _EVERY_LEVEL if level not in info.levels)} have "
+            f"their own"
+        )
+    shown = [_SPELLED.get(each, each) for each in info.machines]
+    return f"the machine '{machine}' has no option `{spelled}`; it is known to {_listed(shown)}"
+
+
+_SPELLED = {"sim": "sim:ARCH"}
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def with_deprecated(
+    options: LaunchOptions | None,
+    given: Mapping[str, object],
+    who: str,
+    renamed: Mapping[str, str] | None = None,
+) -> LaunchOptions:
+    """The options, with those that are still given as keywords; warns of them.
+
+    A TypeError, as for any function, for keywords that were none.
+    """
+    chosen = options or DEFAULT_OPTIONS
+    if not given:
+        return chosen
+    names = {name: (renamed or {}).get(name, name) for name in given}
+    for name, field_name in names.items():
+        if field_name not in OPTIONS:
+            raise TypeError(f"{who}() got an unexpected keyword argument '{name}'")
+    listed = ", ".join(f"{field_name}=..." for field_name in names.values())
+    warnings.warn(
+        f"options of {who}() as keywords will go: pass options=LaunchOptions({listed})",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    values: dict[str, Any] = {names[name]: value for name, value in given.items()}
+    return replace(chosen, **values)
+
+
+__all__ = [
+    "BAD_RUN_OPTION",
+    "DEFAULT_OPTIONS",
+    "OPTIONS",
+    "UNSUPPORTED_OPTION",
+    "LaunchOptions",
+    "OptionInfo",
+    "check_options",
+    "missing_options",
+    "options_of_kind",
+    "refusal",
+    "with_deprecated",
+]

@@ -1,0 +1,25 @@
+"""The reference machine as ``launching.machine`` finds it."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from tilewright.launching.machine import unsupported_level
+from tilewright.launching.modules import is_tile_ir
+from tilewright.launching.options import LaunchOptions
+from tilewright.machine.launch import Program
+
+
+def check(variant: str) -> None:
+    """It is always there."""
+
+
+def load(module: Operation, variant: str, options: LaunchOptions) -> Program:
+    """A module of ``cuda_tile`` or ``nv_tileaa``; a TileIRError for one of ``nvgpu``."""
+    if not is_tile_ir(module):
+        raise unsupported_level("reference")
+    return Program(module, options)
+
+
+def get_ready() -> None:
+    """Importing it is all there is to do."""

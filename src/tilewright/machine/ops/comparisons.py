@@ -1,0 +1,60 @@
+"""What a failed assertion has compared: the elements on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.dialects.cuda_tile.base import enum_property
+from tilewright.dialects.cuda_tile.enums import ComparisonPredicate, Signedness
+from tilewright.dialects.cuda_tile.ops.floating_point import CmpFOp
+from tilewright.dialects.cuda_tile.ops.integer import CmpIOp
+from tilewright.machine.compile import tile_type
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from tilewright.machine.compile import Translator
+    from tilewright.machine.values import Registers
+    from tilewright.numerics.arrays import Array
+
+Shown = Callable[["Registers", tuple[int, ...]], str]
+"""The comparison of one element, in words."""
+
+_SYMBOLS: Mapping[str, str] = {
+    ComparisonPredicate.EQUAL: "==",
+    ComparisonPredicate.NOT_EQUAL: "!=",
+    ComparisonPredicate.LESS_THAN: "<",
+    ComparisonPredicate.LESS_THAN_OR_EQUAL: "<=",
+    ComparisonPredicate.GREATER_THAN: ">",
+    ComparisonPredicate.GREATER_THAN_OR_EQUAL: ">=",
+}
+
+
+def comparison_of(condition: SSAValue, t: Translator) -> Shown | None:
+    """How the elements of a condition that does not hold came about; None where it is no comparison."""
+    comparison = condition.owner
+    if not isinstance(comparison, CmpIOp | CmpFOp):
+        return None
+    left, right = t.slot(comparison.lhs), t.slot(comparison.rhs)
+
+    def shown(regs: Registers, index: tuple[int, ...]) -> str:
+        return _shown(comparison, regs[left][index], regs[right][index])
+
+    return shown
+
+
+def _shown(comparison: CmpIOp | CmpFOp, left: Array, right: Array) -> str:
+    from tilewright.machine.inspect.stops import format_elements
+
+    sides = [np.asarray(left), np.asarray(right)]
+    if (
+        isinstance(comparison, CmpIOp)
+        and enum_property(comparison, "signedness") == Signedness.UNSIGNED
+    ):
+        sides = [s.view(f"u{s.itemsize}") if s.dtype.kind == "i" else s for s in sides]
+    one, two = (format_elements(side, tile_type(comparison.lhs).element) for side in sides)
+    symbol = _SYMBOLS[enum_property(comparison, "comparison_predicate")]
+    return f"{one} {symbol} {two} does not hold"

@@ -24,7 +24,7 @@ def _run(name: str, old: str, new: str, seed: int) -> SimulationResult:
     args: list[Any] = [a, b, d]
     if name == MMA:
         return program.launch(None, (2, 2), 128, args, arch="sm_80", strict=False, seed=seed)
-    return program.launch(None, 1, 288, [*args, depth // 64], strict=False, seed=seed)
+    return program.launch(None, 1, 384, [*args, depth // 64], strict=False, seed=seed)
 
 
 _EMPTY_WAIT = "nvgpu.mbarrier.try_wait.parity %empty[%s], %parity, %ticks : !bars"

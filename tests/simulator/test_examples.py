@@ -81,7 +81,7 @@ def _hopper(name: str, m: int, n: int, k: int, **options: Any) -> tuple[Any, Any
     a, b = _operands(m, n, k)
     d = np.zeros((m, n), np.float32)
     grid = -(-n // 128), -(-m // 128)
-    result = program(name).launch(None, grid, 288, [a, b, d, k // 64], **options)
+    result = program(name).launch(None, grid, 384, [a, b, d, k // 64], **options)
     assert not result.findings
     wanted = multiply_add(
         a,

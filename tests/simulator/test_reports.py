@@ -78,7 +78,7 @@ def _hopper() -> Any:
     path = EXAMPLES / "matmul_hopper.mlir"
     a, b = np.ones((128, 320), np.float16), np.ones((320, 128), np.float16)
     program = Program.parse(path.read_text(), str(path))
-    return program.launch(None, 1, 288, [a, b, np.zeros((128, 128), np.float32), 5])
+    return program.launch(None, 1, 384, [a, b, np.zeros((128, 128), np.float32), 5])
 
 
 def test_timeline_has_the_roles() -> None:
@@ -155,7 +155,7 @@ def _needs(name: str, arch: str) -> str:
         "matmul_hopper.mlir": [z.astype("f2"), z.astype("f2"), z.astype("f4"), 2],
         "vector_add.mlir": [np.zeros(8, "f4")] * 3,
     }[name]
-    block = 288 if "hopper" in name else 128
+    block = 384 if "hopper" in name else 128
     with pytest.raises(TileIRError) as error:
         program.launch(None, 1, block, args, arch=arch)
     assert error.value.diagnostics[0].code == "sim-architecture"

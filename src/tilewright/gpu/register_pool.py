@@ -207,28 +207,28 @@ def _in_operation(op: Operation, numbers: _Numbers, certain: bool) -> Iterator[_
 
 
 #: Numbers of threads are small and not negative: signed and unsigned operations give the same.
-_BINARY: Mapping[type[Operation], Callable[[Array, Array], Array]] = MappingProxyType(
+_BINARY: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
     {
-        arith.AddiOp: np.add,
-        arith.SubiOp: np.subtract,
-        arith.MuliOp: np.multiply,
-        arith.DivUIOp: np.floor_divide,
-        arith.DivSIOp: np.floor_divide,
-        arith.RemUIOp: np.remainder,
-        arith.RemSIOp: np.remainder,
-        arith.AndIOp: np.bitwise_and,
-        arith.OrIOp: np.bitwise_or,
-        arith.XOrIOp: np.bitwise_xor,
-        arith.ShLIOp: np.left_shift,
-        arith.ShRUIOp: np.right_shift,
-        arith.ShRSIOp: np.right_shift,
+        "arith.addi": np.add,
+        "arith.subi": np.subtract,
+        "arith.muli": np.multiply,
+        "arith.divui": np.floor_divide,
+        "arith.divsi": np.floor_divide,
+        "arith.remui": np.remainder,
+        "arith.remsi": np.remainder,
+        "arith.andi": np.bitwise_and,
+        "arith.ori": np.bitwise_or,
+        "arith.xori": np.bitwise_xor,
+        "arith.shli": np.left_shift,
+        "arith.shrui": np.right_shift,
+        "arith.shrsi": np.right_shift,
     }
 )
 _COMPARISONS: tuple[Callable[[Array, Array], Array], ...] = (
     *(np.equal, np.not_equal),
     *(np.less, np.less_equal, np.greater, np.greater_equal) * 2,
 )
-_CASTS = (arith.IndexCastOp, arith.ExtUIOp, arith.ExtSIOp, arith.TruncIOp)
+_CASTS = ("arith.index_cast", "arith.index_castui", "arith.extui", "arith.extsi", "arith.trunci")
 
 
 @dataclass(slots=True)
@@ -260,18 +260,20 @@ class _Numbers:
             return self._all(number.value.data) if isinstance(number, IntegerAttr) else None
         if (place := self._place(op)) is not None:
             return place
-        if isinstance(op, _CASTS) or op.name == "arith.index_castui":
+        if op.name in _CASTS:
             return self.of(op.operands[0])
-        if type(op) not in _BINARY and not isinstance(op, arith.CmpiOp):
+        if op.name not in _BINARY and op.name != "arith.cmpi":
             return None
         left, right = (self.of(operand) for operand in op.operands)
         if left is None or right is None or (left < 0).any() or (right < 0).any():
             return None
-        if isinstance(op, arith.CmpiOp):
-            return _COMPARISONS[op.predicate.value.data](left, right)
+        if op.name == "arith.cmpi":
+            predicate = op.properties["predicate"]
+            assert isinstance(predicate, IntegerAttr)
+            return _COMPARISONS[predicate.value.data](left, right)
         if not right.any() and op.name.startswith(("arith.div", "arith.rem")):
             return None
-        return _BINARY[type(op)](left.astype(np.int64), right.astype(np.int64))
+        return _BINARY[op.name](left.astype(np.int64), right.astype(np.int64))
 
     def _all(self, number: int) -> Array:
         return np.full(WARP_SIZE, number, np.int64)

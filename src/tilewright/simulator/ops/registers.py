@@ -108,9 +108,7 @@ def check_trades(block: Block) -> None:
                     f"'{longest[at].name}' is for the four warps of a warpgroup, but "
                     f"{warp.name()} does not execute it and others of its group do",
                     longest[at],
-                    notes=[note_at("it executes this one", trades[at])]
-                    if at < len(trades)
-                    else (),
+                    notes=[note_at("it executes this one", trades[at])] if at < len(trades) else (),
                     help="branch by the number of the warp divided by 4",
                 )
                 break

@@ -38,9 +38,9 @@ module attributes {gpu.container_module} {
       cf.cond_br %producer, ^load, ^multiply
     ^load:
       nvvm.setmaxregister decrease 40
-      %one = nvvm.elect.sync -> i1
-      %first = arith.cmpi eq, %warp, %four : index
-      %elected = arith.andi %one, %first : i1
+      %any = nvvm.elect.sync -> i1
+      %loader = arith.cmpi eq, %warp, %four : index
+      %elected = arith.andi %any, %loader : i1
       nvgpu.mbarrier.arrive.expect_tx %bar[%c0], %bytes, predicate = %elected : !bars
       nvgpu.tma.async.load %a[%c0, %c0], %bar[%c0] to %ta, predicate = %elected : !lhs, !bars -> memref<64x64xf16, strided<[64, 1]>, #gpu.address_space<workgroup>>
       nvgpu.tma.async.load %b[%c0, %c0], %bar[%c0] to %tb, predicate = %elected : !lhs, !bars -> memref<64x64xf16, strided<[64, 1], offset: 4096>, #gpu.address_space<workgroup>>

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tilewright.diagnostics import TileIRError
 from tilewright.gpu.architectures import architecture
 from tilewright.gpu.compile import CompiledKernel, CompileOptions, compile_kernel
 from tilewright.gpu.driver import open_gpu
@@ -18,6 +19,7 @@ class TileProgram:
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels become code for a GPU.
 
     The module must have passed the verifier. ``arch``: by default that of the GPU that there is.
+    ``optimize``: see :class:`LoweredProgram`; what LLVM does ``options`` say.
     Raises TileIRError where the architecture is not known, and without one where there is no GPU.
     """
 
@@ -26,12 +28,19 @@ class TileProgram:
         module: Operation,
         arch: str | None = None,
         options: CompileOptions | None = None,
+        *,
+        optimize: bool = True,
     ):
         found = architecture(arch) if arch is not None else open_gpu().best_architecture()
         self.arch = found.name
         self._options = options or CompileOptions()
-        self._lowered = LoweredProgram(module, found.number, found.shared_limit)
+        self._lowered = LoweredProgram(module, found.number, found.shared_limit, optimize=optimize)
         self._compiled: dict[str, CompiledKernel] = {}
+
+    @property
+    def fallbacks(self) -> Mapping[str, TileIRError]:
+        """Of the kernels that were lowered so far, those without a schedule, and why."""
+        return self._lowered.fallbacks
 
     def threads(self, entry: str | None = None) -> ModuleOp:
         """The module that a kernel, the only one by default, is lowered to."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tilewright.diagnostics import TileIRError
 from tilewright.launching.threads import Grid, LoweredProgram
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import Mode
@@ -19,13 +20,16 @@ class TileProgram:
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels run as threads of a simulated GPU.
 
     The module must have passed the verifier. Kernels are lowered when they are first launched; what
-    cannot be lowered is refused then (``not-lowered-to-threads``).
+    cannot be lowered is refused then (``not-lowered-to-threads``). ``optimize``: see
+    :class:`LoweredProgram`.
     """
 
-    def __init__(self, module: Operation, arch: str = "sm_90a"):
+    def __init__(self, module: Operation, arch: str = "sm_90a", *, optimize: bool = True):
         found = check_architecture(arch)
         self.arch = arch
-        self._lowered = LoweredProgram(module, found.compute, found.block_shared_bytes)
+        self._lowered = LoweredProgram(
+            module, found.compute, found.block_shared_bytes, optimize=optimize
+        )
         self._programs: dict[str, Program] = {}
         self._mapped: list[Array] = []
 
@@ -38,6 +42,11 @@ class TileProgram:
         """The address of an array's first element, which kernels may go through from now on."""
         self._mapped.append(array)
         return int(array.ctypes.data)
+
+    @property
+    def fallbacks(self) -> Mapping[str, TileIRError]:
+        """Of the kernels that were lowered so far, those without a schedule, and why."""
+        return self._lowered.fallbacks
 
     def threads(self, entry: str | None = None) -> ModuleOp:
         """The module that a kernel, the only one by default, is lowered to."""

@@ -1,6 +1,7 @@
 """Random programs compute the same on the reference machine and as threads on the simulator.
 
-Integer arrays and what is printed are the same; products of floats are added in another order.
+Integer arrays and what is printed are the same; products of floats are added in another order. One of
+four is lowered without a schedule.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def _check(name: str, seed: int) -> None:
     _, found = arguments(seed)
     printed: list[str] = []
     # Another order of warps for each program.
-    TileProgram(module, "sm_90a").launch("k", grid, found, print_to=printed.append, seed=seed)
+    program = TileProgram(module, "sm_90a", optimize=seed % 4 != 0)
+    program.launch("k", grid, found, print_to=printed.append, seed=seed)
     assert "".join(printed) == text, f"{name} {seed}"
     for wanted, got in zip(expected, found, strict=True):
         if isinstance(wanted, np.ndarray):

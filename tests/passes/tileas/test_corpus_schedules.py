@@ -23,9 +23,9 @@ def check_kernel(kernel: CorpusKernel) -> None:
     for pipeline in PIPELINES:
         module = corpus.lowered(kernel)
         run_pipeline(module, pipeline, verify_each=True)  # pyright: ignore[reportArgumentType]
+        text = print_text(module)
+        assert print_text(parse(text)) == text
         assert corpus.outcome(kernel, module) == expected, pipeline
-    text = print_text(module)
-    assert print_text(parse(text)) == text
 
 
 needs_cutile = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)

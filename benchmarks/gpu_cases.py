@@ -40,6 +40,12 @@ class Case:
         """The kernel at the newest version of bytecode that cuTile writes."""
         return _export(self)
 
+    @property
+    def array_bytes(self) -> int:
+        """The bytes of all arrays of the launch."""
+        arrays = [argument for argument in self.arguments if _is_array(argument)]
+        return sum(math.prod(extents) * dtype.bitwidth // 8 for dtype, extents in arrays)
+
     def scalars(self) -> list[tuple[int, int | float]]:
         """The parameters of the entry as (bytes, value), arrays at addresses of our choice."""
         found: list[tuple[int, int | float]] = []

@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import re
 import resource
 import subprocess
 import tempfile
@@ -147,8 +148,9 @@ def _run_tileiras(path: Path, bytecode: bytes, name: str) -> Compiled:
         command = [str(path), f"--gpu-name={name}", str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "error" in line]
-            return Compiled(failure=(lines or done.stderr.splitlines() or ["failed"])[0][:200])
+            # Positions before the message hold paths of this machine.
+            found = re.search(r"error: (.*)", done.stderr)
+            return Compiled(failure=found[1][:200] if found else f"exit status {done.returncode}")
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return Compiled(target.read_bytes(), (used.ru_utime + used.ru_stime,))
 

@@ -24,7 +24,7 @@ _PASS_NAMES = (
     "synthesize-debug-info-scopes",
 )
 #: Passes between levels, whose names nobody else uses.
-_LOWERINGS = ("lower-cuda-tile-to-tileaa", "lower-tileaa-to-nvgpu")
+_LOWERINGS = ("lower-cuda-tile-to-tileaa", "lower-tileaa-to-nvgpu", "convert-tileas-to-nvgpu")
 
 
 def _cuda_tile() -> Dialect:

@@ -73,7 +73,7 @@ def test_operation_in_full(command: Command) -> None:
         assert part in text, part
 
 
-@pytest.mark.parametrize("dialect", ["nv_tileaa", "arith", "nvgpu"])
+@pytest.mark.parametrize("dialect", ["nv_tileaa", "nv_tileas", "arith", "nvgpu"])
 def test_operations_of_other_dialects(dialect: str) -> None:
     import_module(f"tilewright.dialects.{dialect}").load()
     declared = import_module(f"tilewright.dialects.{dialect}.base").OPERATIONS

@@ -19,9 +19,8 @@ from tilewright.diagnostics import (
     Severity,
     TileIRError,
     render,
-    render_html,
 )
-from tilewright.diagnostics.render_html import preformatted
+from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.machine.inspect import Trace, run_with
 from tilewright.machine.sanitize import sanitize
 

@@ -73,7 +73,7 @@ def _check_writes(
         new = values[index]
         bits = np.dtype(f"V{new.itemsize}")
         changed = np.ascontiguousarray(new).view(bits) != np.ascontiguousarray(old).view(bits)
-        name = found.kernel.block.args[index].name_hint
+        name = found.tile_kernel.block.args[index].name_hint
         for box in written[f"%{name}"]:
             changed[tuple(slice(low, high) for low, high in box)] = False
         assert not changed.any(), name

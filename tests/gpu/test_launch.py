@@ -79,6 +79,8 @@ def test_what_a_launch_lacks_is_said_before_a_gpu_is_asked_for() -> None:
     )
     assert "not made of clusters" in refused(launch, kernel, 3, [1, 2, 3], cluster=2)
     assert "at least 1" in refused(launch, kernel, (0, 1), [1, 2, 3])
+    for grid in ((1, 65_536), (1, 1, 65_536)):
+        assert "at most 65,535 blocks in y and in z" in refused(launch, kernel, grid, [1, 2, 3])
 
 
 @pytest.mark.parametrize(

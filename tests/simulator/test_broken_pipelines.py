@@ -32,7 +32,7 @@ def _run(name: str, old: str, new: str, seed: int) -> SimulationResult:
             options=LaunchOptions(block=128, strict=False, seed=seed),
         )
     return program.launch(
-        None, 1, [*args, depth // 64], options=LaunchOptions(block=288, strict=False, seed=seed)
+        None, 1, [*args, depth // 64], options=LaunchOptions(block=384, strict=False, seed=seed)
     )
 
 

@@ -91,7 +91,7 @@ def _hopper(name: str, m: int, n: int, k: int, **options: Any) -> tuple[Any, Any
     d = np.zeros((m, n), np.float32)
     grid = -(-n // 128), -(-m // 128)
     result = program(name).launch(
-        None, grid, [a, b, d, k // 64], options=LaunchOptions(block=288, **options)
+        None, grid, [a, b, d, k // 64], options=LaunchOptions(block=384, **options)
     )
     assert not result.findings
     wanted = multiply_add(

@@ -80,7 +80,7 @@ def _hopper() -> Any:
     a, b = np.ones((128, 320), np.float16), np.ones((320, 128), np.float16)
     program = Program.parse(path.read_text(), str(path))
     return program.launch(
-        None, 1, [a, b, np.zeros((128, 128), np.float32), 5], options=LaunchOptions(block=288)
+        None, 1, [a, b, np.zeros((128, 128), np.float32), 5], options=LaunchOptions(block=384)
     )
 
 
@@ -158,7 +158,7 @@ def _needs(name: str, arch: str) -> str:
         "matmul_hopper.mlir": [z.astype("f2"), z.astype("f2"), z.astype("f4"), 2],
         "vector_add.mlir": [np.zeros(8, "f4")] * 3,
     }[name]
-    block = 288 if "hopper" in name else 128
+    block = 384 if "hopper" in name else 128
     with pytest.raises(TileIRError) as error:
         program.launch(None, 1, args, arch=arch, options=LaunchOptions(block=block))
     assert error.value.diagnostics[0].code == "sim-architecture"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.dialects.builtin import NoneAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
@@ -45,6 +45,8 @@ FOREIGN_OP = define_code(
 DIALECT_RULE = define_code(
     "dialect-rule", "An operation of another dialect breaks a rule of its own definition."
 )
+
+_NONE = NoneAttr()
 
 
 def find_problems(
@@ -222,6 +224,8 @@ class _Run:
                 op.check(report)
             if isinstance(op, GetGlobalOp):
                 check_get_global(op, tables, self.findings)
+            elif not isinstance(op, TileOp):
+                _check_layouts(op, report)
             elif isinstance(op, ModuleOp):
                 check_unique(op, self.findings)
                 check_module_scopes(op, self.findings)
@@ -256,3 +260,14 @@ def _agree(relation: Relation, types: list[Attribute]) -> bool:
     first = types[0]
     wanted = relation.key(first)
     return all(ty is first or relation.key(ty) == wanted for ty in types)
+
+
+def _check_layouts(op: DeclaredOp, report: OpReport) -> None:
+    """Operations on elements take tiles of one layout, whatever dialect they are of."""
+    if all(getattr(value.type, "layout", _NONE) == _NONE for value in (*op.operands, *op.results)):
+        return
+    from tilewright.dialects.nv_tileas.base import LAYOUT
+    from tilewright.dialects.nv_tileas.elementwise import has_mixed_layouts
+
+    if has_mixed_layouts(op):
+        report.error(LAYOUT, f"the tiles of '{op.name}' have different layouts")

@@ -29,7 +29,7 @@ UNKNOWN_NAME = define_code(
 _NO_CODES = frozenset({"tilewright.__main__", "tilewright.universe"})
 #: Dialects whose operations are explained by their full names.
 _DIALECTS = frozenset(
-    {"nv_tileaa", "arith", "math", "nvgpu", "gpu", "nvvm", "memref", "vector", "llvm"}
+    {"nv_tileaa", "nv_tileas", "arith", "math", "nvgpu", "gpu", "nvvm", "memref", "vector", "llvm"}
 )
 
 
@@ -104,7 +104,7 @@ def _plain(text: str) -> str:
 def _other_operations() -> dict[str, type[DeclaredOp]]:
     """The operations of the dialects beside cuda_tile, by full name."""
     found: dict[str, type[DeclaredOp]] = {}
-    for dialect in ("nv_tileaa", "arith", "nvgpu"):
+    for dialect in ("nv_tileaa", "nv_tileas", "arith", "nvgpu"):
         import_module(f"tilewright.dialects.{dialect}").load()
         base = import_module(f"tilewright.dialects.{dialect}.base")
         found |= {op.name: op for op in base.OPERATIONS.values()}

@@ -124,14 +124,15 @@ def _refuse_launch(options: argparse.Namespace) -> None:
 
 def _footprints(options: argparse.Namespace, found: Explanation) -> Footprints | None:
     """What tile blocks touch; None where nothing is said about a launch."""
-    if options.arguments is None and (options.grid is None or found.kernel.block.args):
+    kernel = found.tile_kernel
+    if options.arguments is None and (options.grid is None or kernel.block.args):
         return None
     from tilewright.cli.progress import working
     from tilewright.cli.run_specs import bind, parameters_of
     from tilewright.explain.footprints import record_footprints
     from tilewright.machine import DEFAULT_MAX_ITERATIONS
 
-    values = bind(parameters_of(found.kernel), options.arguments or (), options.seed or 0)
+    values = bind(parameters_of(kernel), options.arguments or (), options.seed or 0)
     with working(f"running {found.kernel.symbol}") as progress:
         return record_footprints(
             found.module,
@@ -150,6 +151,6 @@ def _how_to_run(options: argparse.Namespace, found: Explanation) -> str:
     name = "FILE" if options.name == "-" else shlex.quote(options.name)
     arguments = "".join(
         f" --arg {p.name}=random:{p.element}:EXTENTS" if p.is_pointer else f" --arg {p.name}=NUMBER"
-        for p in parameters_of(found.kernel)
+        for p in parameters_of(found.tile_kernel)
     )
     return f"tilewright explain {name} --grid X,Y,Z{arguments}"

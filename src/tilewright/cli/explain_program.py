@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Sequence
+from typing import TypedDict
 
 from tilewright.cli.outputs import write_files
 from tilewright.cli.pages import page_path
@@ -80,13 +81,20 @@ def _page(
     return render_page(kernel.explain(**explain_options(options)), about=about)
 
 
-def explain_options(options: argparse.Namespace) -> dict[str, str]:
+class Chosen(TypedDict):
+    """What the levels of a page depend on."""
+
+    passes: str
+    target: str
+
+
+def explain_options(options: argparse.Namespace) -> Chosen:
     """The target and the passes that are asked for; UsageErrors where there are none."""
     from tilewright.diagnostics import TileIRError
     from tilewright.explain.levels import checked_passes
     from tilewright.explain.stages import DEFAULT_TARGET, checked_target
 
-    chosen = {
+    chosen: Chosen = {
         "passes": "tileaa" if options.passes is None else options.passes,
         "target": options.target or DEFAULT_TARGET,
     }

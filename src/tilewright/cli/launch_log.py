@@ -68,7 +68,7 @@ class LaunchLog:
         from tilewright.machine.inspect.trace import Trace
 
         options = self._options
-        blocks = options.trace_block or ["all"]
+        blocks: list[Any] = options.trace_block or ["all"]
         limits = {} if options.trace_limit is None else {"limit": options.trace_limit}
         return Trace(
             "all" if "all" in blocks else blocks, options.trace_values or "summary", **limits

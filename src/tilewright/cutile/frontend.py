@@ -115,8 +115,8 @@ def refusal(error: BaseException) -> tuple[str, tuple[str, int, int, str] | None
     if not isinstance(error, kinds.TileError):
         return None
     message = str(getattr(error, "message", "") or error).strip().partition("\n")[0]
-    loc = error.loc
-    if loc.is_unknown() or loc.filename is None:
+    loc: Any = getattr(error, "loc", None)
+    if loc is None or loc.is_unknown() or loc.filename is None:
         return message, None
     name = getattr(loc.function, "name", None) or ""
     return message, (loc.filename, loc.line, loc.col + 1, name)

@@ -19,7 +19,6 @@ from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, SourceFil
 
 if TYPE_CHECKING:
     from tilewright.diagnostics.expectations import check_expectations, split_input
-    from tilewright.diagnostics.render_html import render_html
     from tilewright.diagnostics.render_json import from_json, to_json
     from tilewright.diagnostics.render_sarif import to_sarif
     from tilewright.diagnostics.render_text import render
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 _LAZY = {
     "check_expectations": "tilewright.diagnostics.expectations",
     "from_json": "tilewright.diagnostics.render_json",
-    "render_html": "tilewright.diagnostics.render_html",
     "render": "tilewright.diagnostics.render_text",
     "split_input": "tilewright.diagnostics.expectations",
     "to_json": "tilewright.diagnostics.render_json",
@@ -52,7 +50,6 @@ __all__ = [
     "find_code",
     "from_json",
     "render",
-    "render_html",
     "split_input",
     "to_json",
     "to_sarif",

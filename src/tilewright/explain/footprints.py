@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright import LaunchOptions
 from tilewright.launching.arguments import check_grid
 from tilewright.launching.modules import cuda_kernel_of
+from tilewright.launching.options import LaunchOptions
 from tilewright.machine.accesses import access_site, allocations_of
 from tilewright.machine.grid import BlockId, Progress
 from tilewright.machine.inspect.runner import InspectingProgram

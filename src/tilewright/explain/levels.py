@@ -15,6 +15,7 @@ from tilewright.analysis.tileaa import Facts
 from tilewright.diagnostics import SourceFile, TileIRError, define_code
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.source_map import Source, TextSource, source_of
 from tilewright.explain.analyses import ANALYSES, UNCOUNTED, functions, line_name, remarks_of
 from tilewright.explain.changes import Change, compare
@@ -42,6 +43,7 @@ from tilewright.text.nesting import deep_recursion
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
+    from tilewright.launching.modules import KernelOp
     from tilewright.passes.pipelines import PassTiming
 
 NOT_SHOWN = define_code(
@@ -118,6 +120,13 @@ class Explanation:
     shown: str
     line_of: Mapping[Operation, int]
     missing: Mapping[str, str]
+
+    @property
+    def tile_kernel(self) -> KernelOp:
+        """The kernel, where it is one of tiles."""
+        kernel = self.kernel
+        assert isinstance(kernel, EntryOp | FuncOp), "a kernel of threads"
+        return kernel
 
 
 def explain_kernel(

@@ -23,6 +23,13 @@ UNKNOWN_KERNEL = define_code(
 SHARED_MEMORY = define_code(
     "gpu-shared-memory", "A kernel needs more shared memory than a block of the architecture has."
 )
+REGISTER_POOL = define_code(
+    "gpu-register-pool",
+    "Warps ask for registers that their block never has.",
+    "A block has for ever what it is launched with: registers at launch times warps. A warpgroup can have "
+    "more only as far as others give theirs back: 12 warps of 168 registers can become 4 of 40 and 8 of 232. "
+    "All warps of a warpgroup make the same trades.",
+)
 UNKNOWN_SYMBOL = define_code(
     "gpu-unknown-symbol", "A function or a memref.global is used that the kernel's module lacks."
 )

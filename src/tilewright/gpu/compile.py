@@ -17,6 +17,7 @@ from tilewright.gpu.architectures import Architecture, architecture
 from tilewright.gpu.codegen import kernel
 from tilewright.gpu.codegen.unit import Unit
 from tilewright.gpu.codes import SHARED_MEMORY, UNKNOWN_KERNEL
+from tilewright.gpu.register_pool import check_register_pool
 from tilewright.gpu.tools import Assembled, assemble
 from tilewright.launching.object_names import object_name
 
@@ -92,6 +93,7 @@ def compile_kernel(
     op = _kernel(module, entry)
     unit = Unit(chosen, _symbols(op), options.approximate_math)
     parameters = kernel.emit_kernel(unit, op)
+    check_register_pool(op, kernel.block_size(op))
     if max(unit.shared_bytes, unit.given_shared_bytes) > chosen.shared_limit:
         raise TileIRError.single(
             SHARED_MEMORY,

@@ -31,6 +31,7 @@ from tilewright.launching.result import RunResult
 __tracebackhide__ = hides_frames
 
 _STATIC_LIMIT = 48 << 10
+_MAX_GRID_YZ = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,12 @@ def launch(
     _check_count(kernel, args)
     if any(n % c for n, c in zip(blocks, grouped, strict=True)):
         raise _bad(f"a grid of {blocks} blocks is not made of clusters of {grouped}")
+    if max(blocks[1:]) > _MAX_GRID_YZ:
+        raise TileIRError.single(
+            LAUNCH,
+            f"a grid has at most {_MAX_GRID_YZ:,} blocks in y and in z, got {blocks}",
+            help="put the largest extent of the grid first: x takes up to 2,147,483,647",
+        )
     gpu = open_gpu(device)
     gpu.check(kernel.arch, kernel.isa)
     gpu.call("cuCtxSetCurrent", gpu.context)

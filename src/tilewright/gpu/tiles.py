@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -86,6 +86,11 @@ class TileProgram(_GpuProgram):
     def module(self) -> Operation:
         """What was given."""
         return self._lowered.module
+
+    @property
+    def fallbacks(self) -> Mapping[str, TileIRError]:
+        """Of the kernels that were lowered so far, those without a schedule, and why."""
+        return self._lowered.fallbacks
 
     def threads(self, entry: str | None = None) -> ModuleOp:
         """The module that a kernel, the only one by default, is lowered to."""

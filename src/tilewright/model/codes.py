@@ -11,7 +11,7 @@ BAD_TABLE = define_code(
     "model-bad-table",
     "A file of measured constants cannot be used.",
     'It is a JSON object {"gpu": NAME, "constants": {NAME: {"value": NUMBER, "source": TEXT}}}; '
-    "`tilewright profile --constants GPU` prints the names.",
+    "`tilewright profile --gpu GPU --show-constants` prints one.",
 )
 NOT_A_CUBIN = define_code("model-not-a-cubin", "A file is no machine code of a GPU, or is damaged.")
 OTHER_ARCHITECTURE = define_code(

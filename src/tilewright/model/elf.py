@@ -76,7 +76,7 @@ def read_cubin_file(data: bytes) -> CubinFile:
     """The kernels of a cubin. Raises TileIRError (``model-not-a-cubin``) for anything else."""
     try:
         return _read(data)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise _bad(f"it ends or points outside of itself ({error})") from error
 
 

@@ -92,7 +92,8 @@ class Instruction:
 
 
 _BRANCHES = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX"})
-_ENDS = frozenset({"EXIT", "RET", "BPT", "KILL"}) | _BRANCHES
+#: What ends a basic block; after a call comes the next instruction.
+_ENDS = frozenset({"EXIT", "RET", "BPT", "KILL", "CALL"}) | _BRANCHES
 #: A word that says "always" as a guard.
 _ALWAYS = frozenset({"", "PT", "UPT"})
 
@@ -101,7 +102,7 @@ _ALWAYS = frozenset({"", "PT", "UPT"})
 class Block:
     """A basic block: instructions ``first`` to ``last``, both included, and the blocks that may follow.
 
-    A call is no end of a block.
+    What follows a call is what comes after it, not the function.
     """
 
     number: int
@@ -149,6 +150,11 @@ class Kernel:
         return _blocks(self.instructions)
 
     @cached_property
+    def block_at(self) -> dict[int, int]:
+        """The number of the block that begins at an address."""
+        return {self.instructions[block.first].address: block.number for block in self.blocks}
+
+    @cached_property
     def loops(self) -> tuple[Loop, ...]:
         return _loops(self.instructions, self.blocks)
 
@@ -190,7 +196,7 @@ class Kernel:
 
 
 def _is_filler(instruction: Instruction) -> bool:
-    return instruction.base == "NOP"
+    return instruction.base == "NOP" or instruction.predicate in NEVER
 
 
 def read_kernels(cubin: bytes, disassemble: Callable[[bytes], str]) -> list[Kernel]:
@@ -240,7 +246,7 @@ def _instructions(code: bytes, function: dict[str, object]) -> Iterable[Instruct
             start + at,
             text["opcode"],
             operands,
-            text.get("predicate", "").removeprefix("@"),
+            _guard(text.get("predicate", "")),
             Control.decode(int.from_bytes(code[at : at + INSTRUCTION_BYTES], "little")),
             _target(operands) if base in _BRANCHES or base == "CALL" else None,
         )
@@ -259,6 +265,15 @@ def _target(operands: Sequence[str]) -> int | None:
     return int(last, 16) if re.fullmatch(r"0x[0-9a-f]+", last) else None
 
 
+def _guard(text: str) -> str:
+    """The guard; nvdisasm names there also the operand PR of `P2R`, all predicates, which is none."""
+    return text[1:] if text.startswith("@") else ""
+
+
+#: Guards that never hold: what they stand before is filler.
+NEVER = frozenset({"!PT", "!UPT"})
+
+
 def is_always(predicate: str) -> bool:
     """Whether a guard holds in any case."""
     return predicate in _ALWAYS
@@ -266,7 +281,7 @@ def is_always(predicate: str) -> bool:
 
 def _falls_through(instruction: Instruction) -> bool:
     """Whether the next instruction may be next."""
-    if instruction.base not in _ENDS:
+    if instruction.base not in _ENDS or instruction.base == "CALL":
         return True
     # `BRA.U !UP0, target` names its condition as an operand.
     guarded = not is_always(instruction.predicate)
@@ -365,5 +380,27 @@ _WORK = frozenset(
 
 
 def _waits(code: Sequence[Instruction], blocks: Sequence[Block], body: frozenset[int]) -> bool:
-    held = {code[at].base for n in body for at in range(blocks[n].first, blocks[n].last + 1)}
-    return bool(held & _POLLS) and not (held & _WORK or any(name.endswith("MMA") for name in held))
+    held = [code[at] for n in body for at in range(blocks[n].first, blocks[n].last + 1)]
+    names = {instruction.base for instruction in held}
+    if names & _POLLS:
+        return not (names & _WORK or any(name.endswith("MMA") for name in names))
+    return _polls_memory(held)
+
+
+#: A loop of more instructions does more than to look at one word.
+_LONGEST_POLL = 8
+
+
+def _polls_memory(held: Sequence[Instruction]) -> bool:
+    """Whether a loop only loads one word, at one address, and looks at it: a wait before sm_90."""
+    loads = [instruction for instruction in held if instruction.base in ("LDS", "LDG", "LD")]
+    others = {instruction.base for instruction in held} - {"LDS", "LDG", "LD"}
+    if len(held) > _LONGEST_POLL or len(loads) != 1 or others - _LOOKS:
+        return False
+    address = re.findall(r"\bU?R\d+\b", loads[0].operands[-1])
+    return not any(i.operands and i.operands[0] in address for i in held)
+
+
+_LOOKS = frozenset(
+    {"LOP3", "ISETP", "BRA", "NOP", "CCTL", "SHF", "R2UR", "UISETP", "ULOP3", "NANOSLEEP"}
+)

@@ -68,6 +68,10 @@ DEADLOCK = define_code(
     "Every warp that has not ended waits for something that will not happen.",
     "The notes say which warp waits for what, and what has still to arrive there.",
 )
+REGISTERS = define_code(
+    "sim-registers",
+    "A warp increases its registers to fewer than it has, or decreases them to more.",
+)
 TRANSACTIONS = define_code(
     "sim-transaction-count",
     "A barrier expects another number of bytes than the copies bring.",

@@ -15,6 +15,7 @@ from tilewright.analysis import verifier
 from tilewright.diagnostics import Diagnostic, TileIRError
 from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.dialects.nvgpu.registers import registers_at_launch
 from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.launching.foreign_arrays import as_array
 from tilewright.launching.options import (
@@ -264,6 +265,7 @@ class Program:
                 [*given, *(m.buffer for m in translated.translator.global_values.values())]
             ),
             time_limit=options.time_limit,
+            registers=options.registers or registers_at_launch(function, shape.threads),
         )
         started = time.perf_counter()
         completed = _run(launch, translated, values)
@@ -489,6 +491,7 @@ def _start(
     block.registers = registers
     for warp in block.warps:
         warp.regs = list(registers)
+        warp.register_count = launch.registers
         for slot, make in kernel.private:
             warp.regs[slot] = make()
 

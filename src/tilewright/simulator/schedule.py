@@ -10,7 +10,9 @@ from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.groups import Group, gather
 from tilewright.simulator.ops.barriers import ParityWait
+from tilewright.simulator.ops.registers import RegisterWait, check_trades
 from tilewright.simulator.state import (
+    WARP_SIZE,
     Block,
     Cluster,
     Coroutine,
@@ -85,6 +87,8 @@ class Schedule:
                 if cluster.copies:
                     idle = 0
                     continue
+                if self._split_traders():
+                    continue
                 raise _deadlock(self.blocked, runnable)
             warp = runnable[rng.randrange(len(runnable))]
             asked = warp.spins
@@ -125,6 +129,16 @@ class Schedule:
         for warp in group.fall_apart(self.fixed):
             self.coroutines[warp] = self._resumed(warp, path)
             self.runnable.append(warp)
+
+    def _split_traders(self) -> bool:
+        """Let the warps of groups that wait for registers wait one by one; whether there are any."""
+        groups = [w for w in self.blocked if w.size > WARP_SIZE and type(w.waiting) is RegisterWait]
+        for group in groups:
+            self.blocked.remove(group)
+            self.runnable.append(group)
+            group.waiting = None
+            self._fall_apart(group)
+        return bool(groups)
 
     def _resumed(self, warp: Warp, path: list[Any]) -> Coroutine:
         assert self.body.resume is not None
@@ -268,6 +282,7 @@ def check_end(block: Block) -> None:
                 help="execute nvvm.cp.async.bulk.commit.group and "
                 "nvvm.cp.async.bulk.wait_group 0 {read} before the end",
             )
+    check_trades(block)
     for group_number, sequence in block.products.items():
         counts = {
             warp.index: warp.products_begun

@@ -77,6 +77,8 @@ class Launch:
     time_limit: float | None = None
     """Seconds that it may take."""
     deadline: float | None = None
+    registers: int = 0
+    """What each thread has when a block begins."""
 
     def __post_init__(self) -> None:
         if self.time_limit is not None:
@@ -238,6 +240,8 @@ class Block:
     global_log: GlobalLog = field(default_factory=GlobalLog)
     registers: list[Any] = field(default_factory=list)
     """Those that every warp begins with."""
+    free_registers: int = 0
+    """For each lane of a warp: those that its warps have given back."""
     agents_before_barriers: int = 0
     barriers_made: int = 0
 
@@ -304,6 +308,10 @@ class Warp:
     cluster_generation: int = 0
     size: int = WARP_SIZE
     members: tuple[Warp, ...] = ()
+    register_count: int = 0
+    """The registers of each thread, as far as they are traded."""
+    trades: list[Operation] = field(default_factory=list)
+    """The trades of registers that the warp has made or waits for."""
     version: int = 0
     """Grows whenever ``clock`` changes."""
     path: list[Any] = field(default_factory=list)

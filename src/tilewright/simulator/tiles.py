@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tilewright.diagnostics import TileIRError
 from tilewright.launching.described import Value, arguments_of, memory_of_lists
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
@@ -57,6 +58,11 @@ class TileProgram:
     def global_array(self, name: str) -> Array:
         """As every machine's (``launching.machine.Program``)."""
         return self._lowered.global_array(name)
+
+    @property
+    def fallbacks(self) -> Mapping[str, TileIRError]:
+        """Of the kernels that were lowered so far, those without a schedule, and why."""
+        return self._lowered.fallbacks
 
     def threads(self, entry: str | None = None) -> ModuleOp:
         """The module that a kernel, the only one by default, is lowered to."""

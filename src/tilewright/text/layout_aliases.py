@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_LAYOUT = re.compile(r"#nv_tileas\.(layout|shared)<[^<>]*>")
+#: A layout, or a string, which stays as it is.
+_LAYOUT = re.compile(r'"(?:[^"\\]|\\.)*"|#nv_tileas\.(layout|shared)<[^<>]*>')
 
 
 def with_layout_aliases(text: str) -> str:
@@ -16,6 +17,8 @@ def with_layout_aliases(text: str) -> str:
 
     def name(found: re.Match[str]) -> str:
         written, kind = found[0], found[1]
+        if kind is None:
+            return written
         if written not in names:
             number = counts[kind]
             counts[kind] += 1

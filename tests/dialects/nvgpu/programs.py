@@ -11,7 +11,7 @@ HOPPER = """\
 module attributes {gpu.container_module} {
   gpu.module @kernels [#nvvm.target<O = 3, chip = "sm_90a", features = "+ptx80">] {
     memref.global "private" @tiles : memref<2x64x64xf16, #gpu.address_space<workgroup>> {alignment = 1024 : i64}
-    gpu.func @product(%a: !lhs, %b: !lhs, %d: memref<64x64xf32> {llvm.noalias}, %steps: index) kernel attributes {gpu.known_block_size = array<i32: 160, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+    gpu.func @product(%a: !lhs, %b: !lhs, %d: memref<64x64xf32> {llvm.noalias}, %steps: index) kernel attributes {gpu.known_block_size = array<i32: 256, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
       %c64 = arith.constant 64 : index
@@ -38,7 +38,9 @@ module attributes {gpu.container_module} {
       cf.cond_br %producer, ^load, ^multiply
     ^load:
       nvvm.setmaxregister decrease 40
-      %elected = nvvm.elect.sync -> i1
+      %any = nvvm.elect.sync -> i1
+      %loader = arith.cmpi eq, %warp, %four : index
+      %elected = arith.andi %any, %loader : i1
       nvgpu.mbarrier.arrive.expect_tx %bar[%c0], %bytes, predicate = %elected : !bars
       nvgpu.tma.async.load %a[%c0, %c0], %bar[%c0] to %ta, predicate = %elected : !lhs, !bars -> memref<64x64xf16, strided<[64, 1]>, #gpu.address_space<workgroup>>
       nvgpu.tma.async.load %b[%c0, %c0], %bar[%c0] to %tb, predicate = %elected : !lhs, !bars -> memref<64x64xf16, strided<[64, 1], offset: 4096>, #gpu.address_space<workgroup>>

@@ -1,6 +1,7 @@
 """Random programs compute the same on the reference machine and as threads on the simulator.
 
-Integer arrays and what is printed are the same; products of floats are added in another order.
+Integer arrays and what is printed are the same; products of floats are added in another order. One of
+four is lowered without a schedule.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def _check(name: str, seed: int) -> None:
     printed: list[str] = []
     # Another order of warps for each program.
     TileProgram(module, "sm_90a").launch(
-        "k", grid, found, options=LaunchOptions(print_to=printed.append, seed=seed)
+        "k",
+        grid,
+        found,
+        options=LaunchOptions(print_to=printed.append, seed=seed, optimization=int(seed % 4 != 0)),
     )
     assert "".join(printed) == text, f"{name} {seed}"
     for wanted, got in zip(expected, found, strict=True):

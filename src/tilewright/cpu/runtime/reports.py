@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -56,12 +57,30 @@ class Reports:
 
     def __enter__(self) -> Reports:
         if self._sites:
+            self._hook = self._keep_lost_errors()
             _active[self._number] = self
             self._state.host_call, self._state.user = _address, self._number
         return self
 
     def __exit__(self, *_: object) -> None:
-        _active.pop(self._number, None)
+        if _active.pop(self._number, None) is not None and sys.unraisablehook is self._hook:
+            sys.unraisablehook = self._hook_before
+
+    def _keep_lost_errors(self) -> Callable[[Any], object]:
+        """What the handler of a signal raises where a report begins or ends, outside of every ``try``,
+        would be printed by ctypes and forgotten, and the launch would go on. It ends the launch instead."""
+        self._hook_before = before = sys.unraisablehook
+
+        def hook(lost: Any) -> None:
+            # Which of the two names the callback depends on the version of Python.
+            if "_host_call" in f"{lost.err_msg} {lost.object!r}" and lost.exc_value:
+                self.stop(lost.exc_value)
+            else:
+                before(lost)
+
+        if threading.current_thread() is threading.main_thread():
+            sys.unraisablehook = hook
+        return hook
 
     def take(self, site_number: int, block: tuple[int, int, int], payload: int, count: int) -> None:
         """One report. Whatever goes wrong in it ends the launch."""
@@ -142,12 +161,12 @@ _active: dict[int, Reports] = {}
 
 @_SIGNATURE
 def _host_call(user: int, site: int, block: int, payload: int, count: int) -> None:
-    reports = _active[user]
     try:
+        reports = _active[user]
         x, y, z = (ctypes.c_int32 * 3).from_address(block)
         reports.take(site, (x, y, z), payload, count)
     except BaseException as error:  # noqa: BLE001 (nothing may pass through native code)
-        reports.stop(error)
+        _active[user].stop(error)
 
 
 _address = ctypes.cast(_host_call, ctypes.c_void_p).value

@@ -121,10 +121,12 @@ class TileType(ParametrizedAttribute, TypeAttribute):
         _verify_tile_dims(self.dims)
         if isinstance(self.layout, NoneAttr):
             return
-        size = getattr(getattr(self.layout, "layout", None), "size", None)
+        if self.layout.name != "nv_tileas.layout":
+            raise VerifyException("the layout of a tile is #nv_tileas.layout")
+        size: int = self.layout.layout.size  # pyright: ignore[reportAttributeAccessIssue]
         if size != prod(self.dims):
             raise VerifyException(
-                f"the layout of a tile of {prod(self.dims)} elements is of {size or 'none'}"
+                f"the layout of a tile of {prod(self.dims)} elements is of {size}"
             )
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import ClassVar
 
 from xdsl.irdl import (
@@ -14,16 +15,17 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
-from tilewright.dialects.declare import Report, examples, int_property, type_of
+from tilewright.dialects.declare import Report, attr, examples, int_property, type_of
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, AliasOp
+from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, AliasOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import INDEX, INT64, TILED_VIEW, ClassKind
 from tilewright.dialects.nv_tileaa.ops.access import IN_BOUNDS
 from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
-from tilewright.dialects.nv_tileas.base import LAYOUT, VIEW_SHAPE, schedule_op
+from tilewright.dialects.nv_tileas.base import LAYOUT, RESIDENCY, VIEW_SHAPE, schedule_op
 from tilewright.dialects.nv_tileas.ops import STORAGE
+from tilewright.numerics.element_types import FORMATS
 
 GROUP = "asynchronous"
 
@@ -68,11 +70,37 @@ class AsyncTiledLoadOp(AliasOp):
                 f"a tile of '{format_type(view)}' does not fit '{format_type(target)}'",
                 type_of("target"),
             )
+        if target.residency.data != "smem":
+            report.error(
+                RESIDENCY,
+                f"asynchronous copies write smem, got {target.residency.data}",
+                type_of("target"),
+            )
         if len(self.indices) != len(view.dims):
             report.error(
                 VIEW_SHAPE,
                 f"expects {len(view.dims)} coordinates, but got {len(self.indices)}",
                 type_of("base"),
+            )
+        promised = self.properties.get("in_bounds")
+        if promised is not None and len(int_list(promised)) != len(view.dims):
+            report.error(
+                VIEW_SHAPE,
+                f"expected {len(view.dims)} booleans in in_bounds, got {len(int_list(promised))}",
+                attr("in_bounds"),
+            )
+        self._check_vector(report, target)
+
+    def _check_vector(self, report: Report, target: S.TiledViewType) -> None:
+        """A copy moves 4, 8 or 16 bytes, and no more than a tile has."""
+        vector = int_property(self, "vector")
+        bits = FORMATS[T.element_name(target.element_type)].storage_bits * vector
+        if bits not in (32, 64, 128) or vector > prod(target.dims):
+            report.error(
+                VIEW_SHAPE,
+                f"a copy moves 4, 8 or 16 bytes, but {vector} elements of "
+                f"'{format_type(target.element_type)}' are none of these",
+                attr("vector"),
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
+from xdsl.dialects.builtin import NoneAttr
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -14,9 +15,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryAllocEffect, MemoryReadEffect, MemoryWriteEffect, Pure
 
-from tilewright.dialects.declare import Report, examples, same_type, type_of
+from tilewright.dialects.declare import Report, attr, examples, same_type, type_of
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import (
     FLAG,
     I64_ARRAY,
@@ -112,12 +113,17 @@ class ExtractSliceOp(AliasOp):
     def check(self, report: Report) -> None:
         source, result = self.source.type, self.result.type
         assert isinstance(source, S.TiledViewType) and isinstance(result, S.TiledViewType)
+        size = prod(source.dims[1:])
+        if len(source.dims) < 2 or (
+            not isinstance(source.layout, NoneAttr) and source.shared.size != size
+        ):
+            report.error(VIEW_SHAPE, f"'{format_type(source)}' has no stages", type_of("source"))
+            return
         wanted = S.TiledViewType(
-            source.dims[1:] or (1,), source.element_type, source.residency.data, source.layout
+            source.dims[1:], source.element_type, source.residency.data, source.layout
         )
         parts = (result.element_type, result.residency, result.layout, prod(result.dims))
-        fits = parts == (source.element_type, source.residency, source.layout, prod(wanted.dims))
-        if not fits or len(source.dims) < 2:
+        if parts != (source.element_type, source.residency, source.layout, size):
             report.error(
                 VIEW_SHAPE,
                 f"a stage of '{format_type(source)}' is '{format_type(wanted)}', got "
@@ -183,18 +189,35 @@ class DotOp(AliasOp):
 
     def check(self, report: Report) -> None:
         shapes = [_dims(value.type) for value in (self.a, self.b, self.c)]
-        (*batch, m, n), k = shapes[2], shapes[0][-1]
-        if shapes[0] != (*batch, m, k) or shapes[1] != (*batch, k, n):
+        batch, k = shapes[2][:-2], shapes[0][-1]
+        if (
+            len(shapes[2]) not in (2, 3)
+            or shapes[0] != (*batch, shapes[2][-2], k)
+            or shapes[1] != (*batch, k, shapes[2][-1])
+        ):
             report.error(
                 VIEW_SHAPE,
                 f"expected MxK, KxN and MxN, got {' '.join(map(str, map(list, shapes)))}",
                 type_of("a"),
             )
             return
-        if not any(isinstance(value.type, S.TiledViewType) for value in (self.a, self.b)):
-            check_product_types(self, report, self.a, self.b, self.c)
-        if prod(int(n) for n in self.properties["warps"].iter_values()) > 32:  # pyright: ignore[reportAttributeAccessIssue]
-            report.error(LAYOUT, "a block has at most 32 warps", type_of("result"))
+        for name, value in (("a", self.a), ("b", self.b)):
+            ty = value.type
+            if isinstance(ty, S.TiledViewType) and ty.residency.data != "smem":
+                report.error(
+                    RESIDENCY,
+                    f"operands lie in registers or smem, got {ty.residency.data}",
+                    type_of(name),
+                )
+        check_product_types(self, report, self.a, self.b, self.c)
+        warps = int_list(self.properties["warps"])
+        if len(warps) != 2 or any(n <= 0 or n & (n - 1) for n in warps) or prod(warps) > 32:
+            report.error(
+                LAYOUT,
+                f"expected two powers of two, of warps along rows and columns, and at most 32 warps, "
+                f"got {warps}",
+                attr("warps"),
+            )
 
 
 def _dims(ty: object) -> tuple[int, ...]:

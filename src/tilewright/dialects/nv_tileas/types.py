@@ -18,7 +18,10 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.type_syntax import format_type, parse_type
 from tilewright.dialects.syntax.tokens import fail, token_start, token_text
 from tilewright.layouts import Layout, SharedLayout
+from tilewright.numerics.element_types import FORMATS
 
+#: The warps that a block may have, and the elements that a thread may hold, as powers of two.
+MAX_WARP_BITS, MAX_REGISTER_BITS = 5, T.MAX_TILE_ELEMENTS.bit_length() - 1
 RESIDENCIES = ("gmem", "smem", "rmem", "tmem")
 
 
@@ -65,6 +68,14 @@ class LayoutAttr(ParametrizedAttribute):
     def verify(self) -> None:
         if len(self.lane.data) != 5:
             raise VerifyException(f"a layout has 5 vectors for lanes, got {len(self.lane.data)}")
+        for name, part, most in (
+            ("warps", self.warp, MAX_WARP_BITS),
+            ("registers", self.register, MAX_REGISTER_BITS),
+        ):
+            if len(part.data) > most:
+                raise VerifyException(
+                    f"a layout has at most {most} vectors for {name}, got {len(part.data)}"
+                )
         if any(value < 0 for part in (self.register, self.lane, self.warp) for value in part.data):
             raise VerifyException("the numbers of a layout are not negative")
         try:
@@ -165,7 +176,7 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
         return prod(self.dims) // self.shared.size
 
     def verify(self) -> None:
-        if T.element_name(self.element_type) == "?":
+        if T.element_name(self.element_type) not in FORMATS:
             raise VerifyException(
                 f"the elements of a tiled_view are numbers, but got '{format_type(self.element_type)}'"
             )

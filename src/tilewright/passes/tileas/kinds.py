@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileas.elementwise import is_elementwise as is_elementwise
 
-_ELEMENTWISE = frozenset(
-    f"nv_tileaa.{name}"
-    for name in (
-        *("addf", "subf", "mulf", "divf", "fma", "sqrt", "rsqrt", "exp2", "clampf", "mulhiui"),
-        *("addptr", "int_to_ptr", "ptr_to_int", "fp_to_fp", "assume"),
-    )
-)
 #: Without operands that are tiles, or with one that needs another layout than the result: cheap to
 #: compute again where another layout is wanted.
 SOURCES = frozenset(
@@ -31,18 +25,6 @@ STORES = frozenset(f"nv_tileaa.{name}" for name in ("store", "tiled_store", "sca
 
 def is_tile(value: SSAValue) -> bool:
     return isinstance(value.type, T.TileType)
-
-
-def is_elementwise(op: Operation) -> bool:
-    """Whether each element of the results comes from those at its place, so that one layout holds
-    for all of the operation's tiles."""
-    name = op.name
-    if name == "nv_tileaa.bitcast":
-        given, wanted = (T.dims_of(value.type) for value in (op.operands[0], op.results[0]))
-        return given == wanted
-    if name in _ELEMENTWISE:
-        return True
-    return name.startswith(("arith.", "math.")) and name != "arith.constant"
 
 
 def tiles_of(values: object) -> list[SSAValue]:

@@ -136,9 +136,9 @@ def _elect(op: Any, t: Translator) -> Step:
     return step
 
 
-@implements("nvvm.bar.warp.sync", "nvvm.setmaxregister", "nvgpu.tma.prefetch.descriptor")
+@implements("nvvm.bar.warp.sync", "nvgpu.tma.prefetch.descriptor")
 def _nothing(op: Operation, t: Translator) -> None:
-    """Lanes of a warp go together here; registers and caches are not modelled."""
+    """Lanes of a warp go together here; caches are not modelled."""
 
 
 @implements("nvgpu.tma.fence.descriptor")

@@ -261,7 +261,7 @@ class _Cache(Directive):
         parser.parse_keyword("cache")
         parser.parse_punctuation("=")
         member = parse_keyword(parser, LoadCacheModifier, "modifier")
-        state.properties["modifier"] = LoadCacheModifierAttr(member)
+        state.properties["modifier"] = LoadCacheModifierAttr(LoadCacheModifier(member))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(f" cache = {op.properties['modifier'].data.value}")  # pyright: ignore[reportAttributeAccessIssue]

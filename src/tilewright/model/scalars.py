@@ -1,0 +1,302 @@
+"""What scalar instructions of NVIDIA GPUs compute, as far as branches can depend on it.
+
+``operation`` makes of an instruction a function on the registers of one thread. Registers are a dict from
+names (`R5`, `UR4`, `P0`) to values: integers of 32 bits, booleans of predicates, nothing where a value is
+not known. What comes from memory or from floats is not known; an operation without a rule here makes its
+results unknown, so that nothing is ever assumed.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.model.sass import Instruction, is_always
+
+Registers = dict[str, int | None]
+Getter = Callable[[Registers], int | None]
+Operation = Callable[[Registers], None]
+
+_MASK, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+_SIGN, _SIGN64 = 1 << 31, 1 << 63
+_REGISTER = re.compile(r"^(U?R)(\d+)$")
+_PREDICATE = re.compile(r"^!?(U?P)(\d+|T)$")
+_CONSTANT = re.compile(r"^c\[0x0\]\[(?:(U?R\w+)(?:\+)?)?(-?0x[0-9a-f]+)?\]$")
+_INTEGER = re.compile(r"^-?0x[0-9a-f]+$")
+_ADDRESS = re.compile(r"^\[(R\d+|RZ)?\+?(-?0x[0-9a-f]+)?\]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a thread sees beside its registers: words of the constant bank 0 by their offsets, and
+    special registers by their names (`SR_TID.X`)."""
+
+    constants: Mapping[int, int]
+    special: Mapping[str, int]
+
+
+def is_predicate(operand: str) -> bool:
+    return _PREDICATE.match(operand) is not None
+
+
+def names_in(operand: str) -> list[str]:
+    """The registers that an operand names, without those that are constant."""
+    found = re.findall(r"\b(U?[RP]\d+)\b", operand)
+    wide = ".64" in operand or ".WIDE" in operand
+    return [*found, *(_next(name) for name in found if wide and "P" not in name)]
+
+
+def _next(name: str, by: int = 1) -> str:
+    match = _REGISTER.match(name)
+    return f"{match[1]}{int(match[2]) + by}" if match else name
+
+
+#: Opcodes that write no register.
+_NO_RESULT = frozenset(
+    [
+        "STG",
+        "STS",
+        "STL",
+        "ST",
+        "STSM",
+        "RED",
+        "BAR",
+        "BRA",
+        "BRX",
+        "BRXU",
+        "EXIT",
+        "RET",
+        "CALL",
+        "BSSY",
+        "BSYNC",
+        "NOP",
+        "MEMBAR",
+        "FENCE",
+        "ERRBAR",
+        "CCTL",
+        "CGAERRBAR",
+        "DEPBAR",
+        "LDGDEPBAR",
+        "LDGSTS",
+        "UTMALDG",
+        "UTMASTG",
+        "UTMAREDG",
+        "UTMACCTL",
+        "UTMACMDFLUSH",
+        "UTMAPF",
+        "NANOSLEEP",
+        "WARPSYNC",
+        "WARPGROUP",
+        "ARRIVES",
+        "YIELD",
+        "BREAK",
+        "PREEXIT",
+        "ACQBULK",
+        "UCGABAR_ARV",
+        "UCGABAR_WAIT",
+        "UBLKCP",
+        "UBLKPF",
+        "ENDCOLLECTIVE",
+        "PMTRIG",
+        "BPT",
+        "KILL",
+        "UTCBAR",
+        "UTCCP",
+        "LDTM",
+        "STTM",
+        "WARPGROUPSET",
+    ]
+)
+_TENSOR_SHAPE = re.compile(r"64x(\d+)x")
+
+
+def _width(instruction: Instruction) -> int:
+    """How many registers the first result takes."""
+    base, modifiers = instruction.base, instruction.modifiers
+    if base.endswith("GMMA"):
+        shape = _TENSOR_SHAPE.search(instruction.opcode)
+        return (
+            int(shape[1]) // (2 if "F32" in modifiers or base == "IGMMA" else 4) if shape else 128
+        )
+    if base.endswith("MMA"):
+        return 4
+    if "128" in modifiers or (base == "LDSM" and modifiers[-1] == "4"):
+        return 4
+    if base == "CS2R":
+        return 1 if "32" in modifiers else 2
+    double = base[0] == "D" and base in ("DADD", "DMUL", "DFMA", "DMNMX")
+    wide = {"64", "WIDE", "S64", "U64", "F64"} & set(modifiers)
+    pair = base == "LDSM" and modifiers[-1] == "2"
+    return 2 if wide or double or pair else 1
+
+
+def packed_predicates(instruction: Instruction) -> list[str]:
+    """The predicates that `P2R` and `R2P` move between a register and predicates, by their mask."""
+    mask = instruction.operands[-1]
+    bits = int(mask, 16) if _INTEGER.match(mask) else 0x7F
+    return [f"P{number}" for number in range(7) if bits >> number & 1]
+
+
+def results_of(instruction: Instruction) -> list[str]:
+    """The registers and predicates that an instruction may write."""
+    if instruction.base in _NO_RESULT or not instruction.operands:
+        return []
+    if instruction.base == "R2P":
+        return packed_predicates(instruction)
+    found: list[str] = []
+    for place, operand in enumerate(instruction.operands):
+        plain = operand.removesuffix(".reuse")
+        if is_predicate(operand) and not operand.startswith("!"):
+            if not operand.endswith("T"):
+                found.append(operand)
+        elif match := _REGISTER.match(plain):
+            found += [_next(plain, by) for by in range(_width(instruction))]
+            # Predicates for carries may follow the register.
+            for carry in instruction.operands[place + 1 : place + 3]:
+                if not is_predicate(carry) or carry.startswith("!"):
+                    break
+                if not carry.endswith("T") and len(instruction.operands) > place + 3:
+                    found.append(carry)
+            del match
+            break
+        elif plain in ("RZ", "URZ") and place + 1 < len(instruction.operands):
+            continue
+        else:
+            break
+    return found
+
+
+def getter(operand: str, environment: Environment) -> Getter:
+    """How the value of an operand of 32 bits is read."""
+    operand = operand.removesuffix(".reuse")
+    if operand[:1] == "-" and not _INTEGER.match(operand):
+        inner = getter(operand[1:], environment)
+        # Not reduced: 2**32 of -0 is what makes the carry of a subtraction.
+        return lambda r: None if (v := inner(r)) is None else (~v & _MASK) + 1
+    if operand[:1] == "~":
+        inner = getter(operand[1:], environment)
+        return lambda r: None if (v := inner(r)) is None else ~v & _MASK
+    if operand[:1] == "|":
+        inner = getter(operand.strip("|"), environment)
+        return lambda r: None if (v := inner(r)) is None else abs(_signed(v)) & _MASK
+    if operand in ("RZ", "URZ", "SRZ"):
+        return lambda r: 0
+    if _INTEGER.match(operand):
+        value = int(operand, 16) & _MASK
+        return lambda r: value
+    if match := _CONSTANT.match(operand):
+        return _constant(match, environment)
+    if operand.startswith("SR_"):
+        special = environment.special.get(operand)
+        return lambda r: special
+    if is_predicate(operand):
+        return predicate(operand)
+    return lambda r: r.get(operand, 0)
+
+
+def _constant(match: re.Match[str], environment: Environment) -> Getter:
+    offset = int(match[2], 16) if match[2] else 0
+    constants = environment.constants
+    if match[1] in (None, "RZ", "URZ"):
+        held = constants.get(offset)
+        return lambda r: held
+    name = match[1]
+    return lambda r: None if (v := r.get(name, 0)) is None else constants.get(v + offset & _MASK)
+
+
+def getter64(operand: str, environment: Environment) -> Getter:
+    """How the value of an operand of 64 bits is read: two registers, two words, or a number."""
+    operand = operand.removesuffix(".reuse").removesuffix(".64")
+    if operand[:1] == "-" and not _INTEGER.match(operand):
+        inner = getter64(operand[1:], environment)
+        return lambda r: None if (v := inner(r)) is None else -v & _MASK64
+    if _INTEGER.match(operand):
+        value = int(operand, 16) & _MASK64
+        return lambda r: value
+    low = getter(operand, environment)
+    if operand in ("RZ", "URZ", "SRZ"):
+        return low
+    if match := _CONSTANT.match(operand):
+        offset = int(match[2], 16) if match[2] else 0
+        high = getter(operand.replace(match[2] or "", hex(offset + 4)), environment)
+    else:
+        high = getter(_next(operand), environment)
+
+    def both(r: Registers) -> int | None:
+        a, b = low(r), high(r)
+        return None if a is None or b is None else b << 32 | a
+
+    return both
+
+
+def predicate(operand: str) -> Getter:
+    """How a predicate is read; an empty guard holds."""
+    if is_always(operand):
+        return lambda r: True
+    if operand.startswith("!"):
+        inner = predicate(operand[1:])
+        return lambda r: None if (v := inner(r)) is None else not v
+    return lambda r: r.get(operand, False)
+
+
+def _signed(value: int) -> int:
+    value &= _MASK
+    return value - (1 << 32) if value & _SIGN else value
+
+
+def put(registers: Registers, name: str, value: int | None) -> None:
+    """Give a register a value; None where it is not known."""
+    if name in ("RZ", "URZ", "PT", "UPT"):
+        return
+    registers[name] = value
+
+
+def put64(registers: Registers, name: str, value: int | None) -> None:
+    put(registers, name, None if value is None else value & _MASK)
+    put(registers, _next(name), None if value is None else value >> 32 & _MASK)
+
+
+def operation(instruction: Instruction, environment: Environment) -> Operation:
+    """What an instruction does to registers, its guard included.
+
+    Under a guard that is not known, results are not known after it.
+    """
+    from tilewright.model.scalar_rules import RULES
+
+    rule = RULES.get(instruction.base)
+    made = rule(instruction, environment) if rule is not None else None
+    results = results_of(instruction)
+    if made is None:
+        made = forget(results)
+    if is_always(instruction.predicate):
+        return made
+    guard, forgotten, rule_of = predicate(instruction.predicate), forget(results), made
+
+    def guarded(r: Registers) -> None:
+        holds = guard(r)
+        if holds:
+            rule_of(r)
+        elif holds is None:
+            forgotten(r)
+
+    return guarded
+
+
+def forget(names: Sequence[str]) -> Operation:
+    """Makes registers unknown."""
+
+    def run(r: Registers) -> None:
+        for name in names:
+            r[name] = None
+
+    return run
+
+
+def float_bits(value: float) -> int:
+    return struct.unpack("<I", struct.pack("<f", value))[0]
+
+
+def bits_float(value: int) -> float:
+    return struct.unpack("<f", struct.pack("<I", value & _MASK))[0]

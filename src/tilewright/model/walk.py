@@ -1,0 +1,391 @@
+"""Which way warps go through machine code: the blocks that each executes, without the data.
+
+One thread of each warp, its first, is followed. Only what branches depend on is computed (``scalars``): launch
+parameters, thread and block numbers, loop counters. Waits for barriers succeed at once. A branch on data
+is not known: loops then need a number of turns, and other branches fall through; both are counted, so that
+whoever shows times can say so.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.diagnostics import TileIRError
+from tilewright.model.codes import UNKNOWN_TRIPS
+from tilewright.model.sass import Block, Instruction, Kernel, Loop, is_always
+from tilewright.model.scalars import (
+    Environment,
+    Getter,
+    Operation,
+    Registers,
+    getter,
+    names_in,
+    operation,
+    packed_predicates,
+    predicate,
+    results_of,
+)
+
+WARP = 32
+#: Blocks of code that a warp may execute; what takes longer counts as endless.
+_MOST_STEPS = 2_000_000
+#: Where the constant bank 0 holds the extents of block, grid and cluster and the stack, by the smallest
+#: architecture that does so.
+_LAYOUTS = ((100, 0x360, 0x370, 0x200, 0x37C), (0, 0x0, 0xC, 0x144, 0x28))
+_STACK = 0x00FFF000
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchShape:
+    """A launch: extents, and the words of parameters by their offset from the first parameter."""
+
+    grid: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    parameters: Mapping[int, int] = field(default_factory=dict)
+
+
+def parameter_words(
+    kernel: Kernel, values: Sequence[tuple[int, int | float | None]]
+) -> dict[int, int]:
+    """The words of parameters, given as (bytes, value) in order; those beyond the values, and
+    None, are not known.
+
+    Parameters lie where the file says; where it says nothing, each at a multiple of its size.
+    """
+    words: dict[int, int] = {}
+    end = 0
+    places = kernel.file.parameters
+    for number, (size, value) in enumerate(values):
+        offset = places[number].offset if number < len(places) else -(-end // size) * size
+        end = offset + size
+        if value is None:
+            continue
+        if isinstance(value, float):
+            value = int.from_bytes(struct.pack("<d" if size == 8 else "<f", value), "little")
+        for at in range(0, size, 4):
+            words[offset + at] = value >> 8 * at & 0xFFFFFFFF
+    return words
+
+
+@dataclass(slots=True)
+class WarpPath:
+    """What a warp does: ``blocks`` in order. ``guesses``: how often a block ended with a branch on data,
+    which fell through. ``loaded_bytes``: what barriers were told to expect of bulk copies."""
+
+    blocks: list[int]
+    guesses: Counter[int]
+    loaded_bytes: int = 0
+
+    def counts(self) -> Counter[int]:
+        """How often each block was executed."""
+        return Counter(self.blocks)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A basic block, ready to be walked through: operations, then which way to go."""
+
+    operations: list[Operation]
+    last: Instruction
+    condition: Getter
+    after: int | None
+    target: int | None
+
+
+class Walker:
+    """Walks through a kernel for one launch. ``trips``: turns of loops by their names, which hold
+    whatever the code says."""
+
+    def __init__(
+        self, kernel: Kernel, launch: LaunchShape, trips: Mapping[str, int] | None = None
+    ) -> None:
+        self._kernel, self._launch, self._trips = kernel, launch, dict(trips or {})
+        self._constants = _constants(kernel, launch)
+        self._needed = _slice(kernel)
+        self._inner: dict[int, Loop] = {}
+        for loop in sorted(kernel.loops, key=lambda loop: loop.depth):
+            for block in loop.blocks:
+                self._inner[block] = loop
+        self._heads = {loop.head: loop for loop in kernel.loops}
+        self._forced = {
+            loop.number: self._trips[loop.name] for loop in kernel.loops if loop.name in self._trips
+        }
+
+    def walk(self, warp: int, block: tuple[int, int, int]) -> WarpPath:
+        """The path of a warp of a block of the grid; a TileIRError (``model-unknown-trips``) where a loop
+        depends on data and no number of turns is given."""
+        path = WarpPath([], Counter())
+        steps = self._steps(self._special(warp, block), path)
+        registers: Registers = {}
+        visits: dict[int, int] = {}
+        calls: list[int] = []
+        at: int | None = 0
+        while at is not None:
+            path.blocks.append(at)
+            if len(path.blocks) > _MOST_STEPS:
+                raise self._endless(at)
+            if (loop := self._heads.get(at)) is not None:
+                came_from = path.blocks[-2] if len(path.blocks) > 1 else None
+                again = came_from in loop.blocks and loop.number in visits
+                visits[loop.number] = visits[loop.number] + 1 if again else 1
+            step = steps[at]
+            for run in step.operations:
+                run(registers)
+            at = self._next(at, step, registers, visits, calls, path)
+        return path
+
+    def _special(self, warp: int, block: tuple[int, int, int]) -> dict[str, int]:
+        x, y, _ = self._launch.threads
+        thread = warp * WARP
+        return {
+            "SR_TID.X": thread % x,
+            "SR_TID.Y": thread // x % y,
+            "SR_TID.Z": thread // (x * y),
+            "SR_LANEID": 0,
+            "SR_CgaCtaId": 0,
+            "SR_CgaSize": 1,
+            **{f"SR_CTAID.{axis}": number for axis, number in zip("XYZ", block, strict=True)},
+        }
+
+    def _steps(self, special: Mapping[str, int], path: WarpPath) -> list[_Step]:
+        environment = Environment(self._constants, special)
+        code, blocks = self._kernel.instructions, self._kernel.blocks
+        firsts = self._kernel.block_at
+        steps: list[_Step] = []
+        for block in blocks:
+            operations: list[Operation] = []
+            for index in range(block.first, block.last + 1):
+                if index in self._needed:
+                    operations.append(operation(code[index], environment))
+                if _expects_bytes(code[index]):
+                    operations.append(_expectation(code[index], environment, path))
+            last = code[block.last]
+            steps.append(
+                _Step(
+                    operations,
+                    last,
+                    _condition(last),
+                    block.number + 1 if block.number + 1 < len(blocks) else None,
+                    firsts.get(last.target) if last.target is not None else None,
+                )
+            )
+        return steps
+
+    def _next(
+        self,
+        at: int,
+        step: _Step,
+        registers: Registers,
+        visits: dict[int, int],
+        calls: list[int],
+        path: WarpPath,
+    ) -> int | None:
+        """The block that comes after, or None at the end."""
+        base = step.last.base
+        if base not in ("BRA", "EXIT", "CALL", "RET", "BRX", "JMP", "BRXU", "KILL", "BPT"):
+            return step.after
+        taken = step.condition(registers)
+        if base in ("EXIT", "KILL", "BPT"):
+            path.guesses[at] += taken is None
+            return None if taken else step.after
+        if base == "CALL":
+            if taken and step.target is not None and step.after is not None:
+                calls.append(step.after)
+                return step.target
+            return step.after
+        if base == "RET":
+            return calls.pop() if taken and calls else None if taken else step.after
+        if step.target is None:
+            raise self._endless(at)
+        loop = self._inner.get(at)
+        if loop is not None and step.after is not None:
+            stays = [step.after in loop.blocks, step.target in loop.blocks]
+            decides = stays[0] != stays[1] and not is_always(_condition_text(step.last))
+            if decides and (loop.number in self._forced or taken is None):
+                return self._turn(at, loop, step, visits, stays[1])
+        if taken is None:
+            path.guesses[at] += 1
+            taken = self._prefers_target(step)
+        return step.target if taken else step.after
+
+    def _turn(
+        self, at: int, loop: Loop, step: _Step, visits: dict[int, int], target_stays: bool
+    ) -> int | None:
+        """Another turn of a loop whose end is given or does not depend on what is known."""
+        turns = self._forced.get(loop.number)
+        if turns is None:
+            if not loop.waits:
+                raise self._unknown(loop)
+            turns = 1
+        before = at == loop.head and len(loop.blocks) > 1
+        stays = visits.get(loop.number, 1) <= turns - (0 if before else 1)
+        return step.target if stays == target_stays else step.after
+
+    def _prefers_target(self, step: _Step) -> bool:
+        """Of a branch on data: a slow path that calls a function is jumped over."""
+        block = self._kernel.blocks[step.after] if step.after is not None else None
+        if block is None:
+            return True
+        code = self._kernel.instructions
+        return any(code[i].base == "CALL" for i in range(block.first, block.last + 1))
+
+    def _unknown(self, loop: Loop) -> TileIRError:
+        code, blocks = self._kernel.instructions, self._kernel.blocks
+        first = code[blocks[loop.head].first].address
+        last = code[max(blocks[number].last for number in loop.blocks)].address
+        count = len(self._kernel.body(loop))
+        return TileIRError.single(
+            UNKNOWN_TRIPS,
+            f"how often loop {loop.name} of '{self._kernel.name}' runs is not known: it depends on data, "
+            f"or on arguments that are not given ({count} instructions, 0x{first:x} to 0x{last:x})",
+            help=f"give the arguments of the launch, or the turns: --trips {loop.name}=N",
+        )
+
+    def _endless(self, at: int) -> TileIRError:
+        loop = self._inner.get(at)
+        if loop is not None:
+            return self._unknown(loop)
+        return TileIRError.single(
+            UNKNOWN_TRIPS,
+            f"the way through '{self._kernel.name}' is not known: block {at} ends with "
+            f"'{self._kernel.instructions[self._kernel.blocks[at].last]}'",
+        )
+
+
+def _constants(kernel: Kernel, launch: LaunchShape) -> dict[int, int]:
+    layout = next(layout for layout in _LAYOUTS if kernel.compute >= layout[0])
+    _, threads_at, grid_at, cluster_at, stack_at = layout
+    words = {stack_at: _STACK}
+    cluster = kernel.file.cluster or (1, 1, 1)
+    clusters = tuple(-(-g // c) for g, c in zip(launch.grid, cluster, strict=True))
+    places = [(threads_at, launch.threads), (grid_at, launch.grid), (cluster_at, cluster)]
+    if kernel.compute >= 100:
+        places += [(0x210, launch.grid), (0x220, clusters), (0x22C, (math.prod(cluster),))]
+    else:
+        places += [(0x150, launch.grid), (0x15C, clusters), (0x188, (math.prod(cluster),))]
+    for place, extents in places:
+        words |= {place + 4 * axis: extent for axis, extent in enumerate(extents)}
+    first = kernel.file.parameters_at
+    return words | {first + offset: word for offset, word in launch.parameters.items()}
+
+
+def _condition_text(instruction: Instruction) -> str:
+    """The predicate that a branch depends on; of `BRA.U` it is an operand."""
+    if instruction.base == "BRA" and len(instruction.operands) > 1:
+        return instruction.operands[0]
+    return instruction.predicate
+
+
+def _condition(instruction: Instruction) -> Getter:
+    guard = predicate(instruction.predicate)
+    if instruction.base != "BRA" or len(instruction.operands) < 2:
+        return guard
+    operand = predicate(instruction.operands[0])
+
+    def both(r: Registers) -> int | None:
+        first, second = guard(r), operand(r)
+        return False if False in (first, second) else None if None in (first, second) else True
+
+    return both
+
+
+def _expects_bytes(instruction: Instruction) -> bool:
+    """Whether it tells a barrier in memory how many bytes will come."""
+    return (
+        instruction.base == "SYNCS"
+        and "ARRIVE" in instruction.modifiers
+        and not {"A1T0", "ART0"} & set(instruction.modifiers)
+        and len(instruction.operands) > 2
+    )
+
+
+def _expectation(instruction: Instruction, environment: Environment, path: WarpPath) -> Operation:
+    guard = predicate(instruction.predicate)
+    size = getter(instruction.operands[-1], environment)
+
+    def run(r: Registers) -> None:
+        if guard(r) is not False:
+            path.loaded_bytes += size(r) or 0
+
+    return run
+
+
+def _slice(kernel: Kernel) -> frozenset[int]:
+    """The instructions on which branches, guards of work, and announced bytes depend: those that write
+    what is live, going backwards from them."""
+    code, blocks = kernel.instructions, kernel.blocks
+    before: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for after in _flows_to(kernel, block):
+            before[after].append(block.number)
+    live: list[set[str]] = [set() for _ in blocks]
+    results = [frozenset(results_of(i)) | ({"local"} if i.base == "STL" else set()) for i in code]
+    found: set[int] = set()
+    todo = [block.number for block in blocks]
+    while todo:
+        number = todo.pop()
+        block = blocks[number]
+        names: set[str] = set()
+        for after in _flows_to(kernel, block):
+            names |= live[after]
+        for index in range(block.last, block.first - 1, -1):
+            instruction = code[index]
+            if not results[index].isdisjoint(names):
+                found.add(index)
+                if is_always(instruction.predicate):
+                    names -= results[index] - {"local"}
+                names.update(_sources(instruction))
+            names.update(_roots(instruction))
+        if not names <= live[number]:
+            live[number] |= names
+            todo += before[number]
+    return frozenset(found)
+
+
+def _flows_to(kernel: Kernel, block: Block) -> list[int]:
+    """The blocks that may follow, those that are called included."""
+    last = kernel.instructions[block.last]
+    found = list(block.successors)
+    if last.base == "CALL" and last.target is not None:
+        starts = kernel.block_at
+        found += [starts[last.target]] if last.target in starts else []
+    return found
+
+
+def _roots(instruction: Instruction) -> list[str]:
+    """The registers of which the values are wanted for their own sake."""
+    found: list[str] = []
+    if instruction.is_branch or instruction.base in ("EXIT", "CALL", "RET"):
+        found += names_in(instruction.predicate) + names_in(_condition_text(instruction))
+    if _expects_bytes(instruction):
+        found += names_in(instruction.operands[-1]) + names_in(instruction.predicate)
+    return found
+
+
+def _sources(instruction: Instruction) -> list[str]:
+    if instruction.base in ("LDG", "LDS", "LDSM") or instruction.base.endswith("MMA"):
+        return []
+    found = names_in(instruction.predicate)
+    if instruction.base == "P2R":
+        found += packed_predicates(instruction)
+    for operand in instruction.operands:
+        found += names_in(operand)
+    # Pairs are named by their first register.
+    pairs = [name for name in found if name.startswith(("R", "UR"))]
+    found += [_second(name) for name in pairs] if _reads_pairs(instruction) else []
+    return [*found, "local"] if instruction.base == "LDL" else found
+
+
+def _reads_pairs(instruction: Instruction) -> bool:
+    return bool(
+        {"WIDE", "HI", "64", "U64", "S64", "128"} & set(instruction.modifiers)
+    ) or instruction.base in ("STL", "IMAD")
+
+
+def _second(name: str) -> str:
+    head = name.rstrip("0123456789")
+    return f"{head}{int(name[len(head) :]) + 1}"

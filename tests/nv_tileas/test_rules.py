@@ -1,0 +1,336 @@
+"""Every rule rejects the program that breaks it with one error, and accepts its nearest legal twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tilewright.analysis.verifier import find_problems
+from tilewright.diagnostics import Diagnostic, Span, TileIRError
+from tilewright.dialects.nv_tileaa.examples import wrap
+from tilewright.dialects.nv_tileas import load
+from tilewright.dialects.nv_tileas.base import LAYOUT, OPERATIONS, RESIDENCY, VIEW_SHAPE
+from tilewright.text import parse
+
+load()
+
+LAYOUT_OF_8 = "#nv_tileas.layout<register = [], lane = [1, 2, 4, 0, 0], warp = [0, 0]>"
+OTHER_OF_8 = "#nv_tileas.layout<register = [], lane = [4, 2, 1, 0, 0], warp = [0, 0]>"
+_VIEW = "!nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>>"
+_TOKEN = "!nv_tileas.async_token"
+
+
+@dataclass(frozen=True)
+class Case:
+    op: str
+    code: str
+    says: str
+    bad: str
+    good: str
+
+    def __str__(self) -> str:
+        return f"{self.op}-{self.says[:28]}"
+
+
+def storage(ty: str) -> str:
+    return f"!nv_tileas.tiled_view<{ty}>"
+
+
+def alloc(ty: str) -> str:
+    return f"%s = nv_tileas.alloc_tensor : {storage(ty)}"
+
+
+def convert(result: str) -> str:
+    return f"%r = nv_tileas.convert_layout %f : tile<8xf32> -> {result}"
+
+
+def twice(layout: str, other: str) -> str:
+    """A tile in one layout plus itself in another."""
+    one, two = (f"tile<8xf32, {x}>" for x in (layout, other))
+    return (
+        f"%r = nv_tileas.convert_layout %f : tile<8xf32> -> {one}\n"
+        f"%s = nv_tileas.convert_layout %f : tile<8xf32> -> {two}\n"
+        f"%q2 = nv_tileaa.addf %r, %s : {one}, {two} -> {one}"
+    )
+
+
+def stage(source: str, result: str) -> str:
+    return (
+        f"{alloc(source)}\n%r = nv_tileas.extract_slice %s[%i] : {storage(source)}, index -> "
+        f"{storage(result)}"
+    )
+
+
+def copy(target: str) -> str:
+    return f"{alloc(target)}\nnv_tileas.copy %f, %s : tile<8xf32>, {storage(target)}"
+
+
+def load_tile(
+    target: str = "8x16xf32, smem", indices: str = "%i, %j", attributes: str = "vector = 4 : i64"
+) -> str:
+    types = ", ".join("index" for _ in indices.split(","))
+    return (
+        f"{alloc(target)}\n%u = nv_tileas.async.tiled_load %view[{indices}], %s {{{attributes}}} : "
+        f"{_VIEW}, {types}, {storage(target)} -> {_TOKEN}"
+    )
+
+
+def dot(warps: str = "1, 1", a: str = "tile<16x32xf16>", c: str = "acc: tile<16x8xf32>") -> str:
+    value, _, sums = c.partition(": ")
+    before, left = "", "%a"
+    if not a.startswith("tile"):
+        before, left, a = alloc(a) + "\n", "%s", storage(a)
+    return (
+        f"{before}%r = nv_tileas.dot {left}, %b, %{value} {{warps = array<i64: {warps}>}} "
+        f": {a}, tile<32x8xf16>, {sums} -> {sums}"
+    )
+
+
+def wait(pending: int) -> str:
+    return (
+        f"%u = nv_tileas.async.group : {_TOKEN}\n"
+        f"nv_tileas.async.wait %u {{pending = {pending} : i64}} : {_TOKEN}"
+    )
+
+
+CASES = [
+    Case(
+        "convert_layout",
+        "as-layout",
+        "only the layout changes, but 'tile<8xf32>' became 'tile<8xf16>'",
+        convert(f"tile<8xf16, {LAYOUT_OF_8}>"),
+        convert(f"tile<8xf32, {LAYOUT_OF_8}>"),
+    ),
+    Case(
+        "convert_layout",
+        "as-layout",
+        "became 'tile<2x4xf32>'",
+        convert(f"tile<2x4xf32, {LAYOUT_OF_8}>"),
+        convert(f"tile<8xf32, {OTHER_OF_8}>"),
+    ),
+    Case(
+        "addf",
+        "as-layout",
+        "the tiles of 'nv_tileaa.addf' have different layouts",
+        twice(LAYOUT_OF_8, OTHER_OF_8),
+        twice(LAYOUT_OF_8, LAYOUT_OF_8),
+    ),
+    Case(
+        "alloc_tensor",
+        "as-residency",
+        "storage of a block is smem or tmem, got gmem",
+        alloc("16x32xf16"),
+        alloc("16x32xf16, smem"),
+    ),
+    Case(
+        "alloc_tensor",
+        "as-residency",
+        "storage of a block is smem or tmem, got rmem",
+        alloc("16x32xf16, rmem"),
+        alloc("16x32xf16, tmem"),
+    ),
+    Case(
+        "extract_slice",
+        "as-view-shape",
+        "got '!nv_tileas.tiled_view<16xf32, smem>'",
+        stage("3x8xf32, smem", "16xf32, smem"),
+        stage("3x8xf32, smem", "2x4xf32, smem"),
+    ),
+    Case(
+        "extract_slice",
+        "as-view-shape",
+        "a stage of '!nv_tileas.tiled_view<3x8xf32, smem>' is '!nv_tileas.tiled_view<8xf32, smem>'",
+        stage("3x8xf32, smem", "8xi32, smem"),
+        stage("3x8xf32, smem", "8xf32, smem"),
+    ),
+    Case(
+        "extract_slice",
+        "as-view-shape",
+        "'!nv_tileas.tiled_view<8xf32, smem>' has no stages",
+        stage("8xf32, smem", "1xf32, smem"),
+        stage("8x1xf32, smem", "1xf32, smem"),
+    ),
+    Case(
+        "extract_slice",
+        "as-view-shape",
+        "has no stages",
+        stage("4x8xf32, smem, #nv_tileas.shared<[1, 2, 4, 8, 16]>", "8xf32, smem"),
+        stage(
+            "4x8xf32, smem, #nv_tileas.shared<[1, 2, 4]>",
+            "8xf32, smem, #nv_tileas.shared<[1, 2, 4]>",
+        ),
+    ),
+    Case(
+        "copy",
+        "as-view-shape",
+        "a tile 'tile<8xf32>' does not fit '!nv_tileas.tiled_view<3x8xf32, smem>'",
+        copy("3x8xf32, smem"),
+        copy("8xf32, smem"),
+    ),
+    Case("copy", "as-view-shape", "does not fit", copy("8xi32, smem"), copy("8xf32, tmem")),
+    Case(
+        "dot",
+        "as-view-shape",
+        "expected MxK, KxN and MxN, got [32, 16] [32, 8] [16, 8]",
+        dot(a="32x16xf16, smem"),
+        dot(a="16x32xf16, smem"),
+    ),
+    Case(
+        "dot",
+        "as-view-shape",
+        "expected MxK, KxN and MxN, got [16, 32] [32, 8] [8]",
+        dot(c="f: tile<8xf32>"),
+        dot(),
+    ),
+    Case(
+        "dot",
+        "aa-dot-types",
+        "element types that combine, but got f32 and f16",
+        dot(a="16x32xf32, smem"),
+        dot(a="16x32xf16, smem"),
+    ),
+    Case(
+        "dot",
+        "as-residency",
+        "operands lie in registers or smem, got tmem",
+        dot(a="16x32xf16, tmem"),
+        dot(a="16x32xf16, smem"),
+    ),
+    *(
+        Case("dot", "as-layout", "expected two powers of two", dot(bad), dot(good))
+        for bad, good in (("64, 1", "32, 1"), ("0, 1", "2, 1"), ("3, 1", "1, 4"), ("1", "1, 1"))
+    ),
+    Case(
+        "async.tiled_load",
+        "as-view-shape",
+        "does not fit '!nv_tileas.tiled_view<8x8xf32, smem>'",
+        load_tile("8x8xf32, smem"),
+        load_tile("8x16xf32, smem"),
+    ),
+    Case(
+        "async.tiled_load",
+        "as-view-shape",
+        "expects 2 coordinates, but got 1",
+        load_tile(indices="%i"),
+        load_tile(),
+    ),
+    Case(
+        "async.tiled_load",
+        "as-residency",
+        "asynchronous copies write smem, got tmem",
+        load_tile("8x16xf32, tmem"),
+        load_tile(),
+    ),
+    *(
+        Case(
+            "async.tiled_load",
+            "as-view-shape",
+            f"moves 4, 8 or 16 bytes, but {bad} elements",
+            load_tile(attributes=f"vector = {bad} : i64"),
+            load_tile(attributes=f"vector = {good} : i64"),
+        )
+        for bad, good in ((0, 1), (3, 2), (8, 4))
+    ),
+    Case(
+        "async.tiled_load",
+        "as-view-shape",
+        "expected 2 booleans in in_bounds, got 1",
+        load_tile(attributes="vector = 4 : i64, in_bounds = array<i1: true>"),
+        load_tile(attributes="vector = 4 : i64, in_bounds = array<i1: true, false>"),
+    ),
+    Case("async.wait", "as-layout", "pending must be at least 0", wait(-1), wait(0)),
+    Case(
+        "async.wait",
+        "operand-type",
+        "must be an async_token, but got '!nv_tileaa.mem_token'",
+        "nv_tileas.async.wait %t {pending = 0 : i64} : !nv_tileaa.mem_token",
+        wait(1),
+    ),
+    Case(
+        "async.group",
+        "operand-type",
+        "must be an async_token, but got '!nv_tileaa.mem_token'",
+        f"%u = nv_tileas.async.group %t : !nv_tileaa.mem_token -> {_TOKEN}",
+        f"%u = nv_tileas.async.group : {_TOKEN}",
+    ),
+]
+
+
+def findings(body: str) -> tuple[Diagnostic, ...]:
+    try:
+        return tuple(find_problems(parse(wrap(body))))
+    except TileIRError as error:
+        return error.diagnostics
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rule(case: Case) -> None:
+    found = findings(case.bad)
+    assert [d.code for d in found] == [case.code], [d.brief() for d in found]
+    assert case.says in found[0].message
+    assert found[0].is_error
+    assert isinstance(found[0].place, Span)
+    assert [d.brief() for d in findings(case.good)] == []
+
+
+def test_every_rule_and_operation_has_a_case() -> None:
+    assert {LAYOUT, RESIDENCY, VIEW_SHAPE} <= {case.code for case in CASES}
+    # A barrier has nothing that could be wrong.
+    assert {case.op for case in CASES} >= set(OPERATIONS) - {"barrier"}
+
+
+def layout(register: str = "", lane: str = "1, 2, 4, 0, 0", warp: str = "0, 0") -> str:
+    return f"#nv_tileas.layout<register = [{register}], lane = [{lane}], warp = [{warp}]>"
+
+
+def in_tile(attribute: str) -> str:
+    return convert(f"tile<8xf32, {attribute}>")
+
+
+#: The text, the code, and the message of its only error.
+MALFORMED = [
+    (in_tile(layout(lane="1, 2, 4, 0")), "invalid-attribute", "5 vectors for lanes, got 4"),
+    (in_tile(layout(lane="1, 2, 8, 0, 0")), "invalid-attribute", "held by no thread"),
+    (in_tile(layout(lane="1, 2, -4, 0, 0")), "invalid-attribute", "are not negative"),
+    (in_tile(layout(register=str(10**40))), "invalid-attribute", "held by no thread"),
+    (in_tile(layout(warp=", ".join("0" * 6))), "invalid-attribute", "at most 5 vectors for warps"),
+    (
+        in_tile(layout(register=", ".join("0" * 60))),
+        "invalid-attribute",
+        "at most 24 vectors for registers",
+    ),
+    (in_tile(layout(lane="1, 2, 0, 0, 0")), "invalid-type", "a tile of 8 elements is of 4"),
+    (in_tile(layout(lane="1, 2, 4, 8, 0")), "invalid-type", "a tile of 8 elements is of 16"),
+    (in_tile(layout(lane="1, 2, true, 0, 0")), "syntax", "expected integer literal"),
+    (in_tile("#nv_tileas.layout<register = []>"), "syntax", "expected ',', found '>'"),
+    (in_tile("#nv_tileas.layout<lane = [1]>"), "syntax", "expected 'register', found 'lane'"),
+    (in_tile("#nv_tileas.layout<>"), "syntax", "expected 'register', found '>'"),
+    (in_tile("#nv_tileas.layout"), "syntax", "expected '<', found '>'"),
+    (in_tile("#nv_tileas.shared<[1, 2, 4]>"), "invalid-type", "a tile is #nv_tileas.layout"),
+    (in_tile("#nv_tileas.other<[1]>"), "unknown-attribute", "#nv_tileas.other"),
+    (in_tile("42 : i32"), "invalid-type", "the layout of a tile is #nv_tileas.layout"),
+    (in_tile("#layout7"), "undefined-alias", "#layout7"),
+    (alloc("8xf16, smem, #nv_tileas.shared<[1, 2, 2]>"), "invalid-attribute", "in one place"),
+    (alloc("8xf16, smem, #nv_tileas.shared<[1, 2, 8]>"), "invalid-attribute", "in one place"),
+    (alloc("8xf16, smem, #nv_tileas.shared<[1, 2, -4]>"), "invalid-attribute", "in one place"),
+    (alloc("2x4xf16, smem, #nv_tileas.shared<[1]>"), "invalid-attribute", "of 2 elements"),
+    (alloc(f"8xf16, smem, {LAYOUT_OF_8}"), "invalid-attribute", "is #nv_tileas.shared"),
+    (alloc("8xf16, mem"), "syntax", "'mem' is no residency: they are gmem, smem, rmem, tmem"),
+    (alloc("8xf16 smem"), "syntax", "expected '>', found 'smem'"),
+    (alloc("f16, smem"), "invalid-attribute", "all dimensions must be positive constants"),
+    (alloc("0x4xf16, smem"), "invalid-attribute", "all dimensions must be positive constants"),
+    (alloc("3x3xf16, smem"), "invalid-attribute", "must be powers of two"),
+    (alloc("3x2xindex, smem"), "invalid-attribute", "are numbers, but got 'index'"),
+    (alloc(f"{1 << 16}x{1 << 16}xf16, smem"), "invalid-attribute", "exceed the maximum"),
+    (alloc("?x4xf16, smem"), "unknown-type", "'?'"),
+    (alloc(""), "unknown-type", "'>'"),
+]
+
+
+@pytest.mark.parametrize(("body", "code", "says"), MALFORMED)
+def test_malformed_text_gives_one_error(body: str, code: str, says: str) -> None:
+    (found,) = findings(body)
+    assert (found.code, says in found.message) == (code, True), found.brief()
+    assert isinstance(found.place, Span)
+    assert found.place.line >= 7

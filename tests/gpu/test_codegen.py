@@ -58,6 +58,15 @@ def test_more_shared_memory_comes_from_the_launch() -> None:
     assert ".extern .shared .align 1024" in compiled.ptx
 
 
+def test_a_name_that_is_spelled_anew_has_shared_memory_from_the_launch() -> None:
+    """Names that PTX cannot spell, and those that are too long, have a $ in them."""
+    name = "a_name_without_end" * 40
+    text = _tiles(5)
+    (old,) = re.findall(r"gpu\.func @(\w+)", text)
+    compiled = gpu.compile_kernel(parse(text.replace(f"@{old}(", f"@{name}(")), "sm_90a")
+    assert compiled.dynamic_shared_bytes == 80 << 10
+
+
 def test_more_than_a_block_has_is_refused() -> None:
     assert "gpu-shared-memory: the kernel needs 114688 bytes" in refusal(_tiles(7), "sm_86")
     assert "at most 101376" in refusal(_tiles(7), "sm_86")

@@ -102,7 +102,7 @@ class Unit:
         for name in self.shared:
             del self.globals[name]
         self.globals.pop(DYNAMIC_SHARED, None)
-        text = re.sub(r"@([\w.]+)", lambda found: _place(found, places), self._text())
+        text = re.sub(r"@([\w.$]+)", lambda found: _place(found, places), self._text())
         return f"{text}{_DECLARATION}\n".replace(OWN_BYTES.ref, str(given))
 
     def _text(self) -> str:

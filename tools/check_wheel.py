@@ -22,7 +22,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +32,7 @@ NEEDS = {
     "torch": (1, "ModuleNotFoundError: No module named 'torch'"),
     "a GPU": (1, "needs the package cuda-bindings, which is not installed"),
     "ptxas": (1, "needs ptxas"),
+    "nvdisasm": (1, "needs nvdisasm"),
 }
 #: Arguments that documents leave out.
 ELLIPSIS = "--arg x=iota:f32:1000 --arg out=zeros:f32:1000 --arg n=1000"
@@ -42,18 +43,34 @@ _PLACEHOLDER = re.compile(r"(?<![\w-])(?:[A-Z]{3,}(?:\.\.\.)?|\[.*\])(?![\w.])")
 
 @dataclass(frozen=True)
 class Command:
-    """A line for the shell, where it stands, and what it needs (a key of NEEDS, or nothing)."""
+    """A line for the shell, where it stands, and what it needs (a key of NEEDS, or nothing).
+
+    ``error`` is how the error begins that the document shows below it; ``files`` are those that the
+    document spells out above, by name.
+    """
 
     where: str
     line: str
     needs: str
+    error: str = ""
+    files: tuple[tuple[str, str], ...] = ()
 
 
 def commands() -> Iterator[Command]:
     """All commands, in the order in which a reader meets them."""
     for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        for line in _lines(document):
-            yield from _command(document.name, line)
+        files: dict[str, str] = {}
+        for block in _blocks(document):
+            if block.language == "python":
+                files |= _named(block)
+            elif block.language in ("", "console"):
+                for number, line in enumerate(block.lines):
+                    follows = block.lines[number + 1 : number + 2]
+                    error = re.match(r"error\[[\w-]+\]", follows[0]) if follows else None
+                    for found in _command(document.name, line.removeprefix("$ ")):
+                        yield replace(
+                            found, error=error[0] if error else "", files=tuple(files.items())
+                        )
     for path in sorted((ROOT / "examples").rglob("*.*")):
         if path.suffix in (".py", ".tileir", ".mlir"):
             line = path.read_text(encoding="utf-8").splitlines()[1]
@@ -63,15 +80,36 @@ def commands() -> Iterator[Command]:
             yield from found
 
 
-def _lines(document: Path) -> Iterator[str]:
-    """The lines of the blocks that are no Python; continued ones as one."""
-    language: str | None = None
+@dataclass(frozen=True)
+class Block:
+    """A block of code: its language, its lines (continued ones as one), and the text line above."""
+
+    language: str
+    lines: list[str]
+    above: str
+
+
+def _blocks(document: Path) -> Iterator[Block]:
+    language, lines, above = None, [], ""
     text = document.read_text(encoding="utf-8").replace("\\\n", " ")
     for line in text.splitlines():
-        if line.startswith("```"):
-            language = line.removeprefix("```") if language is None else None
-        elif language in ("", "console"):
-            yield line.removeprefix("$ ")
+        if line.startswith("```") and language is None:
+            language, lines = line.removeprefix("```"), []
+        elif line.startswith("```"):
+            yield Block(language or "", lines, above)
+            language, above = None, ""
+        elif language is not None:
+            lines.append(line)
+        elif line:
+            above = line
+
+
+def _named(block: Block) -> dict[str, str]:
+    """The file that a block of Python spells out: its first line says the name, or the line above."""
+    first = block.lines[0] if block.lines else ""
+    name = re.match(r"# (\w+\.py)$", first) or re.match(r'"""(\w+\.py)', first)
+    name = name or re.match(r"This is `(\w+\.py)`:$", block.above)
+    return {name[1]: "\n".join(block.lines) + "\n"} if name else {}
 
 
 def _command(where: str, line: str) -> Iterator[Command]:
@@ -186,11 +224,20 @@ _DOUBLE = f"""entry @double(%x: tile<ptr<f32>>, %out: tile<ptr<f32>>, %n: tile<i
 
 def check(environment: Environment, command: Command) -> str:
     """What is wrong with what the command does; "" where nothing is."""
+    for name, text in command.files:
+        (environment.work / name).write_text(text, encoding="utf-8")
     try:
         done = environment.shell(command.line)
     except subprocess.TimeoutExpired:
         return f"no end within {TIMEOUT_S} s"
     status, message = NEEDS[command.needs] if command.needs else (0, "")
+    if command.error:
+        status, message = 1, command.error
+        return (
+            ""
+            if done.returncode == status and message in done.stderr
+            else f"no '{message}'\n{done.stdout[-500:]}{done.stderr[-1500:]}"
+        )
     # What a command needs may be there, such as a GPU.
     if done.returncode == 0 or (done.returncode == status and message in done.stderr):
         return ""

@@ -38,7 +38,7 @@ def test_assembly_is_the_default(command: Command) -> None:
 def test_llvm_ir_can_be_read_back(command: Command) -> None:
     ran = command("compile", EXAMPLE, "--emit", "llvm")
     module = llvm.parse_assembly(ran.text)
-    assert [f.name for f in module.functions if not f.is_declaration] == ["vector_add"]
+    assert [f.name for f in module.functions if not f.is_declaration] == ["kernel.vector_add"]
 
 
 def test_an_object_file(command: Command, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ SEEDS = range(4)
 def _run(text: str, seed: int, d: Any) -> SimulationResult:
     a, b = _operands()
     return Program.parse(text).launch(
-        None, 1, [a, b, d, 2], options=LaunchOptions(block=160, strict=False, seed=seed)
+        None, 1, [a, b, d, 2], options=LaunchOptions(block=256, strict=False, seed=seed)
     )
 
 

@@ -122,6 +122,19 @@ def _default_on(machine: str) -> Settings:
     return Settings(machine)
 
 
+def _watched(settings: Settings) -> Settings:
+    """Settings with those who are told of what the program around does."""
+    outer = active()
+    if outer is None:
+        return settings
+    return replace(
+        settings,
+        on_compile=settings.on_compile or outer.on_compile,
+        on_launch=settings.on_launch or outer.on_launch,
+        on_report=settings.on_report or outer.on_report,
+    )
+
+
 class on(AbstractContextManager["on"]):
     """Launches of cuTile kernels go to a machine of ours: as a ``with``, or as a decorator.
 
@@ -143,7 +156,7 @@ class on(AbstractContextManager["on"]):
         check_settings(self._settings)
 
     def __enter__(self) -> on:
-        scope = use(self._settings)
+        scope = use(_watched(self._settings))
         scope.__enter__()
         _entered.set((*_entered.get(), scope))
         return self
@@ -159,14 +172,14 @@ class on(AbstractContextManager["on"]):
 
             @functools.wraps(function)
             async def awaited(*args: Any, **keywords: Any) -> Any:
-                with use(settings):
+                with use(_watched(settings)):
                     return await function(*args, **keywords)
 
             return awaited
 
         @functools.wraps(function)
         def wrapped(*args: Any, **keywords: Any) -> Any:
-            with use(settings):
+            with use(_watched(settings)):
                 return function(*args, **keywords)
 
         return wrapped

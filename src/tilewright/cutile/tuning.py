@@ -41,7 +41,8 @@ def measured_in_time(
     dispatcher, extents = checked_launch(stream, grid, kernel, arguments)
     dispatcher.prepare(arguments, settings)
     if hasattr(os, "fork"):
-        silent = replace(settings, trace=None, print_to=lambda text: None)
+        quiet = replace(settings.options, print_to=lambda text: None)
+        silent = replace(settings, trace=None, on_launch=None, options=quiet)
         _try_apart(lambda: dispatcher.launch(extents, arguments, silent), seconds)
         return _timed(dispatcher, extents, arguments, settings)
     microseconds = _timed(dispatcher, extents, arguments, settings)

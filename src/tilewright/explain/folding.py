@@ -39,7 +39,8 @@ def folded_listing(module: Operation) -> Listing:
             twin.detach()
             twin.erase()
     listing = list_text(copy)
-    line_of = {op: listing.line_of[twin] for op, twin in twins.items() if not is_assumption(op)}
+    # Ends of blocks that the text leaves out have no line.
+    line_of = {op: listing.line_of[t] for op, t in twins.items() if t in listing.line_of}
     for op in twins:
         if is_assumption(op):
             line_of[op] = line_of[_definer(about(op.results[0]))]

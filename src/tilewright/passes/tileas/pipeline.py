@@ -97,7 +97,7 @@ class Pipeline(TilePass):
 def pipeline(
     func: FuncOp, stages: int, shared_bytes: int, remarks: Remarks | None = None
 ) -> list[str]:
-    """Pipeline the loops of a function; what is remarked about its loops and loads."""
+    """Pipeline the loops of a function; why loops and loads were left as they are."""
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp):
@@ -161,7 +161,7 @@ class _Loop:
             return
         kilobytes = stages * each / 1024
         self.remarks.add(
-            "pipeline",
+            "ring",
             f"a loop loads {len(loads)} tiles ahead into {stages} stages, {kilobytes:g} KiB",
             self.loop,
         )

@@ -232,12 +232,10 @@ def check(environment: Environment, command: Command) -> str:
         return f"no end within {TIMEOUT_S} s"
     status, message = NEEDS[command.needs] if command.needs else (0, "")
     if command.error:
-        status, message = 1, command.error
-        return (
-            ""
-            if done.returncode == status and message in done.stderr
-            else f"no '{message}'\n{done.stdout[-500:]}{done.stderr[-1500:]}"
-        )
+        # A program may show an error and go on.
+        if done.returncode in (0, 1) and command.error in done.stdout + done.stderr:
+            return ""
+        return f"no '{command.error}'\n{done.stdout[-500:]}{done.stderr[-1500:]}"
     # What a command needs may be there, such as a GPU.
     if done.returncode == 0 or (done.returncode == status and message in done.stderr):
         return ""

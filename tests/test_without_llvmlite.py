@@ -28,7 +28,10 @@ import importlib, pkgutil, tilewright
 from tilewright.diagnostics import TileIRError
 
 # Modules of these need what is not installed everywhere, or run when imported.
-LEFT_OUT = ("tilewright.__main__", "tilewright.cutile.torch_")
+LEFT_OUT = (
+    *("tilewright.__main__", "tilewright.cutile.torch_", "tilewright.cutile.captures"),
+    "tilewright.cutile.triton_host",
+)
 for module in pkgutil.walk_packages(tilewright.__path__, "tilewright.", onerror=lambda name: None):
     if not module.name.startswith(LEFT_OUT):
         try:

@@ -129,7 +129,7 @@ def test_what_is_not_lowered_is_shown_at_the_operation(
     source.write_text(
         "entry @large(%p: tile<ptr<f64>>) {\n"
         "  %x = constant <f64: 1.0> : tile<128x512xf64>\n"
-        "  %k = print_tko \"%f\", %x : tile<128x512xf64> -> token\n"
+        '  %k = print_tko "%f", %x : tile<128x512xf64> -> token\n'
         "  return\n}\n"
     )
     assert main(["compile", str(source), "--target", "sm_90a"]) == Exit.FINDINGS

@@ -120,7 +120,8 @@ class CUDAGraph:
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         if of_thread.capture is not None:
             raise RuntimeError("CUDA graphs cannot be captured inside of another capture")
-        self._recorder = of_thread.capture = self._open.enter_context(_Recorder())
+        recorder: _Recorder = self._open.enter_context(_Recorder())
+        self._recorder = of_thread.capture = recorder
         self._open.callback(setattr, of_thread, "capture", None)
 
     def capture_end(self) -> None:

@@ -1,0 +1,3 @@
+from typing import Any
+
+def tree_leaves(tree: Any) -> list[Any]: ...

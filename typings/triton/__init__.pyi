@@ -1,0 +1,1 @@
+"""What Tilewright uses of triton, loosely typed: it is optional."""

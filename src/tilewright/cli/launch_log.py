@@ -114,7 +114,7 @@ class LaunchLog:
         kernels = labelled(self._kernels)
         if options.kernel is not None and kernels:
             choose(kernels, options.kernel, script)
-        if not kernels and not has_children():
+        if not kernels and status == 0 and not has_children():
             session.say(f"note: '{script}' launched no cuTile kernel")
         if options.save_ir is not None and kernels:
             save_ir(choose(kernels, options.kernel, script), options, session)

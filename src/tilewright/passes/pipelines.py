@@ -44,6 +44,7 @@ from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
+from tilewright.passes.tileas.plan_warps import PlanWarps
 
 UNKNOWN_PASS = define_code(
     "unknown-pass",
@@ -132,6 +133,7 @@ PASSES = PassTable(
         RelaxTokens,
         AssignLayouts,
         Pipeline,
+        PlanWarps,
     ),
     {
         "convert-tileas-to-nvgpu": "tilewright.lowering.scheduled.lower_pass:ConvertTileasToNvgpu",
@@ -163,7 +165,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
-    "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
+    "tileas": ("tileas-plan-warps", "tileas-assign-layouts", "tileas-pipeline"),
 }
 
 AnyModule = ModuleOp | builtin.ModuleOp

@@ -12,6 +12,7 @@ from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
+from tilewright.passes.tileas.plan_warps import plan_warps
 from tilewright.passes.tileas.remarks import Remark, Remarks
 
 
@@ -40,6 +41,7 @@ def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) ->
     run_pipeline(module, parse_pipeline(",".join(PIPELINES["tileaa"])))
     for op in module.ops:
         if isinstance(op, FuncOp):
+            plan_warps(op, remarks)
             assign_layouts(op, 32 * block_warps(op, num_warps), remarks)
             pipeline(op, DEFAULT_STAGES, shared_bytes, remarks)
     return Scheduled(module, tuple(remarks.found))

@@ -72,12 +72,14 @@ def _end_in_return(low: Lowering, values: Sequence[SSAValue]) -> None:
 def kernel_spec(low: Lowering, op: EntryOp) -> KernelSpecAttr:
     """How the kernel is launched, from the hints for the target."""
     options = low.options
-    warps = number_hint(options, op, "num_worker_warps_per_cta") or options.num_warps
+    hinted = number_hint(options, op, "num_worker_warps_per_cta")
     cluster = number_hint(options, op, "num_cta_in_cga") or _ALONE
     fields: dict[str, int | list[int]] = {
-        "numWarps": warps,
+        "numWarps": hinted or options.num_warps,
         "clusterDim": [cluster, _ALONE, _ALONE],
     }
+    if hinted:
+        fields["warpsHinted"] = 1
     if occupancy := number_hint(options, op, "occupancy"):
         fields["occupancy"] = occupancy
     spec = KernelSpecAttr.of(**fields)

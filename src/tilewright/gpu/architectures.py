@@ -143,6 +143,7 @@ NEEDS = MappingProxyType(
         "nvvm.wgmma.fence.aligned": WGMMA,
         "nvvm.wgmma.commit.group.sync.aligned": WGMMA,
         "nvvm.wgmma.wait.group.sync.aligned": WGMMA,
+        "nvvm.wgmma.product": WGMMA,
         "nvvm.cluster.arrive": CLUSTER,
         "nvvm.cluster.arrive.relaxed": CLUSTER,
         "nvvm.cluster.wait": CLUSTER,

@@ -80,7 +80,7 @@ class TileProgram(_GpuProgram):
     ):
         super().__init__(arch, options, how)
         found = architecture(self.arch)
-        self._lowered = LoweredProgram(module, found.number, found.shared_limit)
+        self._lowered = LoweredProgram(module, self.arch, found.shared_limit)
 
     @property
     def module(self) -> Operation:

@@ -26,6 +26,7 @@ from tilewright.lowering.scheduled.schedule import Scheduled, schedule
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
 from tilewright.passes.tileas.remarks import Remark
+from tilewright.passes.tileas.target import Target
 
 Grid = int | Sequence[int]
 
@@ -42,15 +43,14 @@ class LoweredKernel:
 class LoweredProgram:
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels are lowered when first asked for.
 
-    The module must have passed the verifier. ``compute`` is the compute capability times ten.
-    Globals live as long as the program. Where it is asked to ``optimize``, tiles get layouts and loops
+    The module must have passed the verifier. ``arch`` is the architecture's name (``sm_90a``). Globals live as long as the program. Where it is asked to ``optimize``, tiles get layouts and loops
     are pipelined (``nv_tileas``); else, and where a kernel has something that no layout is known for,
     ``nv_tileaa`` is lowered directly.
     """
 
-    def __init__(self, module: Operation, compute: int, shared_bytes: int):
+    def __init__(self, module: Operation, arch: str, shared_bytes: int):
         self.module = runnable_module(module)
-        self._target = f"sm_{compute}"
+        self._target = Target(arch, shared_bytes)
         self._options = NvgpuOptions(shared_bytes=shared_bytes)
         self._tileaa: BuiltinModuleOp | None = None
         #: By kernel, why it was lowered without a schedule.
@@ -97,7 +97,7 @@ class LoweredProgram:
             module = clone_with_places(self._lowered(), {})
             assert isinstance(module, BuiltinModuleOp)
             options = self._options
-            made = schedule(module, name, options.num_warps, options.shared_bytes)
+            made = schedule(module, name, options.num_warps, self._target)
             found = self._scheduled[name] = made
         return found
 
@@ -156,7 +156,7 @@ class LoweredProgram:
                 assert isinstance(self.module, BuiltinModuleOp)
                 self._tileaa = self.module
             else:
-                options = TileAAOptions(target=self._target)
+                options = TileAAOptions(target=f"sm_{self._target.compute}")
                 self._tileaa = lower_to_tileaa(self.module, options).module
         return self._tileaa
 

@@ -6,7 +6,14 @@ of (register, lane, warp) to the bits of the element's number. See :class:`Layou
 """
 
 from tilewright.layouts.conversions import Conversion, Exchange, plan_conversion
-from tilewright.layouts.fragments import Fragment, accumulator, operand_a, operand_b
+from tilewright.layouts.fragments import (
+    Fragment,
+    accumulator,
+    operand_a,
+    operand_b,
+    warpgroup_accumulator,
+    warpgroup_operand_a,
+)
 from tilewright.layouts.layout import Layout
 from tilewright.layouts.shared import SharedLayout
 
@@ -20,4 +27,6 @@ __all__ = [
     "operand_a",
     "operand_b",
     "plan_conversion",
+    "warpgroup_accumulator",
+    "warpgroup_operand_a",
 ]

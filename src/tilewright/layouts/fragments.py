@@ -94,3 +94,37 @@ def operand_b(shape: Sequence[int], fragment: Fragment, warps: Sequence[int]) ->
     register += [1 << bit for bit in (*along[inner_k:], *left_columns, *_batch_bits(shape))]
     warp = [1 << bit for bit in warp_columns] + [0] * (across - len(warp_columns)) + [0] * down
     return Layout(prod(shape), tuple(register), tuple(lane), tuple(warp))
+
+
+def warpgroup_accumulator(shape: Sequence[int], groups: Sequence[int]) -> Layout:
+    """The layout of a sum of ``wgmma`` over a grid of warpgroups: rows, columns.
+
+    Each group has contiguous rows and columns; of every 64 rows its warp i has 16, from 16 i on, as
+    fragments of 16 x 8. Registers run along the columns of a fragment, its rows, then along n and m.
+    """
+    rows, columns = (list(bits) for bits in axis_bits(shape)[-2:])
+    group_columns, left_columns = _upper(columns[3:], bits_of(groups[1]))
+    group_rows, left_rows = _upper(rows[6:], bits_of(groups[0]))
+    register = [columns[0], rows[3], *left_columns, *left_rows]
+    lane = [*columns[1:3], *rows[:3]]
+    warp = [*rows[4:6], *group_columns, *group_rows]
+    return Layout(prod(shape), *(tuple(1 << bit for bit in held) for held in (register, lane, warp)))
+
+
+def warpgroup_operand_a(shape: Sequence[int], bits: int, groups: Sequence[int]) -> Layout:
+    """The layout of a left operand of ``wgmma`` in registers, of elements of ``bits`` bits, whose sum is
+    ``warpgroup_accumulator((..., m, n), groups)``."""
+    rows, along = (list(found) for found in axis_bits(shape)[-2:])
+    pack = bits_of(32 // bits)
+    step = pack + 3
+    group_rows, left_rows = _upper(rows[6:], bits_of(groups[0]))
+    register = [*along[:pack], rows[3], *along[pack + 2 : step], *along[step:], *left_rows]
+    lane = [*along[pack : pack + 2], *rows[:3]]
+    warp = [1 << bit for bit in rows[4:6]] + [0] * bits_of(groups[1])
+    warp += [1 << bit for bit in group_rows]
+    return Layout(
+        prod(shape),
+        tuple(1 << bit for bit in register),
+        tuple(1 << bit for bit in lane),
+        tuple(warp),
+    )

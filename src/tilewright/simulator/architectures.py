@@ -173,6 +173,7 @@ _REQUIREMENTS: dict[str, Requirement] = {
             "nvvm.wgmma.fence.aligned",
             "nvvm.wgmma.commit.group.sync.aligned",
             "nvvm.wgmma.wait.group.sync.aligned",
+            "nvvm.wgmma.product",
         ),
         _WGMMA,
     ),

@@ -40,7 +40,7 @@ class TileProgram:
         found = check_architecture(arch)
         self.arch = arch
         self.options = options
-        self._lowered = LoweredProgram(module, found.compute, found.block_shared_bytes)
+        self._lowered = LoweredProgram(module, arch, found.block_shared_bytes)
         self._programs: dict[tuple[str, bool], Program] = {}
         self._mapped: list[Array] = []
         self._accepted = DEFAULT_OPTIONS

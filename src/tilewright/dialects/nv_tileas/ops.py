@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import NoneAttr
+from xdsl.dialects.builtin import NoneAttr, StringAttr
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -37,6 +37,8 @@ from tilewright.dialects.nv_tileas.base import LAYOUT, RESIDENCY, VIEW_SHAPE, sc
 
 GROUP = "placement"
 
+ATOMS = ("mma_sync", "wgmma")
+ATOM = ClassKind(f"one of {', '.join(ATOMS)}", (StringAttr,))
 STORAGE = ClassKind("a tiled_view of nv_tileas", (S.TiledViewType,))
 OPERAND = EitherKind("a tile of numbers or a tiled_view of nv_tileas", (NUMBER_TILE, STORAGE))
 
@@ -164,13 +166,15 @@ class DotOp(AliasOp):
     """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores; operands may lie in shared memory.
 
     ``warps`` is the grid of warps over rows and columns of the result, whose layout is that of the
-    instruction's sums.
+    instruction's sums. ``atom`` is the instruction: ``mma_sync`` where it is absent, or ``wgmma``, whose
+    right operand is in storage.
     """
 
     a = operand_def(OPERAND)
     b = operand_def(OPERAND)
     c = operand_def(NUMBER_TILE)
     warps = prop_def(I64_ARRAY)
+    atom = opt_prop_def(ATOM)
     signedness_a = opt_prop_def(enum_kind(SignednessAttr))
     signedness_b = opt_prop_def(enum_kind(SignednessAttr))
     propagate_nan = opt_prop_def(FLAG)
@@ -210,6 +214,12 @@ class DotOp(AliasOp):
                     type_of(name),
                 )
         check_product_types(self, report, self.a, self.b, self.c)
+        if atom_of(self) not in ATOMS:
+            report.error(
+                LAYOUT, f"expected one of {', '.join(ATOMS)}, got {atom_of(self)}", attr("atom")
+            )
+        if atom_of(self) == "wgmma" and not isinstance(self.b.type, S.TiledViewType):
+            report.error(RESIDENCY, "the right operand of wgmma lies in smem", type_of("b"))
         warps = int_list(self.properties["warps"])
         if len(warps) != 2 or any(n <= 0 or n & (n - 1) for n in warps) or prod(warps) > 32:
             report.error(
@@ -218,6 +228,12 @@ class DotOp(AliasOp):
                 f"got {warps}",
                 attr("warps"),
             )
+
+
+def atom_of(op: DotOp) -> str:
+    """The instruction that makes a product."""
+    held = op.properties.get("atom")
+    return held.data if isinstance(held, StringAttr) else ATOMS[0]
 
 
 def _dims(ty: object) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.nvgpu.ops import warpgroup
 from tilewright.dialects.nvgpu.shapes import bit_width
+from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp, integers
 from tilewright.dialects.nvgpu.types import (
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
@@ -184,6 +185,59 @@ def _tail(element: Attribute, trans_a: bool, trans_b: bool) -> str:
     if isinstance(element, IntegerType):
         return ""
     return ", 1, 1" + (f", {int(trans_a)}, {int(trans_b)}" if bit_width(element) == 16 else "")
+
+
+@lowers("nvvm.wgmma.product")
+def _product(f: Function, op: Operation) -> None:
+    """As `nvgpu.warpgroup.mma`, with sums, and maybe A, in vectors."""
+    assert isinstance(op, WgmmaProductOp)
+    assert isinstance(op.c.type, VectorType)
+    m, n, k = op.shape
+    sums = op.c.type.element_type
+    register = ir.F32 if isinstance(sums, Float32Type) else ir.I32
+    total = op.c.type.get_shape()[0]
+    each = total * WGMMA_ROWS // m
+    given = [f.code.element(f.value(op.c), register, ir.integer(ir.I32, i)) for i in range(total)]
+    left = _left_registers(f, op.a) if isinstance(op.a.type, VectorType) else [f.value(op.a)]
+    given += [f.value(op.b), *left]
+    second, first = f"${2 * total}", 2 * total + 1
+    bits = bit_width(op.element)
+    kinds = (_RESULTS[sums], *[_PTX_TYPES[op.element]] * 2)
+    depth = _STEP_BYTES * 8 // bits
+    name = f"wgmma.mma_async.sync.aligned.m{WGMMA_ROWS}n{n}k{depth}.{'.'.join(kinds)}"
+    flags = [op.transposeA is not None, op.transposeB is not None]
+    lines = ["{ .reg .pred p; .reg .b64 da, db;", "setp.eq.u32 p, 0, 0;"]
+    lines.append("wgmma.fence.sync.aligned;")
+    a_offsets, b_offsets = integers(op.properties.get("aOffsets")), integers(op.bOffsets)
+    for block in range(m // WGMMA_ROWS):
+        for step in range(op.steps):
+            number = block * op.steps + step
+            lines.append(f"add.s64 db, {second}, {b_offsets[step] >> 4};")
+            if a_offsets:
+                lines.append(f"add.s64 da, ${first}, {a_offsets[number] >> 4};")
+                operand, signs = "da", flags
+            else:
+                operand, signs = braces(first + 4 * number, 4), flags[1:]
+            tail = "" if isinstance(op.element, IntegerType) else ", 1, 1"
+            if bits == 16:
+                tail += "".join(f", {int(flag)}" for flag in signs)
+            lines.append(f"{name} {braces(block * each, each)}, {operand}, db, p{tail};")
+    lines.append("wgmma.commit_group.sync.aligned;")
+    lines += [f"wgmma.wait_group.sync.aligned {op.unfinished};", "}"]
+    made = f.code.asm(" ".join(lines), [register] * total, given, tied=total)
+    vector = ir.Value(f.types(op.d)[0], "poison")
+    for place, value in enumerate(made):
+        vector = f.code.with_element(vector, value, ir.integer(ir.I32, place))
+    f.set(op.d, vector)
+
+
+def _left_registers(f: Function, value: SSAValue) -> list[ir.Value]:
+    """The registers of 32 bits of A's fragments."""
+    held = f.value(value)
+    assert isinstance(value.type, VectorType)
+    words = value.type.get_shape()[0] * bit_width(value.type.element_type) // 32
+    packed = f.code.cast("bitcast", held, f"<{words} x i32>")
+    return [f.code.element(packed, ir.I32, ir.integer(ir.I32, place)) for place in range(words)]
 
 
 @lowers("nvgpu.warpgroup.mma.store")

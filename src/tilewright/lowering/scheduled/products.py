@@ -1,4 +1,4 @@
-"""``nv_tileas.dot``: ``mma.sync`` on fragments that are in registers, or come from shared memory by
+"""``nv_tileas.dot`` by ``mma.sync``, on fragments that are in registers, or come from shared memory by
 ``ldmatrix``."""
 
 from __future__ import annotations
@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
 from xdsl.ir import SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
-from tilewright.dialects.nv_tileas.ops import DotOp
+from tilewright.dialects.nv_tileas.ops import DotOp, atom_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
 from tilewright.layouts.layout import axis_bits
@@ -20,13 +19,17 @@ from tilewright.lowering.nvgpu.fragments import instruction_for
 from tilewright.lowering.nvgpu.types import I32, I64, vector_like
 from tilewright.lowering.nvgpu.vectors import reshaped
 from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
-from tilewright.lowering.scheduled.state import ScheduledKernel, base_of
+from tilewright.lowering.scheduled.state import ScheduledKernel, base_of, converted_sums
 from tilewright.lowering.scheduled.table import lowers
+from tilewright.lowering.scheduled.warpgroups import warpgroup_dot
 from tilewright.passes.tileas.products import FRAGMENTS, Plan
 
 
 @lowers("nv_tileas.dot")
 def dot(low: ScheduledKernel, op: DotOp) -> None:
+    if atom_of(op) == "wgmma":
+        warpgroup_dot(low, op)
+        return
     product = _Product(low, op)
     c = low.value(op.c)
     shape = product.instruction.c_shape
@@ -37,22 +40,13 @@ def dot(low: ScheduledKernel, op: DotOp) -> None:
         # The instruction saturates, and sums wrap: it adds up from zero, which cannot overflow.
         start = [low.constant(0, sums) for _ in given]
     else:
-        start = [_converted(low, value, sums) for value in given]
+        start = [converted_sums(low, value, sums) for value in given]
     found = product.add_to([reshaped(low, value, shape) for value in start])
     found = [reshaped(low, value, [prod(shape)]) for value in found]
     if is_integer:
         found = [low.plus(one, other) for one, other in zip(found, given, strict=True)]
     wanted = vector_like(sums, c.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
-    low.bind(op.result, low.joined([_converted(low, value, wanted) for value in found]))
-
-
-def _converted(low: ScheduledKernel, value: SSAValue, wanted: object) -> SSAValue:
-    """Sums of f16 are kept in f32 while they are added up."""
-    assert isinstance(wanted, b.VectorType) and isinstance(value.type, b.VectorType)
-    if value.type == wanted:
-        return value
-    kind = A.ExtFOp if isinstance(value.type.element_type, b.Float16Type) else A.TruncFOp
-    return low.one(kind, (value,), wanted)
+    low.bind(op.result, low.joined([converted_sums(low, value, wanted) for value in found]))
 
 
 class _Product:

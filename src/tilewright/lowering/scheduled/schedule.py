@@ -14,6 +14,7 @@ from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.plan_warps import plan_warps
 from tilewright.passes.tileas.remarks import Remark, Remarks
+from tilewright.passes.tileas.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Scheduled:
     remarks: tuple[Remark, ...]
 
 
-def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) -> Scheduled:
+def schedule(module: ModuleOp, entry: str, num_warps: int, target: Target) -> Scheduled:
     """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``."""
     remarks = Remarks()
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
@@ -42,8 +43,8 @@ def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) ->
     for op in module.ops:
         if isinstance(op, FuncOp):
             plan_warps(op, remarks)
-            assign_layouts(op, 32 * block_warps(op, num_warps), remarks)
-            pipeline(op, DEFAULT_STAGES, shared_bytes, remarks)
+            assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
+            pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks)
     return Scheduled(module, tuple(remarks.found))
 
 

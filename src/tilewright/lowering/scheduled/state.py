@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects.arith import AddiOp, AndIOp, ShLIOp, ShRUIOp, XOrIOp
+from xdsl.dialects.arith import AddiOp, AndIOp, ExtFOp, ShLIOp, ShRUIOp, TruncFOp, XOrIOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.analysis.tileaa import is_effect, must_stay
@@ -16,6 +16,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
+from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.support.vector_shapes import ShuffleOp
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import axis_bits
@@ -24,6 +25,10 @@ from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, element_type, scalar_of
 from tilewright.lowering.scheduled.table import RULES
 
+_ASYNC_SHARED = {
+    "kind": nvvm.ProxyKindAttr(nvvm.ProxyKind.ASYNC_SHARED),
+    "space": nvvm.SharedSpaceAttr(nvvm.SharedSpace.CTA),
+}
 #: What storage of the block begins at a multiple of: the period of the widest swizzle.
 STORAGE_ALIGNMENT = 1024
 
@@ -47,6 +52,9 @@ class ScheduledKernel(Kernel):
         self._storage_reads: set[SSAValue] = set()
         self._storage_writes: set[SSAValue] = set()
         self.storage: dict[SSAValue, int] = {}
+        self._has_wgmma = any(
+            isinstance(op, S.DotOp) and S.atom_of(op) == "wgmma" for op in self.func.walk()
+        )
         self._allocate()
 
     def _allocate(self) -> None:
@@ -235,6 +243,9 @@ class ScheduledKernel(Kernel):
     # Order.
 
     def barrier(self) -> None:
+        if self._has_wgmma:
+            # What threads have written to storage, products of warpgroups read by another way.
+            self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
         super().barrier()
         self._pending.clear()
         self._storage_reads.clear()
@@ -292,6 +303,15 @@ def _bytes(storage: SSAValue) -> int:
     element = element_type(ty.element_type)
     assert element is not None
     return prod(ty.dims) * element_bytes(element)
+
+
+def converted_sums(low: ScheduledKernel, value: SSAValue, wanted: b.VectorType) -> SSAValue:
+    """Sums in the type that they are added up in, or back: those of f16 are kept in f32."""
+    assert isinstance(value.type, b.VectorType)
+    if value.type == wanted:
+        return value
+    kind = ExtFOp if isinstance(value.type.element_type, b.Float16Type) else TruncFOp
+    return low.one(kind, (value,), wanted)
 
 
 def base_of(storage: SSAValue) -> SSAValue:

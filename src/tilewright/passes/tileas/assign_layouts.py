@@ -51,6 +51,8 @@ from tilewright.passes.tileas.access_layouts import (
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.products import Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
 
 DEFAULT_WARPS = 4
 
@@ -84,22 +86,26 @@ class AssignLayouts(TilePass):
     LEVEL: ClassVar = NV_TILEAA
 
     num_warps: int = DEFAULT_WARPS
+    target: str = "sm_80"
 
     def rewrite(self, root: Operation) -> None:
         functions = [root] if isinstance(root, FuncOp) else list(root.walk())
         for func in functions:
             if isinstance(func, FuncOp) and func.body.blocks:
-                assign_layouts(func, 32 * block_warps(func, self.num_warps))
+                threads = 32 * block_warps(func, self.num_warps)
+                assign_layouts(func, threads, Target(self.target))
 
 
-def assign_layouts(func: FuncOp, threads: int, remarks: Remarks | None = None) -> None:
+def assign_layouts(
+    func: FuncOp, threads: int, target: Target | None = None, remarks: Remarks | None = None
+) -> None:
     """Give every tile of a function a layout for a block of so many threads."""
-    _Assigner(func, threads, Remarks() if remarks is None else remarks).run()
+    _Assigner(func, threads, target or Target(), Remarks() if remarks is None else remarks).run()
 
 
 class _Assigner:
-    def __init__(self, func: FuncOp, threads: int, remarks: Remarks):
-        self.func, self.threads, self.remarks = func, threads, remarks
+    def __init__(self, func: FuncOp, threads: int, target: Target, remarks: Remarks):
+        self.func, self.threads, self.target, self.remarks = func, threads, target, remarks
         self.facts = Facts(func)
         self.layouts: dict[SSAValue, Layout] = {}
         self.strength: dict[SSAValue, int] = {}
@@ -331,6 +337,8 @@ class _Assigner:
 
     def dot(self, op: Operation) -> None:
         assert isinstance(op, DotOp)
+        if self._by_warpgroups(op):
+            return
         plan = plan_product(op, self.threads // 32, op in self.chained)
         if plan is None:
             self.remarks.add(
@@ -349,10 +357,47 @@ class _Assigner:
             self._operand(op, op.a, plan, plan.a, len(plan.a_dims) - 1),
             self._operand(op, op.b, plan, plan.b, len(plan.b_dims) - 2),
         ]
+        self._product(op, operands, sums, plan.warps, {})
+
+    def _by_warpgroups(self, op: DotOp) -> bool:
+        """Make a product one of ``wgmma``, where the GPU has it, and in the layouts that operands
+        have."""
+        plan = plan_warpgroups(op, self.threads // 32) if self.target.has_wgmma else None
+        if plan is None:
+            return False
+        along_k = len(plan.a_dims) - 1
+        own = self.layouts.get(op.a)
+        in_registers = (
+            own is not None and plan_conversion(own, plan.a, plan.bits // 8).registers is not None
+        )
+        if plan.bits != 16:
+            # Elements of other sizes lie along k, and tiles stay as they are in memory.
+            k_inner = [self._inner_axis(value) for value in (op.a, op.b)]
+            if (not in_registers and k_inner[0] != along_k) or k_inner[1] != along_k - 1:
+                return False
+        self.remarks.add("product", plan.describe(), op)
+        a = self.wanted(op.a, plan.a) if in_registers else self._in_shared(op, op.a, plan, along_k)
+        right = self._in_shared(op, op.b, plan, along_k - 1)
+        self._product(op, (a, right), plan.sums, plan.warps, {"atom": b.StringAttr("wgmma")})
+        return True
+
+    def _inner_axis(self, value: SSAValue) -> int:
+        """The axis along which a tile comes from memory."""
+        dims = T.dims_of(value.type)
+        layout = self.layouts.get(value)
+        return len(dims) - 1 if layout is None else _fastest(layout, dims)
+
+    def _product(
+        self,
+        op: DotOp,
+        operands: Sequence[SSAValue],
+        sums: Layout,
+        warps: Sequence[int],
+        properties: dict[str, Attribute],
+    ) -> None:
+        """Put a product with layouts in the place of one without."""
         c = self.wanted(op.c, sums)
-        properties: dict[str, Attribute] = {
-            "warps": b.DenseArrayBase.from_list(b.i64, list(plan.warps))
-        }
+        properties["warps"] = b.DenseArrayBase.from_list(b.i64, list(warps))
         for name in ("signedness_a", "signedness_b", "propagate_nan"):
             if name in op.properties:
                 properties[name] = op.properties[name]
@@ -390,13 +435,15 @@ class _Assigner:
         self.elementwise(new)
         return new.results[0]
 
-    def _in_shared(self, op: Operation, value: SSAValue, plan: Plan, along_k: int) -> SSAValue:
+    def _in_shared(
+        self, op: Operation, value: SSAValue, plan: Plan | WarpgroupPlan, along_k: int
+    ) -> SSAValue:
         dims = T.dims_of(value.type)
         if value not in self.layouts:
             chunk = 16 // element_bytes(value.type)
             value = self.wanted(value, coalesced(dims, self.threads, Shape(len(dims) - 1, chunk)))
         inner = along_k
-        if plan.fragment.bits == 16:
+        if plan.bits == 16:
             inner = _fastest(self.layouts[value], dims)
             if inner < len(dims) - 2:
                 inner = len(dims) - 1
@@ -404,7 +451,7 @@ class _Assigner:
             dims,
             T.element_of(value.type),
             "smem",
-            SharedAttr.of(SharedLayout.swizzled(dims, inner, plan.fragment.bits // 8)),
+            SharedAttr.of(SharedLayout.swizzled(dims, inner, plan.bits // 8)),
         )
         storage = S.AllocTensorOp.create(result_types=(ty,))
         inherit_place(storage, op)

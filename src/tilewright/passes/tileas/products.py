@@ -38,6 +38,11 @@ class Plan:
     dims: tuple[int, ...]
 
     @property
+    def bits(self) -> int:
+        """The bits of an element of the operands."""
+        return self.fragment.bits
+
+    @property
     def sums(self) -> Layout:
         return accumulator(self.dims, self.fragment, self.warps)
 

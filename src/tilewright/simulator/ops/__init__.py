@@ -22,6 +22,7 @@ from tilewright.simulator.ops import (
     vectors,
     views,
     warpgroups,
+    wgmma,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "vectors",
     "views",
     "warpgroups",
+    "wgmma",
 ]

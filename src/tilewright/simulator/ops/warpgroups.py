@@ -101,7 +101,7 @@ def _init(op: Any, t: Translator) -> None:
     t.preset(op.results[0], Accumulator(zeros))
 
 
-def _warpgroup(warp: Warp, op: Operation) -> int:
+def place_in_group(warp: Warp, op: Operation) -> int:
     """The place of the warp in its group, which must be whole and go in step."""
     collective(warp, op)
     block, place = warp.block, warp.index % GROUP_WARPS
@@ -142,7 +142,7 @@ def _mma(op: Any, t: Translator) -> Step:
 
     def step(warp: Warp) -> None:
         r = warp.regs
-        place = _warpgroup(warp, op)
+        place = place_in_group(warp, op)
         a, c = r[left], r[acc]
         rights = r[right]
         a_places, b_places = tiles.places(a, rights, place)
@@ -156,7 +156,7 @@ def _mma(op: Any, t: Translator) -> Step:
             found = multiply_add(lhs, rhs, c.rows, element.name, unit, numerics)
         else:
             found = multiply_add_integers(lhs, rhs, c.rows, saturating=False)
-        _begin(warp, op, (*a_places, *b_places), rows * columns * depth // GROUP_WARPS)
+        begin_product(warp, op, (*a_places, *b_places), rows * columns * depth // GROUP_WARPS)
         r[result] = Accumulator(found, warp.product_groups, op)
         wait_products(warp, unfinished, op)
 
@@ -218,7 +218,7 @@ class _Tiles:
         return lhs, rhs
 
 
-def _begin(warp: Warp, op: Operation, places: tuple[slice, ...], multiplications: int) -> None:
+def begin_product(warp: Warp, op: Operation, places: tuple[slice, ...], multiplications: int) -> None:
     """Note a product under way, in a group of its own."""
     launch, block = warp.launch, warp.block
     warp.product_groups += 1

@@ -510,7 +510,8 @@ ATTRIBUTE_TYPES = (
 @cache
 def load() -> Dialect:
     """The operations and attributes here, and the conversions."""
-    from tilewright.dialects.nvgpu.support import nvvm_conversions
+    from tilewright.dialects.nvgpu.support import nvvm_conversions, wgmma
 
+    assert wgmma.WgmmaProductOp
     attributes = [*ATTRIBUTE_TYPES, *nvvm_conversions.ATTRIBUTE_TYPES]
     return Dialect("nvvm", list(OPERATIONS["nvvm"].values()), attributes)

@@ -1,0 +1,131 @@
+"""``nv_tileas.dot`` by ``wgmma``: operands by descriptors of storage, A maybe in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects.arith import AddiOp, AndIOp, ShRUIOp
+from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileas.ops import DotOp
+from tilewright.dialects.nv_tileas.types import TiledViewType
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support.wgmma import STEP_BYTES, SUMS, WgmmaProductOp
+from tilewright.layouts.layout import axis_bits
+from tilewright.layouts.shared import ROW_BYTES
+from tilewright.lowering.nvgpu.types import I32, I64, INDEX, element_type, vector_like
+from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
+from tilewright.lowering.scheduled.state import ScheduledKernel, base_of, converted_sums
+from tilewright.passes.tileas.warpgroup_products import ELEMENTS, ROWS, WARPS, WarpgroupPlan
+
+#: Fields of a descriptor, from PTX: addresses and distances in units of 16 bytes.
+_UNIT, _ADDRESS_MASK = 4, 0x3FFFF
+_LEADING, _STRIDE, _SWIZZLE = 16, 32, 62
+#: The number of a swizzle by the bytes of its rows, of which 8 are a pattern.
+_SWIZZLES = {128: 1, 64: 2, 32: 3}
+_PATTERN_ROWS = 8
+
+
+def warpgroup_dot(low: ScheduledKernel, op: DotOp) -> None:
+    """The product, waited for."""
+    a_dims, b_dims, dims = (value.type.dims for value in (op.a, op.b, op.c))  # pyright: ignore[reportAttributeAccessIssue]
+    name = T.element_name(op.b.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    down, across = int_list(op.properties["warps"])
+    bits, _ = ELEMENTS[name]
+    plan = WarpgroupPlan(name, bits, (down // WARPS, across), a_dims, b_dims, dims)
+    element = element_type(op.b.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    if name == "tf32":
+        element = b.FloatTF32Type()
+    assert element is not None
+    steps = a_dims[-1] * bits // 8 // STEP_BYTES
+    depth = a_dims[-1] // steps
+    properties: dict[str, Attribute] = {
+        "mmaShape": _array([plan.rows, plan.columns, a_dims[-1]]),
+        "element": element,
+        "waitGroup": b.IntegerAttr(0, I32),
+    }
+    *_, rows, along = axis_bits(a_dims)
+    if isinstance(op.a.type, TiledViewType):
+        low.before_storage(base_of(op.a), writes=False)
+        starts = [
+            block * ROWS << rows.start | step * depth << along.start
+            for block in range(plan.rows // ROWS)
+            for step in range(steps)
+        ]
+        left = _Matrix(low, op.a, inner=along, outer=rows)
+        properties["aOffsets"] = left.offsets(starts)
+        if left.is_turned:
+            properties["transposeA"] = b.UnitAttr()
+        a = left.descriptor(plan.a.warp)
+    else:
+        a = low.value(op.a)
+    low.before_storage(base_of(op.b), writes=False)
+    *_, along, columns = axis_bits(b_dims)
+    right = _Matrix(low, op.b, inner=along, outer=columns)
+    properties["bOffsets"] = right.offsets([step * depth << along.start for step in range(steps)])
+    if right.is_turned:
+        properties["transposeB"] = b.UnitAttr()
+    column_bits = [basis if basis in {1 << bit for bit in columns} else 0 for basis in plan.sums.warp]
+    descriptor = right.descriptor(column_bits)
+    c = low.value(op.c)
+    sums = b.VectorType(SUMS[element], [prod(plan.dims) // prod(plan.groups) // 128])
+    start = converted_sums(low, c, sums)
+    found = low.one(WgmmaProductOp, (a, descriptor, start), sums, properties)
+    wanted = vector_like(sums, c.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    low.bind(op.result, converted_sums(low, found, wanted))
+
+
+def _array(numbers: Sequence[int]) -> b.ArrayAttr[b.IntegerAttr]:
+    return b.ArrayAttr([b.IntegerAttr(number, I64) for number in numbers])
+
+
+class _Matrix:
+    """An operand in storage: ``inner`` are the bits of its coordinate along k, ``outer`` those of its
+    rows or columns."""
+
+    def __init__(self, low: ScheduledKernel, storage: SSAValue, inner: range, outer: range):
+        self.low, self.tile = low, storage_tile(low, storage)
+        ty = storage.type
+        assert isinstance(ty, TiledViewType)
+        self.size = ELEMENTS[T.element_name(ty.element_type)][0] // 8
+        layout = self.tile.layout
+        #: Whether neighbours lie along the rows or columns of the result, not along k.
+        self.is_turned = layout.place(1 << outer.start) < layout.place(1 << inner.start)
+        fast = outer if self.is_turned else inner
+        row = min(len(fast), (ROW_BYTES // self.size).bit_length() - 1)
+        self.row_bytes = self.size << row
+        panels = fast[row:]
+        self.leading = layout.place(1 << panels[0]) * self.size if len(panels) else 0
+
+    def offsets(self, starts: Sequence[int]) -> b.ArrayAttr[b.IntegerAttr]:
+        """How many bytes behind the matrix's begin these elements are."""
+        return _array([self.tile.layout.place(start) * self.size for start in starts])
+
+    def descriptor(self, warps: Sequence[int]) -> SSAValue:
+        """The descriptor of the matrix that the thread's warpgroup takes; ``warps`` are the elements
+        that bits of the warp's number stand for, of which those of the group count."""
+        low, tile = self.low, self.tile
+        targets = [0] * (5 + 2) + [tile.layout.place(basis) for basis in warps[2:]]
+        fields = self.leading >> _UNIT << _LEADING
+        fields |= _PATTERN_ROWS * self.row_bytes >> _UNIT << _STRIDE
+        fields |= _SWIZZLES[self.row_bytes] << _SWIZZLE
+        signed = fields - (1 << 64) if fields >> 63 else fields
+        with low.filling(low.prologue):
+            base = low.one(ExtractAlignedPointerAsIndexOp, (tile.memory,), INDEX)
+            place = SharedTile(low, tile.memory, tile.layout).index(targets, 0)
+            address = _as_i64(low, low.plus(base, low.times(place, low.constant(self.size, INDEX))))
+            start = low.binary(ShRUIOp, low.binary(AndIOp, address, _ADDRESS_MASK), _UNIT)
+            found = low.binary(AddiOp, start, signed)
+        if tile.start is None:
+            return found
+        distance = low.binary(ShRUIOp, _as_i64(low, tile.start), _UNIT - (self.size.bit_length() - 1))
+        return low.plus(found, distance)
+
+
+def _as_i64(low: ScheduledKernel, value: SSAValue) -> SSAValue:
+    return low.one(V.IndexCastOp, (value,), I64)

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     FloatTF32Type,
     IntegerType,
     MemRefType,
+    VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 

@@ -39,7 +39,7 @@ class _GpuProgram:
         self.arch = found.name
         self.options = options
         self._how = how or CompileOptions()
-        self._compiled: dict[str, CompiledKernel] = {}
+        self._compiled: dict[LoweredKernel | str, CompiledKernel] = {}
 
     def map_array(self, array: Array) -> int:
         """A TileIRError: kernels on a GPU do not reach memory of the host."""
@@ -110,11 +110,13 @@ class TileProgram(_GpuProgram):
         Its parameters are those of the kernel, then pointers to memory: see
         ``lowering.nvgpu.ThreadKernel``.
         """
-        kernel = self._lowered.kernel(entry, self.options.optimization > 0)
-        found = self._compiled.get(kernel.name)
+        return self._compile(self._lowered.kernel(entry, self.options.optimization > 0))
+
+    def _compile(self, kernel: LoweredKernel) -> CompiledKernel:
+        found = self._compiled.get(kernel)
         if found is None:
             made = compile_kernel(kernel.module, self.arch, kernel.name, self._how)
-            found = self._compiled[kernel.name] = made
+            found = self._compiled[kernel] = made
         return found
 
     def launch(
@@ -128,10 +130,10 @@ class TileProgram(_GpuProgram):
         """As every machine's (``launching.machine.Program``). NumPy arrays are copied to the GPU and
         back; addresses are those of the GPU."""
         self._chosen(options, deprecated, TILE_IR)
-        checked, given = self._lowered.arguments(
+        checked, kernel, given = self._lowered.arguments(
             entry, grid, args, allow_overlap=False, optimize=self.options.optimization > 0
         )
-        found = launch(self.compile(entry), checked.grid, given)
+        found = launch(self._compile(kernel), checked.grid, given)
         return replace(found, outputs=checked.outputs)
 
     def launch_described(

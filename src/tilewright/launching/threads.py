@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
@@ -31,7 +31,7 @@ from tilewright.passes.tileas.target import Target
 Grid = int | Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LoweredKernel:
     """A kernel, alone in a module of the level of threads, and how it is launched."""
 
@@ -55,8 +55,8 @@ class LoweredProgram:
         self._tileaa: BuiltinModuleOp | None = None
         #: By kernel, why it was lowered without a schedule.
         self.fallbacks: dict[str, TileIRError] = {}
-        self._kernels: dict[tuple[str, bool], LoweredKernel] = {}
-        self._scheduled: dict[str, Scheduled] = {}
+        self._kernels: dict[tuple[str, bool, bool], LoweredKernel] = {}
+        self._scheduled: dict[tuple[str, bool], Scheduled] = {}
         self._globals: dict[str, Array] = {}
 
     @property
@@ -68,37 +68,37 @@ class LoweredProgram:
         """The contents of a public global; a KeyError where there is none of that name."""
         return public_global(name, globals_of(self.module), self._global)
 
-    def kernel(self, entry: str | None, optimize: bool = True) -> LoweredKernel:
-        """The kernel of that name, or the only one.
+    def kernel(self, entry: str | None, optimize: bool = True, maps: bool = True) -> LoweredKernel:
+        """The kernel of that name, or the only one; without ``maps``, one that needs no tensor maps.
 
         A TileIRError where there is none, or where it is not lowered (``not-lowered-to-threads``).
         """
         name = kernel_of(self.module, entry).symbol
-        found = self._kernels.get((name, optimize))
+        found = self._kernels.get((name, optimize, maps))
         if found is None:
-            made = self._lower(name, optimize)
+            made = self._lower(name, optimize, maps)
             lowered = LoweredKernel(name, made.module, made.kernels[name])
-            found = self._kernels[name, optimize] = lowered
+            found = self._kernels[name, optimize, maps] = lowered
         return found
 
-    def _lower(self, name: str, optimize: bool) -> LoweredThreads:
+    def _lower(self, name: str, optimize: bool, maps: bool) -> LoweredThreads:
         if optimize:
             try:
-                return lower_scheduled(self.scheduled(name).module, self._options, name)
+                return lower_scheduled(self.scheduled(name, maps).module, self._options, name)
             except TileIRError as error:
                 self.fallbacks[name] = error
         return lower_to_nvgpu(self._lowered(), self._options, name)
 
-    def scheduled(self, entry: str | None = None) -> Scheduled:
-        """A kernel, the only one by default, at the level of ``nv_tileas``."""
+    def scheduled(self, entry: str | None = None, maps: bool = True) -> Scheduled:
+        """A kernel, the only one by default, at the level of ``nv_tileas``; see ``kernel``."""
         name = kernel_of(self.module, entry).symbol
-        found = self._scheduled.get(name)
+        found = self._scheduled.get((name, maps))
         if found is None:
             module = clone_with_places(self._lowered(), {})
             assert isinstance(module, BuiltinModuleOp)
             options = self._options
-            made = schedule(module, name, options.num_warps, self._target)
-            found = self._scheduled[name] = made
+            target = self._target if maps else replace(self._target, maps=False)
+            found = self._scheduled[name, maps] = schedule(module, name, options.num_warps, target)
         return found
 
     def remarks(self, entry: str | None = None) -> list[Remark]:
@@ -122,8 +122,9 @@ class LoweredProgram:
         *,
         allow_overlap: bool,
         optimize: bool = True,
-    ) -> tuple[CheckedLaunch, list[object]]:
-        """The launch, checked, and what the parameters of the lowered kernel are given.
+    ) -> tuple[CheckedLaunch, LoweredKernel, list[object]]:
+        """The launch, checked, the lowered kernel for it, and what its parameters are given: one
+        without tensor maps where there are none of these arrays.
 
         A TileIRError with everything that is wrong with a launch.
         """
@@ -134,12 +135,16 @@ class LoweredProgram:
             arrays[number] if number in arrays else value.item()
             for number, value in enumerate(checked.arguments.values)
         ]
-        spec = self.kernel(entry, optimize).spec
+        found = self.kernel(entry, optimize)
+        views = [plan.view(arrays, given) for plan in found.spec.tensor_maps]
+        if any(view is None for view in views):
+            found, views = self.kernel(entry, optimize, maps=False), []
+        spec = found.spec
         given += [self._global(name) for name in spec.globals]
         if spec.scratch_bytes:
             x, y, z = checked.grid
             given.append(_aligned(spec.scratch_bytes * x * y * z))
-        return checked, given
+        return checked, found, given + views
 
     def _global(self, name: str) -> Array:
         found = self._globals.get(name)

@@ -41,7 +41,7 @@ class TileProgram:
         self.arch = arch
         self.options = options
         self._lowered = LoweredProgram(module, arch, found.block_shared_bytes)
-        self._programs: dict[tuple[str, bool], Program] = {}
+        self._programs: dict[LoweredKernel, Program] = {}
         self._mapped: list[Array] = []
         self._accepted = DEFAULT_OPTIONS
 
@@ -112,14 +112,12 @@ class TileProgram:
             check_options(options, "sim", TILE_IR, f"sim:{self.arch}")
             self._accepted = options
         optimize = options.optimization > 0
-        checked, given = self._lowered.arguments(
+        checked, kernel, given = self._lowered.arguments(
             entry, grid, args, allow_overlap=allow_overlap, optimize=optimize
         )
-        kernel = self._lowered.kernel(entry, optimize)
-        key = kernel.name, optimize
-        program = self._programs.get(key)
+        program = self._programs.get(kernel)
         if program is None:
-            program = self._programs[key] = Program(kernel.module, self.arch)
+            program = self._programs[kernel] = Program(kernel.module, self.arch)
         return program.simulate(
             program.kernel(kernel.name),
             checked.grid,

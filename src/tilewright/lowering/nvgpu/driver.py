@@ -34,6 +34,7 @@ from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions, check_w
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import REFUSED, RULES
 from tilewright.lowering.nvgpu.tables import GivenMemory, block_number
+from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE
 
 #: The files that fill the table.
@@ -57,11 +58,12 @@ _SHARED_ALIGNMENT = 16
 class ThreadKernel:
     """How a kernel is launched: ``threads`` in a block; behind its own arguments a pointer to the
     memory of each of ``globals``, and, where ``scratch_bytes`` is not 0, one to so many bytes for each
-    block of the grid."""
+    block of the grid; then the ``tensor_maps``."""
 
     threads: int
     globals: tuple[str, ...]
     scratch_bytes: int
+    tensor_maps: tuple[TensorMapPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,9 @@ def lower_kernels(
             body.add_op(table)
         body.add_op(new)
         origins |= low.origins
-        kernels[name] = ThreadKernel(low.threads, low.given.globals, low.given.scratch_bytes)
+        kernels[name] = ThreadKernel(
+            low.threads, low.given.globals, low.given.scratch_bytes, low.tensor_maps
+        )
     problems.raise_if_errors()
     inner = gpu_kernels.ModuleOp.create(
         properties={"sym_name": b.StringAttr("kernels")}, regions=[Region(body)]
@@ -200,11 +204,14 @@ class Kernel(Threads):
         source = func.body.blocks[0]
         types = [self._parameter_type(argument) for argument in source.args]
         types += [GLOBAL_POINTER] * self.given.pointers
+        types += [plan.type for plan in self.tensor_maps]
         entry = Block(arg_types=types)
         own = len(source.args)
         for argument, new in zip(source.args, entry.args[:own], strict=True):
             self._bind_parameter(argument, new)
-        self._take_memory(entry.args[own:])
+        maps = own + self.given.pointers
+        self._take_memory(entry.args[own:maps])
+        self.take_tensor_maps(entry.args[maps:])
         for op in source.ops:
             if op.name == "nv_tileaa.return":
                 break
@@ -212,6 +219,14 @@ class Kernel(Threads):
         self.emit(gpu_kernels.ReturnOp)
         self._assemble(entry)
         return self._function(entry, types)
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMapPlan, ...]:
+        """The tensor maps that a launch makes for the kernel."""
+        return ()
+
+    def take_tensor_maps(self, arguments: Sequence[SSAValue]) -> None:
+        """Be told the parameters for the tensor maps."""
 
     def _parameter_type(self, argument: SSAValue) -> Attribute:
         if isinstance(argument.type, T.PtrType):

@@ -10,6 +10,7 @@ from tilewright.lowering.scheduled import (
     accesses,
     asynchronous,
     conversions,
+    pipelines,
     products,
     reductions,
     shapes,
@@ -17,7 +18,7 @@ from tilewright.lowering.scheduled import (
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
 #: The files that fill the table.
-FAMILIES = (accesses, asynchronous, conversions, products, reductions, shapes)
+FAMILIES = (accesses, asynchronous, conversions, pipelines, products, reductions, shapes)
 
 
 def lower_scheduled(

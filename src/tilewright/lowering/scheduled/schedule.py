@@ -10,11 +10,13 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
+from tilewright.passes.tileas import tma
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.plan_warps import plan_warps
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.tma import tma_pipelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ def schedule(module: ModuleOp, entry: str, num_warps: int, target: Target) -> Sc
         if isinstance(op, FuncOp):
             plan_warps(op, remarks)
             assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
+            tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks)
             pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks)
     return Scheduled(module, tuple(remarks.found))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ExtFOp, ShLIOp, ShRUIOp, TruncFOp, XOrIOp
@@ -14,6 +15,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.dialects.nvgpu.support import nvvm
@@ -23,7 +25,12 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, element_type, scalar_of
+from tilewright.lowering.scheduled.map_plans import map_plan
 from tilewright.lowering.scheduled.table import RULES
+
+if TYPE_CHECKING:
+    from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
+    from tilewright.lowering.scheduled.pipelines import Ring
 
 _ASYNC_SHARED = {
     "kind": nvvm.ProxyKindAttr(nvvm.ProxyKind.ASYNC_SHARED),
@@ -52,10 +59,37 @@ class ScheduledKernel(Kernel):
         self._storage_reads: set[SSAValue] = set()
         self._storage_writes: set[SSAValue] = set()
         self.storage: dict[SSAValue, int] = {}
-        self._has_wgmma = any(
-            isinstance(op, S.DotOp) and S.atom_of(op) == "wgmma" for op in self.func.walk()
-        )
+        #: By pipeline its barriers; by descriptor the parameter that it becomes, and its argument.
+        self.pipelines: dict[SSAValue, Ring] = {}
+        self._maps = {
+            op: map_plan(op) for op in self.func.walk() if isinstance(op, P.MakeTiledTmaDescOp)
+        }
+        self._map_arguments: dict[Operation, SSAValue] = {}
+        self._fences = self._needs_fences()
         self._allocate()
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMapPlan, ...]:
+        return tuple(self._maps.values())
+
+    def take_tensor_maps(self, arguments: Sequence[SSAValue]) -> None:
+        self._map_arguments = dict(zip(self._maps, arguments, strict=True))
+
+    def tensor_map(self, op: P.MakeTiledTmaDescOp) -> SSAValue:
+        """The parameter that a descriptor has become."""
+        return self._map_arguments[op]
+
+    def _needs_fences(self) -> bool:
+        """Whether products of warpgroups read storage that threads write."""
+        read: set[SSAValue] = set()
+        written: set[SSAValue] = set()
+        for op in self.func.walk():
+            if isinstance(op, S.DotOp) and S.atom_of(op) == "wgmma":
+                held = (value for value in (op.a, op.b) if isinstance(value.type, TiledViewType))
+                read |= {base_of(value) for value in held}
+            elif isinstance(op, S.CopyOp | AsyncTiledLoadOp):
+                written.add(base_of(op.target))
+        return bool(read & written)
 
     def _allocate(self) -> None:
         """Give each storage its place in shared memory."""
@@ -112,6 +146,9 @@ class ScheduledKernel(Kernel):
         self.op = outer
 
     # Layouts.
+
+    def type_of(self, ty: Attribute) -> Attribute:
+        return I64 if isinstance(ty, P.PipelineIteratorType) else super().type_of(ty)
 
     def layout_of(self, ty: Attribute) -> Layout:
         """The layout of a tile type; that of operations without a rule, where it has none."""
@@ -243,7 +280,7 @@ class ScheduledKernel(Kernel):
     # Order.
 
     def barrier(self) -> None:
-        if self._has_wgmma:
+        if self._fences:
             # What threads have written to storage, products of warpgroups read by another way.
             self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
         super().barrier()
@@ -316,6 +353,13 @@ def converted_sums(low: ScheduledKernel, value: SSAValue, wanted: b.VectorType) 
 
 def base_of(storage: SSAValue) -> SSAValue:
     """The storage that a stage is of."""
-    while isinstance(storage.owner, S.ExtractSliceOp):
-        storage = storage.owner.source
-    return storage
+    while True:
+        owner = storage.owner
+        if isinstance(owner, S.ExtractSliceOp):
+            storage = owner.source
+        elif isinstance(owner, P.ProducerWriteOp | P.ConsumerReadOp):
+            made = owner.pipeline.owner
+            assert isinstance(made, P.CreatePipelineOp)
+            storage = made.storages[list(owner.views).index(storage)]
+        else:
+            return storage

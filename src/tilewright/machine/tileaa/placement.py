@@ -39,7 +39,8 @@ BAD_STAGE = define_code("stage-outside", "An index is no stage of the storage.")
 _NOISE = 0xA5
 
 
-def _noise(ty: TiledViewType) -> Array:
+def noise(ty: TiledViewType) -> Array:
+    """What storage of a type holds while nobody may read it."""
     dtype = dtype_of(A.element_name(ty.element_type))
     size = int(np.prod(ty.dims))
     if dtype == np.bool_:
@@ -99,7 +100,7 @@ def alloc_tensor(op: ops.AllocTensorOp, t: Translator) -> Step:
     assert isinstance(ty, TiledViewType)
 
     def step(regs: Registers) -> None:
-        regs[result] = _noise(ty)
+        regs[result] = noise(ty)
 
     return step
 
@@ -166,7 +167,7 @@ def async_tiled_load(op: S.AsyncTiledLoadOp, t: Translator) -> Step | SwitchPoin
     def step(regs: Registers) -> None:
         load(regs)
         held: Array = regs[target]
-        held[...] = _noise(target_type)
+        held[...] = noise(target_type)
         _copies(regs, copies).open.append((held, np.array(regs[scratch])))
 
     return step

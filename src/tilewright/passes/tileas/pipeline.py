@@ -101,12 +101,12 @@ def pipeline(
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp):
-            _Loop(func, op, stages, shared_bytes, remarks).run()
+            LoopAhead(func, op, stages, shared_bytes, remarks).run()
     return [remark.message for remark in remarks.found if remark.kind == "pipeline"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Load:
+class LoadAhead:
     """A load of the loop whose only use is a copy to storage, maybe in another of ``shapes``, and the
     operations that its indices come from."""
 
@@ -131,7 +131,9 @@ class _Load:
         return prod(ty.dims) * element_bytes(ty.element_type)
 
 
-class _Loop:
+class LoopAhead:
+    """A loop while what it loads for products is brought ahead."""
+
     def __init__(
         self,
         func: FuncOp,
@@ -145,10 +147,10 @@ class _Loop:
         self.facts = Facts(func)
 
     def run(self) -> None:
-        loads = self._loads()
+        loads = self.loads()
         if not loads:
             return
-        others = self._shared_bytes() - sum(load.bytes for load in loads)
+        others = self.storage_bytes() - sum(load.bytes for load in loads)
         each = sum(load.bytes for load in loads)
         stages = min(self.stages, (self.shared_bytes - others - _ROOM) // max(each, 1))
         if stages < 2:
@@ -167,7 +169,8 @@ class _Loop:
         )
         self._rewrite(loads, stages)
 
-    def _shared_bytes(self) -> int:
+    def storage_bytes(self) -> int:
+        """What all storage of the kernel takes."""
         total = 0
         for op in self.func.walk():
             if isinstance(op, S.AllocTensorOp):
@@ -178,14 +181,20 @@ class _Loop:
 
     # What can be loaded ahead.
 
-    def _loads(self) -> list[_Load]:
+    def loads(self, *, quiet: bool = False) -> list[LoadAhead]:
+        """What can be loaded ahead; unless ``quiet``, remarks say why others cannot."""
         return [
             found
             for op in self.body.ops
-            if isinstance(op, TiledLoadOp) and (found := self._candidate(op)) is not None
+            if isinstance(op, TiledLoadOp) and (found := self._candidate(op, quiet)) is not None
         ]
 
-    def _candidate(self, load: TiledLoadOp) -> _Load | None:
+    @staticmethod
+    def room() -> int:
+        """Shared memory that is left for conversions and reductions, in bytes."""
+        return _ROOM
+
+    def _candidate(self, load: TiledLoadOp, quiet: bool) -> LoadAhead | None:
         value = load.result
         shapes: list[Operation] = []
         while len(uses := list(value.uses)) == 1 and uses[0].operation.name in kinds.RESHAPES:
@@ -197,6 +206,8 @@ class _Loop:
         needs = self._needs(load)
         if not why and needs is None:
             why = "its indices depend on what the loop carries"
+        if why and quiet:
+            return None
         if why:
             name = load.result.name_hint or "a tile"
             self.remarks.add("pipeline", f"'{name}' is not loaded ahead: {why}", load)
@@ -204,7 +215,7 @@ class _Loop:
         assert needs is not None
         target = copy.target.type
         assert isinstance(target, TiledViewType)
-        return _Load(load, copy, tuple(shapes), needs, self._width(load, target))
+        return LoadAhead(load, copy, tuple(shapes), needs, self._width(load, target))
 
     def _obstacle(self, load: TiledLoadOp, copy: S.CopyOp) -> str:
         if copy.parent is not self.body or load.mask is not None or goes_by_element(load):
@@ -282,10 +293,10 @@ class _Loop:
 
     # The rewrite.
 
-    def _rewrite(self, loads: Sequence[_Load], stages: int) -> None:
+    def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
         loop, body = self.loop, self.body
-        rings = [self._ring(load, stages) for load in loads]
-        before = _Filler(InsertPoint.before(loop), loop)
+        rings = [self.ring(load, stages) for load in loads]
+        before = Filler(InsertPoint.before(loop), loop)
         if self._is_nested():
             before.add(BarrierOp.create())
         lower, upper, step = loop.operands[:3]
@@ -302,7 +313,7 @@ class _Loop:
             body.insert_arg(value.type, len(body.args)) for value in (first, ahead, *tokens)
         )
         slot.name_hint, counter.name_hint = "stage", "ahead"
-        inner = _Filler(InsertPoint.at_start(body), loop)
+        inner = Filler(InsertPoint.at_start(body), loop)
         inner.add(
             AsyncWaitOp.create(
                 operands=(under_way[0],),
@@ -312,12 +323,12 @@ class _Loop:
         inner.add(BarrierOp.create())
         zero, one, last = (inner.index(number) for number in (0, 1, stages - 1))
         free = inner.select(
-            inner.compare(_EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
+            inner.compare(EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
         )
         self._start(inner, loads, rings, (body.args[0], counter, upper), free)
         started = inner.one(AsyncGroupOp, (), ASYNC_TOKEN)
         following = inner.select(
-            inner.compare(_EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
+            inner.compare(EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
         )
         counter_step = inner.one(arith.AddiOp, (counter, step), counter.type)
         for load, ring in zip(loads, rings, strict=True):
@@ -325,9 +336,9 @@ class _Loop:
         end = body.last_op
         assert end is not None
         end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
-        self._replace_loop([first, ahead, *tokens])
+        self.replace_loop([first, ahead, *tokens])
 
-    def _ring(self, load: _Load, stages: int) -> SSAValue:
+    def ring(self, load: LoadAhead, stages: int) -> SSAValue:
         """Storage of several stages in the stead of that for one tile."""
         old = load.copy.target.type
         assert isinstance(old, TiledViewType)
@@ -341,8 +352,8 @@ class _Loop:
 
     def _start(
         self,
-        filler: _Filler,
-        loads: Sequence[_Load],
+        filler: Filler,
+        loads: Sequence[LoadAhead],
         rings: Sequence[SSAValue],
         counters: tuple[SSAValue | None, SSAValue, SSAValue],
         slot: SSAValue,
@@ -350,13 +361,13 @@ class _Loop:
         """Start the copies of a round into a stage, if there is such a round: its counter is below
         the upper bound, and has not wrapped."""
         previous, counter, upper = counters
-        below = _BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else _BELOW
+        below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
         condition = filler.compare(below, counter, upper)
         if previous is not None:
             grows = filler.compare(below, previous, counter)
             condition = filler.one(arith.AndIOp, (condition, grows), b.i1)
         block = Block()
-        inner = _Filler(InsertPoint.at_end(block), self.loop)
+        inner = Filler(InsertPoint.at_end(block), self.loop)
         values: dict[SSAValue, SSAValue] = {self.body.args[0]: counter}
         for load, ring in zip(loads, rings, strict=True):
             for op in load.needs:
@@ -369,7 +380,7 @@ class _Loop:
         filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
 
     def _copy(
-        self, load: _Load, values: dict[SSAValue, SSAValue], stage: SSAValue
+        self, load: LoadAhead, values: dict[SSAValue, SSAValue], stage: SSAValue
     ) -> AsyncTiledLoadOp:
         op = load.load
         indices = [values.get(index, index) for index in op.indices]
@@ -386,7 +397,7 @@ class _Loop:
             },
         )
 
-    def _read_stage(self, filler: _Filler, load: _Load, ring: SSAValue, slot: SSAValue) -> None:
+    def _read_stage(self, filler: Filler, load: LoadAhead, ring: SSAValue, slot: SSAValue) -> None:
         """Let products read a stage of the ring; the load and its copy go."""
         old = load.copy.target
         stage = filler.stage(ring, slot, old.type)
@@ -402,7 +413,7 @@ class _Loop:
             dead.detach()
             dead.erase()
 
-    def _replace_loop(self, more: Sequence[SSAValue]) -> None:
+    def replace_loop(self, more: Sequence[SSAValue]) -> None:
         """The loop with more values that it carries."""
         loop = self.loop
         region = loop.body
@@ -432,10 +443,10 @@ class _Loop:
         return False
 
 
-_EQUAL, _BELOW, _BELOW_UNSIGNED = 0, 2, 6
+EQUAL, BELOW, BELOW_UNSIGNED = 0, 2, 6
 
 
-class _Filler:
+class Filler:
     """Puts operations at a point, where another one stood."""
 
     def __init__(self, point: InsertPoint, origin: Operation):

@@ -11,10 +11,12 @@ LEAST_SHARED_BYTES = 99 << 10
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An architecture by its name (``sm_90a``), and the shared memory that a block may take there."""
+    """An architecture by its name (``sm_90a``), the shared memory that a block may take there, and whether
+    a launch can make tensor ``maps``."""
 
     arch: str = "sm_80"
     shared_bytes: int = LEAST_SHARED_BYTES
+    maps: bool = True
 
     @property
     def compute(self) -> int:
@@ -30,4 +32,4 @@ class Target:
     @property
     def has_tma(self) -> bool:
         """Whether boxes of tensors are copied by descriptors, and barriers count their bytes."""
-        return self.compute >= 90
+        return self.compute >= 90 and self.maps

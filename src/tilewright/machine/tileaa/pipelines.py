@@ -1,0 +1,187 @@
+"""Pipelines of ``nv_tileas``: a block that would wait for ever fails, and stages hold noise outside of the
+time in which they are full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.nv_tileaa import types as A
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.types import TiledViewType
+from tilewright.launching.value_types import tile_like
+from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator, implements
+from tilewright.machine.faults import Fault
+from tilewright.machine.ops import views as view_steps
+from tilewright.machine.tileaa.accesses import Parts, with_view
+from tilewright.machine.tileaa.placement import noise
+from tilewright.machine.values import Registers
+from tilewright.machine.view_access import ViewAccess
+from tilewright.numerics.arrays import Array
+
+WAITS_FOR_EVER = define_code(
+    "pipeline-waits-for-ever",
+    "A block waits for a stage of a pipeline that nobody will fill, or release.",
+    "A stage is acquired when it is empty and waited for when it has been committed, in the order of the "
+    "iterators of both sides.",
+)
+_EMPTY, _ACQUIRED, _FULL, _READ = "empty", "acquired", "full", "read"
+
+
+@dataclass(slots=True)
+class Ring:
+    """A pipeline of a block: its storage, the state of each stage, the round that it is in, and what
+    was started for it."""
+
+    buffers: list[Array]
+    states: list[str]
+    rounds: list[int]
+    started: list[list[tuple[Array, Array]]] = field(default_factory=list)
+
+    def take(self, number: int, wanted: str, taken: str, verb: str) -> int:
+        """Wait for the stage of an iterator; which it is."""
+        stages = len(self.states)
+        slot, round_ = number % stages, number // stages
+        expected = round_ if wanted == _EMPTY else round_ + 1
+        if self.states[slot] != wanted or self.rounds[slot] != expected:
+            raise Fault(
+                WAITS_FOR_EVER,
+                f"{verb} stage {slot} in round {round_}, which is {self.states[slot]} in round "
+                f"{self.rounds[slot] - (wanted != _EMPTY)}",
+            )
+        self.states[slot] = taken
+        return slot
+
+
+@implements(P.CreatePipelineOp)
+def create_pipeline(op: P.CreatePipelineOp, t: Translator) -> Step:
+    storages, result = t.slots(op.storages), t.slot(op.result)
+    ty = op.result.type
+    assert isinstance(ty, P.PipelineType)
+    stages = ty.stages.data
+
+    def step(regs: Registers) -> None:
+        regs[result] = Ring(
+            [regs[slot] for slot in storages],
+            [_EMPTY] * stages,
+            [0] * stages,
+            [[] for _ in range(stages)],
+        )
+
+    return step
+
+
+@implements(P.CreateIteratorOp)
+def create_iterator(op: P.CreateIteratorOp, t: Translator) -> None:
+    t.preset(op.result, 0)
+
+
+@implements(P.IncIterOp)
+def inc_iter(op: P.IncIterOp, t: Translator) -> Step:
+    given, result = t.slot(op.iterator), t.slot(op.result)
+
+    def step(regs: Registers) -> None:
+        regs[result] = regs[given] + 1
+
+    return step
+
+
+@implements(P.ProducerAcquireOp)
+def producer_acquire(op: P.ProducerAcquireOp, t: Translator) -> Step:
+    ring, given, result = t.slots((op.pipeline, op.iterator, op.result))
+
+    def step(regs: Registers) -> None:
+        held: Ring = regs[ring]
+        regs[result] = held.take(regs[given], _EMPTY, _ACQUIRED, "a producer acquires")
+
+    return step
+
+
+@implements(P.ConsumerWaitOp)
+def consumer_wait(op: P.ConsumerWaitOp, t: Translator) -> Step:
+    ring, given, result = t.slots((op.pipeline, op.iterator, op.result))
+
+    def step(regs: Registers) -> None:
+        held: Ring = regs[ring]
+        slot = regs[result] = held.take(regs[given], _FULL, _READ, "a consumer waits for")
+        for target, value in held.started[slot]:
+            target[...] = value
+        held.started[slot] = []
+
+    return step
+
+
+@implements(P.ProducerWriteOp, P.ConsumerReadOp)
+def open_stage(op: P.ProducerWriteOp | P.ConsumerReadOp, t: Translator) -> Step:
+    ring, stage, *results = t.slots((op.pipeline, op.stage, *op.views))
+    shapes = [value.type.dims for value in op.views]  # pyright: ignore[reportAttributeAccessIssue]
+
+    def step(regs: Registers) -> None:
+        held: Ring = regs[ring]
+        for result, buffer, shape in zip(results, held.buffers, shapes, strict=True):
+            regs[result] = buffer[regs[stage]].reshape(shape)
+
+    return step
+
+
+@implements(P.ProducerCommitOp)
+def producer_commit(op: P.ProducerCommitOp, t: Translator) -> Step:
+    ring, stage = t.slots((op.pipeline, op.stage))
+
+    def step(regs: Registers) -> None:
+        held: Ring = regs[ring]
+        held.states[regs[stage]] = _FULL
+        held.rounds[regs[stage]] += 1
+
+    return step
+
+
+@implements(P.ConsumerReleaseOp)
+def consumer_release(op: P.ConsumerReleaseOp, t: Translator) -> Step:
+    ring, stage = t.slots((op.pipeline, op.stage))
+    ty = op.pipeline.type
+    assert isinstance(ty, P.PipelineType)
+
+    def step(regs: Registers) -> None:
+        held: Ring = regs[ring]
+        held.states[regs[stage]] = _EMPTY
+        for buffer, view in zip(held.buffers, ty.views, strict=True):
+            buffer[regs[stage]] = noise(view).reshape(buffer.shape[1:])
+
+    return step
+
+
+@implements(P.MakeTiledTmaDescOp)
+def make_tiled_tma_desc(op: P.MakeTiledTmaDescOp, t: Translator) -> None:
+    t.preset(op.result, 0)
+
+
+@implements(P.AsyncTiledTmaLoadOp)
+def async_tiled_tma_load(op: P.AsyncTiledTmaLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
+    target_type, made = op.target.type, op.desc.owner
+    assert isinstance(target_type, TiledViewType)
+    if not isinstance(made, P.MakeTiledTmaDescOp):
+        raise Translator.refusal(op, f"'{op.name}' whose descriptor is made out of sight")
+    moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
+    assert moved is not None
+    parts = Parts(op, made.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]
+    target, scratch, stage = t.slot(op.target), t.new_slot(), t.slot(op.stage)
+    opened = next(use.operation for use in op.stage.uses if isinstance(use.operation, P.ProducerWriteOp))
+    ring = t.slot(opened.pipeline)
+    t.preset(op.result, 0)
+
+    def whole_tile(access: ViewAccess, padding: Array) -> Step:
+        return view_steps.load_step(t, access, scratch, padding, is_weak=True)
+
+    load = with_view(parts, t, whole_tile)
+
+    def step(regs: Registers) -> None:
+        load(regs)
+        held: Ring = regs[ring]
+        array: Array = regs[target]
+        array[...] = noise(target_type)
+        held.started[regs[stage]].append((array, np.array(regs[scratch])))
+
+    return step

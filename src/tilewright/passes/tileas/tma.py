@@ -1,0 +1,334 @@
+"""``tileas-tma``: tiles that a loop loads for its products come by tensor maps, some rounds ahead, in
+pipelines.
+
+A loop that ::
+
+    load A(i), copy it to storage, multiply
+
+becomes one that acquires a stage, starts the copies of round ``i + stages - 1`` into it, waits for
+the stage of round i, multiplies, and releases it. Loads whose tiles the same products read share a pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from tilewright.analysis.tileaa import Facts
+from tilewright.analysis.tileaa.geometry import Extent, cut_by, made_by, view_axes
+from tilewright.dialects import arith
+from tilewright.dialects.arith.constants import ConstantOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp, CreateMemTokenOp
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
+from tilewright.layouts.shared import ROW_BYTES, SharedLayout
+from tilewright.passes.base import NV_TILEAA, TilePass
+from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.pipeline import BELOW, BELOW_UNSIGNED, Filler, LoadAhead, LoopAhead
+from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.target import Target
+
+STRIDE_BYTES = 16
+DEFAULT_STAGES = 4
+
+
+@dataclass(frozen=True)
+class TmaPipelines(TilePass):
+    """Makes pipelines of what loops load for products, where tensor maps can describe it."""
+
+    name: ClassVar[str] = "tileas-tma"
+    LEVEL: ClassVar = NV_TILEAA
+
+    stages: int = DEFAULT_STAGES
+    target: str = "sm_90a"
+
+    def rewrite(self, root: Operation) -> None:
+        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
+        for func in functions:
+            if isinstance(func, FuncOp) and func.body.blocks:
+                tma_pipelines(func, self.stages, Target(self.target))
+
+
+def tma_pipelines(
+    func: FuncOp, stages: int, target: Target, remarks: Remarks | None = None
+) -> None:
+    """Make pipelines of the loops of a function that nothing surrounds."""
+    remarks = Remarks() if remarks is None else remarks
+    if not target.has_tma:
+        return
+    for op in list(func.body.block.ops):
+        if isinstance(op, scf.ForOp):
+            _TmaLoop(func, op, stages, target.shared_bytes, remarks).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """How a tile of a view is copied: the axes of its array, the slowest first, and a box along them."""
+
+    order: tuple[int, ...]
+    box: tuple[int, ...]
+
+
+def box_of(facts: Facts, load: LoadAhead) -> Box | str:
+    """The box by which a tile comes, or why a tensor map cannot bring it."""
+    view, target = load.load.base, load.target
+    dims = T.dims_of(load.load.result.type)
+    axes = view_axes(view, dims)
+    if axes is None or any(axis.sparse for axis in axes):
+        return "its view is not made of whole axes"
+    if not P.MOST_AXES >= len(axes) >= 2:
+        return f"a tensor map has 2 to {P.MOST_AXES} axes"
+    inner = [number for number, axis in enumerate(axes) if axis.stride == 1]
+    if not inner:
+        return "no axis of its array is known to be dense"
+    size = element_bytes(target.element_type)
+    fast = inner[-1]
+    others = tuple(axis for axis in range(len(dims)) if axis != fast)
+    if dims[fast] * size < ROW_BYTES:
+        return f"its rows of {dims[fast] * size} bytes are shorter than {ROW_BYTES}"
+    if target.shared != SharedLayout.swizzled(dims, fast, size):
+        return "products need it in another order in storage"
+    if any(dims[axis] > P.MOST_EXTENT for axis in others):
+        return f"a box has at most {P.MOST_EXTENT} elements along an axis"
+    if not _is_known_early(pointer_of(view), 0, facts):
+        return "the address of its array is computed in the kernel, or not known to be aligned"
+    for axis in others:
+        if not _is_known_early(axes[axis].stride, size, facts):
+            return "a stride is computed in the kernel, or not known to be a multiple of 16 bytes"
+    if not all(_is_known_early(axis.extent, None, facts) for axis in axes):
+        return "an extent is computed in the kernel"
+    box = tuple(dims[axis] for axis in others) + (ROW_BYTES // size,)
+    return Box((*others, fast), box)
+
+
+def pointer_of(view: SSAValue) -> SSAValue | None:
+    """The pointer to the first element of a view's array, where it is seen."""
+    cutter = cut_by(view)
+    maker = None if cutter is None else made_by(cutter.source)
+    return None if maker is None or maker.offset is not None else maker.base
+
+
+def argument_behind(value: SSAValue | None) -> BlockArgument | int | None:
+    """The argument of the kernel, or the number, that a value is; None for what is computed."""
+    while value is not None and isinstance(owner := value.owner, Operation):
+        if isinstance(owner, ConstantOp):
+            held = owner.properties["value"]
+            return held.value.data if isinstance(held, b.IntegerAttr) else None
+        if not isinstance(owner, AssumeOp | arith.IndexCastUIOp | arith.IndexCastOp):
+            return None
+        value = owner.operands[0]
+    if isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), FuncOp):
+        return value
+    return None
+
+
+def _is_known_early(value: Extent, size: int | None, facts: Facts) -> bool:
+    """Whether a number is known before the kernel starts and, with a ``size`` of elements (0: bytes),
+    to be a multiple of 16 bytes."""
+    if value is None:
+        return False
+    found = value if isinstance(value, int) else argument_behind(value)
+    if found is None or size is None:
+        return found is not None
+    if isinstance(found, int):
+        return found * max(size, 1) % STRIDE_BYTES == 0
+    assert isinstance(value, SSAValue)
+    return facts.patterns.of(value).divisor * max(size, 1) % STRIDE_BYTES == 0
+
+
+class _TmaLoop(LoopAhead):
+    """A loop while its loads are made pipelines."""
+
+    def run(self) -> None:
+        boxes: dict[LoadAhead, Box] = {}
+        for load in self.loads(quiet=True):
+            found = box_of(self.facts, load)
+            if isinstance(found, Box):
+                boxes[load] = found
+            else:
+                name = load.load.result.name_hint or "a tile"
+                self.remarks.add("tma", f"'{name}' does not come by TMA: {found}", load.load)
+        groups = list(self._groups(list(boxes)))
+        each = sum(load.bytes for load in boxes)
+        others = self.storage_bytes() - each
+        if not boxes:
+            return
+        stages = min(self.stages, (self.shared_bytes - others - self.room()) // max(each, 1))
+        if stages < 2:
+            self.remarks.add(
+                "tma",
+                f"a loop has no pipeline: two stages of {each} bytes do not fit beside {others} in "
+                f"{self.shared_bytes} bytes of shared memory",
+                self.loop,
+            )
+            return
+        self.remarks.add(
+            "ring",
+            f"a loop loads {len(boxes)} tiles ahead by TMA into {stages} stages, "
+            f"{stages * each / 1024:g} KiB",
+            self.loop,
+        )
+        self._rewrite_all(groups, boxes, stages)
+
+    def _groups(self, loads: Sequence[LoadAhead]) -> list[list[LoadAhead]]:
+        """Loads that the same operations read."""
+        found: dict[frozenset[Operation], list[LoadAhead]] = {}
+        for load in loads:
+            readers = frozenset(
+                use.operation for use in load.copy.target.uses if use.operation is not load.copy
+            )
+            found.setdefault(readers, []).append(load)
+        return list(found.values())
+
+    def _rewrite_all(
+        self, groups: Sequence[Sequence[LoadAhead]], boxes: dict[LoadAhead, Box], stages: int
+    ) -> None:
+        loop, body = self.loop, self.body
+        before = Filler(InsertPoint.before(loop), loop)
+        rings = [_Pipeline(before, self, group, boxes, stages) for group in groups]
+        lower, upper, step = loop.operands[:3]
+        ahead, previous = lower, None
+        iterators = [before.one(P.CreateIteratorOp, (ring.value,), P.ITERATOR) for ring in rings]
+        firsts = list(iterators)
+        for _ in range(stages - 1):
+            self._start(before, rings, iterators, (previous, ahead, upper))
+            iterators = [
+                before.one(P.IncIterOp, (ring.value, it), P.ITERATOR)
+                for ring, it in zip(rings, iterators, strict=True)
+            ]
+            previous, ahead = ahead, before.one(arith.AddiOp, (ahead, step), ahead.type)
+        carried = [ahead, *iterators, *firsts]
+        counter, *own = (body.insert_arg(value.type, len(body.args)) for value in carried)
+        counter.name_hint = "ahead"
+        fills, reads = own[: len(rings)], own[len(rings) :]
+        inner = Filler(InsertPoint.at_start(body), loop)
+        self._start(inner, rings, fills, (body.args[0], counter, upper))
+        following = [inner.one(arith.AddiOp, (counter, step), counter.type)]
+        following += [
+            inner.one(P.IncIterOp, (ring.value, it), P.ITERATOR)
+            for ring, it in zip((*rings, *rings), (*fills, *reads), strict=True)
+        ]
+        for ring, iterator in zip(rings, reads, strict=True):
+            ring.read(iterator)
+        end = body.last_op
+        assert end is not None
+        end.operands = [*end.operands, *following]
+        self.replace_loop(carried)
+
+    def _start(
+        self,
+        filler: Filler,
+        rings: Sequence[_Pipeline],
+        iterators: Sequence[SSAValue],
+        counters: tuple[SSAValue | None, SSAValue, SSAValue],
+    ) -> None:
+        """Start the copies of a round, if there is such a round."""
+        previous, counter, upper = counters
+        below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
+        condition = filler.compare(below, counter, upper)
+        if previous is not None:
+            grows = filler.compare(below, previous, counter)
+            condition = filler.one(arith.AndIOp, (condition, grows), b.i1)
+        block = Block()
+        inner = Filler(InsertPoint.at_end(block), self.loop)
+        values: dict[SSAValue, SSAValue] = {self.body.args[0]: counter}
+        for ring, iterator in zip(rings, iterators, strict=True):
+            ring.fill(inner, iterator, values)
+        inner.add(scf.YieldOp.create())
+        empty = Block([scf.YieldOp.create()])
+        filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+
+
+class _Pipeline:
+    """The pipeline of loads that the same products read."""
+
+    def __init__(
+        self,
+        before: Filler,
+        loop: _TmaLoop,
+        loads: Sequence[LoadAhead],
+        boxes: dict[LoadAhead, Box],
+        stages: int,
+    ):
+        self.loop, self.loads = loop, loads
+        rings = [loop.ring(load, stages) for load in loads]
+        ty = P.PipelineType.of(stages, [load.target for load in loads])
+        self.value = before.one(P.CreatePipelineOp, rings, ty)
+        self.descriptors = [
+            before.add(
+                P.MakeTiledTmaDescOp.create(
+                    operands=(load.load.base,),
+                    result_types=(P.TMA_DESC,),
+                    properties={
+                        "order": b.DenseArrayBase.from_list(b.i64, list(boxes[load].order)),
+                        "box": b.DenseArrayBase.from_list(b.i64, list(boxes[load].box)),
+                    },
+                )
+            ).results[0]
+            for load in loads
+        ]
+
+    def fill(self, inner: Filler, iterator: SSAValue, values: dict[SSAValue, SSAValue]) -> None:
+        """Acquire a stage, start its copies, commit it."""
+        stage = inner.one(P.ProducerAcquireOp, (self.value, iterator), P.STAGE)
+        opened = P.ProducerWriteOp.create(
+            operands=(self.value, stage), result_types=[load.target for load in self.loads]
+        )
+        inner.add(opened)
+        for load, desc, slot in zip(self.loads, self.descriptors, opened.results, strict=True):
+            for op in load.needs:
+                if op.results[0] not in values:
+                    inner.add(op.clone(values))
+            indices = [values.get(index, index) for index in load.load.indices]
+            copy = P.AsyncTiledTmaLoadOp.create(
+                operands=(desc, *indices, slot, stage),
+                result_types=(ASYNC_TOKEN,),
+                properties={"tx_count": b.IntegerAttr(load.bytes, b.i64)},
+            )
+            inner.add(copy)
+        inner.add(P.ProducerCommitOp.create(operands=(self.value, stage)))
+
+    def read(self, iterator: SSAValue) -> None:
+        """Let products read a stage; the loads and their copies go."""
+        body = self.loop.body
+        readers = {
+            use.operation
+            for load in self.loads
+            for use in load.copy.target.uses
+            if use.operation is not load.copy
+        }
+        order = [op for op in body.ops if op in readers]
+        first = Filler(InsertPoint.before(order[0]), order[0])
+        stage = first.one(P.ConsumerWaitOp, (self.value, iterator), P.STAGE)
+        opened = P.ConsumerReadOp.create(
+            operands=(self.value, stage),
+            result_types=[load.copy.target.type for load in self.loads],
+        )
+        first.add(opened)
+        last = Filler(InsertPoint.after(order[-1]), order[-1])
+        last.add(P.ConsumerReleaseOp.create(operands=(self.value, stage)))
+        for load, view in zip(self.loads, opened.results, strict=True):
+            self._replace(first, load, view)
+
+    def _replace(self, filler: Filler, load: LoadAhead, view: SSAValue) -> None:
+        old = load.copy.target
+        for use in list(old.uses):
+            if use.operation is not load.copy:
+                use.operation.operands[use.index] = view
+        op = load.load
+        if op.result_token is not None:
+            order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
+            op.result_token.replace_all_uses_with(order)
+        for dead in (load.copy, *reversed(load.shapes), op, old.owner):
+            assert isinstance(dead, Operation)
+            dead.detach()
+            dead.erase()
+

@@ -30,12 +30,12 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.exchange import in_bytes
 from tilewright.lowering.nvgpu.types import (
     I32,
-    I64,
     INDEX,
     SHARED_SPACE,
     element_bytes,
     element_type,
 )
+from tilewright.lowering.nvgpu.vectors import as_index
 from tilewright.lowering.scheduled.state import ScheduledKernel, base_of
 from tilewright.lowering.scheduled.table import lowers
 
@@ -84,7 +84,7 @@ def create_pipeline(low: ScheduledKernel, op: P.CreatePipelineOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.create_iterator")
 def create_iterator(low: ScheduledKernel, op: P.CreateIteratorOp) -> None:
-    low.held[op.result] = low.constant(0, I64)
+    low.held[op.result] = low.constant(0, I32)
 
 
 @lowers("nv_tileas.async.pipeline.inc_iter")
@@ -98,7 +98,7 @@ def inc_iter(low: ScheduledKernel, op: P.IncIterOp) -> None:
 
 def _place(low: ScheduledKernel, iterator: SSAValue) -> tuple[SSAValue, SSAValue]:
     """The stage of an iterator as an index, and whether the round is odd."""
-    stage = low.as_index(low.binary(ShRUIOp, iterator, 1))
+    stage = as_index(low, low.binary(ShRUIOp, iterator, 1))
     return stage, low.one(V.TruncIOp, (iterator,), b.i1)
 
 

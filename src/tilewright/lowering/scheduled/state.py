@@ -148,7 +148,7 @@ class ScheduledKernel(Kernel):
     # Layouts.
 
     def type_of(self, ty: Attribute) -> Attribute:
-        return I64 if isinstance(ty, P.PipelineIteratorType) else super().type_of(ty)
+        return I32 if isinstance(ty, P.PipelineIteratorType) else super().type_of(ty)
 
     def layout_of(self, ty: Attribute) -> Layout:
         """The layout of a tile type; that of operations without a rule, where it has none."""

@@ -413,26 +413,9 @@ class LoopAhead:
             dead.detach()
             dead.erase()
 
-    def replace_loop(self, more: Sequence[SSAValue]) -> None:
+    def replace_loop(self, more: Sequence[SSAValue]) -> scf.ForOp:
         """The loop with more values that it carries."""
-        loop = self.loop
-        region = loop.body
-        loop.detach_region(region)
-        types = [*(result.type for result in loop.results), *(value.type for value in more)]
-        new = scf.ForOp.create(
-            operands=[*loop.operands, *more],
-            result_types=types,
-            attributes=loop.attributes,
-            properties=loop.properties,
-            regions=[region],
-        )
-        inherit_place(new, loop)
-        Rewriter.insert_op(new, InsertPoint.before(loop))
-        for old, result in zip(loop.results, new.results, strict=False):
-            result.name_hint = old.name_hint
-            old.replace_all_uses_with(result)
-        loop.detach()
-        loop.erase()
+        return carrying(self.loop, more)
 
     def _is_nested(self) -> bool:
         parent = self.loop.parent_op()
@@ -441,6 +424,29 @@ class LoopAhead:
                 return True
             parent = parent.parent_op()
         return False
+
+
+def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:
+    """Put in the place of a loop one that carries more values, for which its body has arguments and
+    its end operands."""
+    region = loop.body
+    loop.detach_region(region)
+    types = [*(result.type for result in loop.results), *(value.type for value in more)]
+    new = scf.ForOp.create(
+        operands=[*loop.operands, *more],
+        result_types=types,
+        attributes=loop.attributes,
+        properties=loop.properties,
+        regions=[region],
+    )
+    inherit_place(new, loop)
+    Rewriter.insert_op(new, InsertPoint.before(loop))
+    for old, result in zip(loop.results, new.results, strict=False):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    loop.detach()
+    loop.erase()
+    return new
 
 
 EQUAL, BELOW, BELOW_UNSIGNED = 0, 2, 6

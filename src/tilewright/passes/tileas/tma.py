@@ -32,11 +32,20 @@ from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 from tilewright.passes.base import NV_TILEAA, TilePass
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.pipeline import BELOW, BELOW_UNSIGNED, Filler, LoadAhead, LoopAhead
+from tilewright.passes.tileas.pipeline import (
+    BELOW,
+    BELOW_UNSIGNED,
+    Filler,
+    LoadAhead,
+    LoopAhead,
+    carrying,
+)
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 
 STRIDE_BYTES = 16
+#: What each block on a multiprocessor takes beside its own, at most, in bytes.
+_RESERVED = 1024
 DEFAULT_STAGES = 4
 
 
@@ -60,13 +69,23 @@ class TmaPipelines(TilePass):
 def tma_pipelines(
     func: FuncOp, stages: int, target: Target, remarks: Remarks | None = None
 ) -> None:
-    """Make pipelines of the loops of a function that nothing surrounds."""
+    """Make pipelines of the loops of a function that nothing but other such loops surrounds."""
     remarks = Remarks() if remarks is None else remarks
     if not target.has_tma:
         return
-    for op in list(func.body.block.ops):
-        if isinstance(op, scf.ForOp):
+    for op in list(func.walk()):
+        if isinstance(op, scf.ForOp) and _loops_around(op) is not None:
             _TmaLoop(func, op, stages, target.shared_bytes, remarks).run()
+
+
+def _loops_around(loop: scf.ForOp) -> list[scf.ForOp] | None:
+    """The loops that surround a loop, the innermost first; None where something else does."""
+    found: list[scf.ForOp] = []
+    parent = loop.parent_op()
+    while isinstance(parent, scf.ForOp):
+        found.append(parent)
+        parent = parent.parent_op()
+    return found if isinstance(parent, FuncOp) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +169,8 @@ class _TmaLoop(LoopAhead):
     def run(self) -> None:
         boxes: dict[LoadAhead, Box] = {}
         for load in self.loads(quiet=True):
-            found = box_of(self.facts, load)
+            early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
+            found = box_of(self.facts, load) if early else "its view is made in a loop"
             if isinstance(found, Box):
                 boxes[load] = found
             else:
@@ -161,7 +181,7 @@ class _TmaLoop(LoopAhead):
         others = self.storage_bytes() - each
         if not boxes:
             return
-        stages = min(self.stages, (self.shared_bytes - others - self.room()) // max(each, 1))
+        stages = self._stages(each, others)
         if stages < 2:
             self.remarks.add(
                 "tma",
@@ -178,6 +198,16 @@ class _TmaLoop(LoopAhead):
         )
         self._rewrite_all(groups, boxes, stages)
 
+    def _stages(self, each: int, others: int) -> int:
+        """How many stages of ``each`` bytes there are room for, beside ``others``: with three or more in
+        half of the memory, two blocks share a multiprocessor, and one computes while the other waits."""
+        half = self.shared_bytes // 2 - _RESERVED
+        for budget in (half, self.shared_bytes):
+            stages = min(self.stages, (budget - others - self.room()) // max(each, 1))
+            if stages >= 3:
+                break
+        return stages
+
     def _groups(self, loads: Sequence[LoadAhead]) -> list[list[LoadAhead]]:
         """Loads that the same operations read."""
         found: dict[frozenset[Operation], list[LoadAhead]] = {}
@@ -192,11 +222,15 @@ class _TmaLoop(LoopAhead):
         self, groups: Sequence[Sequence[LoadAhead]], boxes: dict[LoadAhead, Box], stages: int
     ) -> None:
         loop, body = self.loop, self.body
+        around = _loops_around(loop)
+        assert around is not None
+        outermost = around[-1] if around else loop
+        early = Filler(InsertPoint.before(outermost), outermost)
+        rings = [_Pipeline(early, self, group, boxes, stages) for group in groups]
         before = Filler(InsertPoint.before(loop), loop)
-        rings = [_Pipeline(before, self, group, boxes, stages) for group in groups]
         lower, upper, step = loop.operands[:3]
         ahead, previous = lower, None
-        iterators = [before.one(P.CreateIteratorOp, (ring.value,), P.ITERATOR) for ring in rings]
+        iterators = [early.one(P.CreateIteratorOp, (ring.value,), P.ITERATOR) for ring in rings]
         firsts = list(iterators)
         for _ in range(stages - 1):
             self._start(before, rings, iterators, (previous, ahead, upper))
@@ -221,7 +255,10 @@ class _TmaLoop(LoopAhead):
         end = body.last_op
         assert end is not None
         end.operands = [*end.operands, *following]
-        self.replace_loop(carried)
+        new = self.replace_loop(carried)
+        ends = list(new.results[len(new.results) - len(rings) :])
+        for outer in around:
+            ends = _carry(outer, firsts, ends)
 
     def _start(
         self,
@@ -245,6 +282,22 @@ class _TmaLoop(LoopAhead):
         inner.add(scf.YieldOp.create())
         empty = Block([scf.YieldOp.create()])
         filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+
+
+def _carry(
+    loop: scf.ForOp, given: Sequence[SSAValue], ends: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """Let a loop carry values: ``given`` is what its body starts with in the first round, ``ends`` what each leaves to
+    the next. What it has at last."""
+    body = loop.body.block
+    for value in given:
+        argument = body.insert_arg(value.type, len(body.args))
+        value.replace_all_uses_with(argument)
+    end = body.last_op
+    assert end is not None
+    end.operands = [*end.operands, *ends]
+    new = carrying(loop, given)
+    return list(new.results[len(new.results) - len(given) :])
 
 
 class _Pipeline:

@@ -45,6 +45,7 @@ from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.plan_warps import PlanWarps
+from tilewright.passes.tileas.tma import TmaPipelines
 
 UNKNOWN_PASS = define_code(
     "unknown-pass",
@@ -134,6 +135,7 @@ PASSES = PassTable(
         AssignLayouts,
         Pipeline,
         PlanWarps,
+        TmaPipelines,
     ),
     {
         "convert-tileas-to-nvgpu": "tilewright.lowering.scheduled.lower_pass:ConvertTileasToNvgpu",

@@ -132,6 +132,11 @@ def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Lay
         return low.picked(value, plan.registers)
     assert plan.exchange is not None
     exchange = plan.exchange
+    room_bytes = low.options.shared_bytes - low.exchange_start
+    if source.size * element_bytes(held) > room_bytes:
+        bit = _bit_of_registers(source, target)
+        if bit is not None:
+            return _in_halves(low, value, (source, target), bit)
     if held != element:
         value = widened(low, value)
     room = Exchange(low)
@@ -146,6 +151,53 @@ def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Lay
         inverse[register] = position
     found = low.picked(found, inverse)
     return found if held == element else narrowed(low, found, element)
+
+
+def _bit_of_registers(source: Layout, target: Layout) -> int | None:
+    """A bit of an element's number that registers alone say, and one bit of theirs, in both layouts."""
+    for bit in reversed(range(source.bits)):
+        holders = [
+            [basis for basis in layout.bases if basis >> bit & 1] for layout in (source, target)
+        ]
+        pure = all(held == [1 << bit] for held in holders)
+        if pure and all(1 << bit in layout.register for layout in (source, target)):
+            return bit
+    return None
+
+
+def _in_halves(
+    low: ScheduledKernel, value: SSAValue, layouts: tuple[Layout, Layout], bit: int
+) -> SSAValue:
+    """A conversion in two parts, by a bit of the elements' numbers, which need half the memory each."""
+    places = [layout.register.index(1 << bit) for layout in layouts]
+    keep = [n - (n > bit) if n != bit else None for n in range(layouts[0].bits)]
+    parts = [
+        Layout(
+            layout.size // 2,
+            *(
+                tuple(_without(basis, keep) for basis in group if basis != 1 << bit)
+                for group in (layout.register, layout.lane, layout.warp)
+            ),
+        )
+        for layout in layouts
+    ]
+    halves = []
+    for half in range(2):
+        own = [r for r in range(layouts[0].registers) if (r >> places[0] & 1) == half]
+        halves.append(converted(low, low.picked(value, own), *parts))
+    both = low.joined(halves)
+    count = layouts[1].registers // 2
+    order: list[int] = []
+    for register in range(layouts[1].registers):
+        low_bits = register & ((1 << places[1]) - 1)
+        inner = low_bits | (register >> places[1] + 1 << places[1])
+        order.append((register >> places[1] & 1) * count + inner)
+    return low.picked(both, order)
+
+
+def _without(basis: int, keep: Sequence[int | None]) -> int:
+    """A basis vector when a bit of the elements' numbers is left out."""
+    return sum(1 << target for bit, target in enumerate(keep) if target is not None and basis >> bit & 1)
 
 
 @lowers("nv_tileas.copy")

@@ -555,8 +555,17 @@ _TILED = ("nv_tileaa.tiled_load", "nv_tileaa.tiled_store")
 
 
 def _fastest(layout: Layout, dims: Sequence[int]) -> int:
-    """The axis along which threads hold most neighbours; the last one of those."""
-    return max(range(len(dims)), key=lambda axis: (layout.run(dims, axis), axis))
+    """The axis along which threads hold most neighbours, or else the next thread holds the next one; the
+    last one of those."""
+    ranges = axis_bits(dims)
+    return max(
+        range(len(dims)),
+        key=lambda axis: (
+            layout.run(dims, axis),
+            len(ranges[axis]) > 0 and layout.lane[0] == 1 << ranges[axis].start,
+            axis,
+        ),
+    )
 
 
 def spread_from(layout: Layout, given: Sequence[int], wanted: Sequence[int]) -> Layout:

@@ -181,12 +181,13 @@ class LoopAhead:
 
     # What can be loaded ahead.
 
-    def loads(self, *, quiet: bool = False) -> list[LoadAhead]:
-        """What can be loaded ahead; unless ``quiet``, remarks say why others cannot."""
+    def loads(self, *, boxes: bool = False) -> list[LoadAhead]:
+        """What can be loaded ahead, thread by thread, or in ``boxes``, for which neighbours need not be
+        aligned. Of threads remarks say why others cannot."""
         return [
             found
             for op in self.body.ops
-            if isinstance(op, TiledLoadOp) and (found := self._candidate(op, quiet)) is not None
+            if isinstance(op, TiledLoadOp) and (found := self._candidate(op, boxes)) is not None
         ]
 
     @staticmethod
@@ -194,7 +195,7 @@ class LoopAhead:
         """Shared memory that is left for conversions and reductions, in bytes."""
         return _ROOM
 
-    def _candidate(self, load: TiledLoadOp, quiet: bool) -> LoadAhead | None:
+    def _candidate(self, load: TiledLoadOp, boxes: bool) -> LoadAhead | None:
         value = load.result
         shapes: list[Operation] = []
         while len(uses := list(value.uses)) == 1 and uses[0].operation.name in kinds.RESHAPES:
@@ -202,11 +203,11 @@ class LoopAhead:
             value = shapes[-1].results[0]
         if len(uses) != 1 or not isinstance(copy := uses[0].operation, S.CopyOp):
             return None
-        why = self._obstacle(load, copy)
+        why = self._obstacle(load, copy, boxes)
         needs = self._needs(load)
         if not why and needs is None:
             why = "its indices depend on what the loop carries"
-        if why and quiet:
+        if why and boxes:
             return None
         if why:
             name = load.result.name_hint or "a tile"
@@ -217,7 +218,7 @@ class LoopAhead:
         assert isinstance(target, TiledViewType)
         return LoadAhead(load, copy, tuple(shapes), needs, self._width(load, target))
 
-    def _obstacle(self, load: TiledLoadOp, copy: S.CopyOp) -> str:
+    def _obstacle(self, load: TiledLoadOp, copy: S.CopyOp, boxes: bool) -> str:
         if copy.parent is not self.body or load.mask is not None or goes_by_element(load):
             return "it is ordered, volatile or masked"
         if not isinstance(load.base.type, T.TiledViewType) or self._inside(load.base):
@@ -232,7 +233,7 @@ class LoopAhead:
         target = copy.target.type
         assert isinstance(target, TiledViewType)
         width = self._width(load, target)
-        if width * element_bytes(target.element_type) < LEAST_BYTES:
+        if not boxes and width * element_bytes(target.element_type) < LEAST_BYTES:
             return (
                 f"neighbours of {width * element_bytes(target.element_type)} bytes only are known "
                 "to be aligned in memory and in storage"

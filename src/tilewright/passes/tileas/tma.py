@@ -168,7 +168,7 @@ class _TmaLoop(LoopAhead):
 
     def run(self) -> None:
         boxes: dict[LoadAhead, Box] = {}
-        for load in self.loads(quiet=True):
+        for load in self.loads(boxes=True):
             early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
             found = box_of(self.facts, load) if early else "its view is made in a loop"
             if isinstance(found, Box):

@@ -1,0 +1,233 @@
+"""Products whose tiles come by tensor maps: pipelines on the reference machine, on the simulator beside
+float64, and launches whose arrays no tensor map describes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.passes.tileas import kernels as K
+
+from tilewright import LaunchOptions
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
+from tilewright.dialects.nv_tileas.ops import DotOp, atom_of
+from tilewright.machine.launch import Program
+from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.tma import tma_pipelines
+from tilewright.simulator.tiles import TileProgram
+from tilewright.text import parse, print_text
+
+LAYOUTS = "tileaa,tileas-assign-layouts{target=sm_90a}"
+TMA = LAYOUTS + ",tileas-tma{stages=3}"
+_TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32}
+
+
+def product(
+    m: int, n: int, k: int, *, element: str = "f16", flags: str = "", nested: bool = False
+) -> str:
+    """c += a x b over ``steps`` tiles along k; ``flags``: a, b lie turned in memory. The extents are those
+    of arguments, ``rows``, ``columns`` and ``depth``; rows of memory are ``%width`` apart."""
+    a, b = (f"partition_view<tile=({x}), padding_value = zero, {_view(element, f)}>" for x, f in
+            ((f"{m}x{k}", "a" in flags), (f"{k}x{n}", "b" in flags)))  # fmt: skip
+    c = f"partition_view<tile=({m}x{n}), {_view('f32', False)}>"
+    sums = f"tile<{m}x{n}xf32>"
+    loop = f"""
+  %{{out}} = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %{{start}}) -> ({sums}) {{{{
+    %l, %t1 = load_view_tko weak %at[%x, %s] : {a}, tile<i32> -> tile<{m}x{k}x{element}>, token
+    %r, %t2 = load_view_tko weak %bt[%s, %y] : {b}, tile<i32> -> tile<{k}x{n}x{element}>, token
+    %next = mmaf %l, %r, %acc : tile<{m}x{k}x{element}>, tile<{k}x{n}x{element}>, {sums}
+    continue %next : {sums}
+  }}}}
+"""
+    body = loop.format(out="sum", start="nothing")
+    if nested:
+        inner = loop.format(out="part", start="outer")
+        body = f"""
+  %sum = for %o in (%zero to %two, step %one) : tile<i32> iter_values(%outer = %nothing) -> ({sums}) {{
+{inner}
+    continue %part : {sums}
+  }}
+"""
+    views = "".join(
+        f"  %{name}p = assume div_by<16>, %{name} : tile<ptr<{ty}>>\n"
+        f"  %{name}v = make_tensor_view %{name}p, shape = [%{rows}, %{columns}], strides = [{'1, %wide' if flag in flags else '%wide, 1'}] : "
+        f"tile<i32> -> {_view(ty, flag in flags)}\n"
+        for name, ty, rows, columns, flag in (
+            ("a", element, "rows", "depth", "a"),
+            ("b", element, "depth", "columns", "b"),
+            ("c", "f32", "rows", "columns", "-"),
+        )
+    )
+    return f"""
+entry @k(%a: tile<ptr<{element}>>, %b: tile<ptr<{element}>>, %c: tile<ptr<f32>>, %rows: tile<i32>, %columns: tile<i32>, %depth: tile<i32>, %width: tile<i32>, %steps: tile<i32>) {{
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %two = constant <i32: 2> : tile<i32>
+  %nothing = constant <f32: 0.0> : {sums}
+  %wide = assume div_by<8>, %width : tile<i32>
+  %x, %y, %z = get_tile_block_id : tile<i32>
+{views}
+  %at = make_partition_view %av : {a}
+  %bt = make_partition_view %bv : {b}
+  %ct = make_partition_view %cv : {c}
+{body}
+  %done = store_view_tko weak %sum, %ct[%x, %y] : {sums}, {c}, tile<i32> -> token
+  return
+}}
+"""
+
+
+def _view(element: str, turned: bool) -> str:
+    return f"tensor_view<?x?x{element}, strides=[{'1,?' if turned else '?,1'}]>"
+
+
+WIDTH = 320
+
+
+def _matrix(rng: Any, rows: int, columns: int, element: str, turned: bool) -> tuple[Any, Any]:
+    """A matrix in memory, with NaN behind what counts, and as float64."""
+    held = np.full((WIDTH, WIDTH), np.nan, _TYPES[element])
+    values = rng.integers(-4, 5, (rows, columns)).astype(_TYPES[element])
+    (held.T if turned else held)[:rows, :columns] = values
+    return held, values.astype(np.float64)
+
+
+def launch(
+    program: Any, extents: tuple[int, int, int], tile: tuple[int, int, int], how: dict[str, Any]
+) -> tuple[Any, Any]:
+    """What the kernel computes, and what it should; outside of it nothing is written."""
+    (rows, columns, depth), (m, n, k) = extents, tile
+    rng = np.random.default_rng(3)
+    flags, element, nested = how["flags"], how["element"], how["nested"]
+    a, left = _matrix(rng, rows, depth, element, "a" in flags)
+    b, right = _matrix(rng, depth, columns, element, "b" in flags)
+    c = np.full((WIDTH, WIDTH), 7, np.float32)
+    grid = -(-rows // m), -(-columns // n)
+    steps = -(-depth // k)
+    program.launch("k", grid, [a, b, c, rows, columns, depth, WIDTH, steps], **how["options"])
+    found = c.copy()
+    c[:rows, :columns] = 7
+    assert (c == 7).all()
+    return found[:rows, :columns], left @ right * (2 if nested else 1)
+
+
+def how(**changes: Any) -> dict[str, Any]:
+    return {"flags": "", "element": "f16", "nested": False, "options": {}} | changes
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("depth", [1, 64, 100, 256])
+def test_both_sides_of_the_pass_compute_the_same(nested: bool, depth: int) -> None:
+    text = product(64, 64, 64, nested=nested)
+    before, after = (K.lowered(text, passes) for passes in (LAYOUTS, TMA))
+    assert not [op for op in before.walk() if isinstance(op, P.CreatePipelineOp)]
+    loads = [op for op in after.walk() if isinstance(op, P.AsyncTiledTmaLoadOp)]
+    assert len(loads) == 6
+    extents, tile = (100, 60, depth), (64, 64, 64)
+    one, right = launch(Program(before), extents, tile, how(nested=nested))
+    two, _ = launch(Program(after), extents, tile, how(nested=nested))
+    assert one.tobytes() == two.tobytes()
+    np.testing.assert_array_equal(one, right)
+
+
+def test_the_text_reads_back() -> None:
+    after = K.lowered(product(64, 64, 64, nested=True), TMA)
+    text = print_text(after)
+    assert print_text(parse(text)) == text
+
+
+SHAPES = [
+    # Tile, extents, which matrices lie turned.
+    ((64, 64, 64), (128, 64, 128), ""),
+    ((128, 128, 64), (130, 100, 72), ""),
+    ((64, 128, 64), (64, 128, 200), "a"),
+    ((64, 64, 64), (70, 90, 100), "b"),
+    ((128, 64, 128), (128, 64, 128), "ab"),
+    ((128, 256, 64), (128, 256, 128), ""),
+    ((64, 64, 32), (64, 64, 96), ""),
+]
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_120a"])
+@pytest.mark.parametrize(("tile", "extents", "flags"), SHAPES)
+def test_products(arch: str, tile: Any, extents: Any, flags: str) -> None:
+    program = TileProgram(parse(product(*tile, flags=flags)), arch)
+    found, right = launch(program, extents, tile, how(flags=flags))
+    np.testing.assert_array_equal(found, right)
+    assert program.fallbacks == {}
+
+
+@pytest.mark.parametrize("element", ["bf16", "tf32"])
+@pytest.mark.parametrize("flags", ["", "b"])
+def test_elements(element: str, flags: str) -> None:
+    program = TileProgram(parse(product(64, 64, 64, element=element, flags=flags)), "sm_90a")
+    found, right = launch(program, (64, 64, 128), (64, 64, 64), how(element=element, flags=flags))
+    np.testing.assert_array_equal(found, right)
+    (dot,) = (op for op in program._lowered.scheduled("k").module.walk() if isinstance(op, DotOp))  # pyright: ignore[reportPrivateUsage]
+    # Of 32-bit elements warpgroups take those only that lie along k.
+    assert atom_of(dot) == ("mma_sync" if (element, flags) == ("tf32", "") else "wgmma")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("depth", [0, 64, 320])
+def test_orders_of_warps(nested: bool, depth: int) -> None:
+    """The simulator finds no race, and no wait without an end, however warps take turns."""
+    program = TileProgram(parse(product(64, 64, 64, nested=nested)), "sm_90a")
+    for seed in range(20 if depth == 320 else 3):
+        options = {"options": LaunchOptions(seed=seed)}
+        found, right = launch(
+            program, (64, 64, depth), (64, 64, 64), how(nested=nested, options=options)
+        )
+        np.testing.assert_array_equal(found, right)
+
+
+def test_arrays_without_a_tensor_map() -> None:
+    """Where a launch can make no map of an array the kernel copies otherwise."""
+    text = product(64, 64, 64)
+    program = TileProgram(parse(text), "sm_90a")
+    for extents in ((64, 64, 0), (64, 64, 64)):
+        found, right = launch(program, extents, (64, 64, 64), how())
+        np.testing.assert_array_equal(found, right)
+    kernels = program._lowered._kernels  # pyright: ignore[reportPrivateUsage]
+    assert {bool(kernel.spec.tensor_maps) for kernel in kernels.values()} == {True, False}
+
+
+def test_a_map_does_not_leave_the_memory_of_its_argument() -> None:
+    """Extents that are not those of the array are found as without a map."""
+    program = TileProgram(parse(product(64, 64, 64)), "sm_90a")
+    small = np.zeros((32, 32), np.float16)
+    big, c = np.zeros((WIDTH, WIDTH), np.float16), np.zeros((WIDTH, WIDTH), np.float32)
+    with pytest.raises(TileIRError, match="outside|leaves|bounds"):
+        program.launch("k", 1, [small, big, c, 64, 64, 64, WIDTH, 1])
+
+
+def remarks(text: str, target: Target) -> list[str]:
+    from tilewright.passes.tileas.remarks import Remarks
+
+    module = K.lowered(text, LAYOUTS)
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    said = Remarks()
+    tma_pipelines(func, 3, target, said)
+    return [remark.message for remark in said.found]
+
+
+def test_remarks() -> None:
+    assert remarks(product(64, 64, 64), Target("sm_80")) == []
+    assert remarks(product(64, 64, 64), Target("sm_90a")) == [
+        "a loop loads 2 tiles ahead by TMA into 3 stages, 48 KiB"
+    ]
+    assert remarks(product(64, 64, 32), Target("sm_90a"))[0] == (
+        "'l' does not come by TMA: its rows of 64 bytes are shorter than 128"
+    )
+    (said,) = remarks(product(64, 64, 64), Target("sm_90a", 40 << 10))
+    assert said.startswith("a loop has no pipeline: two stages of 16384 bytes do not fit")
+
+
+def test_without_maps_the_rings_of_cp_async_stay() -> None:
+    module = K.lowered(K.product(), LAYOUTS + ",tileas-pipeline")
+    assert [op for op in module.walk() if isinstance(op, AsyncTiledLoadOp)]

@@ -10,7 +10,7 @@ from xdsl.universe import Universe
 from tilewright.analysis.verifier import find_problems
 from tilewright.cli.main import main
 from tilewright.dialects.nv_tileaa.examples import wrap
-from tilewright.dialects.nv_tileas import load
+from tilewright.dialects.nv_tileas import load, pipelines
 from tilewright.dialects.nv_tileas.base import OPERATIONS
 from tilewright.dialects.nv_tileas.types import ATTRIBUTES, TYPES
 from tilewright.text import parse, print_text
@@ -20,6 +20,10 @@ load()
 ROSTER = {
     "placement": "convert_layout alloc_tensor extract_slice copy dot",
     "asynchronous": "async.tiled_load async.group async.wait barrier",
+    "pipelines": "async.pipeline.create_pipeline async.pipeline.create_iterator async.pipeline.inc_iter "
+    "async.pipeline.producer_acquire async.pipeline.consumer_wait async.pipeline.producer_write "
+    "async.pipeline.consumer_read async.pipeline.producer_commit async.pipeline.consumer_release "
+    "make_tiled_tma_desc async.tiled_tma_load",
 }
 EXAMPLES = [
     pytest.param(example, id=f"{name}-{number}")
@@ -35,7 +39,7 @@ def test_roster_is_complete() -> None:
 
 def test_dialect_holds_everything() -> None:
     assert {op.name for op in load().operations} == {f"nv_tileas.{n}" for n in OPERATIONS}
-    assert set(load().attributes) == {*TYPES, *ATTRIBUTES}
+    assert set(load().attributes) == {*TYPES, *pipelines.TYPES, *ATTRIBUTES}
 
 
 def test_stock_tools_find_the_dialect_and_its_lowering() -> None:

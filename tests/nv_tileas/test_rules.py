@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from tilewright.diagnostics import Diagnostic, Span, TileIRError
 from tilewright.dialects.nv_tileaa.examples import wrap
 from tilewright.dialects.nv_tileas import load
 from tilewright.dialects.nv_tileas.base import LAYOUT, OPERATIONS, RESIDENCY, VIEW_SHAPE
+from tilewright.dialects.nv_tileas.pipelines import PROTOCOL, TMA
 from tilewright.text import parse
 
 load()
@@ -76,13 +78,19 @@ def load_tile(
     )
 
 
-def dot(warps: str = "1, 1", a: str = "tile<16x32xf16>", c: str = "acc: tile<16x8xf32>") -> str:
+def dot(
+    warps: str = "1, 1",
+    a: str = "tile<16x32xf16>",
+    c: str = "acc: tile<16x8xf32>",
+    atom: str = "mma_sync",
+) -> str:
     value, _, sums = c.partition(": ")
     before, left = "", "%a"
     if not a.startswith("tile"):
         before, left, a = alloc(a) + "\n", "%s", storage(a)
     return (
-        f"{before}%r = nv_tileas.dot {left}, %b, %{value} {{warps = array<i64: {warps}>}} "
+        f"{before}%r = nv_tileas.dot {left}, %b, %{value} {{warps = array<i64: {warps}>, "
+        f'atom = "{atom}"}} '
         f": {a}, tile<32x8xf16>, {sums} -> {sums}"
     )
 
@@ -94,6 +102,205 @@ def wait(pending: int) -> str:
     )
 
 
+SLOT = storage("8x16xf32, smem")
+PIPELINE = f"!nv_tileas.pipeline<3, {SLOT}>"
+_PIPE = "nv_tileas.async.pipeline"
+
+
+def ring(
+    stages: int = 3, slot: str = SLOT, iterator: str = "!nv_tileas.pipeline_iterator", body: str = ""
+) -> str:
+    ty = f"!nv_tileas.pipeline<3, {slot}>"
+    return (
+        f"{alloc(f'{stages}x8x16xf32, smem')}\n"
+        f"%p = {_PIPE}.create_pipeline %s : {storage(f'{stages}x8x16xf32, smem')} -> {ty}\n"
+        f"%it = {_PIPE}.create_iterator %p : {ty} -> {iterator}\n{body}"
+    )
+
+
+def advance(given: str = "!nv_tileas.pipeline_iterator") -> str:
+    value = "%it" if "iterator" in given else "%i"
+    return ring(
+        body=f"%next = {_PIPE}.inc_iter %p, {value} : {PIPELINE}, {given} -> !nv_tileas.pipeline_iterator"
+    )
+
+
+def consume(steps: str = "wait read release", slot: str = SLOT) -> str:
+    """A consumer that takes these steps; ``use`` is an access to the storage."""
+    lines = {
+        "wait": f"%r = {_PIPE}.consumer_wait %p, %it : {PIPELINE}, !nv_tileas.pipeline_iterator -> "
+        "!nv_tileas.stage",
+        "read": f"%full = {_PIPE}.consumer_read %p, %r : {PIPELINE}, !nv_tileas.stage -> {slot}",
+        "release": f"{_PIPE}.consumer_release %p, %r : {PIPELINE}, !nv_tileas.stage",
+        "use": f"nv_tileas.copy %tall, %full : tile<8x16xf32>, {SLOT}",
+    }
+    made = "%tall = arith.constant dense<0.0> : tile<8x16xf32>"
+    found = [lines[word] for word in steps.split()]
+    return ring(body="\n".join([made, *found]))
+
+
+def produce(
+    steps: str = "acquire write load commit",
+    indices: str = "%i, %j",
+    count: int = 512,
+    order: str = "0, 1",
+    box: str = "8, 16",
+) -> str:
+    types = ", ".join("index" for _ in indices.split(","))
+    lines = {
+        "acquire": f"%w = {_PIPE}.producer_acquire %p, %it : {PIPELINE}, !nv_tileas.pipeline_iterator -> "
+        "!nv_tileas.stage",
+        "write": f"%slot = {_PIPE}.producer_write %p, %w : {PIPELINE}, !nv_tileas.stage -> {SLOT}",
+        "load": f"%u = nv_tileas.async.tiled_tma_load %d[{indices}], %slot, %w {{tx_count = {count} : i64}} "
+        f": !nv_tileas.tma_desc, {types}, {SLOT}, !nv_tileas.stage -> {_TOKEN}",
+        "commit": f"{_PIPE}.producer_commit %p, %w : {PIPELINE}, !nv_tileas.stage",
+    }
+    desc = (
+        f"%d = nv_tileas.make_tiled_tma_desc %view {{order = array<i64: {order}>, "
+        f"box = array<i64: {box}>}} : {_VIEW} -> !nv_tileas.tma_desc"
+    )
+    return ring(body="\n".join([desc, *(lines[word] for word in steps.split())]))
+
+
+#: Operation, code, message, how the program is made, what is wrong, and what would be right.
+PIPELINES: list[Any] = [
+    (
+        "async.pipeline.create_pipeline",
+        "as-view-shape",
+        "expected storage of 3 stages, got",
+        ring,
+        {"stages": 4},
+        {},
+    ),
+    (
+        "async.pipeline.create_pipeline",
+        "as-view-shape",
+        "the stages hold !nv_tileas.tiled_view<8x16xf32, smem>",
+        ring,
+        {"slot": storage("8x8xf32, smem")},
+        {"slot": storage("16x8xf32, smem")},
+    ),
+    (
+        "async.pipeline.create_iterator",
+        "result-type",
+        "must be a pipeline_iterator",
+        ring,
+        {"iterator": "index"},
+        {},
+    ),
+    (
+        "async.pipeline.inc_iter",
+        "operand-type",
+        "must be a pipeline_iterator",
+        advance,
+        {"given": "index"},
+        {},
+    ),
+    (
+        "async.pipeline.consumer_wait",
+        "as-pipeline-protocol",
+        "expected one consumer_release of the stage in the block of its consumer_wait, got 0",
+        consume,
+        {"steps": "wait read"},
+        {},
+    ),
+    (
+        "async.pipeline.consumer_release",
+        "as-pipeline-protocol",
+        "expected one consumer_release of the stage in the block of its consumer_wait, got 2",
+        consume,
+        {"steps": "wait read release release"},
+        {},
+    ),
+    (
+        "async.pipeline.consumer_read",
+        "as-pipeline-protocol",
+        "consumer_release stands before consumer_read",
+        consume,
+        {"steps": "wait release read"},
+        {},
+    ),
+    (
+        "async.pipeline.consumer_read",
+        "as-pipeline-protocol",
+        "'nv_tileas.copy' uses the storage of a stage outside of its consumer_read",
+        consume,
+        {"steps": "wait read release use"},
+        {"steps": "wait read use release"},
+    ),
+    (
+        "async.pipeline.consumer_read",
+        "as-view-shape",
+        "a stage holds !nv_tileas.tiled_view<8x16xf32, smem>",
+        consume,
+        {"slot": storage("8x8xf32, smem")},
+        {"slot": storage("128xf32, smem")},
+    ),
+    (
+        "async.pipeline.producer_acquire",
+        "as-pipeline-protocol",
+        "expected one producer_commit of the stage",
+        produce,
+        {"steps": "acquire write load"},
+        {},
+    ),
+    (
+        "async.pipeline.producer_commit",
+        "as-pipeline-protocol",
+        "expected one producer_commit of the stage in the block of its producer_acquire, got 2",
+        produce,
+        {"steps": "acquire write load commit commit"},
+        {},
+    ),
+    (
+        "async.pipeline.producer_write",
+        "as-pipeline-protocol",
+        "uses the storage of a stage outside of its producer_write",
+        produce,
+        {"steps": "acquire write commit load"},
+        {},
+    ),
+    (
+        "async.tiled_tma_load",
+        "as-tma",
+        "the copy moves 512 bytes, got tx_count 256",
+        produce,
+        {"count": 256},
+        {},
+    ),
+    (
+        "async.tiled_tma_load",
+        "as-view-shape",
+        "expects 2 coordinates, but got 1",
+        produce,
+        {"indices": "%i"},
+        {},
+    ),
+    (
+        "make_tiled_tma_desc",
+        "as-tma",
+        "expected the 2 axes, each once",
+        produce,
+        {"order": "0, 0"},
+        {"order": "1, 0"},
+    ),
+    (
+        "make_tiled_tma_desc",
+        "as-tma",
+        "no box has the extents [512, 16]",
+        produce,
+        {"box": "512, 16"},
+        {"box": "256, 16"},
+    ),
+    (
+        "make_tiled_tma_desc",
+        "as-tma",
+        "rows of a box are multiples of 16 bytes, got 4",
+        produce,
+        {"box": "8, 1"},
+        {"box": "8, 4"},
+    ),
+]
 CASES = [
     Case(
         "convert_layout",
@@ -254,6 +461,24 @@ CASES = [
         f"%u = nv_tileas.async.group %t : !nv_tileaa.mem_token -> {_TOKEN}",
         f"%u = nv_tileas.async.group : {_TOKEN}",
     ),
+    Case(
+        "dot",
+        "as-layout",
+        "expected one of mma_sync, wgmma, got other",
+        dot(atom="other"),
+        dot(atom="mma_sync"),
+    ),
+    Case(
+        "dot",
+        "as-residency",
+        "the right operand of wgmma lies in smem",
+        dot(atom="wgmma"),
+        dot(atom="mma_sync"),
+    ),
+    *(
+        Case(name, code, says, text(**bad), text(**good))
+        for name, code, says, text, bad, good in PIPELINES
+    ),
 ]
 
 
@@ -275,7 +500,8 @@ def test_rule(case: Case) -> None:
 
 
 def test_every_rule_and_operation_has_a_case() -> None:
-    assert {LAYOUT, RESIDENCY, VIEW_SHAPE} <= {case.code for case in CASES}
+    codes = {LAYOUT, RESIDENCY, VIEW_SHAPE, PROTOCOL, TMA}
+    assert codes <= {case.code for case in CASES}
     # A barrier has nothing that could be wrong.
     assert {case.op for case in CASES} >= set(OPERATIONS) - {"barrier"}
 

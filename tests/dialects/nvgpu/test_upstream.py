@@ -79,6 +79,10 @@ UNKNOWN_TO = {
 }
 
 
+#: Operations around nvgpu that upstream does not have.
+OURS_ALONE = ("nvvm.wgmma.product",)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What we and a tool find wrong with a program."""

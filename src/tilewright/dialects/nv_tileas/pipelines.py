@@ -213,7 +213,7 @@ class IncIterOp(AliasOp):
     RELATIONS: ClassVar = (same_type("iterator", "result"),)
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
-        _RING + f"%n = nv_tileas.async.pipeline.inc_iter %p, %it : {_P}, "
+        _RING + f"%next = nv_tileas.async.pipeline.inc_iter %p, %it : {_P}, "
         "!nv_tileas.pipeline_iterator -> !nv_tileas.pipeline_iterator"
     )
 

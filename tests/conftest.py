@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ settings.load_profile("house")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests make many objects and hardly any cycles; like the command, they save a tenth of their time.
+gc.set_threshold(100_000)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -127,6 +131,17 @@ class Selection:
         cache = getattr(session.config, "cache", None)
         if cache and not hasattr(session.config, "workerinput"):
             cache.set(_SKIPPED, sorted(self.skipped))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """The tests that are collected are no garbage: nobody looks for any among them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

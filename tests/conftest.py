@@ -149,3 +149,15 @@ def no_test_touches_the_users_cache(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers_share_exports(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Half of what the workers make of the corpus would be made twice."""
+    if hasattr(request.config, "workerinput"):
+        from tests import corpus
+
+        corpus.shared_exports = tmp_path_factory.getbasetemp().parent / "exports"
+        corpus.shared_exports.mkdir(exist_ok=True)

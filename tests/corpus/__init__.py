@@ -7,7 +7,8 @@ this package needs neither cuTile nor a GPU; `cutile_kernels` does need cuTile:
     for kernel in cutile_kernels():
         bytecode = kernel.export("13.4")
 
-Exports are kept in memory for the life of the process. Their debug information holds the path of
+Exports are kept in memory for the life of the process, and the workers of one run of the tests have
+them from each other. Their debug information holds the path of
 the checkout; nothing else in them differs between machines.
 """
 
@@ -17,10 +18,12 @@ import importlib
 import importlib.metadata
 import importlib.util
 import io
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,7 +136,7 @@ class CorpusKernel:
     def export(self, version: str = VERSIONS[-1]) -> bytes:
         """Tile IR bytecode of this kernel at `version`; a `cuda.tile.TileError` if cuTile refuses."""
         if version not in self._exports:
-            self._exports[version] = _export(self, version)
+            self._exports[version] = _shared_export(self, version)
         return self._exports[version]
 
 
@@ -174,6 +177,21 @@ def cutile_kernels() -> Sequence[CorpusKernel]:
 def cutile_kernel(name: str) -> CorpusKernel:
     """The cuTile kernel called `name`; `KeyError` if there is none."""
     return {kernel.name: kernel for kernel in cutile_kernels()}[name]
+
+
+#: Where the workers of one run leave exports for each other; None in a process of its own.
+shared_exports: Path | None = None
+
+
+def _shared_export(kernel: CorpusKernel, version: str) -> bytes:
+    if shared_exports is None:
+        return _export(kernel, version)
+    path = shared_exports / f"{kernel.name}-{version}"
+    if not path.exists():
+        own = shared_exports / f"{path.name}-{os.getpid()}"
+        own.write_bytes(_export(kernel, version))
+        own.replace(path)
+    return path.read_bytes()
 
 
 def _export(kernel: CorpusKernel, version: str) -> bytes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.cli.conftest import Command
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
@@ -19,6 +21,7 @@ import tilewright
 from tilewright.cutile import Compiled, KernelError, compile, on
 from tilewright.machine.inspect import StopRun
 
+Tool = Callable[..., subprocess.CompletedProcess[str]]
 HERE = Path(__file__).name
 PROGRAM = """\
 import sys
@@ -75,6 +78,18 @@ def _tool(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         cwd=cwd,
     )
+
+
+@pytest.fixture
+def tool(command: Command, monkeypatch: pytest.MonkeyPatch) -> Tool:
+    """The command in this process, where it loads nothing; what it writes is what it is tested for."""
+
+    def run(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(cwd)
+        ran = command(*words)
+        return subprocess.CompletedProcess(words, ran.status, ran.text, ran.err)
+
+    return run
 
 
 @pytest.fixture
@@ -167,20 +182,20 @@ def test_lines_without_operations_are_told() -> None:
         ct.launch(0, (2,), running_total, _arguments())
 
 
-@pytest.mark.parametrize("command", ["check", "dis", "compile"])
-def test_each_kernel_is_taken(command: str, folder: Path) -> None:
-    done = _tool(command, "program.py", "clash", cwd=folder)
+@pytest.mark.parametrize("name", ["check", "dis", "compile"])
+def test_each_kernel_is_taken(name: str, folder: Path, tool: Tool) -> None:
+    done = _tool(name, "program.py", "clash", cwd=folder)
     assert done.returncode == 0, done.stderr
-    said = done.stderr if command == "check" else done.stdout
+    said = done.stderr if name == "check" else done.stdout
     for label in ("more#1 (n=4)", "more#2 (n=2)", "clash"):
         assert label in said
     assert "done ['clash']" in done.stderr
-    one = _tool(command, "--kernel", "more#2", "program.py", cwd=folder)
+    one = tool(name, "--kernel", "more#2", "program.py", cwd=folder)
     assert "more#1" not in one.stdout + one.stderr
 
 
-def test_pages_of_a_program(folder: Path) -> None:
-    done = _tool("explain", "-o", "p.html", "--save-ir", "ir", "program.py", "clash", cwd=folder)
+def test_pages_of_a_program(folder: Path, tool: Tool) -> None:
+    done = tool("explain", "-o", "p.html", "--save-ir", "ir", "program.py", "clash", cwd=folder)
     assert done.returncode == 0, done.stderr
     first = (folder / "p.html").read_text(encoding="utf-8")
     assert "Kernel more" in first and 'href="p.clash.html"' in first
@@ -200,45 +215,45 @@ def test_pages_of_a_program(folder: Path) -> None:
         (None, "No such file", 2),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("command", ["check", "dis", "explain", "compile"])
-def test_bad_programs(command: str, text: str | None, words: str, status: int, tmp_path: Path) -> None:  # fmt: skip
+@pytest.mark.parametrize("name", ["check", "dis", "explain", "compile"])
+def test_bad_programs(name: str, text: str | None, words: str, status: int, tmp_path: Path, tool: Tool) -> None:  # fmt: skip
     if text is not None:
         (tmp_path / "bad.py").write_text(text)
-    done = _tool(command, "bad.py", cwd=tmp_path)
+    done = tool(name, "bad.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (status, "")
     assert words in done.stderr and "Traceback" not in done.stderr
     assert done.stderr.count("error") <= 3
 
 
-def test_a_program_that_fails_later_and_unknown_kernels(folder: Path) -> None:
-    done = _tool("dis", "program.py", "wrong", cwd=folder)
+def test_a_program_that_fails_later_and_unknown_kernels(folder: Path, tool: Tool) -> None:
+    done = tool("dis", "program.py", "wrong", cwd=folder)
     assert done.returncode == 1 and "entry @more" in done.stdout
     assert "ValueError: it is" in done.stderr
-    done = _tool("dis", "--kernel", "nope", "program.py", cwd=folder)
+    done = tool("dis", "--kernel", "nope", "program.py", cwd=folder)
     assert done.returncode == 2 and "compiles no kernel 'nope'" in done.stderr
     assert "more#1 (n=4), more#2 (n=2)" in done.stderr
 
 
-def test_sanitize_goes_on_and_reports_at_the_end(folder: Path) -> None:
-    done = _tool("sanitize", "--format", "json", "--html", "r.html", "program.py", "clash", cwd=folder)  # fmt: skip
+def test_sanitize_goes_on_and_reports_at_the_end(folder: Path, tool: Tool) -> None:
+    done = tool("sanitize", "--format", "json", "--html", "r.html", "program.py", "clash", cwd=folder)  # fmt: skip
     assert done.returncode == 1
     data = json.loads(done.stdout)
     assert (data["format"], data["launches"], len(data["findings"])) == (1, 3, 1)
     assert (data["findings"][0]["code"], data["findings"][0]["line"]) == ("race", 7)
     assert (folder / "r.html").exists()
-    assert _tool("sanitize", "--kernel", "more", "program.py", "clash", cwd=folder).returncode == 0
+    assert tool("sanitize", "--kernel", "more", "program.py", "clash", cwd=folder).returncode == 0
 
 
-def test_runs_of_programs(folder: Path) -> None:
-    done = _tool("run", "--machine", "sim:sm_90a", "--json", "--timeline", "t.svg", "program.py", cwd=folder)  # fmt: skip
+def test_runs_of_programs(folder: Path, tool: Tool) -> None:
+    done = tool("run", "--machine", "sim:sm_90a", "--json", "--timeline", "t.svg", "program.py", cwd=folder)  # fmt: skip
     launches = json.loads(done.stdout)["launches"]
     assert [(each["kernel"], each["specialisation"]) for each in launches] == [("more", 1), ("more", 2)]  # fmt: skip
     assert launches[0]["counters"]["global_bytes_written"] == 32
     assert "<svg" in (folder / "t.svg").read_text()
-    done = _tool("run", "--trace", "-", "--trace-block", "1", "--kernel", "more#2", "program.py", cwd=folder)  # fmt: skip
+    done = tool("run", "--trace", "-", "--trace-block", "1", "--kernel", "more#2", "program.py", cwd=folder)  # fmt: skip
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert {tuple(r["block"]) for r in records if "block" in r} == {(1, 0, 0)}
     assert records[0]["entry"] == "more"
     assert '"%part"' in done.stdout and "assume" not in done.stdout
-    refused = _tool("run", "--threads", "2", "program.py", cwd=folder)
+    refused = tool("run", "--threads", "2", "program.py", cwd=folder)
     assert refused.returncode == 2 and "no option `threads`" in refused.stderr

@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Command
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
@@ -75,15 +76,15 @@ def test_an_unmodified_program_runs(script: Path) -> None:
     assert run(script).returncode == 0
 
 
-def test_the_sanitizer_finds_what_a_plain_run_does_not(script: Path) -> None:
-    assert run(script, "clash").returncode == 0
-    done = run("--sanitize", "--seeds", "2", script, "clash")
-    assert done.returncode == 1
-    assert "error[race]" in done.stderr
+def test_the_sanitizer_finds_what_a_plain_run_does_not(command: Command, script: Path) -> None:
+    assert command("run", script, "clash").status == 0
+    done = command("run", "--sanitize", "--seeds", "2", script, "clash")
+    assert done.status == 1
+    assert "error[race]" in done.err
     line = (
         PROGRAM.splitlines().index("    ct.store(c, (0,), ct.full((4,), ct.bid(0), c.dtype))") + 1
     )
-    assert f"{script}:{line}:5" in done.stderr
+    assert f"{script}:{line}:5" in done.err
 
 
 def test_tracebacks_have_the_frames_of_the_program_only(script: Path) -> None:
@@ -97,9 +98,9 @@ def test_tracebacks_have_the_frames_of_the_program_only(script: Path) -> None:
     )
 
 
-def test_a_trace(script: Path, tmp_path: Path) -> None:
+def test_a_trace(command: Command, script: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
-    assert run("--trace", trace, script).returncode == 0
+    assert command("run", "--trace", trace, script).status == 0
     records = [json.loads(line) for line in trace.read_text().splitlines()]
     assert records[0]["grid"] == [8, 1, 1]
     assert any(f"{script}" in str(record.get("source")) for record in records)
@@ -116,17 +117,17 @@ def test_a_trace(script: Path, tmp_path: Path) -> None:
         (["--unknown"], "unrecognized arguments"),
     ],
 )
-def test_bad_options(script: Path, options: list[str], words: str) -> None:
-    done = run(*options, script)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+def test_bad_options(command: Command, script: Path, options: list[str], words: str) -> None:
+    done = command("run", *options, script)
+    assert done.status == 2
+    assert words in done.err
+    assert "Traceback" not in done.err
 
 
-def test_a_script_that_is_not_there() -> None:
-    done = run("nowhere.py")
-    assert done.returncode == 2
-    assert done.stderr == "tilewright run: cannot read 'nowhere.py': No such file\n"
+def test_a_script_that_is_not_there(command: Command) -> None:
+    done = command("run", "nowhere.py")
+    assert done.status == 2
+    assert done.err == "tilewright run: cannot read 'nowhere.py': No such file\n"
 
 
 def test_syntax_errors_are_shown_as_python_shows_them(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_modules_beside_the_script_are_found(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
 
 
-def test_files_of_tile_ir_run_as_before(tmp_path: Path) -> None:
+def test_files_of_tile_ir_run_as_before(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "k.tileir"
     path.write_text(
         textwrap.dedent("""\
@@ -159,8 +160,8 @@ def test_files_of_tile_ir_run_as_before(tmp_path: Path) -> None:
             }
         """)
     )
-    done = run(path)
-    assert "hello" in done.stdout, done.stderr
+    done = command("run", path)
+    assert "hello" in done.text, done.err
 
 
 TORCH_PROGRAM = """

@@ -7,9 +7,9 @@ import pytest
 from tests.passes.generator import OUT_WORDS, kernel
 from xdsl.pattern_rewriter import PatternRewriter
 
-from tilewright import run
 from tilewright.analysis.verifier import verify
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.machine import Program
 from tilewright.passes import CUDA_TILE, canonicalize, passes_within, run_pipeline
 from tilewright.text import parse, print_text
 
@@ -35,9 +35,10 @@ def module_of(seed: int) -> ModuleOp:
 def outcome(module: ModuleOp) -> list[tuple[list[int], str]]:
     """What a kernel stores and prints for each input; an undefined operation raises."""
     found: list[tuple[list[int], str]] = []
+    program = Program(module)
     for x, y, z, b in INPUTS:
         out = np.full(OUT_WORDS, -7, np.int32)
-        result = run(module, "k", (1, 1, 1), (x, y, z, b, out))
+        result = program.launch("k", 1, (x, y, z, b, out))
         found.append((out.tolist(), result.text))
     return found
 
@@ -47,7 +48,7 @@ def check_seed(seed: int) -> None:
     verify(source)
     expected = outcome(source)
     for pipeline in PIPELINES:
-        module = module_of(seed)
+        module = source.clone()
         run_pipeline(module, pipeline, verify_each=True)
         assert outcome(module) == expected, f"seed {seed}, {pipeline}"
 
@@ -68,9 +69,10 @@ def test_kernels_are_worth_testing() -> None:
     """The generator reaches the passes: each changes some of the kernels."""
     changed = dict.fromkeys(EXACT, 0)
     for seed in range(12):
-        text = print_text(module_of(seed), locations=True)
+        source = module_of(seed)
+        text = print_text(source, locations=True)
         for name in changed:
-            module = module_of(seed)
+            module = source.clone()
             run_pipeline(module, name)
             changed[name] += print_text(module, locations=True) != text
     assert all(changed.values()), changed

@@ -195,9 +195,12 @@ def uninstall() -> None:
 
 
 def _replace(substitutes: Mapping[int, Callable[..., Any]]) -> None:
+    wanted = frozenset(substitutes)
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if not isinstance(names, dict):
+            continue
+        if wanted.isdisjoint(map(id, list(names.values()))):
             continue
         changed = {
             name: substitutes[id(value)]

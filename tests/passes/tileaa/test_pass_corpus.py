@@ -70,8 +70,9 @@ def test_the_pipeline_keeps_results(kernel: CorpusKernel) -> None:
 
 def check_each_pass(kernel: CorpusKernel) -> None:
     expected = outcome(kernel, read(kernel.export()))
+    source = lowered(kernel)
     for pipeline in (*PASSES, *(",".join(PIPELINES["tileaa"][:n]) for n in range(2, 7))):
-        module = lowered(kernel)
+        module = source.clone()
         run_pipeline(module, pipeline)  # pyright: ignore[reportArgumentType]
         assert outcome(kernel, module) == expected, pipeline
 

@@ -34,9 +34,10 @@ needs_cutile = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 def check_kernel(kernel: CorpusKernel, seeds: range) -> int:
     expected = corpus.outcome(kernel, read(kernel.export()))
     moved = 0
+    lowered = corpus.lowered(kernel)
     for pipeline in PIPELINES:
         for seed in seeds:
-            module = corpus.lowered(kernel)
+            module = lowered.clone()
             run_pipeline(module, pipeline)  # pyright: ignore[reportArgumentType]
             moved += shuffle(module, seed)
             verify(module)  # pyright: ignore[reportArgumentType]
@@ -62,9 +63,10 @@ def check_program(seed: int) -> None:
     """A random program whose effects all wait for each other, so that it has one result."""
     module = parse(tile_kernel(seed), f"tiles_{seed}.tileir")
     expected = generated.outcome(module, generated.tile_arguments, seed)
+    in_order = lower_to_tileaa(module).module
+    put_in_order(in_order)
     for pipeline in PIPELINES:
-        lowered = lower_to_tileaa(module).module
-        put_in_order(lowered)
+        lowered = in_order.clone()
         run_pipeline(lowered, pipeline, verify_each=True)
         shuffle(lowered, seed)
         found = generated.outcome(lowered, generated.tile_arguments, seed)
@@ -95,9 +97,10 @@ def check_memory(seed: int) -> None:
         launched.launch("k", 1, [memory[:WORDS], second], options=LaunchOptions(allow_overlap=True))
         return memory.tobytes()
 
-    expected = outcome(read_text(text))
+    source = read_text(text)
+    expected = outcome(source)
     for pipeline in (*PIPELINES, "forward-memory", "tileaa-licm,relax-tokens,tileaa-licm"):
-        module = read_text(text)
+        module = source.clone()
         run_pipeline(module, pipeline)
         verify(module)
         shuffle(module, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Self, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr
@@ -34,9 +35,14 @@ class TokenlessSegments(AttrSizedOperandSegments):
         sizes = op.properties.get(SEGMENTS)
         if not isinstance(sizes, DenseArrayBase) or sizes.elt_type != builtin_i32:
             return op.properties
-        counted = [int(n) for n in sizes.iter_values()]
-        tokens = len(op.operands) - sum(counted)
-        return {SEGMENTS: DenseArrayBase.from_list(builtin_i32, [*counted, tokens])}
+        return {SEGMENTS: _with_token(sizes.data.data, len(op.operands))}
+
+
+@lru_cache(maxsize=4096)
+def _with_token(counted: bytes, operands: int) -> DenseArrayBase:
+    """Sizes with the one that is left out; every reading of a group of operands asks for them."""
+    sizes = builtin_i32.unpack(counted, len(counted) // builtin_i32.size)
+    return DenseArrayBase.from_list(builtin_i32, [*sizes, operands - sum(sizes)])
 
 
 ALL_SEGMENTS = AttrSizedOperandSegments(as_property=True)

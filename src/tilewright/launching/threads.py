@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.launching.checks import CheckedLaunch, check_launch
 from tilewright.launching.modules import (
     globals_of,
@@ -25,7 +26,9 @@ from tilewright.lowering.scheduled import lower_scheduled
 from tilewright.lowering.scheduled.schedule import Scheduled, schedule
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
-from tilewright.passes.tileas.remarks import Remark
+from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.remarks import Remark, Remarks
+from tilewright.passes.tileas.warps import chosen_warps
 
 Grid = int | Sequence[int]
 
@@ -94,10 +97,11 @@ class LoweredProgram:
         name = kernel_of(self.module, entry).symbol
         found = self._scheduled.get(name)
         if found is None:
-            module = clone_with_places(self._lowered(), {})
+            remarks = Remarks()
+            module = clone_with_places(self._with_warps(name, remarks), {})
             assert isinstance(module, BuiltinModuleOp)
             options = self._options
-            made = schedule(module, name, options.num_warps, options.shared_bytes)
+            made = schedule(module, name, options.num_warps, options.shared_bytes, remarks)
             found = self._scheduled[name] = made
         return found
 
@@ -159,6 +163,18 @@ class LoweredProgram:
                 options = TileAAOptions(target=self._target)
                 self._tileaa = lower_to_tileaa(self.module, options).module
         return self._tileaa
+
+    def _with_warps(self, name: str, remarks: Remarks) -> BuiltinModuleOp:
+        """The module of ``nv_tileaa`` in which a kernel has as many warps as its tiles need, unless a
+        hint says how many, or the program is of ``nv_tileaa``, which does."""
+        module, default = self._lowered(), self._options.num_warps
+        if module is self.module:
+            return module
+        func = next(op for op in module.ops if isinstance(op, FuncOp) and op.symbol == name)
+        warps = chosen_warps(func, default, remarks)
+        if warps == default or block_warps(func) != default:
+            return module
+        return lower_to_tileaa(self.module, TileAAOptions(self._target, warps)).module
 
 
 def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:

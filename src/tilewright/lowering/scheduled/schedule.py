@@ -23,9 +23,16 @@ class Scheduled:
     remarks: tuple[Remark, ...]
 
 
-def schedule(module: ModuleOp, entry: str, num_warps: int, shared_bytes: int) -> Scheduled:
-    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``."""
-    remarks = Remarks()
+def schedule(
+    module: ModuleOp,
+    entry: str,
+    num_warps: int,
+    shared_bytes: int,
+    remarks: Remarks | None = None,
+) -> Scheduled:
+    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``.
+    Decisions are told behind those in ``remarks``."""
+    remarks = Remarks() if remarks is None else remarks
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     for name, func in functions.items():
         if name == entry:

@@ -7,7 +7,7 @@ from math import prod
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ShLIOp, ShRUIOp, XOrIOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.analysis.tileaa import is_effect, must_stay
 from tilewright.dialects.nv_tileaa import types as T
@@ -68,13 +68,21 @@ class ScheduledKernel(Kernel):
             )
 
     def _lifetimes(self) -> dict[SSAValue, Operation]:
-        """By storage, the operation of the function's own block behind which nobody uses it."""
+        """By storage, the operation behind which nobody uses it: one of the function's own block, for a
+        ring in a loop one of the loop's. A ring is filled anew in each round of the loop around it,
+        behind a barrier, so that it holds nothing from one to the next."""
+        users: dict[SSAValue, list[Operation]] = {}
+        for op in self.func.walk():
+            for value in op.operands:
+                if isinstance(value.type, TiledViewType):
+                    users.setdefault(base_of(value), []).append(op)
         found: dict[SSAValue, Operation] = {}
-        for op in self.func.body.block.ops:
-            for inner in op.walk():
-                for value in inner.operands:
-                    if isinstance(value.type, TiledViewType):
-                        found[base_of(value)] = op
+        for storage, ops in users.items():
+            ops = [op for op in ops if not isinstance(op, S.ExtractSliceOp)] or ops
+            within = self.func.body.block
+            if storage.type.stages > 1:  # pyright: ignore[reportAttributeAccessIssue]
+                within = _common_block(ops)
+            found[storage] = _at_level(ops[-1], within)
         return found
 
     def _end_lifetimes(self, op: Operation) -> None:
@@ -91,8 +99,7 @@ class ScheduledKernel(Kernel):
 
     def lower(self, op: Operation) -> None:
         self._lower(op)
-        if op.parent is self.func.body.block:
-            self._end_lifetimes(op)
+        self._end_lifetimes(op)
 
     def _lower(self, op: Operation) -> None:
         rule = RULES.get(op.name)
@@ -292,6 +299,32 @@ def _bytes(storage: SSAValue) -> int:
     element = element_type(ty.element_type)
     assert element is not None
     return prod(ty.dims) * element_bytes(element)
+
+
+def _at_level(op: Operation, block: Block) -> Operation:
+    """The operation of a block that an operation is, or is in."""
+    while op.parent is not block:
+        outer = op.parent_op()
+        assert outer is not None
+        op = outer
+    return op
+
+
+def _common_block(ops: Sequence[Operation]) -> Block:
+    """The innermost block that all of the operations are in."""
+
+    def blocks(op: Operation) -> list[Block]:
+        found: list[Block] = []
+        block = op.parent
+        while block is not None:
+            found.append(block)
+            outer = block.parent_op()
+            block = None if outer is None else outer.parent
+        return found[::-1]
+
+    paths = [blocks(op) for op in ops]
+    common = [path[0] for path in zip(*paths, strict=False) if len(set(path)) == 1]
+    return common[-1]
 
 
 def base_of(storage: SSAValue) -> SSAValue:

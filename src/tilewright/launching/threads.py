@@ -171,7 +171,7 @@ class LoweredProgram:
         if module is self.module:
             return module
         func = next(op for op in module.ops if isinstance(op, FuncOp) and op.symbol == name)
-        warps = chosen_warps(func, default, remarks)
+        warps = chosen_warps(func, default, self._options.shared_bytes, remarks)
         if warps == default or block_warps(func) != default:
             return module
         return lower_to_tileaa(self.module, TileAAOptions(self._target, warps)).module

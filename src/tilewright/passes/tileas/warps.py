@@ -11,6 +11,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
 from tilewright.passes.tileas.remarks import Remarks
 
 #: The registers of a thread that the sums of products may take, of 255.
@@ -22,8 +23,13 @@ MOST_WITH_PRODUCTS, MOST = 8, 16
 _NUM_PROGRAMS = "nv_tileaa.get_num_programs"
 
 
-def chosen_warps(func: FuncOp, default: int, remarks: Remarks | None = None) -> int:
-    """The warps of a block of a kernel for which no hint says how many; a power of two."""
+def chosen_warps(
+    func: FuncOp, default: int, shared_bytes: int, remarks: Remarks | None = None
+) -> int:
+    """The warps of a block of a kernel for which no hint says how many; a power of two.
+
+    ``shared_bytes``: what a block may take of a multiprocessor's shared memory, nearly all of it.
+    """
     products = [op for op in func.walk() if isinstance(op, DotOp)]
     warps = default
     if not products:
@@ -36,10 +42,13 @@ def chosen_warps(func: FuncOp, default: int, remarks: Remarks | None = None) -> 
         while warps < MOST_WITH_PRODUCTS and held > SUMS_REGISTERS * 32 * warps:
             warps *= 2
         why = f"sums take {held // (32 * default)} registers of each of {32 * default} threads"
-        if warps == default < MOST_WITH_PRODUCTS and held >= 64 * 32 * 2 * warps:
+        if warps == default < MOST_WITH_PRODUCTS and held >= SUMS_REGISTERS * 32 * warps:
             if any(_is_persistent(op) for op in products):
                 warps *= 2
                 why = "its loop goes over the blocks of the grid, of which each has a multiprocessor"
+            elif 2 * (ring := max(_ring_bytes(op) for op in products)) > shared_bytes:
+                warps *= 2
+                why = f"{DEFAULT_STAGES} stages of {ring // DEFAULT_STAGES} bytes leave room for one block"
     if warps != default and remarks is not None:
         remarks.add("warps", f"{warps} warps: {why}", func)
     return warps
@@ -61,6 +70,14 @@ def _sums_together(op: Operation) -> int:
     block = op.parent
     assert block is not None
     return sum(_registers(other.results[0]) for other in block.ops if isinstance(other, DotOp))
+
+
+def _ring_bytes(op: DotOp) -> int:
+    """What the operands of a product in a loop take in all stages."""
+    if not isinstance(op.parent_op(), scf.ForOp):
+        return 0
+    stage = sum(prod(T.dims_of(v.type)) * element_bytes(v.type) for v in (op.a, op.b))
+    return DEFAULT_STAGES * stage
 
 
 def _is_persistent(op: Operation) -> bool:

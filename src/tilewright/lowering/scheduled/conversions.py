@@ -10,9 +10,15 @@ from xdsl.dialects import memref, vector
 from xdsl.dialects.arith import XOrIOp
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.dialects.nv_tileas.ops import ConvertLayoutOp, CopyOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileas.ops import (
+    ConvertLayoutOp,
+    CopyOp,
+    LocalLoadOp,
+    PermuteViewOp,
+)
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
-from tilewright.layouts.conversions import ordered_for
+from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.lowering.nvgpu.exchange import Exchange, in_bytes, narrowed, widened
 from tilewright.lowering.nvgpu.types import (
     INDEX,
@@ -117,6 +123,33 @@ def extract_slice(low: ScheduledKernel, op: object) -> None:
     assert base_of(result) is base_of(source)
 
 
+@lowers("nv_tileas.permute_view")
+def permute_view(low: ScheduledKernel, op: PermuteViewOp) -> None:
+    """The layout of the result says where its elements lie."""
+    low.held[op.result] = low.held.get(op.source)
+
+
+@lowers("nv_tileas.local_load")
+def local_load(low: ScheduledKernel, op: LocalLoadOp) -> None:
+    low.before_storage(base_of(op.source), writes=False)
+    layout, tile = low.layout_of(op.result.type), storage_tile(low, op.source)
+    element = element_type(T.element_of(op.result.type))
+    assert element is not None
+    held = in_bytes(element)
+    ordered, order = ordered_for(layout, tile.layout, element_bytes(held))
+    width = tile.layout.vector(ordered, WIDEST // element_bytes(held))
+    found = in_given_order(low, tile.read(held, ordered, width), order)
+    low.bind(op.result, found if held == element else narrowed(low, found, element))
+
+
+def in_given_order(low: ScheduledKernel, value: SSAValue, order: Sequence[int]) -> SSAValue:
+    """Registers of which number i is number ``order[i]`` of a layout, in the order of the layout."""
+    inverse = [0] * len(order)
+    for position, register in enumerate(order):
+        inverse[register] = position
+    return low.picked(value, inverse)
+
+
 @lowers("nv_tileas.convert_layout")
 def convert_layout(low: ScheduledKernel, op: ConvertLayoutOp) -> None:
     source, target = (low.layout_of(value.type) for value in (op.source, op.result))
@@ -141,10 +174,7 @@ def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Lay
     room.meet()
     found = tile.read(held, exchange.target, exchange.read)
     low.sync.shared = True
-    inverse = [0] * len(exchange.target_order)
-    for position, register in enumerate(exchange.target_order):
-        inverse[register] = position
-    found = low.picked(found, inverse)
+    found = in_given_order(low, found, exchange.target_order)
     return found if held == element else narrowed(low, found, element)
 
 
@@ -156,5 +186,5 @@ def copy(low: ScheduledKernel, op: CopyOp) -> None:
     if scalar_of(value.type) != (held := in_bytes(scalar_of(value.type))):
         value = widened(low, value)
     ordered, order = ordered_for(layout, tile.layout, element_bytes(held))
-    width = tile.layout.vector(ordered, 16 // element_bytes(held))
+    width = tile.layout.vector(ordered, WIDEST // element_bytes(held))
     tile.write(low.picked(value, order), ordered, width)

@@ -78,7 +78,6 @@ class ScheduledKernel(Kernel):
                     users.setdefault(base_of(value), []).append(op)
         found: dict[SSAValue, Operation] = {}
         for storage, ops in users.items():
-            ops = [op for op in ops if not isinstance(op, S.ExtractSliceOp)] or ops
             within = self.func.body.block
             if storage.type.stages > 1:  # pyright: ignore[reportAttributeAccessIssue]
                 within = _common_block(ops)
@@ -287,8 +286,8 @@ class ScheduledKernel(Kernel):
                 self._pending.append(inner)
             elif isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
                 self._storage_writes.add(base_of(inner.target))
-            elif isinstance(inner, S.DotOp):
-                for value in (inner.a, inner.b):
+            elif isinstance(inner, S.DotOp | S.LocalLoadOp):
+                for value in inner.operands:
                     if isinstance(value.type, TiledViewType):
                         self._storage_reads.add(base_of(value))
 
@@ -329,6 +328,6 @@ def _common_block(ops: Sequence[Operation]) -> Block:
 
 def base_of(storage: SSAValue) -> SSAValue:
     """The storage that a stage is of."""
-    while isinstance(storage.owner, S.ExtractSliceOp):
+    while isinstance(storage.owner, S.ExtractSliceOp | S.PermuteViewOp):
         storage = storage.owner.source
     return storage

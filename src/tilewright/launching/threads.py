@@ -54,7 +54,7 @@ class LoweredProgram:
     def __init__(self, module: Operation, compute: int, shared_bytes: int):
         self.module = runnable_module(module)
         self._target = f"sm_{compute}"
-        self._options = NvgpuOptions(shared_bytes=shared_bytes)
+        self._options = NvgpuOptions(shared_bytes=shared_bytes, compute=compute)
         self._tileaa: BuiltinModuleOp | None = None
         #: By kernel, why it was lowered without a schedule.
         self.fallbacks: dict[str, TileIRError] = {}

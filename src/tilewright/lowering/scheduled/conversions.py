@@ -17,17 +17,19 @@ from tilewright.dialects.nv_tileas.ops import (
     LocalLoadOp,
     PermuteViewOp,
 )
+from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.lowering.nvgpu.exchange import Exchange, in_bytes, narrowed, widened
 from tilewright.lowering.nvgpu.types import (
+    I32,
     INDEX,
     SHARED_SPACE,
     element_bytes,
     element_type,
     scalar_of,
 )
-from tilewright.lowering.nvgpu.vectors import as_index, moved
+from tilewright.lowering.nvgpu.vectors import as_index, moved, reshaped
 from tilewright.lowering.scheduled.state import ScheduledKernel, base_of
 from tilewright.lowering.scheduled.table import lowers
 
@@ -136,10 +138,44 @@ def local_load(low: ScheduledKernel, op: LocalLoadOp) -> None:
     element = element_type(T.element_of(op.result.type))
     assert element is not None
     held = in_bytes(element)
+    if element_bytes(held) == 4 and is_matrix(tile.layout, layout):
+        low.bind(op.result, read_matrices(low, tile, element, layout))
+        return
     ordered, order = ordered_for(layout, tile.layout, element_bytes(held))
     width = tile.layout.vector(ordered, WIDEST // element_bytes(held))
     found = in_given_order(low, tile.read(held, ordered, width), order)
     low.bind(op.result, found if held == element else narrowed(low, found, element))
+
+
+def is_matrix(shared: SharedLayout, layout: Layout) -> bool:
+    """Whether elements of 4 bytes lie so that ``ldmatrix`` gives threads what they hold: each four lanes
+    have 16 bytes that are neighbours, and a thread has four elements or more."""
+    lanes = [shared.place(basis) for basis in layout.lane]
+    others = [shared.place(basis) for basis in (*layout.register, *layout.warp)]
+    if lanes[:2] != [1, 2] or layout.registers < 4:
+        return False
+    return not any(place & 3 for place in (*lanes[2:], *others))
+
+
+def read_matrices(
+    low: ScheduledKernel, tile: SharedTile, element: Attribute, layout: Layout
+) -> SSAValue:
+    """The thread's elements, by four matrices of 8 rows of 16 bytes at once: lanes 0 to 7 name the rows of the
+    first register, the next eight those of the second one."""
+    rows = layout.lane[2:]
+    lanes = [*rows, *layout.register[:2]]
+    targets = [tile.layout.place(basis) for basis in (*lanes, *layout.warp)]
+    ty = b.VectorType(element, [4, 1])
+    properties = {
+        "transpose": b.IntegerAttr(0, b.IntegerType(1)),
+        "numTiles": b.IntegerAttr(4, I32),
+    }
+    found: list[SSAValue] = []
+    for register in range(0, layout.registers, 4):
+        place = tile.index(targets, tile.layout.place(layout.offsets[register]))
+        loaded = low.one(LdMatrixOp, (tile.memory, place), ty, properties)
+        found.append(reshaped(low, loaded, [4]))
+    return low.joined(found)
 
 
 def in_given_order(low: ScheduledKernel, value: SSAValue, order: Sequence[int]) -> SSAValue:

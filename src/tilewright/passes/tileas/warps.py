@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
@@ -12,6 +13,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
+from tilewright.passes.tileas.products import WIDER
 from tilewright.passes.tileas.remarks import Remarks
 
 #: The registers of a thread that the sums of products may take, of 255.
@@ -45,7 +47,9 @@ def chosen_warps(
         if warps == default < MOST_WITH_PRODUCTS and held >= SUMS_REGISTERS * 32 * warps:
             if any(_is_persistent(op) for op in products):
                 warps *= 2
-                why = "its loop goes over the blocks of the grid, of which each has a multiprocessor"
+                why = (
+                    "its loop goes over the blocks of the grid, of which each has a multiprocessor"
+                )
             elif 2 * (ring := max(_ring_bytes(op) for op in products)) > shared_bytes:
                 warps *= 2
                 why = f"{DEFAULT_STAGES} stages of {ring // DEFAULT_STAGES} bytes leave room for one block"
@@ -69,15 +73,25 @@ def _sums_together(op: Operation) -> int:
     """The registers of the sums of a product, and of those that are computed beside it in one block."""
     block = op.parent
     assert block is not None
-    return sum(_registers(other.results[0]) for other in block.ops if isinstance(other, DotOp))
+    products = [other for other in block.ops if isinstance(other, DotOp)]
+    return sum(_registers(other.results[0]) * _copies(other) for other in products)
+
+
+def _copies(op: DotOp) -> int:
+    """How often the sums are held: products of integers are made from zero and added then."""
+    return 2 if isinstance(T.element_of(op.c.type), b.IntegerType) else 1
 
 
 def _ring_bytes(op: DotOp) -> int:
-    """What the operands of a product in a loop take in all stages."""
+    """What the operands of a product in a loop take in all stages, and once more where they are widened."""
     if not isinstance(op.parent_op(), scf.ForOp):
         return 0
-    stage = sum(prod(T.dims_of(v.type)) * element_bytes(v.type) for v in (op.a, op.b))
-    return DEFAULT_STAGES * stage
+    total = 0
+    for value in (op.a, op.b):
+        count, size = prod(T.dims_of(value.type)), element_bytes(value.type)
+        widened = 2 * count if T.element_name(T.element_of(value.type)) in WIDER else 0
+        total += DEFAULT_STAGES * count * size + widened
+    return total
 
 
 def _is_persistent(op: Operation) -> bool:

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.analysis.tileaa import Facts
 from tilewright.analysis.tileaa.geometry import Extent, cut_by, source_of_assumes, view_axes
+from tilewright.analysis.tileaa.patterns import pointer_start
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
@@ -62,7 +63,7 @@ def _of_pointers(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], 
     axis = max(range(len(dims)), key=lambda at: (axes[at].run if dims[at] > 1 else 0, at))
     pattern = axes[axis]
     width = min(pattern.run, max(WIDEST // size, 1), dims[axis])
-    while width > 1 and pattern.start(width) % (width * size):
+    while width > 1 and pointer_start(pattern, width, size) % (width * size):
         width //= 2
     for mask in values_of(op, "mask"):
         if T.dims_of(mask.type):

@@ -77,13 +77,18 @@ def copy_layout(op: AsyncTiledLoadOp, threads: int) -> Layout:
     """Which thread copies which elements of a tile."""
     target = op.target.type
     assert isinstance(target, TiledViewType)
+    shape = Shape(inner_axis(target), int_property(op, "vector"))
+    return coalesced(target.dims, threads, shape)
+
+
+def inner_axis(target: TiledViewType) -> int:
+    """The axis along which neighbours lie in a storage for one tile."""
     places = [
         (target.shared.place(1 << bits.start), axis)
         for axis, bits in enumerate(axis_bits(target.dims))
         if len(bits)
     ]
-    inner = min(places)[1] if places else 0
-    return coalesced(target.dims, threads, Shape(inner, int_property(op, "vector")))
+    return min(places)[1] if places else 0
 
 
 @dataclass(frozen=True)
@@ -408,14 +413,18 @@ class _Loop:
         bounds = self.facts.bounds.of(op)
         inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(indices)
         sizes = [1, len(indices), 1]
+        properties: dict[str, Attribute] = {
+            "operandSegmentSizes": b.DenseArrayBase.from_list(b.i32, sizes),
+            "in_bounds": bool_array(inside),
+            "vector": b.IntegerAttr(load.width, b.i64),
+        }
+        proven = access_shape(self.facts, op).known
+        if proven < load.width:
+            properties["proven"] = b.IntegerAttr(proven, b.i64)
         return AsyncTiledLoadOp.create(
             operands=(op.base, *indices, stage),
             result_types=(ASYNC_TOKEN,),
-            properties={
-                "operandSegmentSizes": b.DenseArrayBase.from_list(b.i32, sizes),
-                "in_bounds": bool_array(inside),
-                "vector": b.IntegerAttr(load.width, b.i64),
-            },
+            properties=properties,
         )
 
     def _read_stage(self, filler: _Filler, load: _Load, ring: SSAValue, slot: SSAValue) -> None:

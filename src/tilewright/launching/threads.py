@@ -10,7 +10,9 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.source_map import place_of
 from tilewright.launching.checks import CheckedLaunch, check_launch
 from tilewright.launching.modules import (
     globals_of,
@@ -21,12 +23,13 @@ from tilewright.launching.modules import (
 )
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
+from tilewright.lowering.nvgpu.options import NOT_LOWERED
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
 from tilewright.lowering.scheduled.schedule import Scheduled, schedule
+from tilewright.lowering.tileaa.hint_remarks import hinted_warps, remark_on_hints
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
-from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.warps import chosen_warps
 
@@ -90,6 +93,13 @@ class LoweredProgram:
                 return lower_scheduled(self.scheduled(name).module, self._options, name)
             except TileIRError as error:
                 self.fallbacks[name] = error
+            except (AssertionError, LookupError, TypeError, ValueError) as error:
+                # A defect of the schedule must not cost the user the kernel, but is told.
+                self.fallbacks[name] = TileIRError.single(
+                    NOT_LOWERED,
+                    f"the schedule failed: {type(error).__name__}: {error}",
+                    place_of(kernel_of(self.module, name)),
+                )
         return lower_to_nvgpu(self._lowered(), self._options, name)
 
     def scheduled(self, entry: str | None = None) -> Scheduled:
@@ -109,14 +119,20 @@ class LoweredProgram:
         """What the compiler decided about a kernel, and why; the last one that it was lowered
         without a schedule, where it was."""
         name = kernel_of(self.module, entry).symbol
-        self.kernel(entry)
-        found = list(self.scheduled(entry).remarks)
-        if (error := self.fallbacks.get(name)) is not None:
+        made = self.kernel(entry)
+        error = self.fallbacks.get(name)
+        scheduled = self._scheduled.get(name)
+        found = Remarks(list(scheduled.remarks) if scheduled is not None else [])
+        kernel = self._entry(name)
+        if kernel is not None:
+            tma = error is None and any("TMA" in remark.message for remark in found.found)
+            options = TileAAOptions(self._target)
+            remark_on_hints(kernel, options, made.spec.threads, found, tma)
+        if error is not None:
             first = error.diagnostics[0]
-            found.append(
-                Remark("fallback", f"lowered without a schedule: {first.message}", first.place)
-            )
-        return found
+            message = f"lowered without a schedule: {first.message}"
+            found.found.append(Remark("fallback", message, first.place))
+        return found.found
 
     def arguments(
         self,
@@ -170,11 +186,19 @@ class LoweredProgram:
         module, default = self._lowered(), self._options.num_warps
         if module is self.module:
             return module
+        entry, options = self._entry(name), TileAAOptions(self._target)
+        if entry is None or hinted_warps(entry, options):
+            return module
         func = next(op for op in module.ops if isinstance(op, FuncOp) and op.symbol == name)
         warps = chosen_warps(func, default, self._options.shared_bytes, remarks)
-        if warps == default or block_warps(func) != default:
+        if warps == default:
             return module
         return lower_to_tileaa(self.module, TileAAOptions(self._target, warps)).module
+
+    def _entry(self, name: str) -> EntryOp | None:
+        """The kernel of that name in ``cuda_tile``, where the program is of that."""
+        kernel = kernel_of(self.module, name)
+        return kernel if isinstance(kernel, EntryOp) else None
 
 
 def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:

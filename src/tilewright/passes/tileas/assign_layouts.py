@@ -268,6 +268,14 @@ class _Assigner:
         """Operations for which threads have no layout of their own."""
         if op.regions or op.name in _SLOW:
             self.remarks.add("layout", f"'{op.name}' goes through shared memory", op)
+        elif isinstance(op, Access) and goes_by_element(op):
+            self.remarks.add(
+                "rule", f"'{op.name}' goes element by element: it is ordered or picks rows", op
+            )
+        elif any(map(is_tile, (*op.operands, *op.results))):
+            self.remarks.add(
+                "rule", f"'{op.name}' is lowered as without a schedule, in the layout of that", op
+            )
         layouts = {
             n: default_layout(value.type, self.threads)
             for n, value in enumerate(op.operands)

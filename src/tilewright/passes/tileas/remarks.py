@@ -15,7 +15,8 @@ class Remark:
     """A decision of ``kind`` and the reason for it, at a place of the source.
 
     Kinds: ``layout`` (a tile changes its layout), ``product`` (which instruction), ``ring`` (copies ahead),
-    ``pipeline`` (why there are none), ``fallback`` (lowered without a schedule).
+    ``pipeline`` (why there are none), ``rule`` (an operation is lowered as without a schedule), ``warps``
+    (why so many), ``hint`` (what becomes of one), ``fallback`` (the kernel is lowered without a schedule).
     """
 
     kind: str

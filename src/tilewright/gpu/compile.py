@@ -101,6 +101,7 @@ def compile_kernel(
             f"the kernel needs {unit.shared_bytes} bytes of shared memory, and a block of "
             f"{chosen.name} has at most {chosen.shared_limit}",
             place_of(op),
+            help="use smaller tiles, or fewer stages",
         )
     ptx, text = _finish(unit, options, op)
     return CompiledKernel(

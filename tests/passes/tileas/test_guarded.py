@@ -87,7 +87,10 @@ def test_views(element: str, arch: str) -> None:
         (33, 131, 131, 0),
         (20, 77, 80, 3),
     ):
-        held, out = _random(element, first + 64 * step), np.full(first + 64 * step, 9, NUMPY[element])
+        held, out = (
+            _random(element, first + 64 * step),
+            np.full(first + 64 * step, 9, NUMPY[element]),
+        )
         grid = (-(-rows // 32), -(-columns // 128), 1)
         program.launch("k", grid, [held[first:], out[first:], rows, columns, step, 1])
         expected = np.full_like(out, 9)
@@ -123,7 +126,9 @@ def test_pointers(element: str, arch: str) -> None:
     assert program.fallbacks == {}
 
 
-@pytest.mark.parametrize("text", [through_views("f16"), through_pointers("f16")], ids=["views", "pointers"])
+@pytest.mark.parametrize(
+    "text", [through_views("f16"), through_pointers("f16")], ids=["views", "pointers"]
+)
 def test_code_stays_bounded(text: str) -> None:
     """One load of each width for each part of the tile, not more."""
     ptx = GpuProgram(parse(text), "sm_80").compile("k").ptx

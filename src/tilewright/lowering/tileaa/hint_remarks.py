@@ -58,7 +58,11 @@ def _of_access(op: TileOp, options: TileAAOptions, remarks: Remarks, tma: bool) 
         )
     allowed = flag_hint(options, op, "allow_tma")
     if allowed is False:
-        said = "is not used: the kernel has copies by TMA" if tma else "is honoured: nothing goes by TMA"
+        said = (
+            "is not used: the kernel has copies by TMA"
+            if tma
+            else "is honoured: nothing goes by TMA"
+        )
         remarks.add("hint", f"allow_tma = false {said}", op)
     elif allowed and not tma:
         remarks.add("hint", "allow_tma = true: nothing goes by TMA all the same", op)

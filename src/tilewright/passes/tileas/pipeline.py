@@ -115,12 +115,12 @@ def pipeline(
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp):
-            _Loop(func, op, stages, shared_bytes, remarks).run()
+            LoopAhead(func, op, stages, shared_bytes, remarks).run()
     return [remark.message for remark in remarks.found if remark.kind == "pipeline"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Load:
+class LoadAhead:
     """A load of the loop that can be brought ahead, and the operations that its indices come from.
 
     ``target`` is a stage, in the shape of what is loaded. Where its only use is a ``copy`` to storage,
@@ -140,7 +140,9 @@ class _Load:
         return prod(self.target.dims) * element_bytes(self.target.element_type)
 
 
-class _Loop:
+class LoopAhead:
+    """A loop while what it loads for products is brought ahead."""
+
     def __init__(
         self,
         func: FuncOp,
@@ -154,10 +156,10 @@ class _Loop:
         self.facts = Facts(func)
 
     def run(self) -> None:
-        loads = self._loads()
+        loads = self.loads()
         if not loads:
             return
-        others = self._shared_bytes() - sum(load.bytes for load in loads if load.copy is not None)
+        others = self.storage_bytes() - sum(load.bytes for load in loads if load.copy is not None)
         each = sum(load.bytes for load in loads)
         stages = min(self.stages, (self.shared_bytes - others - _ROOM) // max(each, 1))
         if stages < 2:
@@ -176,7 +178,8 @@ class _Loop:
         )
         self._rewrite(loads, stages)
 
-    def _shared_bytes(self) -> int:
+    def storage_bytes(self) -> int:
+        """What all storage of the kernel takes."""
         total = 0
         for op in self.func.walk():
             if isinstance(op, S.AllocTensorOp):
@@ -187,24 +190,33 @@ class _Loop:
 
     # What can be loaded ahead.
 
-    def _loads(self) -> list[_Load]:
+    def loads(self, *, boxes: bool = False) -> list[LoadAhead]:
+        """What can be loaded ahead, thread by thread, or in ``boxes``, for which neighbours need not be
+        aligned, and which products read as they come. Of threads remarks say why others cannot."""
         return [
             found
             for op in self.body.ops
-            if isinstance(op, TiledLoadOp) and (found := self._candidate(op)) is not None
+            if isinstance(op, TiledLoadOp) and (found := self._candidate(op, boxes)) is not None
         ]
 
-    def _candidate(self, load: TiledLoadOp) -> _Load | None:
+    @staticmethod
+    def room() -> int:
+        """Shared memory that is left for conversions and reductions, in bytes."""
+        return _ROOM
+
+    def _candidate(self, load: TiledLoadOp, boxes: bool) -> LoadAhead | None:
         if not self._feeds_product(load):
             return None
         copy, shapes = _only_copy(load)
+        if boxes and copy is None:
+            return None
         target = self._whole(load) if copy is None else _before(copy, shapes)
         needs = self._needs(load)
         why = self._obstacle(load) or self._obstacle_of_storage(copy)
         if not why and needs is None:
             why = "its indices depend on what the loop carries"
         width = 0 if why else self._width(load, target)
-        if not why and width * element_bytes(target.element_type) < LEAST_BYTES:
+        if not boxes and not why and width * element_bytes(target.element_type) < LEAST_BYTES:
             # Storage may have its neighbours along another axis than memory.
             copy, shapes, target = None, (), self._whole(load)
             width = self._width(load, target)
@@ -213,12 +225,14 @@ class _Loop:
                     f"neighbours of {width * element_bytes(target.element_type)} bytes only are known "
                     "to be aligned in memory and in storage"
                 )
+        if why and boxes:
+            return None
         if why:
             name = load.result.name_hint or "a tile"
             self.remarks.add("pipeline", f"'{name}' is not loaded ahead: {why}", load)
             return None
         assert needs is not None
-        return _Load(load, target, copy, shapes, needs, width)
+        return LoadAhead(load, target, copy, shapes, needs, width)
 
     def _feeds_product(self, load: TiledLoadOp) -> bool:
         """Whether a product of the loop's body takes what is loaded, or what is computed from it."""
@@ -320,10 +334,10 @@ class _Loop:
 
     # The rewrite.
 
-    def _rewrite(self, loads: Sequence[_Load], stages: int) -> None:
+    def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
         loop, body = self.loop, self.body
-        rings = [self._ring(load, stages) for load in loads]
-        before = _Filler(InsertPoint.before(loop), loop)
+        rings = [self.ring(load, stages) for load in loads]
+        before = Filler(InsertPoint.before(loop), loop)
         if self._is_nested():
             before.add(BarrierOp.create())
         lower, upper, step = loop.operands[:3]
@@ -340,7 +354,7 @@ class _Loop:
             body.insert_arg(value.type, len(body.args)) for value in (first, ahead, *tokens)
         )
         slot.name_hint, counter.name_hint = "stage", "ahead"
-        inner = _Filler(InsertPoint.at_start(body), loop)
+        inner = Filler(InsertPoint.at_start(body), loop)
         inner.add(
             AsyncWaitOp.create(
                 operands=(under_way[0],),
@@ -350,12 +364,12 @@ class _Loop:
         inner.add(BarrierOp.create())
         zero, one, last = (inner.index(number) for number in (0, 1, stages - 1))
         free = inner.select(
-            inner.compare(_EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
+            inner.compare(EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
         )
         self._start(inner, loads, rings, (body.args[0], counter, upper), free)
         started = inner.one(AsyncGroupOp, (), ASYNC_TOKEN)
         following = inner.select(
-            inner.compare(_EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
+            inner.compare(EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
         )
         counter_step = inner.one(arith.AddiOp, (counter, step), counter.type)
         for load, ring in zip(loads, rings, strict=True):
@@ -363,9 +377,9 @@ class _Loop:
         end = body.last_op
         assert end is not None
         end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
-        self._replace_loop([first, ahead, *tokens])
+        self.replace_loop([first, ahead, *tokens])
 
-    def _ring(self, load: _Load, stages: int) -> SSAValue:
+    def ring(self, load: LoadAhead, stages: int) -> SSAValue:
         """Storage of several stages, in the stead of that for one tile where there is one."""
         stage = load.target
         ty = TiledViewType(
@@ -378,8 +392,8 @@ class _Loop:
 
     def _start(
         self,
-        filler: _Filler,
-        loads: Sequence[_Load],
+        filler: Filler,
+        loads: Sequence[LoadAhead],
         rings: Sequence[SSAValue],
         counters: tuple[SSAValue | None, SSAValue, SSAValue],
         slot: SSAValue,
@@ -387,13 +401,13 @@ class _Loop:
         """Start the copies of a round into a stage, if there is such a round: its counter is below
         the upper bound, and has not wrapped."""
         previous, counter, upper = counters
-        below = _BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else _BELOW
+        below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
         condition = filler.compare(below, counter, upper)
         if previous is not None:
             grows = filler.compare(below, previous, counter)
             condition = filler.one(arith.AndIOp, (condition, grows), b.i1)
         block = Block()
-        inner = _Filler(InsertPoint.at_end(block), self.loop)
+        inner = Filler(InsertPoint.at_end(block), self.loop)
         values: dict[SSAValue, SSAValue] = {self.body.args[0]: counter}
         for load, ring in zip(loads, rings, strict=True):
             for op in load.needs:
@@ -406,7 +420,7 @@ class _Loop:
         filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
 
     def _copy(
-        self, load: _Load, values: dict[SSAValue, SSAValue], stage: SSAValue
+        self, load: LoadAhead, values: dict[SSAValue, SSAValue], stage: SSAValue
     ) -> AsyncTiledLoadOp:
         op = load.load
         indices = [values.get(index, index) for index in op.indices]
@@ -427,13 +441,13 @@ class _Loop:
             properties=properties,
         )
 
-    def _read_stage(self, filler: _Filler, load: _Load, ring: SSAValue, slot: SSAValue) -> None:
+    def _read_stage(self, filler: Filler, load: LoadAhead, ring: SSAValue, slot: SSAValue) -> None:
         """Let products read a stage of the ring, or load the tile from there; the load goes."""
         op = load.load
         dead: list[Operation] = [op]
         if load.copy is None:
             stage = filler.stage(ring, slot, load.target)
-            here = _Filler(InsertPoint.before(op), op)
+            here = Filler(InsertPoint.before(op), op)
             tile = here.one(S.LocalLoadOp, (stage,), op.result.type)
             tile.name_hint = op.result.name_hint
             op.result.replace_all_uses_with(tile)
@@ -452,7 +466,7 @@ class _Loop:
             gone.detach()
             gone.erase()
 
-    def _seen_as(self, filler: _Filler, load: _Load, stage: SSAValue) -> SSAValue:
+    def _seen_as(self, filler: Filler, load: LoadAhead, stage: SSAValue) -> SSAValue:
         """A stage with its axes in the order in which the storage of products has them."""
         for op in load.shapes:
             if op.name == kinds.PERMUTE:
@@ -466,26 +480,9 @@ class _Loop:
                 stage = filler.add(new).results[0]
         return stage
 
-    def _replace_loop(self, more: Sequence[SSAValue]) -> None:
+    def replace_loop(self, more: Sequence[SSAValue]) -> scf.ForOp:
         """The loop with more values that it carries."""
-        loop = self.loop
-        region = loop.body
-        loop.detach_region(region)
-        types = [*(result.type for result in loop.results), *(value.type for value in more)]
-        new = scf.ForOp.create(
-            operands=[*loop.operands, *more],
-            result_types=types,
-            attributes=loop.attributes,
-            properties=loop.properties,
-            regions=[region],
-        )
-        inherit_place(new, loop)
-        Rewriter.insert_op(new, InsertPoint.before(loop))
-        for old, result in zip(loop.results, new.results, strict=False):
-            result.name_hint = old.name_hint
-            old.replace_all_uses_with(result)
-        loop.detach()
-        loop.erase()
+        return carrying(self.loop, more)
 
     def _is_nested(self) -> bool:
         parent = self.loop.parent_op()
@@ -525,7 +522,7 @@ def _before(copy: S.CopyOp, shapes: Sequence[Operation]) -> TiledViewType:
     return TiledViewType(dims, ty.element_type, ty.residency.data, ty.layout)
 
 
-def _seen_from(load: _Load) -> TiledViewType:
+def _seen_from(load: LoadAhead) -> TiledViewType:
     """A stage in the shape that it has before its axes are put in order."""
     ty = load.target
     if not load.shapes:
@@ -535,10 +532,33 @@ def _seen_from(load: _Load) -> TiledViewType:
     return TiledViewType(T.dims_of(value.type), ty.element_type, ty.residency.data, ty.layout)
 
 
-_EQUAL, _BELOW, _BELOW_UNSIGNED = 0, 2, 6
+def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:
+    """Put in the place of a loop one that carries more values, for which its body has arguments and
+    its end operands."""
+    region = loop.body
+    loop.detach_region(region)
+    types = [*(result.type for result in loop.results), *(value.type for value in more)]
+    new = scf.ForOp.create(
+        operands=[*loop.operands, *more],
+        result_types=types,
+        attributes=loop.attributes,
+        properties=loop.properties,
+        regions=[region],
+    )
+    inherit_place(new, loop)
+    Rewriter.insert_op(new, InsertPoint.before(loop))
+    for old, result in zip(loop.results, new.results, strict=False):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    loop.detach()
+    loop.erase()
+    return new
 
 
-class _Filler:
+EQUAL, BELOW, BELOW_UNSIGNED = 0, 2, 6
+
+
+class Filler:
     """Puts operations at a point, where another one stood."""
 
     def __init__(self, point: InsertPoint, origin: Operation):

@@ -18,7 +18,7 @@ from tilewright.text import parse, print_text
 load()
 
 ROSTER = {
-    "placement": "convert_layout alloc_tensor extract_slice copy dot",
+    "placement": "convert_layout alloc_tensor extract_slice copy local_load permute_view dot",
     "asynchronous": "async.tiled_load async.group async.wait barrier",
     "pipelines": "async.pipeline.create_pipeline async.pipeline.create_iterator async.pipeline.inc_iter "
     "async.pipeline.producer_acquire async.pipeline.consumer_wait async.pipeline.producer_write "

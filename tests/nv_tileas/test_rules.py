@@ -64,6 +64,18 @@ def stage(source: str, result: str) -> str:
     )
 
 
+def held(source: str, result: str) -> str:
+    return f"{alloc(source)}\n%r = nv_tileas.local_load %s : {storage(source)} -> {result}"
+
+
+def turned(order: str, result: str) -> str:
+    source = "2x4xf32, smem"
+    return (
+        f"{alloc(source)}\n%r = nv_tileas.permute_view %s {{permutation = array<i64: {order}>}} : "
+        f"{storage(source)} -> {storage(result)}"
+    )
+
+
 def copy(target: str) -> str:
     return f"{alloc(target)}\nnv_tileas.copy %f, %s : tile<8xf32>, {storage(target)}"
 
@@ -376,6 +388,27 @@ CASES = [
         copy("8xf32, smem"),
     ),
     Case("copy", "as-view-shape", "does not fit", copy("8xi32, smem"), copy("8xf32, tmem")),
+    Case(
+        "local_load",
+        "as-view-shape",
+        "'!nv_tileas.tiled_view<8xf32, smem>' holds no 'tile<8xi32>'",
+        held("8xf32, smem", "tile<8xi32>"),
+        held("8xf32, smem", "tile<8xf32>"),
+    ),
+    Case(
+        "permute_view",
+        "as-view-shape",
+        "(1, 1) is no order of the axes",
+        turned("1, 1", "4x2xf32, smem, #nv_tileas.shared<[4, 1, 2]>"),
+        turned("1, 0", "4x2xf32, smem, #nv_tileas.shared<[4, 1, 2]>"),
+    ),
+    Case(
+        "permute_view",
+        "as-view-shape",
+        "expected '!nv_tileas.tiled_view<4x2xf32, smem, #nv_tileas.shared<[4, 1, 2]>>'",
+        turned("1, 0", "4x2xf32, smem"),
+        turned("0, 1", "2x4xf32, smem"),
+    ),
     Case(
         "dot",
         "as-view-shape",

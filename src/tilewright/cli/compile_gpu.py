@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,18 +69,19 @@ def emitted(source: Source, options: argparse.Namespace, session: Session) -> st
     compiled = source.compile()
     if emit in ("llvm", "ptx"):
         return compiled.llvm_ir if emit == "llvm" else compiled.ptx
-    return _machine_code(compiled, emit, session)
+    return _machine_code(compiled, emit, session, source.stages())
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A kernel of a file: the module of ``nvgpu`` that it is or becomes, that of ``nv_tileas`` on the way,
-    what compiles it, and lines of remarks."""
+    what compiles it, lines of remarks, and those of them that tell of loads ahead."""
 
     threads: Callable[[], ModuleOp]
     scheduled: Callable[[], ModuleOp]
     compile: Callable[[], CompiledKernel]
     remarks: Callable[[], list[str]] = list
+    stages: Callable[[], list[str]] = list
 
 
 def source_of(module: Module, options: argparse.Namespace) -> Source:
@@ -104,6 +105,7 @@ def source_of(module: Module, options: argparse.Namespace) -> Source:
             lambda: program.scheduled(entry),
             lambda: program.compile(entry),
             lambda: [_shown(remark) for remark in program.remarks(entry)],
+            lambda: [found.message for found in program.remarks(entry) if found.kind == "ring"],
         )
     from tilewright.gpu import compile_kernel, kernels_of
 
@@ -139,12 +141,13 @@ def gpu_module(module: Module) -> ModuleOp:
     return module
 
 
-def _machine_code(compiled: CompiledKernel, emit: str, session: Session) -> str | bytes:
+def _machine_code(
+    compiled: CompiledKernel, emit: str, session: Session, stages: Sequence[str]
+) -> str | bytes:
     from tilewright.gpu import disassemble
+    from tilewright.gpu.resources import resources
 
     made = compiled.assemble()
-    session.say(
-        f"{compiled.name}: {made.registers} registers, {made.shared_bytes} bytes of shared memory, "
-        f"{made.spill_bytes} bytes spilled"
-    )
+    for line in (*resources(compiled, made), *stages):
+        session.say(f"{compiled.name}: {line}")
     return made.cubin if emit == "cubin" else disassemble(made.cubin)

@@ -23,6 +23,12 @@ UNKNOWN_KERNEL = define_code(
 SHARED_MEMORY = define_code(
     "gpu-shared-memory", "A kernel needs more shared memory than a block of the architecture has."
 )
+BUDGET = define_code(
+    "gpu-compile-budget",
+    "Making code of a kernel takes longer than it may.",
+    "Tiles of which each thread holds hundreds of elements become very long code. Smaller tiles, and more "
+    "warps for each block, help.",
+)
 REGISTER_POOL = define_code(
     "gpu-register-pool",
     "Warps ask for registers that their block never has.",

@@ -11,9 +11,9 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nvgpu.support import gpu_kernels
 from tilewright.dialects.source_map import place_of
-from tilewright.gpu import llvm
 from tilewright.gpu.abi import Parameter
 from tilewright.gpu.architectures import Architecture, architecture
+from tilewright.gpu.budget import DEFAULT_SECONDS, Work, run_within
 from tilewright.gpu.codegen import kernel
 from tilewright.gpu.codegen.unit import Unit
 from tilewright.gpu.codes import SHARED_MEMORY, UNKNOWN_KERNEL
@@ -28,11 +28,12 @@ class CompileOptions:
 
     ``approximate_math``: functions of `math` become single instructions, which are fast and off by
     some units in the last place; without it they are calls of libdevice. ``optimize``: LLVM's passes
-    run.
+    run. ``seconds``: the CPU time that LLVM may take, 0 for any.
     """
 
     approximate_math: bool = False
     optimize: bool = True
+    seconds: float = DEFAULT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,9 @@ def compile_kernel(
             f"the kernel needs {unit.shared_bytes} bytes of shared memory, and a block of "
             f"{chosen.name} has at most {chosen.shared_limit}",
             place_of(op),
+            help="use smaller tiles, or fewer stages",
         )
-    ptx, text = _finish(unit, options)
+    ptx, text = _finish(unit, options, op)
     return CompiledKernel(
         object_name(op.symbol),
         chosen,
@@ -148,18 +150,14 @@ def compile_function(
     unit = Unit(chosen, _symbols(found), options.approximate_math)
     spelled = object_name(name)
     kernel.emit_function(unit, found, spelled)
-    ptx, text = _finish(unit, options)
+    ptx, text = _finish(unit, options, found)
     return CompiledFunction(spelled, ptx, text)
 
 
-def _finish(unit: Unit, options: CompileOptions) -> tuple[str, str]:
+def _finish(unit: Unit, options: CompileOptions, op: Operation) -> tuple[str, str]:
     """PTX, and the LLVM IR that it was made of, of a module that is written."""
-    module = llvm.parse_ir(unit.text(), unit.arch, unit.isa, libdevice=unit.uses_libdevice)
-    text = str(module)
-    if options.optimize:
-        llvm.optimize(module, unit.arch, unit.isa)
-        text = str(module)
-    return llvm.emit_ptx(module, unit.arch, unit.isa), text
+    work = Work(unit.text(), unit.arch.name, unit.isa, unit.uses_libdevice, options.optimize)
+    return run_within(work, options.seconds, place_of(op))
 
 
 def _kernel(module: ModuleOp, entry: str | None) -> gpu_kernels.FuncOp:

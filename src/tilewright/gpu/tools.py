@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.diagnostics import TileIRError
-from tilewright.gpu.codes import ASSEMBLER_FAILED, MISSING_TOOL
+from tilewright.gpu.codes import ASSEMBLER_FAILED, BUDGET, MISSING_TOOL
 
 #: The packages that have the files, by the end of their path below a folder of the toolkit.
 _PACKAGES = {
@@ -89,13 +89,20 @@ def assemble(ptx: str, arch: str) -> Assembled:
         source.write_text(ptx, encoding="utf-8")
         kernels = ".entry" in ptx
         command = [ptxas, f"-arch={arch}", "-v", *(() if kernels else ("-c",))]
-        done = subprocess.run(
-            [*command, str(source), "-o", str(target)],
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [*command, str(source), "-o", str(target)],
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise TileIRError.single(
+                BUDGET,
+                f"ptxas has not finished this kernel within {_TIMEOUT} seconds",
+                help="use smaller tiles, or more warps (num_worker_warps_per_cta)",
+            ) from None
         if done.returncode:
             raise TileIRError.single(
                 ASSEMBLER_FAILED, f"ptxas refuses the PTX for {arch}: {done.stderr.strip()}"

@@ -10,6 +10,9 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.source_map import place_of
 from tilewright.launching.checks import CheckedLaunch, check_launch
 from tilewright.launching.modules import (
     globals_of,
@@ -20,13 +23,16 @@ from tilewright.launching.modules import (
 )
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
+from tilewright.lowering.nvgpu.options import NOT_LOWERED
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
 from tilewright.lowering.scheduled.schedule import Scheduled, schedule
+from tilewright.lowering.tileaa.hint_remarks import hinted_warps, remark_on_hints
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
-from tilewright.passes.tileas.remarks import Remark
+from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.warps import chosen_warps
 
 Grid = int | Sequence[int]
 
@@ -51,7 +57,7 @@ class LoweredProgram:
     def __init__(self, module: Operation, arch: str, shared_bytes: int):
         self.module = runnable_module(module)
         self._target = Target(arch, shared_bytes)
-        self._options = NvgpuOptions(shared_bytes=shared_bytes)
+        self._options = NvgpuOptions(shared_bytes=shared_bytes, compute=self._target.compute)
         self._tileaa: BuiltinModuleOp | None = None
         #: By kernel, why it was lowered without a schedule.
         self.fallbacks: dict[str, TileIRError] = {}
@@ -87,6 +93,13 @@ class LoweredProgram:
                 return lower_scheduled(self.scheduled(name, maps).module, self._options, name)
             except TileIRError as error:
                 self.fallbacks[name] = error
+            except (AssertionError, LookupError, TypeError, ValueError) as error:
+                # A defect of the schedule must not cost the user the kernel, but is told.
+                self.fallbacks[name] = TileIRError.single(
+                    NOT_LOWERED,
+                    f"the schedule failed: {type(error).__name__}: {error}",
+                    place_of(kernel_of(self.module, name)),
+                )
         return lower_to_nvgpu(self._lowered(), self._options, name)
 
     def scheduled(self, entry: str | None = None, maps: bool = True) -> Scheduled:
@@ -94,25 +107,33 @@ class LoweredProgram:
         name = kernel_of(self.module, entry).symbol
         found = self._scheduled.get((name, maps))
         if found is None:
-            module = clone_with_places(self._lowered(), {})
+            remarks = Remarks()
+            module = clone_with_places(self._with_warps(name, remarks), {})
             assert isinstance(module, BuiltinModuleOp)
             options = self._options
             target = self._target if maps else replace(self._target, maps=False)
-            found = self._scheduled[name, maps] = schedule(module, name, options.num_warps, target)
+            made = schedule(module, name, options.num_warps, target, remarks)
+            found = self._scheduled[name, maps] = made
         return found
 
     def remarks(self, entry: str | None = None) -> list[Remark]:
         """What the compiler decided about a kernel, and why; the last one that it was lowered
         without a schedule, where it was."""
         name = kernel_of(self.module, entry).symbol
-        self.kernel(entry)
-        found = list(self.scheduled(entry).remarks)
-        if (error := self.fallbacks.get(name)) is not None:
+        made = self.kernel(entry)
+        error = self.fallbacks.get(name)
+        scheduled = self._scheduled.get((name, True))
+        found = Remarks(list(scheduled.remarks) if scheduled is not None else [])
+        kernel = self._entry(name)
+        if kernel is not None:
+            tma = error is None and any("TMA" in remark.message for remark in found.found)
+            options = TileAAOptions(f"sm_{self._target.compute}")
+            remark_on_hints(kernel, options, made.spec.threads, found, tma)
+        if error is not None:
             first = error.diagnostics[0]
-            found.append(
-                Remark("fallback", f"lowered without a schedule: {first.message}", first.place)
-            )
-        return found
+            message = f"lowered without a schedule: {first.message}"
+            found.found.append(Remark("fallback", message, first.place))
+        return found.found
 
     def arguments(
         self,
@@ -164,6 +185,26 @@ class LoweredProgram:
                 options = TileAAOptions(target=f"sm_{self._target.compute}")
                 self._tileaa = lower_to_tileaa(self.module, options).module
         return self._tileaa
+
+    def _with_warps(self, name: str, remarks: Remarks) -> BuiltinModuleOp:
+        """The module of ``nv_tileaa`` in which a kernel has as many warps as its tiles need, unless a
+        hint says how many, or the program is of ``nv_tileaa``, which does."""
+        module, default = self._lowered(), self._options.num_warps
+        if module is self.module:
+            return module
+        entry, options = self._entry(name), TileAAOptions(f"sm_{self._target.compute}")
+        if entry is None or hinted_warps(entry, options):
+            return module
+        func = next(op for op in module.ops if isinstance(op, FuncOp) and op.symbol == name)
+        warps = chosen_warps(func, default, self._options.shared_bytes, remarks)
+        if warps == default:
+            return module
+        return lower_to_tileaa(self.module, TileAAOptions(f"sm_{self._target.compute}", warps)).module
+
+    def _entry(self, name: str) -> EntryOp | None:
+        """The kernel of that name in ``cuda_tile``, where the program is of that."""
+        kernel = kernel_of(self.module, name)
+        return kernel if isinstance(kernel, EntryOp) else None
 
 
 def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:

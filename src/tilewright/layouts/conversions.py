@@ -109,6 +109,25 @@ def plan_exchange(source: Layout, target: Layout, element_bytes: int) -> Exchang
     return Exchange(shared, one, one_order, other, other_order, write, read)
 
 
+def shared_between(
+    source: Layout, target: Layout, element_bytes: int, vector: Sequence[int]
+) -> SharedLayout:
+    """Shared memory in which the elements that ``vector`` spans are neighbours, in its order, and in which
+    neither side has bank conflicts: ``source`` accesses whole vectors, ``target`` vectors or words in
+    them."""
+    row = bits_of(ROW_BYTES // element_bytes)
+    inner = list(vector)
+    lanes = [_phase(layout, inner, row - len(inner)) for layout in (source, target)]
+    banks, rows = _split(inner, lanes[0], lanes[1], source.bits, row)
+    elements = inner + banks + rows
+    places: list[int] = []
+    for bit in range(source.bits):
+        solution = gf2.solve(elements, 1 << bit)
+        assert solution is not None
+        places.append(solution)
+    return SharedLayout(tuple(places))
+
+
 def _least(vectors: Sequence[int]) -> list[int]:
     """A basis of the same space with the least numbers, in ascending order."""
     rows = sorted(gf2.independent(vectors))

@@ -147,18 +147,24 @@ def profile(
     return _Timing(kernel, gpu, launch, options, occupancy, shared).profile()
 
 
-def _occupancy(kernel: Kernel, gpu: Gpu, launch: LaunchShape, shared: int) -> Occupancy:
-    warps = -(-math.prod(launch.threads) // WARP)
-    per_warp = -(-kernel.file.registers * _WARP_REGISTERS // 256) * 256
+def block_limits(gpu: Gpu, registers: int, threads: int, shared: int) -> dict[str, int]:
+    """How many blocks a multiprocessor holds by each of its resources, for blocks of ``threads`` with so many
+    registers each and ``shared`` bytes of shared memory."""
+    warps = -(-threads // WARP)
+    per_warp = -(-registers * _WARP_REGISTERS // 256) * 256
     taken = -(-(shared + int(gpu["reserved_shared_bytes"])) // _SHARED_UNIT) * _SHARED_UNIT
-    limits = {
+    fits = shared <= gpu["block_shared_bytes"]
+    return {
         "registers": int(gpu["registers"]) // max(1, per_warp * warps),
-        "shared memory": int(gpu["shared_bytes"]) // taken,
+        "shared memory": int(gpu["shared_bytes"]) // taken if fits else 0,
         "threads": int(gpu["warps"]) // warps,
         "blocks": int(gpu["blocks"]),
     }
-    if shared > gpu["block_shared_bytes"]:
-        limits["shared memory"] = 0
+
+
+def _occupancy(kernel: Kernel, gpu: Gpu, launch: LaunchShape, shared: int) -> Occupancy:
+    warps = -(-math.prod(launch.threads) // WARP)
+    limits = block_limits(gpu, kernel.file.registers, warps * WARP, shared)
     limit = min(limits, key=lambda name: limits[name])
     if not limits[limit]:
         needs = {

@@ -44,7 +44,6 @@ from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
-from tilewright.passes.tileas.plan_warps import PlanWarps
 from tilewright.passes.tileas.tma import TmaPipelines
 
 UNKNOWN_PASS = define_code(
@@ -134,7 +133,6 @@ PASSES = PassTable(
         RelaxTokens,
         AssignLayouts,
         Pipeline,
-        PlanWarps,
         TmaPipelines,
     ),
     {
@@ -167,7 +165,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
-    "tileas": ("tileas-plan-warps", "tileas-assign-layouts", "tileas-pipeline"),
+    "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
 }
 
 AnyModule = ModuleOp | builtin.ModuleOp

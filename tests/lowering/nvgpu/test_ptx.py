@@ -95,9 +95,22 @@ def test_tiles_inside_of_their_view_move_as_vectors(element: str, width: str) ->
         assert len(re.findall(rf"{access}\.{width}\b", ptx)) >= 64 * 64 // 128 // 4
 
 
-def test_elements_that_may_lie_apart_move_one_by_one() -> None:
+@pytest.mark.parametrize("strides", ["?,1", "?,?"])
+@pytest.mark.parametrize("element", ["f32", "f16", "i8", "f64"])
+def test_tiles_of_unknown_alignment_move_in_16_bytes_where_they_can(
+    element: str, strides: str
+) -> None:
+    """With a schedule: whether elements are neighbours, and aligned, is asked at run time."""
+    ptx = _compiled(copy_through_views(element, (64, 64), strides)).ptx
+    each = {"f32": 4, "f16": 8, "i8": 16, "f64": 2}[element]
+    wide = r"v2\.b64" if element == "f64" else r"v4\.b32"
+    for access in ("ld.global", "st.global"):
+        assert len(re.findall(rf"{access}\.{wide}\b", ptx)) == 64 * 64 // 128 // each
+
+
+def test_elements_that_lie_apart_move_one_by_one() -> None:
     assert not re.search(
-        r"(ld|st)\.global\.v", _compiled(copy_through_views("f32", (64, 64), "?,?")).ptx
+        r"(ld|st)\.global\.v", _compiled(copy_through_views("f32", (64, 64), "?,2")).ptx
     )
 
 

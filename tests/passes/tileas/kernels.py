@@ -41,7 +41,7 @@ def load(result: str, source: str, at: str, dims: tuple[int, int, str], how: str
     )
 
 
-def _store(value: str, target: str, at: str, dims: tuple[int, int, str]) -> str:
+def store(value: str, target: str, at: str, dims: tuple[int, int, str]) -> str:
     rows, columns, element = dims
     return (
         f"  %{target}_d = store_view_tko weak %{value}, %{target}t[{at}] : "
@@ -49,7 +49,7 @@ def _store(value: str, target: str, at: str, dims: tuple[int, int, str]) -> str:
     )
 
 
-def _entry(matrices: dict[str, tuple[int, int, str]], body: str) -> str:
+def entry(matrices: dict[str, tuple[int, int, str]], body: str) -> str:
     parameters = "".join(f"%{name}: tile<ptr<{dims[2]}>>, " for name, dims in matrices.items())
     return (
         f"entry @k({parameters}%rows: tile<i32>, %cols: tile<i32>, %steps: tile<i32>) {{\n"
@@ -86,7 +86,7 @@ def product(*, nested: bool = False, how: str = "weak") -> str:
     else:
         body = loop.format(out="sum", start="nothing")
     start = f"  %nothing = constant <f32: 0.0> : {sums}\n"
-    return _entry({"a": A, "b": B, "c": C}, start + body + _store("sum", "c", "%zero, %zero", C))
+    return entry({"a": A, "b": B, "c": C}, start + body + store("sum", "c", "%zero, %zero", C))
 
 
 def attention() -> str:
@@ -101,9 +101,9 @@ def attention() -> str:
         "  %e = exp2 %s : tile<64x64xf32>\n"
         "  %p = ftof %e : tile<64x64xf32> -> tile<64x64xf16>\n"
         "  %o = mmaf %p, %v, %nothing : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>\n"
-        + _store("o", "c", "%zero, %zero", C)
+        + store("o", "c", "%zero, %zero", C)
     )
-    return _entry({"a": A, "b": B, "d": d, "c": C}, body)
+    return entry({"a": A, "b": B, "d": d, "c": C}, body)
 
 
 def transposed() -> str:
@@ -112,9 +112,9 @@ def transposed() -> str:
     body = (
         load("l", "a", "%zero, %one", f32)
         + "  %t = permute %l [1, 0] : tile<64x64xf32> -> tile<64x64xf32>\n"
-        + _store("t", "c", "%one, %zero", f32)
+        + store("t", "c", "%one, %zero", f32)
     )
-    return _entry({"a": f32, "c": f32}, body)
+    return entry({"a": f32, "c": f32}, body)
 
 
 def row_maxima() -> str:
@@ -127,9 +127,9 @@ def row_maxima() -> str:
         "    %z = maxf %x, %y : tile<f32>\n    yield %z : tile<f32>\n  }\n"
         "  %n = reshape %m : tile<32xf32> -> tile<32x1xf32>\n"
         "  %w = broadcast %n : tile<32x1xf32> -> tile<32x128xf32>\n"
-        "  %d = subf %l, %w : tile<32x128xf32>\n" + _store("d", "c", "%zero, %zero", f32)
+        "  %d = subf %l, %w : tile<32x128xf32>\n" + store("d", "c", "%zero, %zero", f32)
     )
-    return _entry({"a": f32, "c": f32}, body)
+    return entry({"a": f32, "c": f32}, body)
 
 
 _TYPES = {"f16": np.float16, "f32": np.float32}

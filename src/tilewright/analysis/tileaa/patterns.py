@@ -479,12 +479,12 @@ def _addptr(facts: Patterns, op: Operation) -> Pattern | None:
             return AxisPattern(
                 by_offset, min(a.start(1) if a.run > 1 else a.divisor, bytes_), repeat
             )
-        return AxisPattern(by_base, min(_pointer_start(a, by_base, size), b.each * size), repeat)
+        return AxisPattern(by_base, min(pointer_start(a, by_base, size), b.each * size), repeat)
 
     return _zip(moved, base, offset)
 
 
-def _pointer_start(axis: AxisPattern, run: int, size: int) -> int:
+def pointer_start(axis: AxisPattern, run: int, size: int) -> int:
     """``AxisPattern.start`` of pointers, whose runs rise by the size of an element."""
     return axis.divisor if run >= axis.run else min(axis.divisor, run * size)
 

@@ -158,10 +158,7 @@ class TargetSpecAttr(RecordAttr):
 
 @irdl_attr_definition
 class KernelSpecAttr(RecordAttr):
-    """How a kernel is launched: warps of a block, blocks of a cluster, registers of a thread.
-
-    With ``warpsHinted`` the warps are what the program asks for, and no pass chooses others.
-    """
+    """How a kernel is launched: warps of a block, blocks of a cluster, registers of a thread."""
 
     name = "nv_tileaa.kernel_spec"
     value: DictionaryAttr
@@ -171,7 +168,6 @@ class KernelSpecAttr(RecordAttr):
         "num_ctas": "int",
         "occupancy": "int",
         "maxRegs": "int",
-        "warpsHinted": "int",
     }
     REQUIRED: ClassVar = frozenset({"numWarps", "clusterDim"})
 

@@ -36,7 +36,9 @@ ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
 class AsyncTiledLoadOp(AliasOp):
     """Starts to bring a tile of a view from global to shared memory; outside of the view zeros.
 
-    ``vector`` neighbours, which are aligned in both, go by one copy.
+    ``vector`` neighbours, which are aligned in both, go by one copy. With ``proven`` only so many are known
+    to be aligned in the view, and in it as a whole or not at all: where at run time ``vector`` of them are
+    not, threads bring them by themselves before they go on.
 
     The tile is there when the token of a group that holds this one's has been waited for.
     """
@@ -46,6 +48,7 @@ class AsyncTiledLoadOp(AliasOp):
     target = operand_def(STORAGE)
     in_bounds = opt_prop_def(IN_BOUNDS)
     vector = prop_def(INT64)
+    proven = opt_prop_def(INT64)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ALL_SEGMENTS,)
@@ -94,6 +97,14 @@ class AsyncTiledLoadOp(AliasOp):
     def _check_vector(self, report: Report, target: S.TiledViewType) -> None:
         """A copy moves 4, 8 or 16 bytes, and no more than a tile has."""
         vector = int_property(self, "vector")
+        if "proven" in self.properties:
+            proven = int_property(self, "proven")
+            if not 0 < proven < vector or proven & (proven - 1):
+                report.error(
+                    VIEW_SHAPE,
+                    f"proven is a power of two below vector, {vector}, got {proven}",
+                    attr("proven"),
+                )
         bits = FORMATS[T.element_name(target.element_type)].storage_bits * vector
         if bits not in (32, 64, 128) or vector > prod(target.dims):
             report.error(

@@ -161,6 +161,77 @@ class CopyOp(AliasOp):
             )
 
 
+@schedule_op("local_load", group=GROUP)
+class LocalLoadOp(AliasOp):
+    """The tile that a storage holds: the opposite of ``copy``."""
+
+    source = operand_def(STORAGE)
+    result = result_def(TILE)
+    traits = traits_def(MemoryReadEffect())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        """
+        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<16x32xf16, smem>
+        nv_tileas.copy %a, %s : tile<16x32xf16>, !nv_tileas.tiled_view<16x32xf16, smem>
+        %r = nv_tileas.local_load %s : !nv_tileas.tiled_view<16x32xf16, smem> -> tile<16x32xf16>
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        source, result = self.source.type, self.result.type
+        assert isinstance(source, S.TiledViewType)
+        if (source.dims, source.element_type) != (T.dims_of(result), T.element_of(result)):
+            report.error(
+                VIEW_SHAPE,
+                f"'{format_type(source)}' holds no '{format_type(T.without_layout(result))}'",
+                type_of("result"),
+            )
+
+
+@schedule_op("permute_view", group=GROUP)
+class PermuteViewOp(AliasOp):
+    """The same storage with its axes in another order: axis i is axis ``permutation[i]`` of the
+    source; no element moves."""
+
+    source = operand_def(STORAGE)
+    permutation = prop_def(I64_ARRAY)
+    result = result_def(STORAGE)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        """
+        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<2x4xf32, smem>
+        %r = nv_tileas.permute_view %s {permutation = array<i64: 1, 0>}
+          : !nv_tileas.tiled_view<2x4xf32, smem>
+          -> !nv_tileas.tiled_view<4x2xf32, smem, #nv_tileas.shared<[4, 1, 2]>>
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        source, result = self.source.type, self.result.type
+        assert isinstance(source, S.TiledViewType) and isinstance(result, S.TiledViewType)
+        order = int_list(self.properties["permutation"])
+        if sorted(order) != list(range(len(source.dims))) or source.stages != 1:
+            report.error(
+                VIEW_SHAPE,
+                f"{order} is no order of the axes of one stage, '{format_type(source)}'",
+                attr("permutation"),
+            )
+            return
+        wanted = S.permuted_view(source, order)
+        if (result.dims, result.element_type, result.residency, result.shared) != (
+            wanted.dims,
+            wanted.element_type,
+            wanted.residency,
+            wanted.shared,
+        ):
+            report.error(
+                VIEW_SHAPE,
+                f"expected '{format_type(wanted)}', got '{format_type(result)}'",
+                type_of("result"),
+            )
+
+
 @schedule_op("dot", group=GROUP)
 class DotOp(AliasOp):
     """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores; operands may lie in shared memory.

@@ -18,6 +18,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.type_syntax import format_type, parse_type
 from tilewright.dialects.syntax.tokens import fail, token_start, token_text
 from tilewright.layouts import Layout, SharedLayout
+from tilewright.layouts.layout import permuted_bits
 from tilewright.numerics.element_types import FORMATS
 
 #: The warps that a block may have, and the elements that a thread may hold, as powers of two.
@@ -254,3 +255,14 @@ def with_layout(ty: Attribute, layout: Layout) -> T.TileType:
     """A tile type with another layout."""
     assert isinstance(ty, T.TileType)
     return T.TileType(ty.dims, ty.element_type, LayoutAttr.of(layout))
+
+
+def permuted_view(ty: TiledViewType, order: Sequence[int]) -> TiledViewType:
+    """The type of a storage for one tile whose axis i is axis ``order[i]`` of ``ty``: each element stays
+    at its place."""
+    basis = [0] * len(ty.shared.basis)
+    for bit, target in enumerate(permuted_bits(ty.dims, order)):
+        basis[target] = ty.shared.basis[bit]
+    layout = SharedAttr.of(_shared(tuple(basis)))
+    dims = [ty.dims[axis] for axis in order]
+    return TiledViewType(dims, ty.element_type, ty.residency.data, layout)

@@ -22,12 +22,14 @@ class NvgpuOptions:
 
     ``num_warps``: the warps of a block where the kernel does not say how many. ``shared_bytes``: the
     shared memory that a block may take; tiles that need more to be rearranged are refused.
+    ``compute``: the compute capability times ten; instructions that it lacks are not used.
 
     Raises ``TileIRError`` (``bad-block-warps``).
     """
 
     num_warps: int = DEFAULT_WARPS
     shared_bytes: int = 227 << 10
+    compute: int = 80
 
     def __post_init__(self) -> None:
         check_warps(self.num_warps)

@@ -11,12 +11,19 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
+from xdsl.dialects import vector
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support.llvm_calls import CallIntrinsicOp
+from tilewright.dialects.nvgpu.support.nvvm_conversions import (
+    ROUNDS_TO_TF32,
+    CvtFloatToTF32Op,
+    FPRoundingMode,
+    FPRoundingModeAttr,
+)
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, vector_like
 
@@ -136,6 +143,8 @@ def flushed(low: Threads, value: SSAValue) -> SSAValue:
 
 def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
     """Numbers of f32 rounded to those of tf32: to nearest, ties to even, or as ``mode`` says."""
+    if not mode and low.options.compute >= ROUNDS_TO_TF32:
+        return _by_instruction(low, value)
     words = vector_like(value.type, I32)
     bits = low.one(A.BitcastOp, (value,), words)
     kept = low.binary(A.AndIOp, bits, _KEPT)
@@ -152,3 +161,19 @@ def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
     finite = low.compare("ult", low.binary(A.AndIOp, bits, _MAGNITUDE), _INFINITY)
     rounded = low.binary(A.AndIOp, added, _KEPT)
     return low.one(A.BitcastOp, (low.select(finite, rounded, kept),), value.type)
+
+
+def _by_instruction(low: Threads, value: SSAValue) -> SSAValue:
+    """Each number rounded to tf32, to even, by an instruction."""
+    mode = {"rnd": FPRoundingModeAttr(FPRoundingMode.RN)}
+    if not isinstance(value.type, b.VectorType):
+        bits = low.one(CvtFloatToTF32Op, (value,), I32, mode)
+        return low.one(A.BitcastOp, (bits,), value.type)
+    found = value
+    for number in range(value.type.get_shape()[0]):
+        taken = vector.ExtractOp(value, [number], b.Float32Type())  # pyright: ignore[reportArgumentType]
+        low.add(taken)
+        rounded = _by_instruction(low, taken.results[0])
+        insert = vector.InsertOp(rounded, found, [number])  # pyright: ignore[reportArgumentType]
+        found = low.add(insert).results[0]
+    return found

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
@@ -28,7 +28,7 @@ from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import padding_bits
-from tilewright.passes.tileas.access_layouts import access_shape
+from tilewright.passes.tileas.access_layouts import access_shape, element_bytes
 from tilewright.passes.tileas.assign_layouts import goes_by_element
 
 
@@ -42,38 +42,104 @@ class Group:
     mask: SSAValue | None
 
 
-def groups_of(low: ScheduledKernel, op: Access) -> tuple[int, list[Group]]:
-    """How the registers of an access move, in order."""
-    layout, dims = low.layout_of(op.moved.type), T.dims_of(op.moved.type)
-    shape = access_shape(low.facts, op)
-    width = min(shape.width, layout.run(dims, shape.axis))
-    masks = values_of(op, "mask")
-    mask = low.value(masks[0]) if masks else None
-    firsts = range(0, layout.registers, width)
+class Moves:
+    """How the registers of an access move, in order: in groups of ``known`` neighbours, or, where
+    ``guard`` holds, of ``wide``. Without a guard both are the same."""
 
-    def masked(at: int) -> SSAValue | None:
-        if mask is None or not isinstance(mask.type, b.VectorType):
-            return mask
-        return part(low, mask, at)
+    def __init__(self, low: ScheduledKernel, op: Access):
+        self.low, self.op = low, op
+        self.layout, self.dims = low.layout_of(op.moved.type), T.dims_of(op.moved.type)
+        shape = access_shape(low.facts, op)
+        run = self.layout.run(self.dims, shape.axis)
+        self.wide, self.known = min(shape.width, run), min(shape.known, run)
+        masks = values_of(op, "mask")
+        self.mask = low.value(masks[0]) if masks else None
+        self.addresses: SSAValue | None = None
+        self.places: ViewPlaces | None = None
+        self._find_places()
+        self.guard = self._guard(shape.axis) if self.known < self.wide else None
 
-    (base,) = values_of(op, "base")
-    if isinstance(op, Scattered) and isinstance(base.type, T.MemrefType):
-        addresses = _scattered(low, op)
-        return width, [Group(part(low, addresses, at), None, masked(at)) for at in firsts]
-    found = view_of_access(low, op)
-    if found is None:
-        given = low.value(base)
-        if not isinstance(given.type, b.VectorType):
-            given = low.splat(given, layout.registers)
-        return width, [Group(part(low, given, at), None, masked(at)) for at in firsts]
-    view, indices, promised = found
-    bounds = [fact.verdict == "inside" for fact in low.facts.bounds.of(op)]
-    promised = [
-        (axis < len(promised) and promised[axis]) or (axis < len(bounds) and bounds[axis])
-        for axis in range(len(indices))
-    ]
-    placed = ViewPlaces(low, view, indices, promised, layout)
-    return width, [Group(placed.address(at), placed.inside(at), masked(at)) for at in firsts]
+    def _find_places(self) -> None:
+        low, op = self.low, self.op
+        (base,) = values_of(op, "base")
+        if isinstance(op, Scattered) and isinstance(base.type, T.MemrefType):
+            self.addresses = _scattered(low, op)
+            return
+        found = view_of_access(low, op)
+        if found is None:
+            given = low.value(base)
+            if not isinstance(given.type, b.VectorType):
+                given = low.splat(given, self.layout.registers)
+            self.addresses = given
+            return
+        view, indices, promised = found
+        bounds = [fact.verdict == "inside" for fact in low.facts.bounds.of(op)]
+        promised = [
+            (axis < len(promised) and promised[axis]) or (axis < len(bounds) and bounds[axis])
+            for axis in range(len(indices))
+        ]
+        self.places = ViewPlaces(low, view, indices, promised, self.layout)
+
+    def groups(self, width: int, *, guarded: bool = False) -> list[Group]:
+        """The groups of ``width`` registers; ``guarded``: where the guard holds."""
+        low = self.low
+        firsts = range(0, self.layout.registers, width)
+
+        def masked(at: int) -> SSAValue | None:
+            if self.mask is None or not isinstance(self.mask.type, b.VectorType):
+                return self.mask
+            return None if guarded and self._asks_mask else part(low, self.mask, at)
+
+        if self.places is not None:
+            places = self.places.afresh()
+            return [Group(places.address(at), places.inside(at), masked(at)) for at in firsts]
+        assert self.addresses is not None
+        return [Group(part(low, self.addresses, at), None, masked(at)) for at in firsts]
+
+    @property
+    def _asks_mask(self) -> bool:
+        """Whether neighbours may have masks that differ: the guard asks that all are on."""
+        if self.mask is None or not isinstance(self.mask.type, b.VectorType):
+            return False
+        return self.known < self.wide
+
+    def _guard(self, axis: int) -> SSAValue | None:
+        """Whether the thread's groups are aligned in memory, and all there or none."""
+        low = self.low
+        found: SSAValue | None = None
+        size = element_bytes(self.op.moved.type)
+        if self.places is not None:
+            found = self.places.guard(axis, self.wide, size)
+        elif self.wide * size > 1:
+            assert self.addresses is not None
+            bits = low.picked(self.addresses, range(0, self.layout.registers, self.wide))
+            total = low.binary(A.AndIOp, _folded(low, bits, A.OrIOp), self.wide * size - 1)
+            found = low.compare("eq", total, 0)
+        if self._asks_mask:
+            assert self.mask is not None
+            found = low.both(found, _folded(low, self.mask, A.AndIOp))
+        return found
+
+    def each(self, work: Callable[[int, list[Group]], Sequence[SSAValue]]) -> Sequence[SSAValue]:
+        """What ``work`` makes with the width and the groups: both ways where it has to be asked which."""
+        if self.guard is None:
+            return work(self.known, self.groups(self.known))
+        return self.low.either(
+            self.guard,
+            lambda: work(self.wide, self.groups(self.wide, guarded=True)),
+            lambda: work(self.known, self.groups(self.known)),
+        )
+
+
+def _folded(low: ScheduledKernel, value: SSAValue, kind: type[Operation]) -> SSAValue:
+    """The elements of a vector, combined to one."""
+    assert isinstance(value.type, b.VectorType)
+    count = value.type.get_shape()[0]
+    while count > 1:
+        count //= 2
+        upper = low.picked(value, range(count, 2 * count))
+        value = low.binary(kind, low.picked(value, range(count)), upper)
+    return low.first(value)
 
 
 def _scattered(low: ScheduledKernel, op: Scattered) -> SSAValue:
@@ -117,6 +183,7 @@ class ViewPlaces:
             start = low.plus(start, low.times(low.times(origin, stride), self.size))
             self.firsts.append(first)
             self.steps.append(steps)
+        self.first_of_tile = start
         for axis, first in enumerate(self.firsts):
             if view.dims[axis] > 1:
                 stride = view.memref.strides[view.axes[axis]]
@@ -125,6 +192,30 @@ class ViewPlaces:
                 )
                 start = low.plus(start, low.times(mine, self.size))
         self.start = start
+
+    def afresh(self) -> ViewPlaces:
+        """The same, in a block where conditions that were made elsewhere do not hold."""
+        self._conditions = {}
+        return self
+
+    def guard(self, axis: int, width: int, size: int) -> SSAValue:
+        """Whether, along an axis, aligned groups of ``width`` elements are neighbours, aligned, and each
+        in the view or outside of it as a whole: the same for all threads."""
+        low, view = self.low, self.view
+        bits = self.first_of_tile
+        for other, extent in enumerate(view.dims):
+            stride = view.memref.strides[view.axes[other]]
+            if other != axis and extent > 1:
+                bits = low.binary(A.OrIOp, bits, low.times(stride, size))
+        found = low.compare("eq", low.binary(A.AndIOp, bits, width * size - 1), 0)
+        stride = view.memref.strides[view.axes[axis]]
+        if known(stride) != 1:
+            found = low.binary(A.AndIOp, found, low.compare("eq", stride, 1))
+        room = self.room[axis]
+        if room is not None:
+            whole = low.compare("eq", low.binary(A.AndIOp, room, width - 1), 0)
+            found = low.binary(A.AndIOp, found, whole)
+        return found
 
     def _room(self, axis: int, origin: SSAValue) -> SSAValue:
         """How many elements of the tile there are along an axis, of 32 bits."""
@@ -205,26 +296,30 @@ def load(low: ScheduledKernel, op: Load) -> None:
     element = element_type(T.element_of(result.type))
     assert element is not None
     held, name = memory.in_memory(element), memory.element_name(result)
-    width, groups = groups_of(low, op)
-    held_ty, ty = b.VectorType(held, [width]), b.VectorType(element, [width])
     size = memory.element_bytes(held)
     others = [low.operand(value, low.type_of(result.type)) for value in values_of(op, "other")]
-    cut = low.cut(others[0], width) if others else []
-    padding = _padding(low, op, name, ty)
 
-    def make(number: int, group: Group) -> SSAValue:
-        pointer = low.one(L.IntToPtrOp, (group.address,), GLOBAL_POINTER)
-        loaded = low.one(L.LoadOp, (pointer,), held_ty, _aligned(width, size))
-        return memory.from_memory(low, loaded, name)
+    def work(width: int, groups: list[Group]) -> Sequence[SSAValue]:
+        held_ty, ty = b.VectorType(held, [width]), b.VectorType(element, [width])
+        cut = low.cut(others[0], width) if others else []
+        padding = _padding(low, op, name, ty)
 
-    def otherwise(number: int, group: Group) -> SSAValue:
-        if not cut:
-            return padding
-        if group.inside is None or group.mask is None:
-            return cut[number]
-        return low.select(low.splat(group.mask, width), padding, cut[number])
+        def make(number: int, group: Group) -> SSAValue:
+            pointer = low.one(L.IntToPtrOp, (group.address,), GLOBAL_POINTER)
+            loaded = low.one(L.LoadOp, (pointer,), held_ty, _aligned(width, size))
+            return memory.from_memory(low, loaded, name)
 
-    low.bind(result, low.joined(_under_conditions(low, groups, make, otherwise)))
+        def otherwise(number: int, group: Group) -> SSAValue:
+            if not cut:
+                return padding
+            if group.inside is None or group.mask is None:
+                return cut[number]
+            return low.select(low.splat(group.mask, width), padding, cut[number])
+
+        return [low.joined(_under_conditions(low, groups, make, otherwise))]
+
+    (found,) = Moves(low, op).each(work)
+    low.bind(result, found)
 
 
 def _padding(low: ScheduledKernel, op: Load, name: str, ty: Attribute) -> SSAValue:
@@ -248,13 +343,17 @@ def store(low: ScheduledKernel, op: Store) -> None:
     for token in op.results:
         low.bind(token, None)
     value = memory.to_memory(low, low.value(op.moved))
-    width, groups = groups_of(low, op)
-    parts = low.cut(value, width)
     size = memory.element_bytes(scalar_of(value.type))
-
-    def make(number: int, group: Group) -> None:
-        pointer = low.one(L.IntToPtrOp, (group.address,), GLOBAL_POINTER)
-        low.emit(L.StoreOp, (parts[number], pointer), (), _aligned(width, size))
-
     owner = low.owner_of(low.layout_of(op.moved.type))
-    _under_conditions(low, groups, make, None, owner)
+
+    def work(width: int, groups: list[Group]) -> Sequence[SSAValue]:
+        parts = low.cut(value, width)
+
+        def make(number: int, group: Group) -> None:
+            pointer = low.one(L.IntToPtrOp, (group.address,), GLOBAL_POINTER)
+            low.emit(L.StoreOp, (parts[number], pointer), (), _aligned(width, size))
+
+        _under_conditions(low, groups, make, None, owner)
+        return ()
+
+    Moves(low, op).each(work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import builtin as b
+from xdsl.dialects import vector
 from xdsl.dialects.arith import AddiOp, MuliOp
 from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
@@ -18,17 +19,19 @@ from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncWaitOp,
     BarrierOp,
 )
+from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops.async_copy import DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support import llvm as L
 from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.types import DeviceAsyncTokenType
+from tilewright.layouts import Layout
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, INDEX, element_bytes
 from tilewright.lowering.scheduled.accesses import ViewPlaces
-from tilewright.lowering.scheduled.conversions import storage_tile
+from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
-from tilewright.passes.tileas.pipeline import copy_layout
+from tilewright.passes.tileas.pipeline import copy_layout, inner_axis
 
 SHARED_POINTER = LLVMPointerType(b.IntAttr(3))
 _TOKEN = DeviceAsyncTokenType()
@@ -67,11 +70,49 @@ def tiled_load(low: ScheduledKernel, op: AsyncTiledLoadOp) -> None:
         low.emit(nvvm.CpAsyncSharedGlobalOp, operands, (), properties)
 
     def start_all() -> Sequence[SSAValue]:
+        places.afresh()
         for register in range(0, layout.registers, width):
             start(register)
         return ()
 
-    low.either(low.owner_of(layout), start_all)
+    guard = None
+    if "proven" in op.properties:
+        guard = places.guard(_inner_axis(op), width, size)
+
+    def bring() -> Sequence[SSAValue]:
+        _bring(low, places, tile, layout, int_property(op, "proven"))
+        return ()
+
+    low.either(low.owner_of(layout), lambda: low.either(guard, start_all, bring))
+
+
+def _inner_axis(op: AsyncTiledLoadOp) -> int:
+    """The axis along which neighbours in shared memory lie."""
+    target = op.target.type
+    assert isinstance(target, TiledViewType)
+    return inner_axis(target)
+
+
+def _bring(
+    low: ScheduledKernel, places: ViewPlaces, tile: SharedTile, layout: Layout, width: int
+) -> None:
+    """Threads copy ``width`` elements at a time themselves; the barrier that all copies are waited for
+    by makes them seen."""
+    places.afresh()
+    element = tile.memory.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+    ty, size = b.VectorType(element, [width]), element_bytes(element)
+    aligned = {"alignment": b.IntegerAttr(width * size, I64)}
+    targets = [tile.layout.place(basis) for basis in layout.thread]
+    for register in range(0, layout.registers, width):
+
+        def load(register: int = register) -> Sequence[SSAValue]:
+            pointer = low.one(L.IntToPtrOp, (places.address(register),), GLOBAL_POINTER)
+            return (low.one(L.LoadOp, (pointer,), ty, aligned),)
+
+        inside = places.inside(register)
+        (found,) = low.either(inside, load, lambda: (low.constant(0, ty),))
+        place = tile.index(targets, tile.layout.place(layout.offsets[register]))
+        low.emit(vector.StoreOp, (found, tile.memory, place))
 
 
 @lowers("nv_tileas.async.group")

@@ -10,18 +10,26 @@ from xdsl.dialects import memref, vector
 from xdsl.dialects.arith import XOrIOp
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.dialects.nv_tileas.ops import ConvertLayoutOp, CopyOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileas.ops import (
+    ConvertLayoutOp,
+    CopyOp,
+    LocalLoadOp,
+    PermuteViewOp,
+)
+from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
-from tilewright.layouts.conversions import ordered_for
+from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.lowering.nvgpu.exchange import Exchange, in_bytes, narrowed, widened
 from tilewright.lowering.nvgpu.types import (
+    I32,
     INDEX,
     SHARED_SPACE,
     element_bytes,
     element_type,
     scalar_of,
 )
-from tilewright.lowering.nvgpu.vectors import as_index, moved
+from tilewright.lowering.nvgpu.vectors import as_index, moved, reshaped
 from tilewright.lowering.scheduled.state import ScheduledKernel, base_of
 from tilewright.lowering.scheduled.table import lowers
 
@@ -117,6 +125,67 @@ def extract_slice(low: ScheduledKernel, op: object) -> None:
     assert base_of(result) is base_of(source)
 
 
+@lowers("nv_tileas.permute_view")
+def permute_view(low: ScheduledKernel, op: PermuteViewOp) -> None:
+    """The layout of the result says where its elements lie."""
+    low.held[op.result] = low.held.get(op.source)
+
+
+@lowers("nv_tileas.local_load")
+def local_load(low: ScheduledKernel, op: LocalLoadOp) -> None:
+    low.before_storage(base_of(op.source), writes=False)
+    layout, tile = low.layout_of(op.result.type), storage_tile(low, op.source)
+    element = element_type(T.element_of(op.result.type))
+    assert element is not None
+    held = in_bytes(element)
+    if element_bytes(held) == 4 and is_matrix(tile.layout, layout):
+        low.bind(op.result, read_matrices(low, tile, element, layout))
+        return
+    ordered, order = ordered_for(layout, tile.layout, element_bytes(held))
+    width = tile.layout.vector(ordered, WIDEST // element_bytes(held))
+    found = in_given_order(low, tile.read(held, ordered, width), order)
+    low.bind(op.result, found if held == element else narrowed(low, found, element))
+
+
+def is_matrix(shared: SharedLayout, layout: Layout) -> bool:
+    """Whether elements of 4 bytes lie so that ``ldmatrix`` gives threads what they hold: each four lanes
+    have 16 bytes that are neighbours, and a thread has four elements or more."""
+    lanes = [shared.place(basis) for basis in layout.lane]
+    others = [shared.place(basis) for basis in (*layout.register, *layout.warp)]
+    if lanes[:2] != [1, 2] or layout.registers < 4:
+        return False
+    return not any(place & 3 for place in (*lanes[2:], *others))
+
+
+def read_matrices(
+    low: ScheduledKernel, tile: SharedTile, element: Attribute, layout: Layout
+) -> SSAValue:
+    """The thread's elements, by four matrices of 8 rows of 16 bytes at once: lanes 0 to 7 name the rows of the
+    first register, the next eight those of the second one."""
+    rows = layout.lane[2:]
+    lanes = [*rows, *layout.register[:2]]
+    targets = [tile.layout.place(basis) for basis in (*lanes, *layout.warp)]
+    ty = b.VectorType(element, [4, 1])
+    properties = {
+        "transpose": b.IntegerAttr(0, b.IntegerType(1)),
+        "numTiles": b.IntegerAttr(4, I32),
+    }
+    found: list[SSAValue] = []
+    for register in range(0, layout.registers, 4):
+        place = tile.index(targets, tile.layout.place(layout.offsets[register]))
+        loaded = low.one(LdMatrixOp, (tile.memory, place), ty, properties)
+        found.append(reshaped(low, loaded, [4]))
+    return low.joined(found)
+
+
+def in_given_order(low: ScheduledKernel, value: SSAValue, order: Sequence[int]) -> SSAValue:
+    """Registers of which number i is number ``order[i]`` of a layout, in the order of the layout."""
+    inverse = [0] * len(order)
+    for position, register in enumerate(order):
+        inverse[register] = position
+    return low.picked(value, inverse)
+
+
 @lowers("nv_tileas.convert_layout")
 def convert_layout(low: ScheduledKernel, op: ConvertLayoutOp) -> None:
     source, target = (low.layout_of(value.type) for value in (op.source, op.result))
@@ -146,10 +215,7 @@ def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Lay
     room.meet()
     found = tile.read(held, exchange.target, exchange.read)
     low.sync.shared = True
-    inverse = [0] * len(exchange.target_order)
-    for position, register in enumerate(exchange.target_order):
-        inverse[register] = position
-    found = low.picked(found, inverse)
+    found = in_given_order(low, found, exchange.target_order)
     return found if held == element else narrowed(low, found, element)
 
 
@@ -208,5 +274,5 @@ def copy(low: ScheduledKernel, op: CopyOp) -> None:
     if scalar_of(value.type) != (held := in_bytes(scalar_of(value.type))):
         value = widened(low, value)
     ordered, order = ordered_for(layout, tile.layout, element_bytes(held))
-    width = tile.layout.vector(ordered, 16 // element_bytes(held))
+    width = tile.layout.vector(ordered, WIDEST // element_bytes(held))
     tile.write(low.picked(value, order), ordered, width)

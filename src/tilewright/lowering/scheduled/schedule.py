@@ -13,7 +13,6 @@ from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
-from tilewright.passes.tileas.plan_warps import plan_warps
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma import tma_pipelines
@@ -27,9 +26,16 @@ class Scheduled:
     remarks: tuple[Remark, ...]
 
 
-def schedule(module: ModuleOp, entry: str, num_warps: int, target: Target) -> Scheduled:
-    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``."""
-    remarks = Remarks()
+def schedule(
+    module: ModuleOp,
+    entry: str,
+    num_warps: int,
+    target: Target,
+    remarks: Remarks | None = None,
+) -> Scheduled:
+    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``.
+    Decisions are told behind those in ``remarks``."""
+    remarks = Remarks() if remarks is None else remarks
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     for name, func in functions.items():
         if name == entry:
@@ -44,7 +50,6 @@ def schedule(module: ModuleOp, entry: str, num_warps: int, target: Target) -> Sc
     run_pipeline(module, parse_pipeline(",".join(PIPELINES["tileaa"])))
     for op in module.ops:
         if isinstance(op, FuncOp):
-            plan_warps(op, remarks)
             assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
             tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks)
             pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks)

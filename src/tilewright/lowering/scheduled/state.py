@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ExtFOp, ShLIOp, ShRUIOp, TruncFOp, XOrIOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.analysis.tileaa import is_effect, must_stay
 from tilewright.dialects.nv_tileaa import types as T
@@ -110,13 +110,20 @@ class ScheduledKernel(Kernel):
             )
 
     def _lifetimes(self) -> dict[SSAValue, Operation]:
-        """By storage, the operation of the function's own block behind which nobody uses it."""
+        """By storage, the operation behind which nobody uses it: one of the function's own block, for a
+        ring in a loop one of the loop's. A ring is filled anew in each round of the loop around it,
+        behind a barrier, so that it holds nothing from one to the next."""
+        users: dict[SSAValue, list[Operation]] = {}
+        for op in self.func.walk():
+            for value in op.operands:
+                if isinstance(value.type, TiledViewType):
+                    users.setdefault(base_of(value), []).append(op)
         found: dict[SSAValue, Operation] = {}
-        for op in self.func.body.block.ops:
-            for inner in op.walk():
-                for value in inner.operands:
-                    if isinstance(value.type, TiledViewType):
-                        found[base_of(value)] = op
+        for storage, ops in users.items():
+            within = self.func.body.block
+            if storage.type.stages > 1:  # pyright: ignore[reportAttributeAccessIssue]
+                within = _common_block(ops)
+            found[storage] = _at_level(ops[-1], within)
         return found
 
     def _end_lifetimes(self, op: Operation) -> None:
@@ -133,8 +140,7 @@ class ScheduledKernel(Kernel):
 
     def lower(self, op: Operation) -> None:
         self._lower(op)
-        if op.parent is self.func.body.block:
-            self._end_lifetimes(op)
+        self._end_lifetimes(op)
 
     def _lower(self, op: Operation) -> None:
         rule = RULES.get(op.name)
@@ -328,8 +334,8 @@ class ScheduledKernel(Kernel):
                 self._pending.append(inner)
             elif isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
                 self._storage_writes.add(base_of(inner.target))
-            elif isinstance(inner, S.DotOp):
-                for value in (inner.a, inner.b):
+            elif isinstance(inner, S.DotOp | S.LocalLoadOp):
+                for value in inner.operands:
                     if isinstance(value.type, TiledViewType):
                         self._storage_reads.add(base_of(value))
 
@@ -351,11 +357,37 @@ def converted_sums(low: ScheduledKernel, value: SSAValue, wanted: b.VectorType) 
     return low.one(kind, (value,), wanted)
 
 
+def _at_level(op: Operation, block: Block) -> Operation:
+    """The operation of a block that an operation is, or is in."""
+    while op.parent is not block:
+        outer = op.parent_op()
+        assert outer is not None
+        op = outer
+    return op
+
+
+def _common_block(ops: Sequence[Operation]) -> Block:
+    """The innermost block that all of the operations are in."""
+
+    def blocks(op: Operation) -> list[Block]:
+        found: list[Block] = []
+        block = op.parent
+        while block is not None:
+            found.append(block)
+            outer = block.parent_op()
+            block = None if outer is None else outer.parent
+        return found[::-1]
+
+    paths = [blocks(op) for op in ops]
+    common = [path[0] for path in zip(*paths, strict=False) if len(set(path)) == 1]
+    return common[-1]
+
+
 def base_of(storage: SSAValue) -> SSAValue:
     """The storage that a stage is of."""
     while True:
         owner = storage.owner
-        if isinstance(owner, S.ExtractSliceOp):
+        if isinstance(owner, S.ExtractSliceOp | S.PermuteViewOp):
             storage = owner.source
         elif isinstance(owner, P.ProducerWriteOp | P.ConsumerReadOp):
             made = owner.pipeline.owner

@@ -72,14 +72,12 @@ def _end_in_return(low: Lowering, values: Sequence[SSAValue]) -> None:
 def kernel_spec(low: Lowering, op: EntryOp) -> KernelSpecAttr:
     """How the kernel is launched, from the hints for the target."""
     options = low.options
-    hinted = number_hint(options, op, "num_worker_warps_per_cta")
+    warps = number_hint(options, op, "num_worker_warps_per_cta") or options.num_warps
     cluster = number_hint(options, op, "num_cta_in_cga") or _ALONE
     fields: dict[str, int | list[int]] = {
-        "numWarps": hinted or options.num_warps,
+        "numWarps": warps,
         "clusterDim": [cluster, _ALONE, _ALONE],
     }
-    if hinted:
-        fields["warpsHinted"] = 1
     if occupancy := number_hint(options, op, "occupancy"):
         fields["occupancy"] = occupancy
     spec = KernelSpecAttr.of(**fields)

@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as A
+from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas import asynchronous as S
 from tilewright.dialects.nv_tileas import ops
 from tilewright.dialects.nv_tileas.types import TiledViewType
@@ -126,6 +127,28 @@ def copy(op: ops.CopyOp, t: Translator) -> Step:
 
     def step(regs: Registers) -> None:
         regs[target][...] = regs[source]
+
+    return step
+
+
+@implements(ops.LocalLoadOp)
+def local_load(op: ops.LocalLoadOp, t: Translator) -> Step:
+    source, result = t.slots((op.source, op.result))
+
+    def step(regs: Registers) -> None:
+        # Storage is written again, a tile is not.
+        regs[result] = np.array(regs[source])
+
+    return step
+
+
+@implements(ops.PermuteViewOp)
+def permute_view(op: ops.PermuteViewOp, t: Translator) -> Step:
+    source, result = t.slots((op.source, op.result))
+    order = int_list(op.properties["permutation"])
+
+    def step(regs: Registers) -> None:
+        regs[result] = regs[source].transpose(order)
 
     return step
 

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.analysis.tileaa import Facts
 from tilewright.analysis.tileaa.geometry import Extent, cut_by, source_of_assumes, view_axes
+from tilewright.analysis.tileaa.patterns import pointer_start
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
@@ -27,10 +28,23 @@ SECTOR = 32
 @dataclass(frozen=True, slots=True)
 class Shape:
     """An access whose elements lie side by side along ``axis``; a thread may move ``width`` of them,
-    from an aligned one on, at once: they are aligned in memory and all there, or none is."""
+    from an aligned one on, at once: they are aligned in memory and all there, or none is.
+
+    Where only ``proven`` of them are known to be so (None: all), the code has to ask at run time.
+    """
 
     axis: int
     width: int
+    proven: int | None = None
+
+    @property
+    def known(self) -> int:
+        """How many may move at once without asking."""
+        return self.width if self.proven is None else self.proven
+
+    @property
+    def is_guarded(self) -> bool:
+        return self.known < self.width
 
 
 def element_bytes(ty: object) -> int:
@@ -61,13 +75,19 @@ def _of_pointers(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], 
     axes = facts.patterns.of(base).axes
     axis = max(range(len(dims)), key=lambda at: (axes[at].run if dims[at] > 1 else 0, at))
     pattern = axes[axis]
-    width = min(pattern.run, max(WIDEST // size, 1), dims[axis])
-    while width > 1 and pattern.start(width) % (width * size):
+    wide = max(min(pattern.run, max(WIDEST // size, 1), dims[axis]), 1)
+    width = wide
+    while width > 1 and pointer_start(pattern, width, size) % (width * size):
         width //= 2
+    return Shape(axis, wide, max(_under_masks(facts, op, axis, width), 1))
+
+
+def _under_masks(facts: Facts, op: Access, axis: int, width: int) -> int:
+    """So many neighbours of ``width`` share their mask."""
     for mask in values_of(op, "mask"):
         if T.dims_of(mask.type):
             width = min(width, facts.patterns.of(mask).axes[axis].repeat)
-    return Shape(axis, max(width, 1))
+    return width
 
 
 def _of_view(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last: int) -> Shape:
@@ -76,16 +96,19 @@ def _of_view(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last
     if axes is None or len(axes) != len(dims):
         return Shape(last, 1)
     dense = [at for at, axis in enumerate(axes) if axis.stride == 1 and dims[at] > 1]
-    if not dense:
+    open_ = [
+        at for at, axis in enumerate(axes) if not isinstance(axis.stride, int) and dims[at] > 1
+    ]
+    if not dense and not open_:
         return Shape(last, 1)
-    inner = dense[-1]
+    inner = (dense or open_)[-1]
     axis, size = axes[inner], element_bytes(op.moved.type)
-    if T.dims_of(indices[inner].type):
+    if axis.sparse or T.dims_of(indices[inner].type):
         return Shape(inner, 1)
-    width = min(max(WIDEST // size, 1), dims[inner])
+    wide = width = min(max(WIDEST // size, 1), dims[inner])
     cutter = cut_by(source_of_assumes(base))
     memref = base if cutter is None else cutter.source
-    width = min(width, max(facts.bulk_copies.alignment(memref) // size, 1))
+    width = min(width, max(facts.bulk_copies.alignment(memref) // size, 1)) if dense else 1
     for at, other in enumerate(axes):
         if at != inner and other.stride != 1:
             width = min(width, _divisor(facts, other.stride))
@@ -97,10 +120,7 @@ def _of_view(facts: Facts, op: Access, base: SSAValue, dims: Sequence[int], last
     inside = len(facts_of_axes) > inner and facts_of_axes[inner].verdict == "inside"
     if not inside:
         width = min(width, _divisor(facts, axis.extent))
-    for mask in values_of(op, "mask"):
-        if T.dims_of(mask.type):
-            width = min(width, facts.patterns.of(mask).axes[inner].repeat)
-    return Shape(inner, max(width, 1))
+    return Shape(inner, wide, max(_under_masks(facts, op, inner, width), 1))
 
 
 def _divisor(facts: Facts, extent: Extent) -> int:

@@ -35,8 +35,10 @@ from tilewright.dialects.nv_tileas.types import (
     TiledViewType,
     with_layout,
 )
+from tilewright.dialects.nvgpu.support.nvvm_conversions import ROUNDS_TO_TF32
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
+from tilewright.layouts.conversions import ordered_for, shared_between
 from tilewright.layouts.layout import axis_bits
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
 from tilewright.passes.tileas import kinds
@@ -65,6 +67,14 @@ def retype(value: SSAValue, layout: Layout) -> None:
         held = value.owner.properties["value"]
         assert isinstance(held, ElementsAttr)
         value.owner.properties["value"] = ElementsAttr(ty, held.data.data)
+
+
+def capability_of(func: FuncOp) -> int:
+    """The compute capability, times ten, that a function is lowered for; that of Ampere where its module
+    does not say."""
+    module = func.parent_op()
+    found = None if module is None else module.attributes.get("nv_tileaa.compute_capability")
+    return found.value.data if isinstance(found, b.IntegerAttr) else 80
 
 
 def block_warps(func: FuncOp, default: int = DEFAULT_WARPS) -> int:
@@ -264,6 +274,14 @@ class _Assigner:
         """Operations for which threads have no layout of their own."""
         if op.regions or op.name in _SLOW:
             self.remarks.add("layout", f"'{op.name}' goes through shared memory", op)
+        elif isinstance(op, Access) and goes_by_element(op):
+            self.remarks.add(
+                "rule", f"'{op.name}' goes element by element: it is ordered or picks rows", op
+            )
+        elif any(map(is_tile, (*op.operands, *op.results))):
+            self.remarks.add(
+                "rule", f"'{op.name}' is lowered as without a schedule, in the layout of that", op
+            )
         layouts = {
             n: default_layout(value.type, self.threads)
             for n, value in enumerate(op.operands)
@@ -418,11 +436,41 @@ class _Assigner:
         value = self._widened(op, value, plan.name)
         own = self.layouts.get(value)
         size = plan.fragment.bits // 8
+        if plan.name == "tf32" and capability_of(self.func) >= ROUNDS_TO_TF32:
+            found = self._rounded_behind(op, value, layout)
+            if found is not None:
+                return found
         if plan.fragment.bits == 64:
             return self.wanted(value, layout)
         if own is not None and plan_conversion(own, layout, size).registers is not None:
             return self.wanted(value, layout)
         return self._in_shared(op, value, plan, along_k)
+
+    def _rounded_behind(self, op: Operation, value: SSAValue, layout: Layout) -> SSAValue | None:
+        """A loaded tile of f32 that is rounded to tf32: it lies in shared memory as it was loaded, so that
+        it can come there without the threads, and each thread rounds what it takes from there."""
+        rounding = value.owner
+        if not isinstance(rounding, FpToFpOp) or rounding.parent is not op.parent:
+            return None
+        given = rounding.operands[0]
+        if given not in self.layouts or not isinstance(given.owner, Access):
+            return None
+        if T.element_name(T.element_of(given.type)) != "f32":
+            return None
+        own, access = self.layouts[given], self.shapes[given.owner]
+        dims = T.dims_of(given.type)
+        bits = list(axis_bits(dims)[access.axis])[: own.run(dims, access.axis).bit_length() - 1]
+        places = shared_between(own, layout, 4, [1 << bit for bit in bits[:2]])
+        storage = self._stored(op, given, SharedAttr.of(places))
+        loaded = S.LocalLoadOp.create(
+            operands=(storage,), result_types=(with_layout(given.type, layout),)
+        )
+        new = rounding.clone({given: loaded.results[0]})
+        for made in (loaded, new):
+            inherit_place(made, op)
+            Rewriter.insert_op(made, InsertPoint.before(op))
+            self.settle(made.results[0], layout, 3)
+        return new.results[0]
 
     def _widened(self, op: Operation, value: SSAValue, name: str) -> SSAValue:
         """The operand in the type that the tensor cores have."""
@@ -447,12 +495,15 @@ class _Assigner:
             inner = _fastest(self.layouts[value], dims)
             if inner < len(dims) - 2:
                 inner = len(dims) - 1
-        ty = TiledViewType(
-            dims,
-            T.element_of(value.type),
-            "smem",
-            SharedAttr.of(SharedLayout.swizzled(dims, inner, plan.bits // 8)),
-        )
+        if isinstance(plan, WarpgroupPlan):
+            places = SharedLayout.swizzled(dims, inner, plan.bits // 8)
+        else:
+            places = operand_storage(self.layouts[value], dims, inner, plan.bits // 8)
+        return self._stored(op, value, SharedAttr.of(places))
+
+    def _stored(self, op: Operation, value: SSAValue, places: SharedAttr) -> SSAValue:
+        """Storage with a copy of a value."""
+        ty = TiledViewType(T.dims_of(value.type), T.element_of(value.type), "smem", places)
         storage = S.AllocTensorOp.create(result_types=(ty,))
         inherit_place(storage, op)
         Rewriter.insert_op(storage, InsertPoint.at_start(self.func.body.block))
@@ -552,6 +603,35 @@ _SLOW = frozenset(
     f"nv_tileaa.{name}" for name in ("cat", "extract", "extract_slice", "ext.insert_slice", "scan")
 )
 _TILED = ("nv_tileaa.tiled_load", "nv_tileaa.tiled_store")
+
+
+def operand_storage(
+    layout: Layout, dims: Sequence[int], inner: int, element_bytes: int
+) -> SharedLayout:
+    """Where an operand lies in shared memory, with neighbours along ``inner``, that threads write in a layout
+    and ``ldmatrix`` reads: swizzled as hardware does it, unless writing has bank conflicts then and
+    another swizzle has none."""
+    found = SharedLayout.swizzled(dims, inner, element_bytes)
+    if _write_waves(layout, found, element_bytes) == 1:
+        return found
+    axes = axis_bits(dims)
+    along = [1 << bit for bit in axes[inner]]
+    other = len(dims) - 1 if inner != len(dims) - 1 else len(dims) - 2
+    rows = [1 << bit for bit in axes[other]][:3]
+    chunk = along[: (WIDEST // element_bytes).bit_length() - 1]
+    if len(rows) < 3 or len(chunk) < (WIDEST // element_bytes).bit_length() - 1:
+        return found
+    rest = [1 << bit for bit in range(layout.bits) if 1 << bit not in (*chunk, *rows)]
+    matrix = Layout(layout.size, tuple(chunk + rest), (*rows, 0, 0), (0,) * len(layout.warp))
+    solved = shared_between(layout, matrix, element_bytes, chunk)
+    better = _write_waves(layout, solved, element_bytes) == 1
+    return solved if better and solved.waves(matrix, 1 << len(chunk), element_bytes) == 1 else found
+
+
+def _write_waves(layout: Layout, shared: SharedLayout, element_bytes: int) -> int:
+    ordered, _ = ordered_for(layout, shared, element_bytes)
+    width = shared.vector(ordered, WIDEST // element_bytes)
+    return shared.waves(ordered, width, element_bytes)
 
 
 def _fastest(layout: Layout, dims: Sequence[int]) -> int:

@@ -29,6 +29,7 @@ from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import scalar_value
 from tilewright.dialects.declare import bool_array, enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
@@ -41,9 +42,17 @@ from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncWaitOp,
     BarrierOp,
 )
-from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType, layout_of
+from tilewright.dialects.nv_tileas.types import (
+    ASYNC_TOKEN,
+    SharedAttr,
+    TiledViewType,
+    layout_of,
+    permuted_view,
+)
 from tilewright.layouts import Layout
+from tilewright.layouts.conversions import plan_exchange
 from tilewright.layouts.layout import axis_bits
+from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
@@ -68,13 +77,18 @@ def copy_layout(op: AsyncTiledLoadOp, threads: int) -> Layout:
     """Which thread copies which elements of a tile."""
     target = op.target.type
     assert isinstance(target, TiledViewType)
+    shape = Shape(inner_axis(target), int_property(op, "vector"))
+    return coalesced(target.dims, threads, shape)
+
+
+def inner_axis(target: TiledViewType) -> int:
+    """The axis along which neighbours lie in a storage for one tile."""
     places = [
         (target.shared.place(1 << bits.start), axis)
         for axis, bits in enumerate(axis_bits(target.dims))
         if len(bits)
     ]
-    inner = min(places)[1] if places else 0
-    return coalesced(target.dims, threads, Shape(inner, int_property(op, "vector")))
+    return min(places)[1] if places else 0
 
 
 @dataclass(frozen=True)
@@ -107,28 +121,23 @@ def pipeline(
 
 @dataclass(frozen=True, slots=True)
 class LoadAhead:
-    """A load of the loop whose only use is a copy to storage, maybe in another of ``shapes``, and the
-    operations that its indices come from."""
+    """A load of the loop that can be brought ahead, and the operations that its indices come from.
+
+    ``target`` is a stage, in the shape of what is loaded. Where its only use is a ``copy`` to storage,
+    after a change of shape and maybe of the order of axes by ``shapes``, products read the stage itself;
+    else (None) the tile is read from there to registers.
+    """
 
     load: TiledLoadOp
-    copy: S.CopyOp
+    target: TiledViewType
+    copy: S.CopyOp | None
     shapes: tuple[Operation, ...]
     needs: tuple[Operation, ...]
     width: int
 
     @property
-    def target(self) -> TiledViewType:
-        """A stage, in the shape of what is loaded."""
-        ty = self.copy.target.type
-        assert isinstance(ty, TiledViewType)
-        dims = T.dims_of(self.load.result.type)
-        return TiledViewType(dims, ty.element_type, ty.residency.data, ty.layout)
-
-    @property
     def bytes(self) -> int:
-        ty = self.copy.target.type
-        assert isinstance(ty, TiledViewType)
-        return prod(ty.dims) * element_bytes(ty.element_type)
+        return prod(self.target.dims) * element_bytes(self.target.element_type)
 
 
 class LoopAhead:
@@ -150,7 +159,7 @@ class LoopAhead:
         loads = self.loads()
         if not loads:
             return
-        others = self.storage_bytes() - sum(load.bytes for load in loads)
+        others = self.storage_bytes() - sum(load.bytes for load in loads if load.copy is not None)
         each = sum(load.bytes for load in loads)
         stages = min(self.stages, (self.shared_bytes - others - _ROOM) // max(each, 1))
         if stages < 2:
@@ -183,7 +192,7 @@ class LoopAhead:
 
     def loads(self, *, boxes: bool = False) -> list[LoadAhead]:
         """What can be loaded ahead, thread by thread, or in ``boxes``, for which neighbours need not be
-        aligned. Of threads remarks say why others cannot."""
+        aligned, and which products read as they come. Of threads remarks say why others cannot."""
         return [
             found
             for op in self.body.ops
@@ -196,17 +205,26 @@ class LoopAhead:
         return _ROOM
 
     def _candidate(self, load: TiledLoadOp, boxes: bool) -> LoadAhead | None:
-        value = load.result
-        shapes: list[Operation] = []
-        while len(uses := list(value.uses)) == 1 and uses[0].operation.name in kinds.RESHAPES:
-            shapes.append(uses[0].operation)
-            value = shapes[-1].results[0]
-        if len(uses) != 1 or not isinstance(copy := uses[0].operation, S.CopyOp):
+        if not self._feeds_product(load):
             return None
-        why = self._obstacle(load, copy, boxes)
+        copy, shapes = _only_copy(load)
+        if boxes and copy is None:
+            return None
+        target = self._whole(load) if copy is None else _before(copy, shapes)
         needs = self._needs(load)
+        why = self._obstacle(load) or self._obstacle_of_storage(copy)
         if not why and needs is None:
             why = "its indices depend on what the loop carries"
+        width = 0 if why else self._width(load, target)
+        if not boxes and not why and width * element_bytes(target.element_type) < LEAST_BYTES:
+            # Storage may have its neighbours along another axis than memory.
+            copy, shapes, target = None, (), self._whole(load)
+            width = self._width(load, target)
+            if width * element_bytes(target.element_type) < LEAST_BYTES:
+                why = (
+                    f"neighbours of {width * element_bytes(target.element_type)} bytes only are known "
+                    "to be aligned in memory and in storage"
+                )
         if why and boxes:
             return None
         if why:
@@ -214,36 +232,58 @@ class LoopAhead:
             self.remarks.add("pipeline", f"'{name}' is not loaded ahead: {why}", load)
             return None
         assert needs is not None
-        target = copy.target.type
-        assert isinstance(target, TiledViewType)
-        return LoadAhead(load, copy, tuple(shapes), needs, self._width(load, target))
+        return LoadAhead(load, target, copy, shapes, needs, width)
 
-    def _obstacle(self, load: TiledLoadOp, copy: S.CopyOp, boxes: bool) -> str:
-        if copy.parent is not self.body or load.mask is not None or goes_by_element(load):
+    def _feeds_product(self, load: TiledLoadOp) -> bool:
+        """Whether a product of the loop's body takes what is loaded, or what is computed from it."""
+        waiting: list[SSAValue] = [load.result]
+        seen: set[Operation] = set()
+        while waiting:
+            for use in waiting.pop().uses:
+                op = use.operation
+                if isinstance(op, S.CopyOp | S.DotOp):
+                    if op.parent is self.body:
+                        return True
+                elif op not in seen and not op.regions and is_side_effect_free(op):
+                    seen.add(op)
+                    waiting += op.results
+        return False
+
+    def _whole(self, load: TiledLoadOp) -> TiledViewType:
+        """Storage that a thread fills and reads in the layout of the load, without conflicts."""
+        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
+        assert layout is not None
+        element = T.element_of(load.result.type)
+        own = layout.without_copies()
+        shared = plan_exchange(own, own, element_bytes(load.result.type)).shared
+        return TiledViewType(dims, element, "smem", SharedAttr.of(shared))
+
+    def _obstacle(self, load: TiledLoadOp) -> str:
+        """Why a load cannot be brought ahead, whatever takes it."""
+        if load.mask is not None or goes_by_element(load):
             return "it is ordered, volatile or masked"
         if not isinstance(load.base.type, T.TiledViewType) or self._inside(load.base):
             return "its view is made in the loop"
         if self._padding(load) not in ("", "zero"):
             return "copies ahead can pad with zeros only"
-        users = {use.operation for use in copy.target.uses}
-        if any(user is not copy and user.parent is not self.body for user in users):
-            return "its storage is used outside of the loop"
-        if any(isinstance(user, S.CopyOp) and user is not copy for user in users):
-            return "its storage is written by others"
-        target = copy.target.type
-        assert isinstance(target, TiledViewType)
-        width = self._width(load, target)
-        if not boxes and width * element_bytes(target.element_type) < LEAST_BYTES:
-            return (
-                f"neighbours of {width * element_bytes(target.element_type)} bytes only are known "
-                "to be aligned in memory and in storage"
-            )
+        if FORMATS[T.element_name(T.element_of(load.result.type))].storage_bits < 8:
+            return "its elements have less than 8 bits"
         tokens, aliases = self.facts.tokens, self.facts.aliases
         for op in self.body.walk():
             if not isinstance(op, Access) or op is load or not must_stay(op, load, aliases):
                 continue
             if tokens.ordered(op, load, around=True):
                 return "an access in the loop must be done before it"
+        return ""
+
+    def _obstacle_of_storage(self, copy: S.CopyOp | None) -> str:
+        if copy is None:
+            return ""
+        users = {use.operation for use in copy.target.uses}
+        if any(user is not copy and user.parent is not self.body for user in users):
+            return "its storage is used outside of the loop"
+        if any(isinstance(user, S.CopyOp) and user is not copy for user in users):
+            return "its storage is written by others"
         return ""
 
     def _width(self, load: TiledLoadOp, target: TiledViewType) -> int:
@@ -340,15 +380,14 @@ class LoopAhead:
         self.replace_loop([first, ahead, *tokens])
 
     def ring(self, load: LoadAhead, stages: int) -> SSAValue:
-        """Storage of several stages in the stead of that for one tile."""
-        old = load.copy.target.type
-        assert isinstance(old, TiledViewType)
-        ty = TiledViewType((stages, *old.dims), old.element_type, old.residency.data, old.layout)
+        """Storage of several stages, in the stead of that for one tile where there is one."""
+        stage = load.target
+        ty = TiledViewType(
+            (stages, *stage.dims), stage.element_type, stage.residency.data, stage.layout
+        )
         new = S.AllocTensorOp.create(result_types=(ty,))
-        owner = load.copy.target.owner
-        assert isinstance(owner, Operation)
-        inherit_place(new, owner)
-        Rewriter.insert_op(new, InsertPoint.before(owner))
+        inherit_place(new, load.load)
+        Rewriter.insert_op(new, InsertPoint.at_start(self.func.body.block))
         return new.results[0]
 
     def _start(
@@ -388,31 +427,58 @@ class LoopAhead:
         bounds = self.facts.bounds.of(op)
         inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(indices)
         sizes = [1, len(indices), 1]
+        properties: dict[str, Attribute] = {
+            "operandSegmentSizes": b.DenseArrayBase.from_list(b.i32, sizes),
+            "in_bounds": bool_array(inside),
+            "vector": b.IntegerAttr(load.width, b.i64),
+        }
+        proven = access_shape(self.facts, op).known
+        if proven < load.width:
+            properties["proven"] = b.IntegerAttr(proven, b.i64)
         return AsyncTiledLoadOp.create(
             operands=(op.base, *indices, stage),
             result_types=(ASYNC_TOKEN,),
-            properties={
-                "operandSegmentSizes": b.DenseArrayBase.from_list(b.i32, sizes),
-                "in_bounds": bool_array(inside),
-                "vector": b.IntegerAttr(load.width, b.i64),
-            },
+            properties=properties,
         )
 
     def _read_stage(self, filler: Filler, load: LoadAhead, ring: SSAValue, slot: SSAValue) -> None:
-        """Let products read a stage of the ring; the load and its copy go."""
-        old = load.copy.target
-        stage = filler.stage(ring, slot, old.type)
-        for use in list(old.uses):
-            if use.operation is not load.copy:
-                use.operation.operands[use.index] = stage
+        """Let products read a stage of the ring, or load the tile from there; the load goes."""
         op = load.load
+        dead: list[Operation] = [op]
+        if load.copy is None:
+            stage = filler.stage(ring, slot, load.target)
+            here = Filler(InsertPoint.before(op), op)
+            tile = here.one(S.LocalLoadOp, (stage,), op.result.type)
+            tile.name_hint = op.result.name_hint
+            op.result.replace_all_uses_with(tile)
+        else:
+            old = load.copy.target
+            stage = self.seen_as(filler, load, filler.stage(ring, slot, seen_from(load)))
+            for use in list(old.uses):
+                if use.operation is not load.copy:
+                    use.operation.operands[use.index] = stage
+            assert isinstance(old.owner, Operation)
+            dead = [load.copy, *reversed(load.shapes), op, old.owner]
         if op.result_token is not None:
             order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
             op.result_token.replace_all_uses_with(order)
-        for dead in (load.copy, *reversed(load.shapes), op, old.owner):
-            assert isinstance(dead, Operation)
-            dead.detach()
-            dead.erase()
+        for gone in dead:
+            gone.detach()
+            gone.erase()
+
+    def seen_as(self, filler: Filler, load: LoadAhead, stage: SSAValue) -> SSAValue:
+        """A stage with its axes in the order in which the storage of products has them."""
+        for op in load.shapes:
+            if op.name == kinds.PERMUTE:
+                assert isinstance(stage.type, TiledViewType)
+                order = int_list(op.properties["permutation"])
+                new = S.PermuteViewOp.create(
+                    operands=(stage,),
+                    result_types=(permuted_view(stage.type, order),),
+                    properties={"permutation": op.properties["permutation"]},
+                )
+                stage = filler.add(new).results[0]
+        return stage
 
     def replace_loop(self, more: Sequence[SSAValue]) -> scf.ForOp:
         """The loop with more values that it carries."""
@@ -425,6 +491,45 @@ class LoopAhead:
                 return True
             parent = parent.parent_op()
         return False
+
+
+def _only_copy(load: TiledLoadOp) -> tuple[S.CopyOp | None, tuple[Operation, ...]]:
+    """The copy to storage that is the only use of a load, and the changes of shape before it: any, then
+    at most one order of axes. None where there is no such copy."""
+    value, shapes = load.result, []
+    while len(uses := list(value.uses)) == 1:
+        op = uses[0].operation
+        if isinstance(op, S.CopyOp):
+            return (op, tuple(shapes)) if op.parent is load.parent else (None, ())
+        permuted = bool(shapes) and shapes[-1].name == kinds.PERMUTE
+        if permuted or op.name not in (kinds.PERMUTE, *kinds.RESHAPES):
+            break
+        shapes.append(op)
+        value = op.results[0]
+    return None, ()
+
+
+def _before(copy: S.CopyOp, shapes: Sequence[Operation]) -> TiledViewType:
+    """The storage of a copy, as what is loaded lies there."""
+    ty = copy.target.type
+    assert isinstance(ty, TiledViewType)
+    if not shapes:
+        return ty
+    if shapes[-1].name == kinds.PERMUTE:
+        order = int_list(shapes[-1].properties["permutation"])
+        ty = permuted_view(ty, [order.index(axis) for axis in range(len(order))])
+    dims = T.dims_of(shapes[0].operands[0].type)
+    return TiledViewType(dims, ty.element_type, ty.residency.data, ty.layout)
+
+
+def seen_from(load: LoadAhead) -> TiledViewType:
+    """A stage in the shape that it has before its axes are put in order."""
+    ty = load.target
+    if not load.shapes:
+        return ty
+    last = load.shapes[-1]
+    value = last.operands[0] if last.name == kinds.PERMUTE else last.results[0]
+    return TiledViewType(T.dims_of(value.type), ty.element_type, ty.residency.data, ty.layout)
 
 
 def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:

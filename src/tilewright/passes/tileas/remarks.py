@@ -14,9 +14,9 @@ from tilewright.dialects.source_map import place_of
 class Remark:
     """A decision of ``kind`` and the reason for it, at a place of the source.
 
-    Kinds: ``layout`` (a tile changes its layout), ``product`` (which instruction), ``warps`` (how
-    many of a block), ``ring`` (copies ahead), ``pipeline`` (why there are none), ``fallback`` (lowered
-    without a schedule).
+    Kinds: ``layout`` (a tile changes its layout), ``product`` (which instruction), ``ring`` (copies ahead),
+    ``pipeline`` (why there are none), ``rule`` (an operation is lowered as without a schedule), ``warps``
+    (why so many), ``hint`` (what becomes of one), ``fallback`` (the kernel is lowered without a schedule).
     """
 
     kind: str

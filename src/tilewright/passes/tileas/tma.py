@@ -39,6 +39,7 @@ from tilewright.passes.tileas.pipeline import (
     LoadAhead,
     LoopAhead,
     carrying,
+    seen_from,
 )
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -163,6 +164,12 @@ def _is_known_early(value: Extent, size: int | None, facts: Facts) -> bool:
     return facts.patterns.of(value).divisor * max(size, 1) % STRIDE_BYTES == 0
 
 
+def _storage(load: LoadAhead) -> SSAValue:
+    """The storage to which a tile goes, which products read."""
+    assert load.copy is not None
+    return load.copy.target
+
+
 class _TmaLoop(LoopAhead):
     """A loop while its loads are made pipelines."""
 
@@ -213,7 +220,7 @@ class _TmaLoop(LoopAhead):
         found: dict[frozenset[Operation], list[LoadAhead]] = {}
         for load in loads:
             readers = frozenset(
-                use.operation for use in load.copy.target.uses if use.operation is not load.copy
+                use.operation for use in _storage(load).uses if use.operation is not load.copy
             )
             found.setdefault(readers, []).append(load)
         return list(found.values())
@@ -355,7 +362,7 @@ class _Pipeline:
         readers = {
             use.operation
             for load in self.loads
-            for use in load.copy.target.uses
+            for use in _storage(load).uses
             if use.operation is not load.copy
         }
         order = [op for op in body.ops if op in readers]
@@ -363,7 +370,7 @@ class _Pipeline:
         stage = first.one(P.ConsumerWaitOp, (self.value, iterator), P.STAGE)
         opened = P.ConsumerReadOp.create(
             operands=(self.value, stage),
-            result_types=[load.copy.target.type for load in self.loads],
+            result_types=[seen_from(load) for load in self.loads],
         )
         first.add(opened)
         last = Filler(InsertPoint.after(order[-1]), order[-1])
@@ -372,10 +379,11 @@ class _Pipeline:
             self._replace(first, load, view)
 
     def _replace(self, filler: Filler, load: LoadAhead, view: SSAValue) -> None:
-        old = load.copy.target
+        assert load.copy is not None
+        old, stage = load.copy.target, self.loop.seen_as(filler, load, view)
         for use in list(old.uses):
             if use.operation is not load.copy:
-                use.operation.operands[use.index] = view
+                use.operation.operands[use.index] = stage
         op = load.load
         if op.result_token is not None:
             order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)

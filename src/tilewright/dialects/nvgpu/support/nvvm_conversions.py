@@ -25,6 +25,9 @@ from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
 from tilewright.dialects.nvgpu.support.nvvm import BracketedEnumAttr
 from tilewright.dialects.syntax.directives import Operand
 
+#: The first compute capability, times ten, that rounds f32 to tf32 to even; those before round `rna` only.
+ROUNDS_TO_TF32 = 90
+
 
 class FPRoundingMode(StrEnum):
     NONE = auto()

@@ -1,0 +1,108 @@
+"""A limit of time for LLVM: what may take long runs in a process of its own, which can be ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+
+from tilewright.diagnostics import Place, TileIRError
+from tilewright.gpu import llvm
+from tilewright.gpu.architectures import architecture
+from tilewright.gpu.codes import BUDGET, LLVM_FAILED
+
+#: CPU seconds that LLVM, and ptxas, may take for a kernel by default.
+DEFAULT_SECONDS = 60.0
+#: From so many elements of a vector, or lines, on LLVM may need longer than a second.
+_WIDE, _LONG = 256, 30_000
+#: Wall time for each CPU second, on a machine that others use too.
+_PATIENCE = 4
+#: What a process that runs out of CPU time ends with, by signal SIGXCPU or SIGKILL.
+_OUT_OF_TIME = (-24, -9, 152, 137)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """LLVM IR that becomes PTX for an architecture, with a version of PTX times ten."""
+
+    text: str
+    arch: str
+    isa: int
+    uses_libdevice: bool
+    optimize: bool
+
+    def run(self) -> tuple[str, str]:
+        """The PTX, and the LLVM IR that it was made of."""
+        arch = architecture(self.arch)
+        module = llvm.parse_ir(self.text, arch, self.isa, libdevice=self.uses_libdevice)
+        text = str(module)
+        if self.optimize:
+            llvm.optimize(module, arch, self.isa)
+            text = str(module)
+        return llvm.emit_ptx(module, arch, self.isa), text
+
+    @property
+    def widest(self) -> int:
+        """The elements of the longest vector: what a thread holds of the largest tile."""
+        return max((int(n) for n in set(re.findall(r"<(\d+) x ", self.text))), default=1)
+
+    @property
+    def may_be_long(self) -> bool:
+        return self.widest >= _WIDE or self.text.count("\n") >= _LONG
+
+
+def run_within(work: Work, seconds: float, place: Place | None = None) -> tuple[str, str]:
+    """What ``work`` gives; a TileIRError where it takes more CPU seconds. 0 is no limit."""
+    if not seconds or not work.may_be_long:
+        return work.run()
+    command = [sys.executable, "-c", "from tilewright.gpu.budget import main; main()"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps({"seconds": seconds, **asdict(work)}),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE * seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise exceeded("LLVM", work, seconds, place) from None
+    if done.returncode in _OUT_OF_TIME:
+        raise exceeded("LLVM", work, seconds, place)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        raise TileIRError.single(LLVM_FAILED, f"LLVM failed on the generated code: {last}", place)
+    answer = json.loads(done.stdout)
+    return answer["ptx"], answer["llvm_ir"]
+
+
+def exceeded(what: str, work: Work | None, seconds: float, place: Place | None) -> TileIRError:
+    """The error that a kernel takes more than its time."""
+    held = "" if work is None else f"; a thread holds {work.widest} elements of its largest tile"
+    return TileIRError.single(
+        BUDGET,
+        f"{what} has not finished this kernel within {seconds:g} seconds{held}",
+        place,
+        help="use smaller tiles, or more warps (num_worker_warps_per_cta); CompileOptions(seconds=...) "
+        "gives it more time, 0 all that it wants",
+    )
+
+
+def main() -> None:
+    """Do the work that standard input describes, within its CPU time."""
+    given = json.loads(sys.stdin.read())
+    seconds = given.pop("seconds")
+    try:
+        import resource
+    except ImportError:
+        pass
+    else:
+        limit = max(int(seconds), 1)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+    ptx, text = Work(**given).run()
+    json.dump({"ptx": ptx, "llvm_ir": text}, sys.stdout)

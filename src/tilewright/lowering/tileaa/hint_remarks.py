@@ -1,0 +1,73 @@
+"""What becomes of the optimization hints of a kernel: each is honoured, or a remark says why not."""
+
+from __future__ import annotations
+
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.lowering.tileaa.hints import flag_hint, number_hint
+from tilewright.lowering.tileaa.options import TileAAOptions
+from tilewright.passes.tileas.remarks import Remarks
+
+#: The registers of a multiprocessor, and the most that a thread may have.
+_FILE, _MOST = 1 << 16, 255
+
+
+def remark_on_hints(
+    entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks, tma: bool
+) -> None:
+    """Add a remark of kind ``hint`` for each hint that counts for the target.
+
+    ``threads``: those of a block as it was made; ``tma``: whether any of its copies go by TMA.
+    """
+    _of_entry(entry, options, threads, remarks)
+    for op in entry.walk():
+        if isinstance(op, TileOp) and op is not entry:
+            _of_access(op, options, remarks, tma)
+
+
+def _of_entry(entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks) -> None:
+    if warps := number_hint(options, entry, "num_worker_warps_per_cta"):
+        said = "is honoured" if threads == 32 * warps else f"gave way: a block has {threads // 32}"
+        remarks.add("hint", f"num_worker_warps_per_cta = {warps} {said}", entry)
+    if occupancy := number_hint(options, entry, "occupancy"):
+        most = min(_FILE // (occupancy * threads) // 8 * 8, _MOST)
+        remarks.add(
+            "hint",
+            f"occupancy = {occupancy} is honoured: a thread gets at most {most} registers, so that those of "
+            f"{occupancy} blocks fit on a multiprocessor",
+            entry,
+        )
+    cluster = number_hint(options, entry, "num_cta_in_cga")
+    if cluster is not None and cluster > 1:
+        remarks.add(
+            "hint",
+            f"num_cta_in_cga = {cluster} is not used: each block brings its own tiles, and is launched "
+            "without a cluster",
+            entry,
+        )
+
+
+def _of_access(op: TileOp, options: TileAAOptions, remarks: Remarks, tma: bool) -> None:
+    latency = number_hint(options, op, "latency")
+    if latency is not None:
+        remarks.add(
+            "hint",
+            f"latency = {latency} is not used: what a loop loads ahead has as many stages as shared memory "
+            "holds, up to the default",
+            op,
+        )
+    allowed = flag_hint(options, op, "allow_tma")
+    if allowed is False:
+        said = (
+            "is not used: the kernel has copies by TMA"
+            if tma
+            else "is honoured: nothing goes by TMA"
+        )
+        remarks.add("hint", f"allow_tma = false {said}", op)
+    elif allowed and not tma:
+        remarks.add("hint", "allow_tma = true: nothing goes by TMA all the same", op)
+
+
+def hinted_warps(entry: EntryOp, options: TileAAOptions) -> int | None:
+    """The warps of a block that a hint asks for."""
+    return number_hint(options, entry, "num_worker_warps_per_cta")

@@ -1,0 +1,114 @@
+"""How many warps a block gets; memory of rings between rounds of the loop around them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.passes.tileas import kernels as K
+
+from tilewright import LaunchOptions
+from tilewright.dialects.nvgpu.support import gpu_kernels
+from tilewright.simulator.tiles import TileProgram
+from tilewright.text import parse
+
+
+def product(rows: int, columns: int, hints: str = "", sums: str = "f32") -> str:
+    """c = the sum over ``steps`` of rows x 32 times 32 x columns."""
+    a, b, c = (rows, 32, "f16"), (32, columns, "f16"), (rows, columns, sums)
+    ty = f"tile<{rows}x{columns}x{sums}>"
+    text = K.entry(
+        {"a": a, "b": b, "c": c},
+        f"  %nothing = constant <{sums}: 0.0> : {ty}\n"
+        "  %sum = for %s in (%zero to %steps, step %one) : tile<i32> "
+        f"iter_values(%acc = %nothing) -> ({ty}) {{\n"
+        + K.load("l", "a", "%zero, %s", a)
+        + K.load("r", "b", "%s, %zero", b)
+        + f"    %next = mmaf %l, %r, %acc : tile<{rows}x32xf16>, tile<32x{columns}xf16>, {ty}\n"
+        f"    continue %next : {ty}\n  }}\n" + K.store("sum", "c", "%zero, %zero", c),
+    )
+    return text.replace(") {\n", f") {hints} {{\n", 1)
+
+
+def elementwise(width: int) -> str:
+    ty = (64, width, "f32")
+    tile = f"tile<64x{width}xf32>"
+    body = K.load("l", "a", "%zero, %zero", ty) + f"  %s = addf %l, %l : {tile}\n"
+    return K.entry({"a": ty, "c": ty}, body + K.store("s", "c", "%zero, %zero", ty))
+
+
+def threads(text: str, arch: str = "sm_90a") -> int:
+    program = TileProgram(parse(text), arch)
+    module = program.threads()
+    (func,) = (op for op in module.walk() if isinstance(op, gpu_kernels.FuncOp))
+    assert program.fallbacks == {}
+    return func.attributes["gpu.known_block_size"].get_values()[0]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+FOUR = "optimization_hints = <sm_90 = {num_worker_warps_per_cta = 4}>"
+
+
+@pytest.mark.parametrize(
+    ("text", "arch", "wanted"),
+    [
+        (product(64, 64), "sm_90a", 128),
+        (product(128, 128), "sm_90a", 128),
+        (product(128, 256), "sm_90a", 256),
+        (product(256, 128), "sm_80", 256),
+        (product(128, 256, FOUR), "sm_90a", 128),
+        (product(128, 256, FOUR), "sm_80", 256),
+        (elementwise(64), "sm_80", 128),
+        (elementwise(512), "sm_80", 256),
+    ],
+)
+def test_warps_follow_from_what_threads_hold(text: str, arch: str, wanted: int) -> None:
+    """128 registers of a thread at most for sums, and for the widest tile; a hint comes first."""
+    assert threads(text, arch) == wanted
+
+
+def test_eight_warps_compute_the_same() -> None:
+    text = product(128, 256)
+    given = K.arguments(text, 3)
+    a, b = (matrix.astype(np.float64) for matrix in given[:2])
+    TileProgram(parse(text), "sm_90a").launch("k", 1, given, LaunchOptions(seed=1))
+    np.testing.assert_allclose(given[2][:128], a[:128, :96] @ b[:96], rtol=1e-3, atol=1e-3)
+
+
+def nested_stores() -> str:
+    """For both values of o: c(o) = the sum over ``steps`` of a(o, s) times b(s), in f16."""
+    a, b, c = (64, 64, "f16"), (64, 64, "f16"), (64, 64, "f16")
+    ty = "tile<64x64xf32>"
+    return K.entry(
+        {"a": a, "b": b, "c": c},
+        f"  %nothing = constant <f32: 0.0> : {ty}\n"
+        "  for %o in (%zero to %two, step %one) : tile<i32> {\n"
+        "  %sum = for %s in (%zero to %steps, step %one) : tile<i32> "
+        f"iter_values(%acc = %nothing) -> ({ty}) {{\n"
+        + K.load("l", "a", "%o, %s", a)
+        + K.load("r", "b", "%s, %zero", b)
+        + f"    %next = mmaf %l, %r, %acc : tile<64x64xf16>, tile<64x64xf16>, {ty}\n"
+        f"    continue %next : {ty}\n  }}\n"
+        f"  %half = ftof %sum : {ty} -> tile<64x64xf16>\n"
+        + K.store("half", "c", "%o, %zero", c)
+        + "    continue\n  }\n",
+    )
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
+def test_a_ring_lends_its_memory_between_rounds(arch: str, steps: int) -> None:
+    """What leaves the inner loop changes its layout where the ring lies, unless copies by TMA go on there;
+    no order of warps sees a race."""
+    text = nested_stores()
+    program = TileProgram(parse(text), arch)
+    for seed in range(4):
+        given = K.arguments(text, steps)
+        a, b = (matrix.astype(np.float64) for matrix in given[:2])
+        program.launch("k", 1, given, LaunchOptions(seed=seed))
+        expected = a[:128, : 64 * steps] @ b[: 64 * steps, :64]
+        np.testing.assert_allclose(given[2][:128, :64], expected, rtol=2e-2, atol=2e-2)
+    assert program.fallbacks == {}
+    (func,) = (op for op in program.threads().walk() if isinstance(op, gpu_kernels.FuncOp))
+    shared = func.body.blocks[0].args[-1].type
+    ring = 3 * 2 * 64 * 64 * 2
+    size = shared.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
+    assert size == ring if arch == "sm_80" else size > ring

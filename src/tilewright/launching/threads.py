@@ -27,7 +27,7 @@ from tilewright.lowering.nvgpu.options import NOT_LOWERED
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
 from tilewright.lowering.scheduled.schedule import Scheduled, schedule
-from tilewright.lowering.tileaa.hint_remarks import hinted_warps, remark_on_hints
+from tilewright.lowering.tileaa.hint_remarks import forbids_tma, hinted_warps, remark_on_hints
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
 from tilewright.passes.tileas.remarks import Remark, Remarks
@@ -111,7 +111,10 @@ class LoweredProgram:
             module = clone_with_places(self._with_warps(name, remarks), {})
             assert isinstance(module, BuiltinModuleOp)
             options = self._options
-            target = self._target if maps else replace(self._target, maps=False)
+            hinted = self._entry(name)
+            lowering = TileAAOptions(f"sm_{self._target.compute}")
+            maps_wanted = maps and not (hinted is not None and forbids_tma(hinted, lowering))
+            target = replace(self._target, maps=maps_wanted)
             made = schedule(module, name, options.num_warps, target, remarks)
             found = self._scheduled[name, maps] = made
         return found

@@ -58,12 +58,7 @@ def _of_access(op: TileOp, options: TileAAOptions, remarks: Remarks, tma: bool) 
         )
     allowed = flag_hint(options, op, "allow_tma")
     if allowed is False:
-        said = (
-            "is not used: the kernel has copies by TMA"
-            if tma
-            else "is honoured: nothing goes by TMA"
-        )
-        remarks.add("hint", f"allow_tma = false {said}", op)
+        remarks.add("hint", "allow_tma = false is honoured: nothing goes by TMA", op)
     elif allowed and not tma:
         remarks.add("hint", "allow_tma = true: nothing goes by TMA all the same", op)
 
@@ -71,3 +66,11 @@ def _of_access(op: TileOp, options: TileAAOptions, remarks: Remarks, tma: bool) 
 def hinted_warps(entry: EntryOp, options: TileAAOptions) -> int | None:
     """The warps of a block that a hint asks for."""
     return number_hint(options, entry, "num_worker_warps_per_cta")
+
+
+def forbids_tma(entry: EntryOp, options: TileAAOptions) -> bool:
+    """Whether a hint at an access of a kernel says not to copy by TMA."""
+    return any(
+        isinstance(op, TileOp) and op is not entry and flag_hint(options, op, "allow_tma") is False
+        for op in entry.walk()
+    )

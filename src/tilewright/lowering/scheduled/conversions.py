@@ -53,8 +53,9 @@ class SharedTile:
             found = low.plus(found, self.start)
         return moved(low, found, offset & ~mask)
 
-    def write(self, value: SSAValue, layout: Layout, width: int) -> None:
-        """Write the thread's elements, of which ``width`` successive ones are neighbours here."""
+    def write(self, value: SSAValue, layout: Layout, width: int, holder: int = 0) -> None:
+        """Write the thread's elements, of which ``width`` successive ones are neighbours here. Of
+        those threads that hold the same ones that with the bits ``holder`` writes."""
         low = self.low
         targets = [self.layout.place(basis) for basis in layout.thread]
 
@@ -64,7 +65,7 @@ class SharedTile:
                 low.emit(vector.StoreOp, (part, self.memory, self.index(targets, place)))
             return ()
 
-        low.either(low.owner_of(layout), work)
+        low.either(low.owner_of(layout, holder), work)
 
     def read(self, element: Attribute, layout: Layout, width: int) -> SSAValue:
         """The thread's elements of the tile."""
@@ -125,27 +126,47 @@ def convert_layout(low: ScheduledKernel, op: ConvertLayoutOp) -> None:
 
 def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Layout) -> SSAValue:
     """The thread's elements of a tile in another layout."""
-    element = scalar_of(value.type)
-    held = in_bytes(element)
-    plan = plan_conversion(source, target, element_bytes(held))
-    if plan.registers is not None:
-        return low.picked(value, plan.registers)
-    assert plan.exchange is not None
-    exchange = plan.exchange
-    if held != element:
-        value = widened(low, value)
+    return converted_together(low, [value], source, target)[0]
+
+
+def converted_together(
+    low: ScheduledKernel,
+    values: Sequence[SSAValue],
+    source: Layout,
+    target: Layout,
+    holder: int = 0,
+) -> list[SSAValue]:
+    """The same for several tiles, for which threads meet once; of those threads that could hold the
+    same elements those with the bits ``holder`` do."""
+    elements = [scalar_of(value.type) for value in values]
+    plans = [plan_conversion(source, target, element_bytes(in_bytes(e))) for e in elements]
+    if plans[0].registers is not None and not holder:
+        registers = plans[0].registers
+        return [low.picked(value, registers) for value in values]
     room = Exchange(low)
-    buffer = room.buffer(held, source.size)
-    tile = SharedTile(low, buffer.memory, exchange.shared)
-    tile.write(low.picked(value, exchange.source_order), exchange.source, exchange.write)
+    tiles: list[SharedTile] = []
+    for value, element, plan in zip(values, elements, plans, strict=True):
+        held, exchange = in_bytes(element), plan.exchange
+        assert exchange is not None
+        if held != element:
+            value = widened(low, value)
+        buffer = room.buffer(held, source.size)
+        tile = SharedTile(low, buffer.memory, exchange.shared)
+        tile.write(low.picked(value, exchange.source_order), exchange.source, exchange.write, holder)
+        tiles.append(tile)
     room.meet()
-    found = tile.read(held, exchange.target, exchange.read)
-    low.sync.shared = True
-    inverse = [0] * len(exchange.target_order)
-    for position, register in enumerate(exchange.target_order):
-        inverse[register] = position
-    found = low.picked(found, inverse)
-    return found if held == element else narrowed(low, found, element)
+    results: list[SSAValue] = []
+    for tile, element, plan in zip(tiles, elements, plans, strict=True):
+        held, exchange = in_bytes(element), plan.exchange
+        assert exchange is not None
+        found = tile.read(held, exchange.target, exchange.read)
+        low.sync.shared = True
+        inverse = [0] * len(exchange.target_order)
+        for position, register in enumerate(exchange.target_order):
+            inverse[register] = position
+        found = low.picked(found, inverse)
+        results.append(found if held == element else narrowed(low, found, element))
+    return results
 
 
 @lowers("nv_tileas.copy")

@@ -12,12 +12,13 @@ from tilewright.lowering.scheduled import (
     conversions,
     products,
     reductions,
+    scans,
     shapes,
 )
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
 #: The files that fill the table.
-FAMILIES = (accesses, asynchronous, conversions, products, reductions, shapes)
+FAMILIES = (accesses, asynchronous, conversions, products, reductions, scans, shapes)
 
 
 def lower_scheduled(

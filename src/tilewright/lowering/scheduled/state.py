@@ -42,6 +42,8 @@ class ScheduledKernel(Kernel):
         self._parts: dict[tuple[int, ...], SSAValue] = {}
         self._places: dict[tuple[Layout, tuple[int, ...]], tuple[SSAValue, ...]] = {}
         self._numbers: dict[Layout, SSAValue] = {}
+        #: What lanes have handed to one another, by what, how and where (``shuffles``).
+        self.shuffled: dict[tuple[object, ...], SSAValue] = {}
         #: Accesses to global memory, and to storage, since all threads have last met.
         self._pending: list[Operation] = []
         self._storage_reads: set[SSAValue] = set()
@@ -190,13 +192,14 @@ class ScheduledKernel(Kernel):
             self._places[key] = tuple(made)
         return self._places[key]
 
-    def owner_of(self, layout: Layout) -> SSAValue | None:
-        """Whether the thread is the one that owns its elements; None where all are."""
+    def owner_of(self, layout: Layout, holder: int = 0) -> SSAValue | None:
+        """Whether the thread is the one that owns its elements, or, of those that hold the same ones,
+        that with the bits ``holder``; None where all are."""
         mask = layout.free_thread_bits
         if not mask:
             return None
         with self.filling(self.prologue):
-            return self.compare("eq", self.binary(AndIOp, self.thread(), mask), 0)
+            return self.compare("eq", self.binary(AndIOp, self.thread(), mask), holder)
 
     # Vectors.
 

@@ -48,6 +48,7 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
     fills_sectors,
 )
+from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.products import Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
@@ -327,6 +328,20 @@ class _Assigner:
         for result in kinds.tiles_of(op.results):
             self.settle(result, layout.sliced(dims, axis), strength)
 
+    def scan(self, op: Operation) -> None:
+        dims = T.dims_of(op.operands[0].type)
+        axis = int_property(op, "axis")  # pyright: ignore[reportArgumentType]
+        settled = [value for value in op.operands if value in self.layouts]
+        layout, strength = scan_layout(dims, axis, self.threads), 0
+        if settled:
+            best = max(settled, key=lambda value: self.strength[value])
+            own = self.layouts[best].without_copies()
+            if scans_well(own, dims, axis):
+                layout, strength = own, self.strength[best]
+        self.all_in(op, layout)
+        for result in kinds.tiles_of(op.results):
+            self.settle(result, layout, strength)
+
     # Products.
 
     def dot(self, op: Operation) -> None:
@@ -502,7 +517,7 @@ def goes_by_element(op: Access) -> bool:
 
 #: Operations without a rule of their own, whose elements change places.
 _SLOW = frozenset(
-    f"nv_tileaa.{name}" for name in ("cat", "extract", "extract_slice", "ext.insert_slice", "scan")
+    f"nv_tileaa.{name}" for name in ("cat", "extract", "extract_slice", "ext.insert_slice")
 )
 _TILED = ("nv_tileaa.tiled_load", "nv_tileaa.tiled_store")
 
@@ -533,6 +548,7 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(kinds.LOADS, _Assigner.load),
     **dict.fromkeys(kinds.STORES, _Assigner.store),
     kinds.REDUCE: _Assigner.reduce,
+    kinds.SCAN: _Assigner.scan,
     kinds.DOT: _Assigner.dot,
     "scf.for": _Assigner.loop,
     "scf.if": _Assigner.branch,

@@ -1,4 +1,5 @@
-"""``convert_layout``: registers are renamed, or go through shared memory without bank conflicts."""
+"""``convert_layout``: registers are renamed, handed from lane to lane, or go through shared memory
+without bank conflicts."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from tilewright.lowering.nvgpu.types import (
     scalar_of,
 )
 from tilewright.lowering.nvgpu.vectors import as_index, moved
+from tilewright.lowering.scheduled.lane_moves import moved_by_lanes
 from tilewright.lowering.scheduled.state import ScheduledKernel, base_of
 from tilewright.lowering.scheduled.table import lowers
 
@@ -143,6 +145,8 @@ def converted_together(
     if plans[0].registers is not None and not holder:
         registers = plans[0].registers
         return [low.picked(value, registers) for value in values]
+    if plans[0].lanes is not None and not holder:
+        return [moved_by_lanes(low, value, plans[0].lanes) for value in values]
     room = Exchange(low)
     tiles: list[SharedTile] = []
     for value, element, plan in zip(values, elements, plans, strict=True):

@@ -10,6 +10,7 @@ from tilewright.lowering.scheduled import (
     accesses,
     asynchronous,
     conversions,
+    parts,
     products,
     reductions,
     scans,
@@ -18,7 +19,7 @@ from tilewright.lowering.scheduled import (
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
 #: The files that fill the table.
-FAMILIES = (accesses, asynchronous, conversions, products, reductions, scans, shapes)
+FAMILIES = (accesses, asynchronous, conversions, parts, products, reductions, scans, shapes)
 
 
 def lower_scheduled(

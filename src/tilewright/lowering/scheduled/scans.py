@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects.arith import AndIOp, OrIOp, SubiOp, XOrIOp
+from xdsl.dialects.arith import AddiOp, AndIOp, OrIOp, ShLIOp, ShRUIOp, SubiOp, XOrIOp
 from xdsl.ir import SSAValue
 
 from tilewright.dialects.declare import int_property
@@ -109,7 +109,9 @@ class _Scan:
         above = places[len(run) :]
         if run[0].kind == "lane":
             inner = self.over_lanes(totals, run)
-            last = self.last_lane(inner[2], run) if above else inner[2]
+            last = inner[2]
+            if above and above[0].kind == "register":
+                last = self.last_lane(last, run)
             outer = self.carried(last, above, registers)
         else:
             inner = self.over_registers(totals, run, registers)
@@ -158,40 +160,40 @@ class _Scan:
     ) -> tuple[list[SSAValue], SSAValue, list[SSAValue]]:
         """What comes before each lane, whether something does, and what comes up to each lane."""
         low = self.low
-        mask = sum(1 << place.bit for place in run)
         width = totals[0].type.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
+        targets = [0] * len(self.layout.thread)
+        for at, place in enumerate(run):
+            targets[place.bit] = 1 << at
+        number = low.thread_part(targets)
         with low.filling(low.prologue):
-            passed = low.binary(AndIOp, low.thread(), mask)
-            if self.backwards:
-                passed = low.binary(XOrIOp, passed, mask)
-        for place in run:
-            distance = 1 << place.bit
-            follows = low.splat(self.reaches(passed, distance), width)
-            others = [self.lane_before(total, mask, distance) for total in totals]
+            passed = low.binary(XOrIOp, number, (1 << len(run)) - 1) if self.backwards else number
+        for at in range(len(run)):
+            follows = low.splat(self.reaches(passed, 1 << at), width)
+            others = [self.lane_before(total, run, number, 1 << at) for total in totals]
             totals = self.chosen(follows, self.combined(totals, others), totals)
-        distance = 1 << run[0].bit
-        before = [self.lane_before(total, mask, distance) for total in totals]
-        return before, low.splat(self.reaches(passed, distance), width), totals
+        before = [self.lane_before(total, run, number, 1) for total in totals]
+        return before, low.splat(self.reaches(passed, 1), width), totals
 
     def reaches(self, passed: SSAValue, distance: int) -> SSAValue:
         with self.low.filling(self.low.prologue):
             return self.low.compare("uge", passed, distance)
 
-    def lane_before(self, value: SSAValue, mask: int, distance: int) -> SSAValue:
-        """The value of the lane so far before this one, in the order of the lanes' bits in ``mask``."""
+    def lane_before(
+        self, value: SSAValue, run: Sequence[Place], number: SSAValue, distance: int
+    ) -> SSAValue:
+        """The value of the lane so far before this one, which is that ``number`` along the axis."""
         low = self.low
-        lowest = mask & -mask
-        if not mask & (mask + lowest):
-            return from_lanes(low, value, Mode.DOWN if self.backwards else Mode.UP, distance)
-        # The bits of the mask are not side by side: others must let carries pass.
+        if all(place.bit == run[0].bit + at for at, place in enumerate(run)):
+            mode = Mode.DOWN if self.backwards else Mode.UP
+            return from_lanes(low, value, mode, distance << run[0].bit)
         with low.filling(low.prologue):
-            thread = low.thread()
-            if self.backwards:
-                moved = low.plus(low.binary(OrIOp, thread, ~mask & 31), distance)
-            else:
-                moved = low.binary(SubiOp, low.binary(AndIOp, thread, mask), distance)
-            rest = low.binary(AndIOp, thread, ~mask & 31)
-            lane = low.binary(OrIOp, low.binary(AndIOp, moved, mask), rest)
+            kind = AddiOp if self.backwards else SubiOp
+            moved = low.binary(kind, number, distance)
+            mask = sum(1 << place.bit for place in run)
+            lane = low.binary(AndIOp, low.thread(), ~mask & 31)
+            for at, place in enumerate(run):
+                bit = low.binary(AndIOp, low.binary(ShRUIOp, moved, at), 1)
+                lane = low.binary(OrIOp, lane, low.binary(ShLIOp, bit, place.bit))
         return from_lanes(low, value, Mode.IDX, lane)
 
     def last_lane(self, values: Sequence[SSAValue], run: Sequence[Place]) -> list[SSAValue]:

@@ -38,6 +38,7 @@ from tilewright.dialects.nv_tileas.types import (
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
 from tilewright.layouts.layout import axis_bits
+from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
@@ -50,6 +51,7 @@ from tilewright.passes.tileas.access_layouts import (
 )
 from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.kinds import is_tile
+from tilewright.passes.tileas.part_layouts import static_part
 from tilewright.passes.tileas.products import Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -165,7 +167,7 @@ class _Assigner:
         self._behind(value, op)
         size = element_bytes(value.type)
         plan = plan_conversion(self.layouts[value], layout, min(size, WIDEST))
-        if plan.registers is None:
+        if plan.exchange is not None:
             name = value.name_hint or "a tile"
             shape = "x".join(map(str, T.dims_of(value.type)))
             self.remarks.add(
@@ -342,6 +344,45 @@ class _Assigner:
         for result in kinds.tiles_of(op.results):
             self.settle(result, layout, strength)
 
+    # Parts of tiles.
+
+    def extract_slice(self, op: Operation) -> None:
+        source, result = op.operands[0], op.results[0]
+        part = static_part(op, source, result)
+        for layout in self._own_or_default(source):
+            whole = None if part is None else with_all_parts(layout, part.mask)
+            if part is not None and whole is not None:
+                self.give(op, {0: whole})
+                strength = self.strength.get(source, 0)
+                self.settle(result, part_layout(whole, part), strength)
+                return
+        self.by_default(op)
+
+    def insert_slice(self, op: Operation) -> None:
+        whole, source = op.operands[:2]
+        part = static_part(op, whole, source)
+        for layout in self._own_or_default(whole):
+            if part is not None and says_bits(layout, part.mask):
+                self.give(op, {0: layout, 1: part_layout(layout, part)})
+                self.settle(op.results[0], layout, self.strength.get(whole, 0))
+                return
+        self.by_default(op)
+
+    def cat(self, op: Operation) -> None:
+        settled = [value for value in op.operands if value in self.layouts]
+        best = max(settled, key=lambda value: self.strength[value], default=op.operands[0])
+        layout, result = self._own_or_default(best)[0], op.results[0]
+        axis = int_property(op, "axis")  # pyright: ignore[reportArgumentType]
+        self.all_in(op, layout)
+        bit = axis_bits(T.dims_of(result.type))[axis].stop - 1
+        self.settle(result, joined_layout(layout, bit), self.strength.get(best, 0))
+
+    def _own_or_default(self, value: SSAValue) -> list[Layout]:
+        """The layout that a tile has, where it has one, and the one by default."""
+        own = self.layouts.get(value)
+        default = default_layout(value.type, self.threads)
+        return [default] if own is None else [own.without_copies(), default]
+
     # Products.
 
     def dot(self, op: Operation) -> None:
@@ -517,7 +558,7 @@ def goes_by_element(op: Access) -> bool:
 
 #: Operations without a rule of their own, whose elements change places.
 _SLOW = frozenset(
-    f"nv_tileaa.{name}" for name in ("cat", "extract", "extract_slice", "ext.insert_slice")
+    f"nv_tileaa.{name}" for name in ("extract", "extract_slice", "ext.insert_slice")
 )
 _TILED = ("nv_tileaa.tiled_load", "nv_tileaa.tiled_store")
 
@@ -549,6 +590,9 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(kinds.STORES, _Assigner.store),
     kinds.REDUCE: _Assigner.reduce,
     kinds.SCAN: _Assigner.scan,
+    "nv_tileaa.extract_slice": _Assigner.extract_slice,
+    "nv_tileaa.ext.insert_slice": _Assigner.insert_slice,
+    "nv_tileaa.cat": _Assigner.cat,
     kinds.DOT: _Assigner.dot,
     "scf.for": _Assigner.loop,
     "scf.if": _Assigner.branch,

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.dialects.nv_tileas.ops import ConvertLayoutOp, CopyOp
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
 from tilewright.layouts.conversions import ordered_for
-from tilewright.lowering.nvgpu.exchange import Exchange, in_bytes, narrowed, widened
+from tilewright.lowering.nvgpu.exchange import Exchange, held_bytes, in_bytes, narrowed, widened
 from tilewright.lowering.nvgpu.types import (
     INDEX,
     SHARED_SPACE,
@@ -147,7 +147,7 @@ def converted_together(
         return [low.picked(value, registers) for value in values]
     if plans[0].lanes is not None and not holder:
         return [moved_by_lanes(low, value, plans[0].lanes) for value in values]
-    room = Exchange(low)
+    room = Exchange(low, sum(held_bytes(element, source.size) for element in elements))
     tiles: list[SharedTile] = []
     for value, element, plan in zip(values, elements, plans, strict=True):
         held, exchange = in_bytes(element), plan.exchange
@@ -164,7 +164,7 @@ def converted_together(
         held, exchange = in_bytes(element), plan.exchange
         assert exchange is not None
         found = tile.read(held, exchange.target, exchange.read)
-        low.sync.shared = True
+        low.sync.shared, low.being_read = True, (room.start, room.end)
         inverse = [0] * len(exchange.target_order)
         for position, register in enumerate(exchange.target_order):
             inverse[register] = position

@@ -26,6 +26,8 @@ from tilewright.lowering.scheduled.table import RULES
 
 #: What storage of the block begins at a multiple of: the period of the widest swizzle.
 STORAGE_ALIGNMENT = 1024
+#: The bytes in which exchanges take turns.
+MOST_IN_TURN = 8 << 10
 
 
 class ScheduledKernel(Kernel):
@@ -42,6 +44,8 @@ class ScheduledKernel(Kernel):
         self._parts: dict[tuple[int, ...], SSAValue] = {}
         self._places: dict[tuple[Layout, tuple[int, ...]], tuple[SSAValue, ...]] = {}
         self._numbers: dict[Layout, SSAValue] = {}
+        #: The only bytes of exchanges that threads may be reading; None where that is not known.
+        self.being_read: tuple[int, int] | None = None
         #: What lanes have handed to one another, by what, how and where (``shuffles``).
         self.shuffled: dict[tuple[object, ...], SSAValue] = {}
         #: Accesses to global memory, and to storage, since all threads have last met.
@@ -86,7 +90,7 @@ class ScheduledKernel(Kernel):
             return
         for storage in ended:
             del self._ends[storage]
-        self.sync.shared = True
+        self.sync.shared, self.being_read = True, None
         self.exchange_start = max(
             (self.storage[storage] + _bytes(storage) for storage in self._ends), default=0
         )
@@ -237,8 +241,20 @@ class ScheduledKernel(Kernel):
 
     # Order.
 
+    def room_for_exchange(self, needs: int | None) -> int:
+        """Two successive exchanges take turns in memory, as far as they are small: what the first one
+        left has been read by all when they meet in the second one."""
+        if self.sync.shared and needs is not None and self.being_read is not None:
+            first, end = self.being_read
+            if self.exchange_start + needs <= first:
+                return self.exchange_start
+            if end + needs <= min(self.exchange_start + MOST_IN_TURN, self.options.shared_bytes):
+                return end
+        return super().room_for_exchange(needs)
+
     def barrier(self) -> None:
         super().barrier()
+        self.being_read = None
         self._pending.clear()
         self._storage_reads.clear()
         self._storage_writes.clear()
@@ -277,7 +293,7 @@ class ScheduledKernel(Kernel):
         (self._storage_writes if writes else self._storage_reads).add(storage)
 
     def enter_regions(self, op: Operation) -> None:
-        self.sync.shared = True
+        self.sync.shared, self.being_read = True, None
         for inner in op.walk():
             if isinstance(inner, Access) or inner.name in ("nv_tileaa.ext.fence",):
                 self._pending.append(inner)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tilewright.layouts import Layout, plan_conversion
-from tilewright.layouts.lane_moves import LaneMoves, plan_lane_moves
+from tilewright.layouts.lane_moves import LaneMoves, plan_lane_moves, spread_out
 
 Held = list[list[int]]
 """For each thread the elements in its registers."""
@@ -22,7 +22,7 @@ def moved(given: Held, moves: LaneMoves) -> Held:
     """What threads hold after the moves, by the description of these."""
     for swap in moves.swaps:
         given = [[mine[number] for number in swap.order] for mine in given]
-        bit, lane = 1 << swap.register, 1 << swap.lane
+        bit, lane = 1 << swap.register, 1 << swap.thread
         found: Held = []
         for thread, mine in enumerate(given):
             if swap.drops:
@@ -115,3 +115,18 @@ def test_warps_that_hold_other_elements_need_shared_memory() -> None:
     target = Layout(1024, source.register, source.lane, source.warp[::-1])
     assert plan_lane_moves(source, target) is None
     assert plan_conversion(source, target, 4).exchange is not None
+
+
+@pytest.mark.parametrize("free", [(0,), (4,), (5,), (1, 3, 6), (0, 1, 2, 3, 4, 5, 6)])
+def test_copies_are_given_up_without_moving_anything(free: tuple[int, ...]) -> None:
+    bits = [1 << bit for bit in range(7)]
+    threads = [0 if bit in free else bits.pop() for bit in range(7)]
+    whole, size = bits, 1 << 7
+    layout = Layout(size, tuple(whole), tuple(threads[:5]), tuple(threads[5:]))
+    spread = spread_out(layout)
+    assert not spread.is_replicated
+    assert spread.registers == layout.registers >> len(free)
+    moves = plan_conversion(layout, spread, 4).lanes
+    assert moves is not None
+    assert moves.words(layout.registers) == 0
+    assert moved(held(layout), moves) == held(spread)

@@ -15,12 +15,13 @@ MOST_SWAPPED = 16
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Registers are put in this ``order``; then bit ``register`` of their number and the lane's bit
-    ``lane`` change places. ``drops``: both lanes have all of them, and keep those of their bit."""
+    """Registers are put in this ``order``; then bit ``register`` of their number and bit ``thread`` of the
+    thread's, which is one of the lane's, change places. ``drops``: the threads that differ in the bit, be
+    it the warp's, have the same registers, and keep those of their bit."""
 
     order: tuple[int, ...]
     register: int
-    lane: int
+    thread: int
     drops: bool
 
 
@@ -73,24 +74,26 @@ def plan_lane_moves(source: Layout, target: Layout) -> LaneMoves | None:
     needs, or where shared memory does it at less cost."""
     swaps: list[Swap] = []
     current = source
-    if source.registers <= MOST_SWAPPED:
-        for lane in range(LANES):
-            swap = _swap(current, target, lane)
-            if swap is not None:
-                swaps.append(swap[0])
-                current = swap[1]
+    for bit in range(len(source.thread)):
+        swap = _swap(current, target, bit)
+        if swap is not None:
+            swaps.append(swap[0])
+            current = swap[1]
+    exchanges = sum(not swap.drops for swap in swaps)
     take = _take(current, target)
-    if take is None or len(swaps) > 2:
+    if take is None or exchanges > (2 if source.registers <= MOST_SWAPPED else 0):
         return None
     found = LaneMoves(tuple(swaps), take)
-    return found if found.words(source.registers) <= max(source.registers, target.registers) else None
+    return (
+        found if found.words(source.registers) <= max(source.registers, target.registers) else None
+    )
 
 
-def _swap(source: Layout, target: Layout, lane: int) -> tuple[Swap, Layout] | None:
-    """The exchange after which a bit of the lane means what it should, where registers say that now."""
-    wanted = target.lane[lane]
+def _swap(source: Layout, target: Layout, thread: int) -> tuple[Swap, Layout] | None:
+    """The exchange after which a bit of the thread means what it should, where registers say that now."""
+    own, wanted = source.thread[thread], target.thread[thread]
     register = gf2.solve(source.register, wanted)
-    if not wanted or wanted == source.lane[lane] or register is None:
+    if not wanted or wanted == own or register is None or (thread >= LANES and own):
         return None
     bit = (register & -register).bit_length() - 1
     bases = list(source.register)
@@ -100,12 +103,11 @@ def _swap(source: Layout, target: Layout, lane: int) -> tuple[Swap, Layout] | No
         number = gf2.solve(source.register, element)
         assert number is not None
         order.append(number)
-    drops = source.lane[lane] == 0
-    bases[bit : bit + 1] = [] if drops else [source.lane[lane]]
-    lanes = list(source.lane)
-    lanes[lane] = wanted
-    swapped = Layout(source.size, tuple(bases), tuple(lanes), source.warp)
-    return Swap(tuple(order), bit, lane, drops), swapped
+    bases[bit : bit + 1] = [own] if own else []
+    bits = list(source.thread)
+    bits[thread] = wanted
+    swapped = Layout(source.size, tuple(bases), tuple(bits[:LANES]), tuple(bits[LANES:]))
+    return Swap(tuple(order), bit, thread, not own), swapped
 
 
 def _take(source: Layout, target: Layout) -> Take | None:
@@ -148,3 +150,14 @@ def _both(lanes: Sequence[int], thread: Sequence[int]) -> int | None:
     bit = read.bit_length() - 1
     wanted = [1 << number if number != bit else 0 for number in range(LANES)]
     return bit if list(thread) == wanted + [0] * (len(thread) - LANES) else None
+
+
+def spread_out(layout: Layout) -> Layout:
+    """The same elements held by as many threads as possible: of those that hold the same ones each
+    keeps a part."""
+    register = list(layout.without_copies().register)
+    bits = list(layout.thread)
+    for place, basis in enumerate(bits):
+        if not basis and register:
+            bits[place] = register.pop(0)
+    return Layout(layout.size, tuple(register), tuple(bits[:LANES]), tuple(bits[LANES:]))

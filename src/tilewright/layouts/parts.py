@@ -59,9 +59,7 @@ def with_all_parts(layout: Layout, mask: int) -> Layout | None:
     if thread and layout.registers << len(thread) > MOST_REGISTERS:
         return None
     cleared = [0 if basis & mask else basis for basis in layout.thread]
-    return Layout(
-        layout.size, (*layout.register, *thread), tuple(cleared[:5]), tuple(cleared[5:])
-    )
+    return Layout(layout.size, (*layout.register, *thread), tuple(cleared[:5]), tuple(cleared[5:]))
 
 
 def part_layout(layout: Layout, part: Part) -> Layout:

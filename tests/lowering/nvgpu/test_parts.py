@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from tests.lowering.nvgpu.support import random_layout
 from tests.lowering.nvgpu.test_scans import ARCHITECTURES, run
 from tests.machine.kernels import ELEMENTS, tile_of
 
@@ -76,17 +77,6 @@ def test_a_network_sorts(width: int, dtype: type, arch: str) -> None:
     assert barriers <= {16: 0, 256: 5, 512: 7}[width]
 
 
-def random_layout(rng: random.Random, size: int, threads: int) -> Layout:
-    """Each bit of an element's number at any place; what is left over repeats."""
-    bits, over = size.bit_length() - 1, threads.bit_length() - 1
-    own = rng.randint(max(bits - over, 0), min(bits, 5))
-    bases = [1 << bit for bit in range(bits)]
-    rng.shuffle(bases)
-    thread = bases[own:] + [0] * (over - (bits - own))
-    rng.shuffle(thread)
-    return Layout(size, tuple(bases[:own]), tuple(thread[:5]), tuple(thread[5:]))
-
-
 @pytest.fixture
 def any_layouts(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """What is loaded lies anyhow."""
@@ -104,7 +94,9 @@ def constants(places: tuple[int, ...]) -> tuple[str, str]:
     return "\n".join(lines), ", ".join(f"%i{n}" for n in range(len(places)))
 
 
-def random_part(rng: random.Random, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def random_part(
+    rng: random.Random, shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     part = tuple(rng.choice([e for e in (1, 2, 4, 8, 16, 32) if e <= extent]) for extent in shape)
     places = tuple(rng.randrange(extent // size) for extent, size in zip(shape, part, strict=True))
     return part, places

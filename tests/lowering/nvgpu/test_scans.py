@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 import pytest
+from tests.lowering.nvgpu.support import random_layout
 from tests.machine.kernels import ELEMENTS, checked, kernel_text, tile_of
 
 from tilewright import LaunchOptions
-from tilewright.layouts import Layout
 from tilewright.layouts.folds import beyond_warps, places_along
 from tilewright.machine import Program as Reference
 from tilewright.passes.tileas import assign_layouts, fold_layouts
@@ -27,7 +27,7 @@ def run(
     arrays = [np.atleast_1d(a).copy() for a in (*inputs.values(), *results.values())]
     expected = [a.copy() for a in arrays]
     Reference(module).launch(None, 1, expected)
-    program = TileProgram(module, arch)
+    program, found = TileProgram(module, arch), arrays
     for seed in range(2):
         found = [a.copy() for a in arrays]
         program.launch(None, 1, found, LaunchOptions(seed=seed))
@@ -104,17 +104,6 @@ def test_bodies_that_do_not_commute(shape: tuple[int, ...], axis: int, backwards
         np.testing.assert_array_equal(one, other)
 
 
-def random_layout(rng: random.Random, size: int, threads: int) -> Layout:
-    """Each bit of an element's number at any place; what is left over repeats."""
-    bits, over = size.bit_length() - 1, threads.bit_length() - 1
-    own = rng.randint(max(bits - over, 0), min(bits, 6))
-    bases = [1 << bit for bit in range(bits)]
-    rng.shuffle(bases)
-    thread = bases[own:] + [0] * (over - (bits - own))
-    rng.shuffle(thread)
-    return Layout(size, tuple(bases[:own]), tuple(thread[:5]), tuple(thread[5:]))
-
-
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_any_layout(seed: int, backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +118,7 @@ def test_any_layout(seed: int, backwards: bool, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(assign_layouts, "scans_well", lambda *_: False)
     monkeypatch.setattr(assign_layouts, "scan_layout", lambda *_: layout)
     inputs = {
-        name: np.random.default_rng(seed).integers(-99, 99, shape).astype(np.int32)
-        for name in "xy"
+        name: np.random.default_rng(seed).integers(-99, 99, shape).astype(np.int32) for name in "xy"
     }
     results = {name: np.zeros(shape, np.int32) for name in "rq"}
     found, expected, _ = run(affine(shape, axis, backwards), inputs, results)

@@ -156,7 +156,9 @@ def converted_together(
             value = widened(low, value)
         buffer = room.buffer(held, source.size)
         tile = SharedTile(low, buffer.memory, exchange.shared)
-        tile.write(low.picked(value, exchange.source_order), exchange.source, exchange.write, holder)
+        tile.write(
+            low.picked(value, exchange.source_order), exchange.source, exchange.write, holder
+        )
         tiles.append(tile)
     room.meet()
     results: list[SSAValue] = []

@@ -9,6 +9,7 @@ from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.lowering.scheduled import (
     accesses,
     asynchronous,
+    atomics,
     conversions,
     parts,
     products,
@@ -19,7 +20,17 @@ from tilewright.lowering.scheduled import (
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
 #: The files that fill the table.
-FAMILIES = (accesses, asynchronous, conversions, parts, products, reductions, scans, shapes)
+FAMILIES = (
+    accesses,
+    asynchronous,
+    atomics,
+    conversions,
+    parts,
+    products,
+    reductions,
+    scans,
+    shapes,
+)
 
 
 def lower_scheduled(

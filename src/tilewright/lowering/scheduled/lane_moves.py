@@ -42,12 +42,12 @@ def _swapped(low: ScheduledKernel, value: SSAValue, swap: Swap) -> SSAValue:
     below = [number for number in range(count) if not number >> swap.register & 1]
     lower = low.picked(value, below)
     upper = low.picked(value, [number | 1 << swap.register for number in below])
-    bit = thread_bit(low, swap.lane, len(below))
+    bit = thread_bit(low, swap.thread, len(below))
     kept = low.select(bit, upper, lower)
     if swap.drops:
         return kept
     given = low.select(bit, lower, upper)
-    got = from_lanes(low, given, Mode.XOR, 1 << swap.lane)
+    got = from_lanes(low, given, Mode.XOR, 1 << swap.thread)
     both = low.joined([low.select(bit, got, kept), low.select(bit, kept, got)])
     order = [0] * count
     for place, number in enumerate(below):
@@ -72,7 +72,9 @@ def _taken(low: ScheduledKernel, value: SSAValue, take: Take) -> SSAValue:
     pairs = dict.fromkeys(zip(take.lanes, take.registers, strict=True))
     by_lane = sorted(pairs)
     found = [
-        _from(low, low.picked(value, [register for at, register in by_lane if at == lane]), take, lane)
+        _from(
+            low, low.picked(value, [register for at, register in by_lane if at == lane]), take, lane
+        )
         for lane in sorted(set(take.lanes))
     ]
     places = {pair: place for place, pair in enumerate(by_lane)}

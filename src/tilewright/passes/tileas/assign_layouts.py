@@ -37,6 +37,7 @@ from tilewright.dialects.nv_tileas.types import (
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
+from tilewright.layouts.lane_moves import spread_out
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
@@ -312,6 +313,22 @@ class _Assigner:
             layout = own
         self._access(op, layout)
 
+    def atomic(self, op: Operation) -> None:
+        assert isinstance(op, Access)
+        value = op.moved
+        if not is_tile(value):
+            self.by_default(op)
+            return
+        own = self.layouts.get(value)
+        if own is None:
+            own = coalesced(T.dims_of(value.type), self.threads, self.shapes[op])
+        layout = spread_out(own)
+        if not updates_in_place(op, layout):
+            self.by_default(op)
+            return
+        self._access(op, layout)
+        self.settle(op.results[0], layout, 1)
+
     def _access(self, op: Access, layout: Layout) -> None:
         """All tiles of an access in one layout."""
         self.all_in(op, layout)
@@ -550,17 +567,25 @@ def goes_by_element(op: Access) -> bool:
     need not have the tile's shape."""
     if is_set(op, "volatile") or enum_property(op, "mem_semantic") not in ("", "weak"):
         return True
+    return _picks_rows(op)
+
+
+def _picks_rows(op: Access) -> bool:
     return any(
         is_tile(value) and T.dims_of(value.type) != T.dims_of(op.moved.type)
         for value in op.operands
     ) or (op.name in _TILED and any(is_tile(value) for value in values_of(op, "indices")))
 
 
+def updates_in_place(op: Access, layout: Layout) -> bool:
+    """Whether threads update the elements that they hold in a layout: no thread asks for what another
+    one gets."""
+    return not _picks_rows(op) and (op.results[0].first_use is None or not layout.is_replicated)
+
+
 #: Operations without a rule of their own, whose elements change places.
-_SLOW = frozenset(
-    f"nv_tileaa.{name}" for name in ("extract", "extract_slice", "ext.insert_slice")
-)
-_TILED = ("nv_tileaa.tiled_load", "nv_tileaa.tiled_store")
+_SLOW = frozenset(f"nv_tileaa.{name}" for name in ("extract", "extract_slice", "ext.insert_slice"))
+_TILED = tuple(f"nv_tileaa.{name}" for name in ("tiled_load", "tiled_store", "tiled_atomic_rmw"))
 
 
 def _fastest(layout: Layout, dims: Sequence[int]) -> int:
@@ -588,6 +613,7 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(kinds.RESHAPES, _Assigner.reshape),
     **dict.fromkeys(kinds.LOADS, _Assigner.load),
     **dict.fromkeys(kinds.STORES, _Assigner.store),
+    **dict.fromkeys(kinds.ATOMICS, _Assigner.atomic),
     kinds.REDUCE: _Assigner.reduce,
     kinds.SCAN: _Assigner.scan,
     "nv_tileaa.extract_slice": _Assigner.extract_slice,

@@ -27,9 +27,7 @@ def scan_layout(dims: Sequence[int], axis: int, threads: int) -> Layout:
     """A layout for a scan: along the axis neighbours in registers, then lanes, then registers again, and
     warps above; as far as other axes leave warps over."""
     first = list(axis_bits(dims)[axis])
-    others = [
-        bit for at in reversed(range(len(dims))) if at != axis for bit in axis_bits(dims)[at]
-    ]
+    others = [bit for at in reversed(range(len(dims))) if at != axis for bit in axis_bits(dims)[at]]
     over = bits_of(threads)
     free = max(len(first) + len(others) - over, 0)
     inner = min(bits_of(CHUNK), len(first), free)
@@ -45,6 +43,4 @@ def scan_layout(dims: Sequence[int], axis: int, threads: int) -> Layout:
     thread = [1 << bit for bit in (*lanes, *warps)]
     thread += [0] * (over - len(thread))
     size = 1 << len(first) + len(others)
-    return Layout(
-        size, tuple(1 << bit for bit in register), tuple(thread[:5]), tuple(thread[5:])
-    )
+    return Layout(size, tuple(1 << bit for bit in register), tuple(thread[:5]), tuple(thread[5:]))

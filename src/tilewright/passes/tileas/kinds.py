@@ -22,6 +22,9 @@ SCAN = "nv_tileaa.scan"
 DOT = "nv_tileaa.dot"
 LOADS = frozenset(f"nv_tileaa.{name}" for name in ("load", "tiled_load", "gather_load"))
 STORES = frozenset(f"nv_tileaa.{name}" for name in ("store", "tiled_store", "scatter_store"))
+ATOMICS = frozenset(
+    f"nv_tileaa.{name}" for name in ("atomic_rmw", "tiled_atomic_rmw", "atomic_cas")
+)
 
 
 def is_tile(value: SSAValue) -> bool:

@@ -23,6 +23,7 @@ def static_part(op: Operation, whole: SSAValue, part: SSAValue) -> Part | None:
     if len(known) != len(starts):
         return None
     inside = all(
-        0 <= start <= extent - size for start, extent, size in zip(known, dims, extents, strict=True)
+        0 <= start <= extent - size
+        for start, extent, size in zip(known, dims, extents, strict=True)
     )
     return part_of(dims, extents, known) if inside else None

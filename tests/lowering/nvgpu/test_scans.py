@@ -126,10 +126,20 @@ def test_any_layout(seed: int, backwards: bool, monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_array_equal(one, other)
 
 
-def test_one_barrier_and_no_memory_but_for_warps() -> None:
-    """A row of 1024 by four warps: what they come to, each once."""
-    x = np.random.default_rng(0).standard_normal(1024).astype(np.float32)
-    _, _, program = run(scan_text(x, 0, False, "addf"), {"x": x}, {"r": np.zeros_like(x)})
+def test_one_barrier_and_few_shuffles() -> None:
+    """A row of 1024, of which four warps load 16 bytes each thread: what warps come to, each once."""
+    x = np.random.default_rng(0).integers(-9, 9, 1024).astype(np.float32)
+    tensor = "tensor_view<1024xf32, strides=[1]>"
+    load = (
+        "%p = assume div_by<16>, %ptr_x : tile<ptr<f32>>\n"
+        f"%v = make_tensor_view %p, shape = [1024], strides = [1] : {tensor}\n"
+        f"%w = make_partition_view %v : partition_view<tile=(1024), {tensor}>\n"
+        f"%y, %t = load_view_tko weak %w[%zero] : partition_view<tile=(1024), {tensor}>, tile<i32> "
+        "-> tile<1024xf32>, token\n"
+    )
+    text = load + scan_text(x, 0, False, "addf").replace("%x", "%y")
+    found, expected, program = run(text, {"x": x}, {"r": np.zeros_like(x)})
+    np.testing.assert_array_equal(found[1], expected[1])
     names = [op.name for op in program.threads().walk()]
     assert names.count("gpu.barrier") == 1
     # For each of two groups of neighbours five steps, and the sum of all lanes below.

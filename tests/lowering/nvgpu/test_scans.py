@@ -130,15 +130,18 @@ def test_one_barrier_and_few_shuffles() -> None:
     """A row of 1024, of which four warps load 16 bytes each thread: what warps come to, each once."""
     x = np.random.default_rng(0).integers(-9, 9, 1024).astype(np.float32)
     tensor = "tensor_view<1024xf32, strides=[1]>"
-    load = (
-        "%p = assume div_by<16>, %ptr_x : tile<ptr<f32>>\n"
-        f"%v = make_tensor_view %p, shape = [1024], strides = [1] : {tensor}\n"
-        f"%w = make_partition_view %v : partition_view<tile=(1024), {tensor}>\n"
-        f"%y, %t = load_view_tko weak %w[%zero] : partition_view<tile=(1024), {tensor}>, tile<i32> "
-        "-> tile<1024xf32>, token\n"
+    views = "".join(
+        f"%p{name} = assume div_by<16>, %ptr_{name} : tile<ptr<f32>>\n"
+        f"%v{name} = make_tensor_view %p{name}, shape = [1024], strides = [1] : {tensor}\n"
+        f"%w{name} = make_partition_view %v{name} : partition_view<tile=(1024), {tensor}>\n"
+        for name in "xr"
     )
-    text = load + scan_text(x, 0, False, "addf").replace("%x", "%y")
-    found, expected, program = run(text, {"x": x}, {"r": np.zeros_like(x)})
+    at = f"[%zero] : partition_view<tile=(1024), {tensor}>, tile<i32> -> "
+    load = f"%y, %t = load_view_tko weak %wx{at}tile<1024xf32>, token\n"
+    scan = scan_text(x, 0, False, "addf").replace("%x", "%y").replace("%r ", "%q ")
+    at = f"[%zero] : tile<1024xf32>, partition_view<tile=(1024), {tensor}>, tile<i32> -> "
+    store = f"\n%u = store_view_tko weak %q, %wr{at}token\n"
+    found, expected, program = run(views + load + scan + store, {"x": x}, {"r": x * 0})
     np.testing.assert_array_equal(found[1], expected[1])
     names = [op.name for op in program.threads().walk()]
     assert names.count("gpu.barrier") == 1

@@ -31,6 +31,8 @@ def reduce(low: ScheduledKernel, op: ReduceOp) -> None:
     mask = sum(1 << bit for bit in bits)
     if any(basis & mask and basis & ~mask for basis in layout.bases):
         raise low.refuse("its layout mixes the reduced axis with others")
+    if sum(basis & mask != 0 for basis in layout.bases) != len(bits):
+        raise low.refuse("threads hold elements along the reduced axis more than once")
     values = _in_registers(low, op, low.values(op.operands), layout, mask)
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
     for bit in lanes:

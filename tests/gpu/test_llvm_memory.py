@@ -131,12 +131,23 @@ _PTX_UPDATES = {
 def _update(keyword: str, ty: str = "i32", qualifiers: str = "monotonic") -> str:
     value = "%n" if ty == "i32" else "%x"
     cast = "" if ty == "i32" else f"%x = arith.constant 1{'.0' if 'f' in ty else ''} : {ty}\n"
-    return f"{cast}%o = llvm.atomicrmw {keyword} %p, {value} {qualifiers} : !llvm.ptr<1>, {ty}"
+    return (
+        f"{cast}%o = llvm.atomicrmw {keyword} %p, {value} {qualifiers} : !llvm.ptr<1>, {ty}\n"
+        f"llvm.store %o, %q : {ty}, !llvm.ptr<1>"
+    )
+
+
+def unused(update: str) -> str:
+    """The same where nobody asks for what was there."""
+    return update.rpartition("\n")[0]
 
 
 @pytest.mark.parametrize("keyword", _PTX_UPDATES)
 def test_updates_are_instructions(keyword: str) -> None:
-    assert code(_update(keyword)) == [f"atom.relaxed.sys.global.{_PTX_UPDATES[keyword]}"]
+    name = f"relaxed.sys.global.{_PTX_UPDATES[keyword]}"
+    assert code(_update(keyword))[0] == f"atom.{name}"
+    # What exchanges is always an atom.
+    assert code(unused(_update(keyword))) == [f"{'atom' if keyword == 'xchg' else 'red'}.{name}"]
 
 
 @pytest.mark.parametrize(
@@ -151,10 +162,15 @@ def test_updates_are_instructions(keyword: str) -> None:
 )
 def test_updates_keep_ordering_and_scope(qualifiers: str, wanted: list[str]) -> None:
     """LLVM 22 drops both; also loops that compare and exchange have them."""
-    assert [
-        name.partition(".global")[0] for name in code(_update("add", qualifiers=qualifiers))
-    ] == wanted
-    loop = code(_update("nand", qualifiers=qualifiers))
+    found = code(_update("add", qualifiers=qualifiers))[:-1]
+    assert [name.partition(".global")[0] for name in found] == wanted
+    reduced = [
+        name.partition(".global")[0] for name in code(unused(_update("add", qualifiers=qualifiers)))
+    ]
+    # A reduction cannot acquire.
+    weak = qualifiers.endswith(("monotonic", "release"))
+    assert reduced == ([name.replace("atom", "red") for name in wanted] if weak else wanted)
+    loop = code(unused(_update("nand", qualifiers=qualifiers)))
     assert [name.partition(".global")[0] for name in loop[1:]] == wanted
     assert loop[-1].endswith("cas.b32")
 
@@ -176,7 +192,7 @@ def test_updates_keep_ordering_and_scope(qualifiers: str, wanted: list[str]) -> 
 )
 def test_updates_of_other_types(keyword: str, ty: str, arch: str, wanted: str) -> None:
     """What the hardware lacks is a loop."""
-    assert code(_update(keyword, ty), arch)[-1].endswith(wanted)
+    assert code(unused(_update(keyword, ty)), arch)[-1].endswith(wanted)
 
 
 @requires_ptxas
@@ -191,7 +207,8 @@ def test_every_update_assembles(arch: str) -> None:
         body.append(
             f"%x{number} = arith.constant {value} : {ty}\n"
             f'%o{number} = llvm.atomicrmw {keyword} %p, %x{number} syncscope("block") acq_rel : '
-            f"!llvm.ptr<1>, {ty}\nllvm.store %o{number}, %q : {ty}, !llvm.ptr<1>"
+            f"!llvm.ptr<1>, {ty}\nllvm.store %o{number}, %q : {ty}, !llvm.ptr<1>\n"
+            f"%r{number} = llvm.atomicrmw {keyword} %p, %x{number} release : !llvm.ptr<1>, {ty}"
         )
     ptx = ptx_of(kernel(PARAMETERS, "\n".join(body)), arch)
     assert gpu.assemble(ptx, arch).cubin

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.layouts import gf2
+from tilewright.layouts.lane_moves import LaneMoves, plan_lane_moves
 from tilewright.layouts.layout import Layout, bits_of
 from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 
@@ -33,10 +34,11 @@ class Conversion:
     """How registers of the target are filled.
 
     ``registers``: register r of the target is register ``registers[r]`` of the source in the same
-    thread. ``exchange``: where that does not do.
+    thread. ``lanes``: warps hold what they need. ``exchange``: where that does not do.
     """
 
     registers: tuple[int, ...] | None = None
+    lanes: LaneMoves | None = None
     exchange: Exchange | None = None
 
     @property
@@ -57,6 +59,9 @@ def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conve
     renamed = _renamed(source, target)
     if renamed is not None:
         return Conversion(registers=renamed)
+    lanes = plan_lane_moves(source, target)
+    if lanes is not None:
+        return Conversion(lanes=lanes)
     return Conversion(exchange=plan_exchange(source, target, element_bytes))
 
 

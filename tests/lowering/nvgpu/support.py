@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.analysis.verifier import verify
 from tilewright.dialects.source_map import source_of
+from tilewright.layouts import Layout
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, lower_to_nvgpu
 from tilewright.text import parse, print_text
@@ -38,3 +41,14 @@ def lower(text: str, target: str = "sm_90", options: NvgpuOptions | None = None)
     lowered = lower_to_nvgpu(tileaa, options)
     check(tileaa, lowered)
     return lowered
+
+
+def random_layout(rng: random.Random, size: int, threads: int) -> Layout:
+    """Each bit of an element's number at any place; what is left over repeats."""
+    bits, over = size.bit_length() - 1, threads.bit_length() - 1
+    own = rng.randint(max(bits - over, 0), min(bits, 5))
+    bases = [1 << bit for bit in range(bits)]
+    rng.shuffle(bases)
+    thread = bases[own:] + [0] * (over - (bits - own))
+    rng.shuffle(thread)
+    return Layout(size, tuple(bases[:own]), tuple(thread[:5]), tuple(thread[5:]))

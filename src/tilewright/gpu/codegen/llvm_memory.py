@@ -271,10 +271,13 @@ def _native(f: Function, op: llvm_atomics.AtomicRMWOp) -> Value | None:
     register = _AS_INTEGER.get(value.type, value.type)
     ordering, scope = ordering_of(op), _SCOPES[scope_of(op)]
     space = ".global" if address.type == ir.pointer(ir.GLOBAL) else ""
+    args = [address, f.code.cast("bitcast", value, register)]
+    if op.res.first_use is None and ordering in ("monotonic", "release") and op.keyword != "xchg":
+        f.code.asm(f"red.{_SEMANTICS[ordering]}.{scope}{space}.{name} [$0], $1;", [], args)
+        return f.code.cast("bitcast", args[1], given)
     text = f"atom.{_SEMANTICS[ordering]}.{scope}{space}.{name} $0, [$1], $2;"
     if ordering == "seq_cst":
         text = f"fence.sc.{scope};\n\t{text}"
-    args = [address, f.code.cast("bitcast", value, register)]
     (old,) = f.code.asm(text, [register], args)
     old = f.code.cast("bitcast", old, value.type)
     return f.code.cast("inttoptr" if given.startswith("ptr") else "bitcast", old, given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
@@ -33,31 +34,54 @@ _KEYWORDS = {
 }
 
 
+_RELAXED = b.IntegerAttr(ORDERINGS["monotonic"], I64)
+
+Update: TypeAlias = Callable[[SSAValue, Sequence[SSAValue]], SSAValue]
+"""The old element, from its address and the elements that an update takes."""
+
+
 @lowers("atomic_rmw", "tiled_atomic_rmw")
 def atomic_rmw(low: Threads, op: Atomic) -> None:
     value = low.value(op.moved)
     element = scalar_of(value.type)
+    _each(low, op, (value,), element, updating(low, op, element))
+
+
+def updating(low: Threads, op: Atomic, element: Attribute, *, fenced: bool = False) -> Update:
+    """How an element is updated; ``fenced``: between fences, which give it its order."""
     keyword = _KEYWORDS[enum_property(op, "rmw_mode")]
     properties: dict[str, Attribute] = {
         "bin_op": b.IntegerAttr(BIN_OPS.index(keyword), I64),
         **ordering(op, "relaxed"),
     }
+    if fenced:
+        properties["ordering"] = _RELAXED
 
     def one(address: SSAValue, values: Sequence[SSAValue]) -> SSAValue:
         where = pointers(low, address)
         return low.one(L.AtomicRMWOp, (where, values[0]), element, properties)
 
-    _each(low, op, (value,), element, one)
+    return one
 
 
 @lowers("atomic_cas")
 def atomic_cas(low: Threads, op: AtomicCasOp) -> None:
-    """Bits are compared, so floats go as integers."""
     given = low.values((op.compare, op.replacement))
     element = scalar_of(given[0].type)
+    # Where it is masked off, what is compared comes back.
+    _each(low, op, given, element, exchanging(low, op, element), given[0])
+
+
+def exchanging(
+    low: Threads, op: AtomicCasOp, element: Attribute, *, fenced: bool = False
+) -> Update:
+    """How an element is compared and replaced; ``fenced`` as above. Bits are compared, so floats go as
+    integers."""
     bits = b.IntegerType(8 * element_bytes(element))
     order = ordering(op, "relaxed")
     success = order.pop("ordering")
+    if fenced:
+        success = _RELAXED
     assert isinstance(success, b.IntegerAttr)
     failure = {
         ORDERINGS["acq_rel"]: ORDERINGS["acquire"],
@@ -83,8 +107,13 @@ def atomic_cas(low: Threads, op: AtomicCasOp) -> None:
         old = low.one(L.ExtractValueOp, (found,), operands[0].type, position)
         return low.one(A.BitcastOp, (old,), element) if is_float else old
 
-    # Where it is masked off, what is compared comes back.
-    _each(low, op, given, element, one, given[0])
+    return one
+
+
+def refuse_truths(low: Threads, element: Attribute) -> None:
+    """Bits have no addresses."""
+    if element == I1:
+        raise low.refuse("there are no atomic updates of i1")
 
 
 def _each(
@@ -92,12 +121,11 @@ def _each(
     op: Atomic,
     values: Sequence[SSAValue],
     element: Attribute,
-    one: Callable[[SSAValue, Sequence[SSAValue]], SSAValue],
+    one: Update,
     unchanged: SSAValue | None = None,
 ) -> None:
     """Barriers on both sides: what threads did before comes before, and what follows comes after."""
-    if element == I1:
-        raise low.refuse("there are no atomic updates of i1")
+    refuse_truths(low, element)
     result, *tokens = op.results
     low.sync.expect_all()
     low.before_write()

@@ -41,13 +41,14 @@ class Buffer:
 
 
 class Exchange:
-    """One exchange. Buffers first, then what is written, then ``meet``, then what is read."""
+    """One exchange. Buffers first, then what is written, then ``meet``, then what is read.
 
-    def __init__(self, low: Threads):
+    ``needs``: the bytes of all buffers, where they are known.
+    """
+
+    def __init__(self, low: Threads, needs: int | None = None):
         self._low = low
-        self._offset = low.exchange_start
-        if low.sync.shared:
-            low.barrier()
+        self._offset = self.start = low.room_for_exchange(needs)
 
     def buffer(self, element: Attribute, count: int) -> Buffer:
         """Room for so many elements; refused where the block has not so much memory."""
@@ -104,6 +105,11 @@ class Exchange:
                 first = as_index(low, low.times(low.thread(), layout.chunk))
                 place = moved(low, first, offset)
             low.emit(vector.StoreOp, (chunk, buffer.memory, place))
+
+    @property
+    def end(self) -> int:
+        """The byte behind the last buffer."""
+        return self._offset
 
     def reading(self, buffer: Buffer, element: Attribute, count: int) -> Buffer:
         """The bytes of a buffer as elements of another type."""

@@ -433,6 +433,12 @@ class Threads(Filler[Operation]):
                 self._scratch = self.one(PoisonOp, (), SCRATCH_PLACEHOLDER, poison)
         return self._scratch
 
+    def room_for_exchange(self, needs: int | None) -> int:
+        """Where an exchange may begin to write; all threads have read what was there."""
+        if self.sync.shared:
+            self.barrier()
+        return self.exchange_start
+
     def barrier(self) -> None:
         """All threads of the block wait for one another here."""
         self.emit(gpu_ops.BarrierOp)

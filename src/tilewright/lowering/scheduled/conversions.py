@@ -1,4 +1,5 @@
-"""``convert_layout``: registers are renamed, or go through shared memory without bank conflicts."""
+"""``convert_layout``: registers are renamed, handed from lane to lane, or go through shared memory
+without bank conflicts."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tilewright.dialects.nv_tileas.ops import (
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for
-from tilewright.lowering.nvgpu.exchange import Exchange, in_bytes, narrowed, widened
+from tilewright.lowering.nvgpu.exchange import Exchange, held_bytes, in_bytes, narrowed, widened
 from tilewright.lowering.nvgpu.types import (
     I32,
     INDEX,
@@ -30,6 +31,7 @@ from tilewright.lowering.nvgpu.types import (
     scalar_of,
 )
 from tilewright.lowering.nvgpu.vectors import as_index, moved, reshaped
+from tilewright.lowering.scheduled.lane_moves import moved_by_lanes
 from tilewright.lowering.scheduled.state import ScheduledKernel, base_of
 from tilewright.lowering.scheduled.table import lowers
 
@@ -61,8 +63,9 @@ class SharedTile:
             found = low.plus(found, self.start)
         return moved(low, found, offset & ~mask)
 
-    def write(self, value: SSAValue, layout: Layout, width: int) -> None:
-        """Write the thread's elements, of which ``width`` successive ones are neighbours here."""
+    def write(self, value: SSAValue, layout: Layout, width: int, holder: int = 0) -> None:
+        """Write the thread's elements, of which ``width`` successive ones are neighbours here. Of
+        those threads that hold the same ones that with the bits ``holder`` writes."""
         low = self.low
         targets = [self.layout.place(basis) for basis in layout.thread]
 
@@ -72,7 +75,7 @@ class SharedTile:
                 low.emit(vector.StoreOp, (part, self.memory, self.index(targets, place)))
             return ()
 
-        low.either(low.owner_of(layout), work)
+        low.either(low.owner_of(layout, holder), work)
 
     def read(self, element: Attribute, layout: Layout, width: int) -> SSAValue:
         """The thread's elements of the tile."""
@@ -194,29 +197,54 @@ def convert_layout(low: ScheduledKernel, op: ConvertLayoutOp) -> None:
 
 def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Layout) -> SSAValue:
     """The thread's elements of a tile in another layout."""
-    element = scalar_of(value.type)
-    held = in_bytes(element)
-    plan = plan_conversion(source, target, element_bytes(held))
-    if plan.registers is not None:
-        return low.picked(value, plan.registers)
-    assert plan.exchange is not None
-    exchange = plan.exchange
-    room_bytes = low.options.shared_bytes - low.exchange_start
-    if source.size * element_bytes(held) > room_bytes:
+    held = in_bytes(scalar_of(value.type))
+    size = source.size * element_bytes(held)
+    if size > low.options.shared_bytes - low.exchange_start:
         bit = _bit_of_registers(source, target)
-        if bit is not None:
+        if bit is not None and plan_conversion(source, target, element_bytes(held)).exchange:
             return _in_halves(low, value, (source, target), bit)
-    if held != element:
-        value = widened(low, value)
-    room = Exchange(low)
-    buffer = room.buffer(held, source.size)
-    tile = SharedTile(low, buffer.memory, exchange.shared)
-    tile.write(low.picked(value, exchange.source_order), exchange.source, exchange.write)
+    return converted_together(low, [value], source, target)[0]
+
+
+def converted_together(
+    low: ScheduledKernel,
+    values: Sequence[SSAValue],
+    source: Layout,
+    target: Layout,
+    holder: int = 0,
+) -> list[SSAValue]:
+    """The same for several tiles, for which threads meet once; of those threads that could hold the
+    same elements those with the bits ``holder`` do."""
+    elements = [scalar_of(value.type) for value in values]
+    plans = [plan_conversion(source, target, element_bytes(in_bytes(e))) for e in elements]
+    if plans[0].registers is not None and not holder:
+        registers = plans[0].registers
+        return [low.picked(value, registers) for value in values]
+    if plans[0].lanes is not None and not holder:
+        return [moved_by_lanes(low, value, plans[0].lanes) for value in values]
+    room = Exchange(low, sum(held_bytes(element, source.size) for element in elements))
+    tiles: list[SharedTile] = []
+    for value, element, plan in zip(values, elements, plans, strict=True):
+        held, exchange = in_bytes(element), plan.exchange
+        assert exchange is not None
+        if held != element:
+            value = widened(low, value)
+        buffer = room.buffer(held, source.size)
+        tile = SharedTile(low, buffer.memory, exchange.shared)
+        tile.write(
+            low.picked(value, exchange.source_order), exchange.source, exchange.write, holder
+        )
+        tiles.append(tile)
     room.meet()
-    found = tile.read(held, exchange.target, exchange.read)
-    low.sync.shared = True
-    found = in_given_order(low, found, exchange.target_order)
-    return found if held == element else narrowed(low, found, element)
+    results: list[SSAValue] = []
+    for tile, element, plan in zip(tiles, elements, plans, strict=True):
+        held, exchange = in_bytes(element), plan.exchange
+        assert exchange is not None
+        found = tile.read(held, exchange.target, exchange.read)
+        low.sync.shared, low.being_read = True, (room.start, room.end)
+        found = in_given_order(low, found, exchange.target_order)
+        results.append(found if held == element else narrowed(low, found, element))
+    return results
 
 
 def _bit_of_registers(source: Layout, target: Layout) -> int | None:

@@ -9,16 +9,30 @@ from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.lowering.scheduled import (
     accesses,
     asynchronous,
+    atomics,
     conversions,
+    parts,
     pipelines,
     products,
     reductions,
+    scans,
     shapes,
 )
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
 #: The files that fill the table.
-FAMILIES = (accesses, asynchronous, conversions, pipelines, products, reductions, shapes)
+FAMILIES = (
+    accesses,
+    asynchronous,
+    atomics,
+    conversions,
+    parts,
+    pipelines,
+    products,
+    reductions,
+    scans,
+    shapes,
+)
 
 
 def lower_scheduled(

@@ -38,6 +38,8 @@ _ASYNC_SHARED = {
 }
 #: What storage of the block begins at a multiple of: the period of the widest swizzle.
 STORAGE_ALIGNMENT = 1024
+#: The bytes in which exchanges take turns.
+MOST_IN_TURN = 8 << 10
 
 
 class ScheduledKernel(Kernel):
@@ -54,6 +56,10 @@ class ScheduledKernel(Kernel):
         self._parts: dict[tuple[int, ...], SSAValue] = {}
         self._places: dict[tuple[Layout, tuple[int, ...]], tuple[SSAValue, ...]] = {}
         self._numbers: dict[Layout, SSAValue] = {}
+        #: The only bytes of exchanges that threads may be reading; None where that is not known.
+        self.being_read: tuple[int, int] | None = None
+        #: What lanes have handed to one another, by what, how and where (``shuffles``).
+        self.shuffled: dict[tuple[object, ...], SSAValue] = {}
         #: Accesses to global memory, and to storage, since all threads have last met.
         self._pending: list[Operation] = []
         self._storage_reads: set[SSAValue] = set()
@@ -133,7 +139,7 @@ class ScheduledKernel(Kernel):
             return
         for storage in ended:
             del self._ends[storage]
-        self.sync.shared = True
+        self.sync.shared, self.being_read = True, None
         self.exchange_start = max(
             (self.storage[storage] + _bytes(storage) for storage in self._ends), default=0
         )
@@ -241,13 +247,14 @@ class ScheduledKernel(Kernel):
             self._places[key] = tuple(made)
         return self._places[key]
 
-    def owner_of(self, layout: Layout) -> SSAValue | None:
-        """Whether the thread is the one that owns its elements; None where all are."""
+    def owner_of(self, layout: Layout, holder: int = 0) -> SSAValue | None:
+        """Whether the thread is the one that owns its elements, or, of those that hold the same ones,
+        that with the bits ``holder``; None where all are."""
         mask = layout.free_thread_bits
         if not mask:
             return None
         with self.filling(self.prologue):
-            return self.compare("eq", self.binary(AndIOp, self.thread(), mask), 0)
+            return self.compare("eq", self.binary(AndIOp, self.thread(), mask), holder)
 
     # Vectors.
 
@@ -285,11 +292,23 @@ class ScheduledKernel(Kernel):
 
     # Order.
 
+    def room_for_exchange(self, needs: int | None) -> int:
+        """Two successive exchanges take turns in memory, as far as they are small: what the first one
+        left has been read by all when they meet in the second one."""
+        if self.sync.shared and needs is not None and self.being_read is not None:
+            first, end = self.being_read
+            if self.exchange_start + needs <= first:
+                return self.exchange_start
+            if end + needs <= min(self.exchange_start + MOST_IN_TURN, self.options.shared_bytes):
+                return end
+        return super().room_for_exchange(needs)
+
     def barrier(self) -> None:
         if self._fences:
             # What threads have written to storage, products of warpgroups read by another way.
             self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
         super().barrier()
+        self.being_read = None
         self._pending.clear()
         self._storage_reads.clear()
         self._storage_writes.clear()
@@ -328,7 +347,7 @@ class ScheduledKernel(Kernel):
         (self._storage_writes if writes else self._storage_reads).add(storage)
 
     def enter_regions(self, op: Operation) -> None:
-        self.sync.shared = True
+        self.sync.shared, self.being_read = True, None
         for inner in op.walk():
             if isinstance(inner, Access) or inner.name in ("nv_tileaa.ext.fence",):
                 self._pending.append(inner)

@@ -39,7 +39,9 @@ from tilewright.dialects.nvgpu.support.nvvm_conversions import ROUNDS_TO_TF32
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
 from tilewright.layouts.conversions import ordered_for, shared_between
+from tilewright.layouts.lane_moves import spread_out
 from tilewright.layouts.layout import axis_bits
+from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
@@ -50,7 +52,9 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
     fills_sectors,
 )
+from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.kinds import is_tile
+from tilewright.passes.tileas.part_layouts import static_part
 from tilewright.passes.tileas.products import Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -180,7 +184,7 @@ class _Assigner:
         self._behind(value, op)
         size = element_bytes(value.type)
         plan = plan_conversion(self.layouts[value], layout, min(size, WIDEST))
-        if plan.registers is None:
+        if plan.exchange is not None:
             name = value.name_hint or "a tile"
             shape = "x".join(map(str, T.dims_of(value.type)))
             self.remarks.add(
@@ -333,6 +337,22 @@ class _Assigner:
             layout = own
         self._access(op, layout)
 
+    def atomic(self, op: Operation) -> None:
+        assert isinstance(op, Access)
+        value = op.moved
+        if not is_tile(value):
+            self.by_default(op)
+            return
+        own = self.layouts.get(value)
+        if own is None:
+            own = coalesced(T.dims_of(value.type), self.threads, self.shapes[op])
+        layout = spread_out(own)
+        if not updates_in_place(op, layout):
+            self.by_default(op)
+            return
+        self._access(op, layout)
+        self.settle(op.results[0], layout, 1)
+
     def _access(self, op: Access, layout: Layout) -> None:
         """All tiles of an access in one layout."""
         self.all_in(op, layout)
@@ -350,6 +370,59 @@ class _Assigner:
         axis = int_property(op, "axis")  # pyright: ignore[reportArgumentType]
         for result in kinds.tiles_of(op.results):
             self.settle(result, layout.sliced(dims, axis), strength)
+
+    def scan(self, op: Operation) -> None:
+        dims = T.dims_of(op.operands[0].type)
+        axis = int_property(op, "axis")  # pyright: ignore[reportArgumentType]
+        settled = [value for value in op.operands if value in self.layouts]
+        layout, strength = scan_layout(dims, axis, self.threads), 0
+        if settled:
+            best = max(settled, key=lambda value: self.strength[value])
+            own = self.layouts[best].without_copies()
+            if scans_well(own, dims, axis):
+                layout, strength = own, self.strength[best]
+        self.all_in(op, layout)
+        for result in kinds.tiles_of(op.results):
+            self.settle(result, layout, strength)
+
+    # Parts of tiles.
+
+    def extract_slice(self, op: Operation) -> None:
+        source, result = op.operands[0], op.results[0]
+        part = static_part(op, source, result)
+        for layout in self._own_or_default(source):
+            whole = None if part is None else with_all_parts(layout, part.mask)
+            if part is not None and whole is not None:
+                self.give(op, {0: whole})
+                strength = self.strength.get(source, 0)
+                self.settle(result, part_layout(whole, part), strength)
+                return
+        self.by_default(op)
+
+    def insert_slice(self, op: Operation) -> None:
+        whole, source = op.operands[:2]
+        part = static_part(op, whole, source)
+        for layout in self._own_or_default(whole):
+            if part is not None and says_bits(layout, part.mask):
+                self.give(op, {0: layout, 1: part_layout(layout, part)})
+                self.settle(op.results[0], layout, self.strength.get(whole, 0))
+                return
+        self.by_default(op)
+
+    def cat(self, op: Operation) -> None:
+        settled = [value for value in op.operands if value in self.layouts]
+        best = max(settled, key=lambda value: self.strength[value], default=op.operands[0])
+        layout, result = self._own_or_default(best)[0], op.results[0]
+        axis = int_property(op, "axis")  # pyright: ignore[reportArgumentType]
+        self.all_in(op, layout)
+        bit = axis_bits(T.dims_of(result.type))[axis].stop - 1
+        self.settle(result, joined_layout(layout, bit), self.strength.get(best, 0))
+
+    def _own_or_default(self, value: SSAValue) -> list[Layout]:
+        """The layout that a tile has, where it has one, and the one by default."""
+        own = self.layouts.get(value)
+        default = default_layout(value.type, self.threads)
+        return [default] if own is None else [own.without_copies(), default]
 
     # Products.
 
@@ -592,17 +665,25 @@ def goes_by_element(op: Access) -> bool:
     need not have the tile's shape."""
     if is_set(op, "volatile") or enum_property(op, "mem_semantic") not in ("", "weak"):
         return True
+    return _picks_rows(op)
+
+
+def _picks_rows(op: Access) -> bool:
     return any(
         is_tile(value) and T.dims_of(value.type) != T.dims_of(op.moved.type)
         for value in op.operands
     ) or (op.name in _TILED and any(is_tile(value) for value in values_of(op, "indices")))
 
 
+def updates_in_place(op: Access, layout: Layout) -> bool:
+    """Whether threads update the elements that they hold in a layout: no thread asks for what another
+    one gets."""
+    return not _picks_rows(op) and (op.results[0].first_use is None or not layout.is_replicated)
+
+
 #: Operations without a rule of their own, whose elements change places.
-_SLOW = frozenset(
-    f"nv_tileaa.{name}" for name in ("cat", "extract", "extract_slice", "ext.insert_slice", "scan")
-)
-_TILED = ("nv_tileaa.tiled_load", "nv_tileaa.tiled_store")
+_SLOW = frozenset(f"nv_tileaa.{name}" for name in ("extract", "extract_slice", "ext.insert_slice"))
+_TILED = tuple(f"nv_tileaa.{name}" for name in ("tiled_load", "tiled_store", "tiled_atomic_rmw"))
 
 
 def operand_storage(
@@ -668,7 +749,12 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(kinds.RESHAPES, _Assigner.reshape),
     **dict.fromkeys(kinds.LOADS, _Assigner.load),
     **dict.fromkeys(kinds.STORES, _Assigner.store),
+    **dict.fromkeys(kinds.ATOMICS, _Assigner.atomic),
     kinds.REDUCE: _Assigner.reduce,
+    kinds.SCAN: _Assigner.scan,
+    "nv_tileaa.extract_slice": _Assigner.extract_slice,
+    "nv_tileaa.ext.insert_slice": _Assigner.insert_slice,
+    "nv_tileaa.cat": _Assigner.cat,
     kinds.DOT: _Assigner.dot,
     "scf.for": _Assigner.loop,
     "scf.if": _Assigner.branch,

@@ -18,9 +18,13 @@ PERMUTE = "nv_tileaa.permute"
 #: Numbers of elements stay: a layout holds for the result as it is.
 RESHAPES = frozenset({"nv_tileaa.view", "nv_tileaa.expand_dims"})
 REDUCE = "nv_tileaa.reduce"
+SCAN = "nv_tileaa.scan"
 DOT = "nv_tileaa.dot"
 LOADS = frozenset(f"nv_tileaa.{name}" for name in ("load", "tiled_load", "gather_load"))
 STORES = frozenset(f"nv_tileaa.{name}" for name in ("store", "tiled_store", "scatter_store"))
+ATOMICS = frozenset(
+    f"nv_tileaa.{name}" for name in ("atomic_rmw", "tiled_atomic_rmw", "atomic_cas")
+)
 
 
 def is_tile(value: SSAValue) -> bool:

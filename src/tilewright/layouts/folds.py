@@ -1,0 +1,94 @@
+"""Where the bits of a coordinate are, for what combines a tile along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from tilewright.layouts.layout import Layout, axis_bits
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A bit of the number of a ``register``, a ``lane`` or a ``warp``."""
+
+    kind: str
+    bit: int
+
+
+def places_along(layout: Layout, dims: Sequence[int], axis: int) -> tuple[Place, ...] | None:
+    """For each bit of the coordinate along an axis, from the lowest one on, the place that says it.
+
+    None where it takes several bits to tell, or where one stands for other axes, too.
+    """
+    bits = axis_bits(dims)[axis]
+    mask = sum(1 << bit for bit in bits)
+    found: dict[int, Place] = {}
+    for kind in ("register", "lane", "warp"):
+        for number, basis in enumerate(getattr(layout, kind)):
+            if not basis & mask:
+                continue
+            if basis & (basis - 1) or basis in found:
+                return None
+            found[basis] = Place(kind, number)
+    if len(found) != len(bits):
+        return None
+    return tuple(found[1 << bit] for bit in bits)
+
+
+def leading(places: Sequence[Place], kind: str) -> tuple[Place, ...]:
+    """The places of a kind at the beginning."""
+    return tuple(takewhile(lambda place: place.kind == kind, places))
+
+
+def beyond_warps(places: Sequence[Place]) -> int:
+    """How many parts along the axis warps have to tell one another of: those of each warp, and of
+    the bits above."""
+    below = [place.kind for place in places].index("warp") if has_warps(places) else len(places)
+    return 1 << len(places) - below
+
+
+def has_warps(places: Sequence[Place]) -> bool:
+    return any(place.kind == "warp" for place in places)
+
+
+def totals_layout(
+    layout: Layout, dims: Sequence[int], axis: int, places: Sequence[Place]
+) -> tuple[Layout, Layout]:
+    """The layout of the parts of an axis that ``places``, its upper bits, tell apart, where each
+    thread has its own ones, and another one where it has all parts of its row.
+
+    Elements are numbered with the part in front. In the first one registers are those that ``places`` and
+    other axes take, in order; in the second one the bits of the part come last.
+    """
+    bits = axis_bits(dims)[axis]
+    low = bits.stop - len(places)
+    others = layout.bits - len(bits)
+    below = iter(range(others))
+    bit_to: list[int | None] = []
+    for bit in range(layout.bits):
+        if bit in bits:
+            bit_to.append(others + bit - low if bit >= low else None)
+        else:
+            bit_to.append(next(below))
+    kept = layout.mapped(1 << others + len(places), bit_to)
+    # Registers along the axis below the parts are not in the tile of parts.
+    mask = sum(1 << bit for bit in range(bits.start, low))
+    own = kept.with_registers(
+        [
+            basis
+            for basis, given in zip(kept.register, layout.register, strict=True)
+            if not given & mask
+        ]
+    )
+    rest = (1 << others) - 1
+    register = [basis for basis in own.register if not basis & ~rest]
+    register += [1 << others + number for number in range(len(places))]
+    everything = Layout(
+        own.size,
+        tuple(register),
+        tuple(basis & rest for basis in own.lane),
+        tuple(basis & rest for basis in own.warp),
+    )
+    return own, everything

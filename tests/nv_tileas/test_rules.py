@@ -120,7 +120,10 @@ _PIPE = "nv_tileas.async.pipeline"
 
 
 def ring(
-    stages: int = 3, slot: str = SLOT, iterator: str = "!nv_tileas.pipeline_iterator", body: str = ""
+    stages: int = 3,
+    slot: str = SLOT,
+    iterator: str = "!nv_tileas.pipeline_iterator",
+    body: str = "",
 ) -> str:
     ty = f"!nv_tileas.pipeline<3, {slot}>"
     return (

@@ -16,7 +16,9 @@ _SWIZZLED, _STRIDE = 1 << 62, 1024 >> 4 << 32
 
 def kernel(fields: int = _SWIZZLED | _STRIDE, shift: int = 0, fence: bool = True) -> str:
     """64x64 ones in registers times 64x64 ones in shared memory, at ``shift`` bytes, plus 2."""
-    proxy = "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
+    proxy = (
+        "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
+    )
     return f"""
 module attributes {{gpu.container_module}} {{
   gpu.module @m {{

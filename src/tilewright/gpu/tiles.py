@@ -26,7 +26,7 @@ from tilewright.launching.options import (
     check_options,
     with_deprecated,
 )
-from tilewright.launching.threads import Grid, LoweredProgram
+from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram
 from tilewright.numerics.arrays import Array
 from tilewright.passes.tileas.remarks import Remark
 

@@ -202,7 +202,9 @@ class LoweredProgram:
         warps = chosen_warps(func, default, self._options.shared_bytes, remarks)
         if warps == default:
             return module
-        return lower_to_tileaa(self.module, TileAAOptions(f"sm_{self._target.compute}", warps)).module
+        return lower_to_tileaa(
+            self.module, TileAAOptions(f"sm_{self._target.compute}", warps)
+        ).module
 
     def _entry(self, name: str) -> EntryOp | None:
         """The kernel of that name in ``cuda_tile``, where the program is of that."""

@@ -108,7 +108,9 @@ def warpgroup_accumulator(shape: Sequence[int], groups: Sequence[int]) -> Layout
     register = [columns[0], rows[3], *left_columns, *left_rows]
     lane = [*columns[1:3], *rows[:3]]
     warp = [*rows[4:6], *group_columns, *group_rows]
-    return Layout(prod(shape), *(tuple(1 << bit for bit in held) for held in (register, lane, warp)))
+    return Layout(
+        prod(shape), *(tuple(1 << bit for bit in held) for held in (register, lane, warp))
+    )
 
 
 def warpgroup_operand_a(shape: Sequence[int], bits: int, groups: Sequence[int]) -> Layout:

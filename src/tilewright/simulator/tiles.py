@@ -17,7 +17,7 @@ from tilewright.launching.options import (
     check_options,
     with_deprecated,
 )
-from tilewright.launching.threads import Grid, LoweredProgram
+from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram
 from tilewright.numerics.arrays import Array
 from tilewright.simulator.architectures import check_architecture
 from tilewright.simulator.launch import RENAMED, Program, SimulationResult

@@ -21,9 +21,7 @@ def _generic(arguments: str, kernel: str = ", gpu.kernel") -> str:
     )
 
 
-def _product(
-    shape: str = "64, 64, 16", element: str = "f16", a: str = "0", b: str = "0"
-) -> str:
+def _product(shape: str = "64, 64, 16", element: str = "f16", a: str = "0", b: str = "0") -> str:
     return f"""%d64 = arith.constant 0 : i64
 %sums = arith.constant dense<0.0> : vector<32xf32>
 %sum = nvvm.wgmma.product %d64, %d64, %sums {{mmaShape = [{shape}], element = {element}, aOffsets = [{a}], bOffsets = [{b}], waitGroup = 0 : i32}} : i64, i64, vector<32xf32> -> vector<32xf32>"""
@@ -160,9 +158,21 @@ CASES = [
         for code, says, changes in (
             ("nvgpu-wgmma-type", "expected elements of", {"element": "f64"}),
             ("nvgpu-wgmma-shape", "expected m, n and k, got [64, 64]", {"shape": "64, 64"}),
-            ("nvgpu-wgmma-shape", "no instructions make a product of 32x64x16", {"shape": "32, 64, 16"}),
-            ("nvgpu-wgmma-shape", "no instructions make a product of 64x264x16", {"shape": "64, 264, 16"}),
-            ("nvgpu-wgmma-shape", "no instructions make a product of 64x64x8", {"shape": "64, 64, 8"}),
+            (
+                "nvgpu-wgmma-shape",
+                "no instructions make a product of 32x64x16",
+                {"shape": "32, 64, 16"},
+            ),
+            (
+                "nvgpu-wgmma-shape",
+                "no instructions make a product of 64x264x16",
+                {"shape": "64, 264, 16"},
+            ),
+            (
+                "nvgpu-wgmma-shape",
+                "no instructions make a product of 64x64x8",
+                {"shape": "64, 64, 8"},
+            ),
             ("nvgpu-wgmma-shape", "expected 1 multiples of 16 bytes, got [8]", {"a": "8"}),
             ("nvgpu-wgmma-shape", "expected 1 multiples of 16 bytes, got [0, 32]", {"b": "0, 32"}),
         )

@@ -202,7 +202,7 @@ def test_a_map_does_not_leave_the_memory_of_its_argument() -> None:
     program = TileProgram(parse(product(64, 64, 64)), "sm_90a")
     small = np.zeros((32, 32), np.float16)
     big, c = np.zeros((WIDTH, WIDTH), np.float16), np.zeros((WIDTH, WIDTH), np.float32)
-    with pytest.raises(TileIRError, match="outside|leaves|bounds"):
+    with pytest.raises(TileIRError, match=r"outside|leaves|bounds"):
         program.launch("k", 1, [small, big, c, 64, 64, 64, WIDTH, 1])
 
 

@@ -23,4 +23,6 @@ def load() -> Dialect:
     from tilewright.dialects.nv_tileas.base import OPERATIONS
 
     assert ops.GROUP and asynchronous.GROUP
-    return Dialect("nv_tileas", list(OPERATIONS.values()), [*types.TYPES, *pipelines.TYPES, *types.ATTRIBUTES])
+    return Dialect(
+        "nv_tileas", list(OPERATIONS.values()), [*types.TYPES, *pipelines.TYPES, *types.ATTRIBUTES]
+    )

@@ -140,9 +140,7 @@ _P = "!nv_tileas.pipeline<3, !nv_tileas.tiled_view<8x16xf32, smem>>"
 _V = "!nv_tileas.tiled_view<8x16xf32, smem>"
 _ACQUIRE = f"%w = nv_tileas.async.pipeline.producer_acquire %p, %it : {_P}, !nv_tileas.pipeline_iterator -> !nv_tileas.stage"
 _WRITE = f"%slot = nv_tileas.async.pipeline.producer_write %p, %w : {_P}, !nv_tileas.stage -> {_V}"
-_COMMIT = (
-    f"nv_tileas.async.pipeline.producer_commit %p, %w : {_P}, !nv_tileas.stage"
-)
+_COMMIT = f"nv_tileas.async.pipeline.producer_commit %p, %w : {_P}, !nv_tileas.stage"
 _WAIT = f"%r = nv_tileas.async.pipeline.consumer_wait %p, %it : {_P}, !nv_tileas.pipeline_iterator -> !nv_tileas.stage"
 _READ = f"%full = nv_tileas.async.pipeline.consumer_read %p, %r : {_P}, !nv_tileas.stage -> {_V}"
 _RELEASE = f"nv_tileas.async.pipeline.consumer_release %p, %r : {_P}, !nv_tileas.stage"
@@ -185,9 +183,7 @@ class CreatePipelineOp(AliasOp):
 def _fits(given: S.TiledViewType, stage: Attribute) -> bool:
     """Whether a stage may be seen as of this type: as many elements, in the same places."""
     assert isinstance(stage, S.TiledViewType)
-    parts = [
-        (ty.element_type, ty.residency, ty.layout, prod(ty.dims)) for ty in (given, stage)
-    ]
+    parts = [(ty.element_type, ty.residency, ty.layout, prod(ty.dims)) for ty in (given, stage)]
     return parts[0] == parts[1]
 
 
@@ -340,7 +336,9 @@ def check_stage(
         for use in view.uses:
             at = _ancestor_in(use.operation, block)
             if at is None or not first < places[at] < last:
-                message = f"'{use.operation.name}' uses the storage of a stage outside of its {names[0]}"
+                message = (
+                    f"'{use.operation.name}' uses the storage of a stage outside of its {names[0]}"
+                )
                 report.error(PROTOCOL, message, type_of("result"))
 
 
@@ -442,4 +440,3 @@ class AsyncTiledTmaLoadOp(AliasOp):
                 f"expects {len(made.base.type.dims)} coordinates, but got {len(self.indices)}",  # pyright: ignore[reportAttributeAccessIssue]
                 type_of("desc"),
             )
-

@@ -193,7 +193,7 @@ def _product(f: Function, op: Operation) -> None:
     """As `nvgpu.warpgroup.mma`, with sums, and maybe A, in vectors."""
     assert isinstance(op, WgmmaProductOp)
     assert isinstance(op.c.type, VectorType)
-    m, n, k = op.shape
+    m, n, _ = op.shape
     sums = op.c.type.element_type
     register = ir.F32 if isinstance(sums, Float32Type) else ir.I32
     total = op.c.type.get_shape()[0]

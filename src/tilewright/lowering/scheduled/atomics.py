@@ -18,7 +18,7 @@ from tilewright.lowering.nvgpu import atomics
 from tilewright.lowering.nvgpu.memory import element_bytes, ordering
 from tilewright.lowering.nvgpu.types import I64, scalar_of
 from tilewright.lowering.nvgpu.vectors import part
-from tilewright.lowering.scheduled.accesses import Group, groups_of
+from tilewright.lowering.scheduled.accesses import Group, Moves
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 from tilewright.passes.tileas.assign_layouts import updates_in_place
@@ -67,7 +67,8 @@ def _each(
     for token in tokens:
         low.bind(token, None)
     is_used = result.first_use is not None
-    width, groups = groups_of(low, op)
+    moves = Moves(low, op)
+    width, groups = moves.known, moves.groups(moves.known)
     owner, size = low.owner_of(layout), element_bytes(element)
     ty = b.VectorType(element, [layout.registers])
     start = (low.constant(0, ty) if unchanged is None else unchanged) if is_used else None

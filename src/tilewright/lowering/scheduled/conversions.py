@@ -291,7 +291,9 @@ def _in_halves(
 
 def _without(basis: int, keep: Sequence[int | None]) -> int:
     """A basis vector when a bit of the elements' numbers is left out."""
-    return sum(1 << target for bit, target in enumerate(keep) if target is not None and basis >> bit & 1)
+    return sum(
+        1 << target for bit, target in enumerate(keep) if target is not None and basis >> bit & 1
+    )
 
 
 @lowers("nv_tileas.copy")

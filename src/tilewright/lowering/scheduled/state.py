@@ -367,7 +367,7 @@ def _bytes(storage: SSAValue) -> int:
     return prod(ty.dims) * element_bytes(element)
 
 
-def converted_sums(low: ScheduledKernel, value: SSAValue, wanted: b.VectorType) -> SSAValue:
+def converted_sums(low: ScheduledKernel, value: SSAValue, wanted: Attribute) -> SSAValue:
     """Sums in the type that they are added up in, or back: those of f16 are kept in f32."""
     assert isinstance(value.type, b.VectorType)
     if value.type == wanted:
@@ -411,6 +411,6 @@ def base_of(storage: SSAValue) -> SSAValue:
         elif isinstance(owner, P.ProducerWriteOp | P.ConsumerReadOp):
             made = owner.pipeline.owner
             assert isinstance(made, P.CreatePipelineOp)
-            storage = made.storages[list(owner.views).index(storage)]
+            storage = made.storages[[*map(id, owner.views)].index(id(storage))]
         else:
             return storage

@@ -70,7 +70,9 @@ def warpgroup_dot(low: ScheduledKernel, op: DotOp) -> None:
     properties["bOffsets"] = right.offsets([step * depth << along.start for step in range(steps)])
     if right.is_turned:
         properties["transposeB"] = b.UnitAttr()
-    column_bits = [basis if basis in {1 << bit for bit in columns} else 0 for basis in plan.sums.warp]
+    column_bits = [
+        basis if basis in {1 << bit for bit in columns} else 0 for basis in plan.sums.warp
+    ]
     descriptor = right.descriptor(column_bits)
     c = low.value(op.c)
     sums = b.VectorType(SUMS[element], [prod(plan.dims) // prod(plan.groups) // 128])
@@ -123,7 +125,9 @@ class _Matrix:
             found = low.binary(AddiOp, start, signed)
         if tile.start is None:
             return found
-        distance = low.binary(ShRUIOp, _as_i64(low, tile.start), _UNIT - (self.size.bit_length() - 1))
+        distance = low.binary(
+            ShRUIOp, _as_i64(low, tile.start), _UNIT - (self.size.bit_length() - 1)
+        )
         return low.plus(found, distance)
 
 

@@ -168,7 +168,9 @@ def async_tiled_tma_load(op: P.AsyncTiledTmaLoadOp, t: Translator) -> Step | Swi
     assert moved is not None
     parts = Parts(op, made.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]
     target, scratch, stage = t.slot(op.target), t.new_slot(), t.slot(op.stage)
-    opened = next(use.operation for use in op.stage.uses if isinstance(use.operation, P.ProducerWriteOp))
+    opened = next(
+        use.operation for use in op.stage.uses if isinstance(use.operation, P.ProducerWriteOp)
+    )
     ring = t.slot(opened.pipeline)
     t.preset(op.result, 0)
 

@@ -125,7 +125,7 @@ def box_of(facts: Facts, load: LoadAhead) -> Box | str:
             return "a stride is computed in the kernel, or not known to be a multiple of 16 bytes"
     if not all(_is_known_early(axis.extent, None, facts) for axis in axes):
         return "an extent is computed in the kernel"
-    box = tuple(dims[axis] for axis in others) + (ROW_BYTES // size,)
+    box = (*(dims[axis] for axis in others), ROW_BYTES // size)
     return Box((*others, fast), box)
 
 
@@ -240,7 +240,7 @@ class _TmaLoop(LoopAhead):
         iterators = [early.one(P.CreateIteratorOp, (ring.value,), P.ITERATOR) for ring in rings]
         firsts = list(iterators)
         for _ in range(stages - 1):
-            self._start(before, rings, iterators, (previous, ahead, upper))
+            self._start_round(before, rings, iterators, (previous, ahead, upper))
             iterators = [
                 before.one(P.IncIterOp, (ring.value, it), P.ITERATOR)
                 for ring, it in zip(rings, iterators, strict=True)
@@ -251,7 +251,7 @@ class _TmaLoop(LoopAhead):
         counter.name_hint = "ahead"
         fills, reads = own[: len(rings)], own[len(rings) :]
         inner = Filler(InsertPoint.at_start(body), loop)
-        self._start(inner, rings, fills, (body.args[0], counter, upper))
+        self._start_round(inner, rings, fills, (body.args[0], counter, upper))
         following = [inner.one(arith.AddiOp, (counter, step), counter.type)]
         following += [
             inner.one(P.IncIterOp, (ring.value, it), P.ITERATOR)
@@ -267,7 +267,7 @@ class _TmaLoop(LoopAhead):
         for outer in around:
             ends = _carry(outer, firsts, ends)
 
-    def _start(
+    def _start_round(
         self,
         filler: Filler,
         rings: Sequence[_Pipeline],
@@ -291,9 +291,7 @@ class _TmaLoop(LoopAhead):
         filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
 
 
-def _carry(
-    loop: scf.ForOp, given: Sequence[SSAValue], ends: Sequence[SSAValue]
-) -> list[SSAValue]:
+def _carry(loop: scf.ForOp, given: Sequence[SSAValue], ends: Sequence[SSAValue]) -> list[SSAValue]:
     """Let a loop carry values: ``given`` is what its body starts with in the first round, ``ends`` what each leaves to
     the next. What it has at last."""
     body = loop.body.block
@@ -392,4 +390,3 @@ class _Pipeline:
             assert isinstance(dead, Operation)
             dead.detach()
             dead.erase()
-

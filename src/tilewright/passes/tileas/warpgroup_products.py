@@ -55,9 +55,7 @@ class WarpgroupPlan:
         """As remarks call it."""
         depth = STEP_BYTES * 8 // self.bits
         down, across = self.groups
-        return (
-            f"wgmma m{ROWS}n{self.columns}k{depth} of {self.name} by {down}x{across} warpgroups"
-        )
+        return f"wgmma m{ROWS}n{self.columns}k{depth} of {self.name} by {down}x{across} warpgroups"
 
 
 def plan_warpgroups(op: DotOp, warps: int) -> WarpgroupPlan | None:

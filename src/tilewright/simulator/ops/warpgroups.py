@@ -218,7 +218,9 @@ class _Tiles:
         return lhs, rhs
 
 
-def begin_product(warp: Warp, op: Operation, places: tuple[slice, ...], multiplications: int) -> None:
+def begin_product(
+    warp: Warp, op: Operation, places: tuple[slice, ...], multiplications: int
+) -> None:
     """Note a product under way, in a group of its own."""
     launch, block = warp.launch, warp.block
     warp.product_groups += 1

@@ -148,9 +148,7 @@ class _Product:
     def _number(self, warp: Warp, given: Any) -> int:
         found = uniform(given, np.ones(WARP_SIZE, bool))
         if found is None:
-            raise Fault(
-                codes.DIVERGENT, f"lanes of {warp.name()} have different matrices", self.op
-            )
+            raise Fault(codes.DIVERGENT, f"lanes of {warp.name()} have different matrices", self.op)
         return found
 
     def _read(self, warp: Warp, places: Array) -> Array:
@@ -158,7 +156,9 @@ class _Product:
         first, last = int(places.min()), int(places.max()) + self.size
         if last > shared.data.size:
             raise Fault(
-                codes.OUT_OF_BOUNDS, f"{self.op.name} of {warp.name()} leaves shared memory", self.op
+                codes.OUT_OF_BOUNDS,
+                f"{self.op.name} of {warp.name()} leaves shared memory",
+                self.op,
             )
         where = slice(first, last)
         warp.block.shadow.check_read(where, warp, self.op, "reads", Proxy.ASYNC)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
-from tilewright.launching.checks import CheckedLaunch, check_launch
+from tilewright.launching.checks import check_launch
 from tilewright.launching.modules import (
     globals_of,
     is_tileaa,
@@ -20,6 +20,7 @@ from tilewright.launching.modules import (
 )
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
+from tilewright.lowering.nvgpu.fold_grid import fold_grid, must_fold
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
 from tilewright.lowering.scheduled.schedule import Scheduled, schedule
@@ -39,6 +40,18 @@ class LoweredKernel:
     spec: ThreadKernel
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadLaunch:
+    """A launch that has been checked: the lowered kernel, the grid that it is launched with, and an argument
+    for each of its parameters. ``outputs`` are the arrays among the author's."""
+
+    kernel: LoweredKernel
+    grid: tuple[int, int, int]
+    args: list[object]
+    outputs: tuple[Array, ...]
+    folded: bool
+
+
 class LoweredProgram:
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels are lowered when first asked for.
 
@@ -55,7 +68,7 @@ class LoweredProgram:
         self._tileaa: BuiltinModuleOp | None = None
         #: By kernel, why it was lowered without a schedule.
         self.fallbacks: dict[str, TileIRError] = {}
-        self._kernels: dict[tuple[str, bool], LoweredKernel] = {}
+        self._kernels: dict[tuple[str, bool, bool], LoweredKernel] = {}
         self._scheduled: dict[str, Scheduled] = {}
         self._globals: dict[str, Array] = {}
 
@@ -68,17 +81,23 @@ class LoweredProgram:
         """The contents of a public global; a KeyError where there is none of that name."""
         return public_global(name, globals_of(self.module), self._global)
 
-    def kernel(self, entry: str | None, optimize: bool = True) -> LoweredKernel:
-        """The kernel of that name, or the only one.
+    def kernel(
+        self, entry: str | None, optimize: bool = True, folded: bool = False
+    ) -> LoweredKernel:
+        """The kernel of that name, or the only one; for a grid that is ``folded`` (``fold_grid``).
 
         A TileIRError where there is none, or where it is not lowered (``not-lowered-to-threads``).
         """
         name = kernel_of(self.module, entry).symbol
-        found = self._kernels.get((name, optimize))
+        found = self._kernels.get((name, optimize, folded))
         if found is None:
-            made = self._lower(name, optimize)
-            lowered = LoweredKernel(name, made.module, made.kernels[name])
-            found = self._kernels[name, optimize] = lowered
+            if folded:
+                plain = self.kernel(entry, optimize)
+                lowered = replace(plain, module=fold_grid(plain.module, name))
+            else:
+                made = self._lower(name, optimize)
+                lowered = LoweredKernel(name, made.module, made.kernels[name])
+            found = self._kernels[name, optimize, folded] = lowered
         return found
 
     def _lower(self, name: str, optimize: bool) -> LoweredThreads:
@@ -122,24 +141,31 @@ class LoweredProgram:
         *,
         allow_overlap: bool,
         optimize: bool = True,
-    ) -> tuple[CheckedLaunch, list[object]]:
-        """The launch, checked, and what the parameters of the lowered kernel are given.
+        scratch: Callable[[int], object] | None = None,
+    ) -> ThreadLaunch:
+        """The launch, checked, and what the parameters of the lowered kernel are given; ``scratch`` makes
+        memory for so many bytes, by default of the host.
 
         A TileIRError with everything that is wrong with a launch.
         """
-        kernel = kernel_of(self.module, entry)
-        checked = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
+        op = kernel_of(self.module, entry)
+        checked = check_launch(op, grid, args, allow_overlap=allow_overlap)
+        folded = must_fold(checked.grid)
+        kernel = self.kernel(entry, optimize, folded)
         arrays = checked.arguments.arrays
         given: list[object] = [
             arrays[number] if number in arrays else value.item()
             for number, value in enumerate(checked.arguments.values)
         ]
-        spec = self.kernel(entry, optimize).spec
-        given += [self._global(name) for name in spec.globals]
-        if spec.scratch_bytes:
-            x, y, z = checked.grid
-            given.append(_aligned(spec.scratch_bytes * x * y * z))
-        return checked, given
+        given += [self._global(name) for name in kernel.spec.globals]
+        x, y, z = checked.grid
+        if kernel.spec.scratch_bytes:
+            size = kernel.spec.scratch_bytes * x * y * z
+            given.append(_aligned(size) if scratch is None else scratch(size))
+        if folded:
+            given += checked.grid
+        row = (x * y * z, 1, 1) if folded else checked.grid
+        return ThreadLaunch(kernel, row, given, checked.outputs, folded)
 
     def _global(self, name: str) -> Array:
         found = self._globals.get(name)

@@ -41,7 +41,7 @@ class TileProgram:
         self.arch = arch
         self.options = options
         self._lowered = LoweredProgram(module, found.compute, found.block_shared_bytes)
-        self._programs: dict[tuple[str, bool], Program] = {}
+        self._programs: dict[tuple[str, bool, bool], Program] = {}
         self._mapped: list[Array] = []
         self._accepted = DEFAULT_OPTIONS
 
@@ -112,21 +112,21 @@ class TileProgram:
             check_options(options, "sim", TILE_IR, f"sim:{self.arch}")
             self._accepted = options
         optimize = options.optimization > 0
-        checked, given = self._lowered.arguments(
+        found = self._lowered.arguments(
             entry, grid, args, allow_overlap=allow_overlap, optimize=optimize
         )
-        kernel = self._lowered.kernel(entry, optimize)
-        key = kernel.name, optimize
+        kernel = found.kernel
+        key = kernel.name, optimize, found.folded
         program = self._programs.get(key)
         if program is None:
             program = self._programs[key] = Program(kernel.module, self.arch)
         return program.simulate(
             program.kernel(kernel.name),
-            checked.grid,
-            given,
+            found.grid,
+            found.args,
             options,
             block=kernel.spec.threads,
             memory=[*self._mapped, *self._lowered.memory, *memory],
             # Without the memory that the lowered kernel gets beside its arguments.
-            outputs=checked.outputs,
+            outputs=found.outputs,
         )

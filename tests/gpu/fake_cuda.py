@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.gpu.support import EXACT
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.llvm import LLVMPointerType
 
@@ -197,16 +198,21 @@ def _whole(function: Any) -> Any:
         self.counts[name] += 1
         self.calls.append((name, args))
         if (planned := self.failures.get(name)) and planned[0] == 0:
-            return (planned[1], None)
+            return _failed(name, planned[1])
         if planned:
             self.failures[name] = (planned[0] - 1, planned[1])
         if getattr(self._here, "context", None) is None and name not in _FREE:
-            return (_NO_CONTEXT, None)
+            return _failed(name, _NO_CONTEXT)
         if self.lost and name not in _FREE:
-            return (self.lost, None)
+            return _failed(name, self.lost)
         return function(self, *args)
 
     return call
+
+
+def _failed(name: str, status: int) -> tuple[Any, ...]:
+    """What a function returns that fails: None for a result, where it has one."""
+    return (status, None) if re.search("Create|Get|Alloc|Encode|Load|Elapsed", name) else (status,)
 
 
 _FREE = frozenset(
@@ -248,6 +254,7 @@ class FakeCuda:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.failures: dict[str, tuple[int, int]] = {}
         self.lost = 0
+        self.fault: TileIRError | None = None
         self.unfinished = 0
         self.on_query: Any = None
         self.seed = 0
@@ -504,9 +511,7 @@ class FakeCuda:
         assert entry is not None
         sizes = [_size(line) for line in entry[2].splitlines() if ".param" in line]
         block = re.search(r"\.reqntid (\d+), (\d+), (\d+)", entry[3])
-        shared = sum(
-            int(n) for n in re.findall(r"\.shared .*?\.b8 [\w$]+\[(\d+)\]", text)
-        )
+        shared = sum(int(n) for n in re.findall(r"\.shared .*?\.b8 [\w$]+\[(\d+)\]", text))
         known = tuple(int(n) for n in block.groups()) if block else None
         return [_Function(entry[1], self.sources[text], tuple(sizes), known, 32, shared)]  # pyright: ignore[reportArgumentType]
 
@@ -648,6 +653,7 @@ class FakeCuda:
             program.simulate(op, grid, args, options, block=block, memory=memory)
         except TileIRError as error:
             self.lost = _FAULTS.get(error.diagnostics[0].code, _FAILED)
+            self.fault = error
 
     def _arguments(self, op: FuncOp, held: list[bytes]) -> list[Any]:
         found: list[Any] = []
@@ -736,7 +742,7 @@ def installed(fake: FakeCuda) -> Iterator[FakeCuda]:
         module: ModuleOp,
         arch: str,
         entry: str | None = None,
-        options: compiling.CompileOptions = compiling.CompileOptions(),
+        options: compiling.CompileOptions = EXACT,
     ) -> compiling.CompiledKernel:
         made = plain_compile(module, arch, entry, options)
         op = compiling._kernel(module, entry)  # pyright: ignore[reportPrivateUsage]

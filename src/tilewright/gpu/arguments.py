@@ -189,7 +189,9 @@ class Arguments:
         """An array as the kernel sees it."""
         if isinstance(value, DeviceArray):
             return value
-        assert isinstance(value, np.ndarray) and self._host is not None, name
+        if not isinstance(value, np.ndarray):
+            raise _bad(f"'{name}' takes an array, got {type(value).__name__} {value!r:.40}")
+        assert self._host is not None
         start, size = int(value.ctypes.data), value.itemsize
         if start % size:
             raise _bad(f"the array for '{name}' is not aligned to its elements of {size} bytes")

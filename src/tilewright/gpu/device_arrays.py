@@ -257,12 +257,13 @@ def stand_in(array: DeviceArray, name: str) -> Array:
     if array.dtype is None:
         raise _bad(f"the array for '{name}' has elements of {array.bits} bits that no kernel takes")
     size = array.dtype.itemsize
+    if not prod(array.shape):
+        return np.empty(array.shape, array.dtype)
     steps = tuple(size * stride for stride in array.strides)
     reach = [(n - 1) * s for n, s in zip(array.shape, steps, strict=True)]
     low = sum(step for step in reach if step < 0)
     high = sum(step for step in reach if step > 0) + size
-    count = high - low if prod(array.shape) else 0
-    buffer: Any = (ctypes.c_uint8 * max(count, 1)).from_address(array.address + low or size)
+    buffer: Any = (ctypes.c_uint8 * (high - low)).from_address(array.address + low)
     made = StandIn(array.shape, array.dtype, buffer, -low, steps)
     made.flags.writeable = array.is_writable
     made.stands_for = array

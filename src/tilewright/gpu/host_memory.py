@@ -37,7 +37,8 @@ class Transfers(Protocol):
 class Span:
     """Bytes of the host from ``low`` up to ``high``, and where they are on the GPU.
 
-    ``written`` are the arrays in it that the kernel may write; ``owners`` keep its memory alive.
+    ``written`` are the arrays in it that the kernel may write; ``owners`` keep its memory alive; ``sent`` is
+    what was copied there, where that has to be known.
     """
 
     low: int
@@ -46,10 +47,20 @@ class Span:
     base: int = 0
     address: int = 0
     owners: list[Array] = field(default_factory=list["Array"])
+    sent: Array | None = None
 
     @property
     def size(self) -> int:
         return self.high - self.low
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether one array that the kernel may write has every byte of it."""
+        return any(
+            (array.flags.c_contiguous or array.flags.f_contiguous)
+            and byte_bounds(array) == (self.low, self.high)
+            for array in self.written
+        )
 
 
 def byte_bounds(array: Array) -> tuple[int, int]:
@@ -90,7 +101,12 @@ class HostMemory:
             if not span.address:
                 span.base = self._transfers.allocate(span.size + PAGE)
                 span.address = span.base + (span.low - span.base) % PAGE
-            self._transfers.send(span.address, span.low, span.size)
+            source = span.low
+            if span.written and not span.is_covered:
+                # What others write meanwhile between the elements is theirs.
+                span.sent = host_bytes(span.low, span.size).copy()
+                source = int(span.sent.ctypes.data)
+            self._transfers.send(span.address, source, span.size)
 
     def address(self, host: int) -> int | None:
         """Where a byte of the host is on the GPU; None where it was not sent."""
@@ -106,16 +122,16 @@ class HostMemory:
         for span in self._spans:
             if not span.written:
                 continue
-            if any(_covers(array, span) for array in span.written):
+            if span.sent is None:
                 self._transfers.fetch(span.low, span.address, span.size)
                 continue
-            old = host_bytes(span.low, span.size)
-            new = np.empty_like(old)
+            new = np.empty_like(span.sent)
             self._transfers.fetch(int(new.ctypes.data), span.address, span.size)
+            memory = host_bytes(span.low, span.size)
             for low, high in _joined([byte_bounds(array) for array in span.written]):
                 part = slice(low - span.low, high - span.low)
-                changed = np.flatnonzero(old[part] != new[part])
-                old[part][changed] = new[part][changed]
+                changed = np.flatnonzero(span.sent[part] != new[part])
+                memory[part][changed] = new[part][changed]
 
     def free(self) -> None:
         """Give the memory back, but that of fixed spans."""
@@ -124,12 +140,6 @@ class HostMemory:
             if span.base and span.base not in kept:
                 self._transfers.free(span.base)
                 span.base = 0
-
-
-def _covers(array: Array, span: Span) -> bool:
-    """Whether an array has every byte of a span."""
-    dense = array.flags.c_contiguous or array.flags.f_contiguous
-    return dense and byte_bounds(array) == (span.low, span.high)
 
 
 def _joined(bounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -58,7 +58,8 @@ class LaunchSettings:
     ``block`` and ``cluster`` may be left out where the kernel says them; ``dynamic_shared_bytes`` is for
     `gpu.dynamic_shared_memory`. ``time_limit``: seconds after which the launch is given up. ``check_asserts``:
     failed assertions are raised. ``print_to`` gets each text. ``fixed``, ``reached`` and ``written`` are those of
-    ``Arguments.send``; ``after_all``: the launch comes behind all work that is on the GPU.
+    ``Arguments.send``; ``after_all``: the launch comes behind all work that is on the GPU; ``folded``: the grid
+    whose blocks are launched in one row.
     """
 
     block: int | Sequence[int] | None = None
@@ -72,6 +73,7 @@ class LaunchSettings:
     reached: Sequence[Array] = ()
     written: frozenset[int] | None = None
     after_all: bool = False
+    folded: tuple[int, int, int] | None = None
 
 
 def launch(
@@ -128,25 +130,29 @@ def launch_with(
         if kernel.sites:
             buffer = stack.enter_context(gpu.messages.taken())
             arguments.add_address(buffer.device)
-        events = _started(stack, stream, shape, loaded.function, arguments)
+        events: list[Any] = []
         said = Messages()
         try:
+            _start(stack, stream, shape, loaded.function, arguments, events)
             _wait(gpu, events[1], kernel.name, settings.time_limit)
             arguments.fetch()
         except TileIRError as error:
             if error.diagnostics[0].code == TIME_LIMIT:
                 gpu.abandon(events[1], stack.pop_all())
-            elif buffer is not None and (said := buffer.read(kernel.sites)).failures:
+            elif (
+                buffer is not None and (said := buffer.read(kernel.sites, settings.folded)).failures
+            ):
                 # What failed first tells more than what followed from it.
                 found = [*assertion_error(said.failures).diagnostics, *error.diagnostics]
                 raise TileIRError(found) from None
             raise
         except KeyboardInterrupt:
-            gpu.abandon(events[1], stack.pop_all())
+            if len(events) == 2:
+                gpu.abandon(events[1], stack.pop_all())
             raise
         milliseconds = float(gpu.call("cuEventElapsedTime", *events))
         if buffer is not None:
-            said = buffer.read(kernel.sites)
+            said = buffer.read(kernel.sites, settings.folded)
     return _result(gpu, args, said, milliseconds, settings)
 
 
@@ -348,14 +354,18 @@ def _configuration(gpu: Gpu, shape: _Shape, stream: int) -> Any:
     return config
 
 
-def _started(
-    stack: ExitStack, stream: Stream, shape: _Shape, function: Any, arguments: Arguments
-) -> tuple[Any, Any]:
-    """Launch; the events before and behind it."""
+def _start(
+    stack: ExitStack,
+    stream: Stream,
+    shape: _Shape,
+    function: Any,
+    arguments: Arguments,
+    events: list[Any],
+) -> None:
+    """Launch; ``events`` get the one before and the one behind it."""
     gpu, kernel = stream.gpu, stream.kernel
     pointers = arguments.pointers()
     config = _configuration(gpu, shape, stream.handle)
-    events: list[Any] = []
     for _ in range(2):
         events.append(gpu.call("cuEventCreate", 0))
         stack.callback(gpu.release, "cuEventDestroy", events[-1])
@@ -363,7 +373,6 @@ def _started(
     address = ctypes.addressof(pointers)
     gpu.call("cuLaunchKernelEx", config, function, address, 0, kernel=kernel)
     gpu.call("cuEventRecord", events[1], stream.handle, kernel=kernel)
-    return events[0], events[1]
 
 
 def _wait(gpu: Gpu, event: Any, kernel: str, time_limit: float | None) -> None:

@@ -96,8 +96,9 @@ class Messages:
 _Block = tuple[int, int, int]
 
 
-def decode(data: bytes, sites: Sequence[Site]) -> Messages:
-    """What the bytes of a buffer, its header included, say."""
+def decode(data: bytes, sites: Sequence[Site], folded: _Block | None = None) -> Messages:
+    """What the bytes of a buffer, its header included, say. ``folded``: the extents of a grid whose blocks
+    were put in one row (``fold_grid``)."""
     asked, _ = struct.unpack_from("<qq", data)
     end = min(BUFFER_HEADER + asked, len(data))
     texts: dict[_Block, list[str]] = {}
@@ -110,6 +111,9 @@ def decode(data: bytes, sites: Sequence[Site]) -> Messages:
         site = sites[number - 1]
         if at + site.size > end:
             break
+        if folded is not None:
+            rest, x = divmod(x, folded[0])
+            z, y = divmod(rest, folded[1])
         block = (z, y, x)
         body = data[at + RECORD_HEADER : at + site.size]
         if isinstance(site, PrintSite):
@@ -131,11 +135,11 @@ class _Buffer:
     host: int
     device: int
 
-    def read(self, sites: Sequence[Site]) -> Messages:
+    def read(self, sites: Sequence[Site], folded: _Block | None) -> Messages:
         header = bytes(host_bytes(self.host, BUFFER_HEADER))
         asked = struct.unpack_from("<q", header)[0]
         size = min(BUFFER_HEADER + asked, BUFFER_HEADER + CAPACITY)
-        return decode(bytes(host_bytes(self.host, size)), sites)
+        return decode(bytes(host_bytes(self.host, size)), sites, folded)
 
     def clear(self) -> None:
         """Make it empty, of the records that were there as well."""

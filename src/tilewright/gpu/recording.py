@@ -71,11 +71,12 @@ def _site(op: Operation) -> Site | None:
     if isinstance(op, cf.AssertOp):
         return _assertion(op)
     if isinstance(op, gpu_ops.PrintfOp):
-        values = [_kind(value.type) for value in op.args]
-        if None in values:
-            return None
+        kinds: tuple[ValueKind, ...] = ()
+        for value in op.args:
+            if (kind := _kind(value.type)) is None:
+                return None
+            kinds += (kind,)
         text = cast("b.StringAttr", op.properties["format"]).data
-        kinds = tuple(cast("ValueKind", value) for value in values)
         return PrintSite(text, kinds, tuple(_width(value.type) for value in op.args))
     return None
 
@@ -236,7 +237,9 @@ class _Writer:
         address = self.one(llvm.PtrToIntOp, (pointer,), _I64)
         if isinstance(offset, int):
             offset = self.constant(offset, _I64)
-        return self.one(llvm.IntToPtrOp, (self.one(A.AddiOp, (address, offset), _I64),), GLOBAL_POINTER)
+        return self.one(
+            llvm.IntToPtrOp, (self.one(A.AddiOp, (address, offset), _I64),), GLOBAL_POINTER
+        )
 
     def store(self, value: SSAValue, pointer: SSAValue, alignment: int) -> None:
         properties: dict[str, Attribute] = {"alignment": b.IntegerAttr(alignment, 64)}

@@ -233,7 +233,8 @@ class TileProgram(_GpuProgram):
             entry, grid, args, allow_overlap=allow_overlap, optimize=optimize, scratch=Scratch
         )
         given = [tables.get(number, value) for number, value in enumerate(found.args)]
-        settings = self._settings(options, written=self._written(entry, found), **further)
+        written = self._written(entry, found)
+        settings = self._settings(options, written=written, folded=found.folded, **further)
         return launch_with(self._compile(found.kernel), found.grid, given, settings)
 
     def _written(self, entry: str | None, found: ThreadLaunch) -> frozenset[int] | None:

@@ -43,13 +43,14 @@ class LoweredKernel:
 @dataclass(frozen=True, slots=True)
 class ThreadLaunch:
     """A launch that has been checked: the lowered kernel, the grid that it is launched with, and an argument
-    for each of its parameters. ``outputs`` are the arrays among the author's."""
+    for each of its parameters. ``outputs`` are the arrays among the author's. ``folded``: the author's grid,
+    where its blocks are launched in one row."""
 
     kernel: LoweredKernel
     grid: tuple[int, int, int]
     args: list[object]
     outputs: tuple[Array, ...]
-    folded: bool
+    folded: tuple[int, int, int] | None
 
 
 class LoweredProgram:
@@ -165,7 +166,7 @@ class LoweredProgram:
         if folded:
             given += checked.grid
         row = (x * y * z, 1, 1) if folded else checked.grid
-        return ThreadLaunch(kernel, row, given, checked.outputs, folded)
+        return ThreadLaunch(kernel, row, given, checked.outputs, checked.grid if folded else None)
 
     def _global(self, name: str) -> Array:
         found = self._globals.get(name)

@@ -116,7 +116,7 @@ class TileProgram:
             entry, grid, args, allow_overlap=allow_overlap, optimize=optimize
         )
         kernel = found.kernel
-        key = kernel.name, optimize, found.folded
+        key = kernel.name, optimize, found.folded is not None
         program = self._programs.get(key)
         if program is None:
             program = self._programs[key] = Program(kernel.module, self.arch)

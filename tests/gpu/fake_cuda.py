@@ -228,7 +228,8 @@ class FakeCuda:
 
     ``counts`` has how often each function was called, ``calls`` all calls. ``lost`` is the error of a kernel
     that failed. ``failures`` plans errors: by function, how many calls succeed and the status of the next ones.
-    ``unfinished`` questions for an event are answered with "not ready".
+    ``unfinished`` questions for an event are answered with "not ready". ``on_launch``: the error that every
+    kernel ends with.
     """
 
     CUdevice_attribute = _Attributes
@@ -257,6 +258,7 @@ class FakeCuda:
         self.fault: TileIRError | None = None
         self.unfinished = 0
         self.on_query: Any = None
+        self.on_launch = 0
         self.seed = 0
         #: Memory by its address; that which the host has, too.
         self.allocations: dict[int, Any] = {}
@@ -431,6 +433,13 @@ class FakeCuda:
         ctypes.memmove(target, source, size)
         return (0,)
 
+    @_whole
+    def cuMemsetD8Async(self, target: int, value: int, size: int, stream: int) -> Any:
+        if stream not in self.streams or not self._holds(target, size) or not 0 <= value < 256:
+            return (_INVALID,)
+        ctypes.memset(target, value, size)
+        return (0,)
+
     # Streams and events.
 
     @_whole
@@ -466,6 +475,10 @@ class FakeCuda:
             self.on_query()
         event.questions += 1
         return (0,) if event.questions > self.unfinished else (_NOT_READY,)
+
+    @_whole
+    def cuEventSynchronize(self, event: _Event) -> tuple[Any, ...]:
+        return (0,) if event.alive and event.time is not None else (_BAD_HANDLE,)
 
     @_whole
     def cuEventElapsedTime(self, start: _Event, end: _Event) -> tuple[Any, ...]:
@@ -619,6 +632,9 @@ class FakeCuda:
         if blocks > 1 and self.capability < 90:
             return (_INVALID,)
         function.launches += 1
+        if self.on_launch:
+            self.lost = self.on_launch
+            return (0,)
         self._run(function, grid, block, cluster, config.sharedMemBytes, parameters)
         return (0,)
 
@@ -762,7 +778,8 @@ def installed(fake: FakeCuda) -> Iterator[FakeCuda]:
         patch.setattr(driver, "driver_api", lambda: fake)
         for module in (compiling, tiles):
             patch.setattr(module, "compile_kernel", compile_kernel)
-        patch.setattr(tools, "assemble", assemble)
+        for module in (tools, compiling):
+            patch.setattr(module, "assemble", assemble)
         _forget(driver, launch)
         try:
             yield fake

@@ -176,6 +176,11 @@ class TileProgram(_GpuProgram):
         """
         return self._compile(self._lowered.kernel(entry, self.options.optimization > 0))
 
+    def scratch_bytes(self, entry: str | None = None) -> int:
+        """The bytes of global memory that a launch gives each block; the last parameter but for messages
+        points to those of all blocks, where there are any."""
+        return self._lowered.kernel(entry, self.options.optimization > 0).spec.scratch_bytes
+
     def _compile(self, kernel: LoweredKernel) -> CompiledKernel:
         found = self._compiled.get(kernel.module)
         if found is None:

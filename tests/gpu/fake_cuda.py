@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ class _FunctionAttributes(IntEnum):
     CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1
     CU_FUNC_ATTRIBUTE_NUM_REGS = 4
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-    CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 13
+    CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
 
 
 class _LaunchAttributes(IntEnum):
@@ -244,6 +244,10 @@ class FakeCuda:
     CUmemPoolProps = _PoolProps
     CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP = 1, 2
     cuuint32_t = cuuint64_t = int
+    #: The code of threads by the PTX that was made of it, and PTX by the cubin, of all fakes: what is compiled
+    #: may be kept longer than one of them.
+    sources: ClassVar[dict[str, tuple[ModuleOp, str]]] = {}
+    ptx_of: ClassVar[dict[bytes, str]] = {}
     CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = int
     CUtensorMapL2promotion = CUtensorMapFloatOOBfill = int
 
@@ -266,9 +270,6 @@ class FakeCuda:
         self.modules: list[_Module] = []
         self.streams = {0, 1, 2}
         self.maps: list[_Map] = []
-        #: The code of threads by the PTX that was made of it, and PTX by the cubin.
-        self.sources: dict[str, tuple[ModuleOp, str]] = {}
-        self.ptx_of: dict[bytes, str] = {}
         self._programs: dict[int, Program] = {}
         self._here = threading.local()
 
@@ -626,7 +627,7 @@ class FakeCuda:
             dim = attribute.value.clusterDim
             cluster = dim.x, dim.y, dim.z
         blocks = cluster[0] * cluster[1] * cluster[2]
-        most = 16 if function.attributes.get(13) else 8
+        most = 16 if function.attributes.get(14) else 8
         if blocks > most or any(g % c for g, c in zip(grid, cluster, strict=True)):
             return (_INVALID,)
         if blocks > 1 and self.capability < 90:

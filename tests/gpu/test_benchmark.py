@@ -20,7 +20,7 @@ pytest.importorskip("cuda.tile")
 from benchmarks import gpu as benchmark
 from benchmarks import gpu_micro, gpu_torch, gpu_triton, gpu_worker
 from benchmarks.gpu_cases import Case, cases
-from benchmarks.gpu_compilers import Compiled
+from benchmarks.gpu_compilers import Compiled, tileiras, tileiras_path
 from benchmarks.gpu_device import Code, Device
 from benchmarks.gpu_measured import constants_file, report
 from benchmarks.gpu_references import BOUNDS, errors_of, few_of, inputs_of, part_of, reference_of
@@ -28,6 +28,7 @@ from benchmarks.gpu_references import BOUNDS, errors_of, few_of, inputs_of, part
 from tilewright.bytecode import read
 from tilewright.gpu.tiles import TileProgram
 from tilewright.launching.machine import load
+from tilewright.model.elf import read_cubin_file
 from tilewright.model.tables import GPUS, load_constants
 
 CASES = {case.name: case for case in cases()}
@@ -180,6 +181,20 @@ def test_a_kernel_is_checked_and_timed(name: str, fake: FakeCuda) -> None:
     assert all(0 < row["seconds"][name] < 100 for name in codes)
     device.close()
     assert fake.used == 0 and fake.loaded == 0
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(
+    tileiras_path() is None, reason="needs tileiras: pip install nvidia-cuda-tileiras"
+)
+@pytest.mark.parametrize("name", ["softmax f16 1x1024", "product f16 64x64x64"])
+def test_both_compilers_take_the_same_parameters(name: str) -> None:
+    """Their code is launched in the same way as ours."""
+    case = CASES[name]
+    found = tileiras(case.bytecode(), "sm_90a")
+    (kernel,) = read_cubin_file(found.cubin).kernels
+    sizes = [size for size, _ in gpu_worker.scalars_of(case.arguments, range(9))]
+    assert [parameter.size for parameter in kernel.parameters] == sizes
 
 
 @requires_ptxas

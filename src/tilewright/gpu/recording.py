@@ -71,13 +71,13 @@ def _site(op: Operation) -> Site | None:
     if isinstance(op, cf.AssertOp):
         return _assertion(op)
     if isinstance(op, gpu_ops.PrintfOp):
-        kinds: tuple[ValueKind, ...] = ()
+        kinds: list[ValueKind] = []
         for value in op.args:
             if (kind := _kind(value.type)) is None:
                 return None
-            kinds += (kind,)
+            kinds.append(kind)
         text = cast("b.StringAttr", op.properties["format"]).data
-        return PrintSite(text, kinds, tuple(_width(value.type) for value in op.args))
+        return PrintSite(text, tuple(kinds), tuple(_width(value.type) for value in op.args))
     return None
 
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -31,13 +31,15 @@ COMPILE_LIMIT, SIMULATE_LIMIT = 120.0, 60.0
 class Compiled:
     """Machine code, and CPU seconds of each compilation, those of child processes included.
 
-    ``dynamic_shared_bytes`` is shared memory that launches give. ``failure`` tells why there is none.
+    ``dynamic_shared_bytes`` is shared memory that launches give, ``scratch_bytes`` global memory for each block.
+    ``failure`` tells why there is none.
     """
 
     cubin: bytes = b""
     seconds: tuple[float, ...] = ()
     dynamic_shared_bytes: int = 0
     failure: str = ""
+    scratch_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +79,15 @@ def ours(bytecode: bytes, target: str, runs: int = 1) -> Compiled:
 
         started = time.process_time()
         try:
-            kernel = TileProgram(tilewright.read(bytecode), target).compile()
+            program = TileProgram(tilewright.read(bytecode), target)
+            kernel = program.compile()
             made = kernel.assemble()
         except TileIRError as error:
             return Compiled(failure=str(error).splitlines()[0])
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent = time.process_time() - started + children.ru_utime + children.ru_stime
-        return Compiled(made.cubin, (spent,), kernel.dynamic_shared_bytes)
+        scratch = program.scratch_bytes()
+        return Compiled(made.cubin, (spent,), kernel.dynamic_shared_bytes, "", scratch)
 
     return _repeated(job, runs)
 
@@ -97,7 +101,7 @@ def _repeated(job: Callable[[], Compiled], runs: int) -> Compiled:
             return Compiled(failure=str(error))
         if new.failure:
             return new
-        found = Compiled(new.cubin, found.seconds + new.seconds, new.dynamic_shared_bytes)
+        found = replace(new, seconds=found.seconds + new.seconds)
     return found
 
 

@@ -91,11 +91,12 @@ def test_at_the_level_below() -> None:
         )
 
 
-def test_a_gpu_cannot_be_stopped() -> None:
-    from tilewright.launching.machine import machine_named
+def test_every_machine_has_a_limit() -> None:
+    """Also a GPU, which cannot be stopped: the launch returns (``tests/gpu/test_fake_launches.py``)."""
+    from tilewright.launching.machine import MACHINES
+    from tilewright.launching.options import OPTIONS
 
-    with pytest.raises(TileIRError, match="time_limit"):
-        machine_named("cuda").check_options(LaunchOptions(time_limit=1.0))
+    assert set(OPTIONS["time_limit"].machines) == set(MACHINES)
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), "1", True])

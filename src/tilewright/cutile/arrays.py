@@ -49,16 +49,21 @@ _NAME_OF_DLPACK = {
 }
 #: Devices of DLPack whose memory the host can read: the CPU, and pinned and managed CUDA memory.
 _HOST_DEVICES = frozenset({1, 3, 13})
+_CUDA = 2
 
 
 class RawArray(NamedTuple):
-    """Where the elements of an array lie. ``strides`` count elements; ``dtype`` is cuTile's name."""
+    """Where the elements of an array lie. ``strides`` count elements; ``dtype`` is cuTile's name.
+
+    ``is_on_gpu``: in memory of a GPU, which only the machine ``cuda`` takes.
+    """
 
     address: int
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     writable: bool = True
+    is_on_gpu: bool = False
 
 
 Reader = Callable[[Any], RawArray]
@@ -190,7 +195,8 @@ def read_torch(tensor: Any) -> RawArray:
     torch = sys.modules["torch"]
     # Neither the user's modes and subclasses nor ours are to see what is asked here.
     with torch._C.DisableTorchFunction():
-        if tensor.device.type != "cpu":
+        is_on_gpu = tensor.device.type == "cuda" and _takes_gpu_memory()
+        if tensor.device.type != "cpu" and not is_on_gpu:
             raise ValueError(
                 f"Input array is on the device '{tensor.device}'; this machine takes host memory"
             )
@@ -204,7 +210,16 @@ def read_torch(tensor: Any) -> RawArray:
             raise TypeError(f"Unsupported array dtype '{tensor.dtype}'")
         if tensor.is_conj() or tensor.is_neg():
             raise TypeError("Input array is a lazy conjugate or negative; call resolve_neg() first")
-        return RawArray(tensor.data_ptr(), name, tuple(tensor.shape), tensor.stride())
+        shape, strides = tuple(tensor.shape), tensor.stride()
+        return RawArray(tensor.data_ptr(), name, shape, strides, True, is_on_gpu)
+
+
+def _takes_gpu_memory() -> bool:
+    """Whether launches go to a GPU, which is not only pretended."""
+    from tilewright.cutile.scope import current
+
+    settings = current()
+    return settings.machine.partition(":")[0] == "cuda" and not settings.cuda_is_host
 
 
 def read_interface(value: Any) -> RawArray:
@@ -214,11 +229,13 @@ def read_interface(value: Any) -> RawArray:
 def read_cuda_interface(value: Any) -> RawArray:
     from tilewright.cutile.scope import current
 
-    if not current().cuda_is_host:
+    is_on_gpu = _takes_gpu_memory()
+    if not current().cuda_is_host and not is_on_gpu:
         raise ValueError(
             "Input array is in the memory of a CUDA device; this machine takes host memory"
         )
-    return _from_interface(value.__cuda_array_interface__, "__cuda_array_interface__")
+    found = _from_interface(value.__cuda_array_interface__, "__cuda_array_interface__")
+    return found._replace(is_on_gpu=is_on_gpu)
 
 
 def _from_interface(fields: Any, what: str) -> RawArray:
@@ -278,10 +295,14 @@ _capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 def read_dlpack(value: Any) -> RawArray:
+    # CuPy and others have both; what lies on a GPU says more of itself by the other interface.
+    on_gpu = _takes_gpu_memory() and int(value.__dlpack_device__()[0]) == _CUDA
+    if on_gpu and hasattr(value, "__cuda_array_interface__"):
+        return read_cuda_interface(value)
     # The capsule is dropped unconsumed, which frees it; the memory belongs to ``value``.
     capsule = value.__dlpack__()
     tensor = _Tensor.from_address(_capsule_pointer(capsule, b"dltensor"))
-    if tensor.device_type not in _HOST_DEVICES:
+    if tensor.device_type not in _HOST_DEVICES and not on_gpu:
         raise ValueError(
             f"Input array is on the DLPack device {tensor.device_type}; this machine takes host memory"
         )
@@ -292,7 +313,7 @@ def read_dlpack(value: Any) -> RawArray:
         raise TypeError(f"Unsupported array dtype: DLPack code {tensor.code}, {tensor.bits} bits")
     shape = tuple(tensor.shape[: tensor.rank])
     strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else row_major_strides(shape)
-    return RawArray((tensor.data or 0) + tensor.byte_offset, name, shape, strides)
+    return RawArray((tensor.data or 0) + tensor.byte_offset, name, shape, strides, True, on_gpu)
 
 
 _PROTOCOLS: dict[str, Reader] = {

@@ -293,9 +293,10 @@ class Parameter:
 
         def read(tensor: Any, key: Key, values: list[Value]) -> None:
             # Neither the user's modes and subclasses nor ours are to see what is asked here.
+            is_on_gpu = False
             with plainly():
                 if not is_plain_tensor(tensor):
-                    read_torch(tensor)
+                    is_on_gpu = read_torch(tensor).is_on_gpu
                 kind = (tensor.dtype, tensor.shape, tensor.stride())
                 address = tensor.data_ptr()
             known = layouts.get(kind)
@@ -303,7 +304,7 @@ class Parameter:
                 known = self._layout(read_torch(tensor), self._array)
                 _remember(layouts, kind, known)
             key.append(known.numbers[address % _DIVISOR == 0])
-            values.append(ArrayValue(name, address, known, True, tensor))
+            values.append(ArrayValue(name, address, known, True, tensor, is_on_gpu))
 
         return read
 
@@ -318,13 +319,13 @@ class Parameter:
     def _array_value(
         self, raw: RawArray, layouts: dict[object, Layout], name: str, owner: object
     ) -> ArrayValue:
-        address, dtype, shape, strides, is_writable = raw
+        address, dtype, shape, strides, is_writable, is_on_gpu = raw
         kind = (dtype, shape, strides)
         known = layouts.get(kind)
         if known is None:
             known = self._layout(raw, self._array if layouts is self._layouts else self._item)
             _remember(layouts, kind, known)
-        return ArrayValue(name, address, known, is_writable, owner)
+        return ArrayValue(name, address, known, is_writable, owner, is_on_gpu)
 
     def _layout(self, raw: RawArray, annotation: ArrayAnnotation) -> Layout:
         index = np.int64 if annotation.is_index64 else np.int32

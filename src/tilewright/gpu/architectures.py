@@ -26,6 +26,16 @@ class Architecture:
         return _SHARED_LIMITS[self.number]
 
     @property
+    def threads_limit(self) -> int:
+        """The threads that a multiprocessor holds at a time."""
+        return 1536 if self.number in _SMALL else 2048
+
+    @property
+    def blocks_limit(self) -> int:
+        """The blocks that a multiprocessor holds at a time."""
+        return _SMALL.get(self.number, 32)
+
+    @property
     def number(self) -> int:
         """90 of `sm_90a`: architectures have what those of smaller numbers have, save for `a`."""
         found = re.search(r"\d+", self.name)
@@ -39,6 +49,13 @@ _SHARED_LIMITS = {
     **dict.fromkeys((86, 89, 120, 121), 99 << 10),
     **dict.fromkeys((90, 100, 103), 227 << 10),
 }
+
+#: The registers of a multiprocessor, which are also the most that a block can have, and how many a warp gets
+#: at a time for each of its threads.
+REGISTERS, REGISTER_UNIT = 1 << 16, 8
+#: The blocks that multiprocessors with fewer threads hold (CUDA C++ Programming Guide 13, technical
+#: specifications by compute capability).
+_SMALL = {86: 16, 87: 16, 89: 24, 120: 24, 121: 24}
 
 #: Those of CUDA 12.0 are emitted for its PTX, the younger ones for the first PTX that has them.
 ARCHITECTURES = MappingProxyType(

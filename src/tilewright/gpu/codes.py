@@ -64,3 +64,15 @@ NO_GPU = define_code(
 LAUNCH = define_code(
     "gpu-launch", "A launch does not fit the kernel: its arguments, its block or its grid."
 )
+KERNEL_FAILED = define_code(
+    "gpu-kernel-failed",
+    "A kernel did on the GPU what ended it, and with it all work of the process there.",
+    "The driver refuses every further call then, also those of other libraries, so a new process is "
+    "needed. The simulator (`--machine sim:ARCH`) runs the same code and names the operation.",
+)
+LOST_GPU = define_code(
+    "gpu-lost", "The process cannot use the GPU any more, because a kernel has failed before."
+)
+OUT_OF_MEMORY = define_code(
+    "gpu-out-of-memory", "The GPU has not as much memory as a launch needs."
+)

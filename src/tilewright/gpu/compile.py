@@ -17,6 +17,8 @@ from tilewright.gpu.budget import DEFAULT_SECONDS, Work, run_within
 from tilewright.gpu.codegen import kernel
 from tilewright.gpu.codegen.unit import Unit
 from tilewright.gpu.codes import SHARED_MEMORY, UNKNOWN_KERNEL
+from tilewright.gpu.messages import Site
+from tilewright.gpu.recording import record_messages
 from tilewright.gpu.register_pool import check_register_pool
 from tilewright.gpu.tools import Assembled, assemble
 from tilewright.launching.object_names import object_name
@@ -28,12 +30,15 @@ class CompileOptions:
 
     ``approximate_math``: functions of `math` become single instructions, which are fast and off by
     some units in the last place; without it they are calls of libdevice. ``optimize``: LLVM's passes
-    run. ``seconds``: the CPU time that LLVM may take, 0 for any.
+    run. ``seconds``: the CPU time that LLVM may take, 0 for any. ``record``: what the kernel prints and which
+    assertions fail goes to a buffer that launches give (``CompiledKernel.sites``); else the driver prints,
+    and a failed assertion ends the kernel.
     """
 
     approximate_math: bool = False
     optimize: bool = True
     seconds: float = DEFAULT_SECONDS
+    record: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,8 @@ class CompiledKernel:
     ``shared_bytes`` is the shared memory that every block has by itself. More than 48 KiB of it must
     come from the launch: ``dynamic_shared_bytes``, before what the launch gives to
     `gpu.dynamic_shared_memory`, if ``uses_dynamic_shared`` says that the kernel has that. ``block`` and ``cluster`` are the extents that the kernel is for, where it
-    says them. ``isa`` is the version of PTX times ten.
+    says them. ``isa`` is the version of PTX times ten. ``sites``: what the records mean that the kernel
+    writes to the buffer that its last parameter points to; without any it has no such parameter.
     """
 
     name: str
@@ -58,6 +64,7 @@ class CompiledKernel:
     block: tuple[int, ...] | None
     cluster: tuple[int, ...] | None
     isa: int
+    sites: tuple[Site, ...] = ()
 
     def assemble(self) -> Assembled:
         """The machine code, by ptxas: see ``tools.assemble``."""
@@ -92,6 +99,10 @@ def compile_kernel(
     """
     chosen = architecture(arch)
     op = _kernel(module, entry)
+    sites: tuple[Site, ...] = ()
+    if options.record:
+        recorded = record_messages(module, op)
+        op, sites = recorded.kernel, recorded.sites
     unit = Unit(chosen, _symbols(op), options.approximate_math)
     parameters = kernel.emit_kernel(unit, op)
     check_register_pool(op, kernel.block_size(op))
@@ -116,6 +127,7 @@ def compile_kernel(
         kernel.block_size(op),
         kernel.cluster_size(op),
         unit.isa,
+        sites,
     )
 
 

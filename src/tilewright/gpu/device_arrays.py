@@ -1,17 +1,37 @@
-"""Arrays of other libraries as memory of a GPU: pointer, shape, strides, by DLPack."""
+"""Arrays that lie on a GPU already, of whatever library: the CUDA array interface, and DLPack."""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
 
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu.codes import LAUNCH
+from tilewright.numerics.arrays import Array
 
 _CUDA, _CUDA_MANAGED = 2, 13
 #: The letters of kinds of numbers, by DLPack's code; codes above are floats of few bits.
 _KINDS = {0: "i", 1: "u", 2: "f", 4: "f", 6: "b"}
+#: NumPy's types by DLPack's code and bits.
+_DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
+    **{(0, bits): np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{(1, bits): np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{(2, bits): np.dtype(f"f{bits // 8}") for bits in (16, 32, 64)},
+    (4, 16): np.dtype(ml_dtypes.bfloat16),
+    (6, 8): np.dtype(np.bool_),
+    (10, 8): np.dtype(ml_dtypes.float8_e4m3fn),
+    (12, 8): np.dtype(ml_dtypes.float8_e5m2),
+    (14, 8): np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+_READ_ONLY = 1
+#: Streams as both interfaces number them: the default one of the process.
+LEGACY_STREAM = 1
 
 
 class _DLTensor(ctypes.Structure):
@@ -29,11 +49,26 @@ class _DLTensor(ctypes.Structure):
     ]
 
 
+class _Versioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
     """Memory of a GPU. ``strides`` are in elements; ``owner`` keeps the memory alive.
 
-    ``kind`` is a letter as NumPy has it: i, u, f or b.
+    ``kind`` is a letter as NumPy has it: i, u, f or b. ``dtype`` is NumPy's type, where there is one.
+    ``stream``: the one that work on the array is on, which a launch must come behind; None where all work is
+    done.
     """
 
     address: int
@@ -42,6 +77,10 @@ class DeviceArray:
     bits: int
     kind: str
     owner: object
+    dtype: np.dtype[Any] | None = None
+    is_writable: bool = True
+    stream: int | None = None
+    device: int | None = None
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -54,29 +93,120 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def device_array(value: Any, name: str) -> DeviceArray:
-    """A torch or CuPy array, or whatever speaks DLPack, that lies on a GPU.
+def is_on_gpu(value: object) -> bool:
+    """Whether a value is an array that says that it lies on a GPU."""
+    if isinstance(value, np.ndarray | np.generic | int | float) or value is None:
+        return isinstance(value, StandIn)
+    if isinstance(value, DeviceArray) or _interface(value) is not None:
+        return True
+    try:
+        return int(cast("Any", value).__dlpack_device__()[0]) in (_CUDA, _CUDA_MANAGED)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return False
 
-    A TileIRError for other values, and for arrays in host memory.
+
+def device_array(value: Any, name: str) -> DeviceArray:
+    """A torch or CuPy array, or whatever has the CUDA array interface or speaks DLPack, that lies on a GPU.
+
+    Of both the array interface is asked, which tells streams and what may be written; but torch, whose
+    streams only DLPack tells. A TileIRError for other values, and for arrays in host memory.
     """
-    if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
-        raise TileIRError.single(
-            LAUNCH, f"'{name}' takes an array, got {type(value).__name__} {value!r:.40}"
-        )
-    if int(value.__dlpack_device__()[0]) not in (_CUDA, _CUDA_MANAGED):
-        raise TileIRError.single(LAUNCH, f"the array for '{name}' does not lie on a GPU")
+    if isinstance(value, DeviceArray):
+        return value
+    if isinstance(value, StandIn):
+        return value.stands_for
     if getattr(value, "requires_grad", False):
         value = value.detach()
+    torch = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(value, torch.Tensor)
+    if not is_torch and (found := _interface(value)) is not None:
+        return _from_interface(found, value, name)
+    if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
+        raise _bad(f"'{name}' takes an array, got {type(value).__name__} {value!r:.40}")
+    if int(value.__dlpack_device__()[0]) not in (_CUDA, _CUDA_MANAGED):
+        raise _bad(f"the array for '{name}' does not lie on a GPU")
+    return _from_dlpack(value, name)
+
+
+def _bad(message: str) -> TileIRError:
+    return TileIRError.single(LAUNCH, message)
+
+
+# The CUDA array interface
+
+
+def _interface(value: object) -> dict[str, Any] | None:
     try:
-        # The kernel comes behind the work on the stream that others use by default.
-        capsule = value.__dlpack__(stream=1)
+        found = getattr(value, "__cuda_array_interface__", None)
+    except (RuntimeError, TypeError, ValueError):  # torch's, for what it cannot describe
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _from_interface(fields: dict[str, Any], owner: object, name: str) -> DeviceArray:
+    try:
+        shape = tuple(int(n) for n in fields["shape"])
+        typestr, (address, is_read_only) = str(fields["typestr"]), fields["data"]
+        stream, steps = fields.get("stream"), fields.get("strides")
+        if typestr[:1] == ">":
+            raise _bad(f"the array for '{name}' is big-endian")
+        dtype = _BFLOAT if typestr in ("<V2", "|V2") else np.dtype(typestr)
+        if steps is not None and len(steps) != len(shape):
+            raise ValueError("strides and shape differ in length")
+    except (KeyError, TypeError, ValueError) as error:
+        raise _bad(f"the array for '{name}' describes itself wrongly: {error}") from None
+    if fields.get("mask") is not None:
+        raise _bad(f"the array for '{name}' has a mask")
+    if stream == 0:
+        raise _bad(f"the array for '{name}' names the stream 0, which the interface forbids")
+    size = dtype.itemsize
+    if steps is None:
+        strides = dense_strides(shape)
+    else:
+        pairs = list(zip(steps, shape, strict=True))
+        if any(step % size and extent > 1 for step, extent in pairs):
+            raise _bad(
+                f"the array for '{name}' has strides of {tuple(steps)} bytes, which are no multiples of {size}"
+            )
+        strides = tuple(int(step) // size for step, _ in pairs)
+    kind = dtype.kind if dtype.kind in "iufb" else "f"
+    return DeviceArray(
+        int(address or 0),
+        shape,
+        strides,
+        8 * size,
+        kind,
+        owner,
+        dtype,
+        not is_read_only,
+        None if stream is None else int(stream),
+    )
+
+
+_BFLOAT = np.dtype(ml_dtypes.bfloat16)
+
+
+# DLPack
+
+
+def _from_dlpack(value: Any, name: str) -> DeviceArray:
+    """The stream of the launch is the legacy default one: the producer lets it wait for its own work."""
+    try:
+        try:
+            capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 0))
+        except TypeError:  # it knows no versions
+            capsule = value.__dlpack__(stream=LEGACY_STREAM)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise TileIRError.single(
-            LAUNCH, f"the array for '{name}' cannot be shared: {error}"
-        ) from None
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = _DLTensor.from_address(get(capsule, b"dltensor"))
+        raise _bad(f"the array for '{name}' cannot be shared: {error}") from None
+    flags = 0
+    if (versioned := _pointer(capsule, b"dltensor_versioned")) is not None:
+        managed = _Versioned.from_address(versioned)
+        tensor, flags = managed.tensor, managed.flags
+    else:
+        plain = _pointer(capsule, b"dltensor")
+        if plain is None:
+            raise _bad(f"the array for '{name}' cannot be shared: its capsule is of no known kind")
+        tensor = _DLTensor.from_address(plain)
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = (
         tuple(tensor.strides[i] for i in range(tensor.ndim))
@@ -90,4 +220,51 @@ def device_array(value: Any, name: str) -> DeviceArray:
         tensor.bits * tensor.lanes,
         _KINDS.get(tensor.code, "f"),
         (capsule, value),
+        _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None,
+        not flags & _READ_ONLY,
+        LEGACY_STREAM,
+        tensor.device_id,
     )
+
+
+def _pointer(capsule: object, name: bytes) -> int | None:
+    valid = ctypes.pythonapi.PyCapsule_IsValid
+    valid.restype, valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+    if not valid(capsule, name):
+        return None
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get(capsule, name)
+
+
+# For checks that know arrays of NumPy
+
+
+class StandIn(np.ndarray[Any, Any]):
+    """Has the address, shape, strides and type of an array on a GPU, whose elements the host cannot read."""
+
+    stands_for: DeviceArray
+
+    def __repr__(self) -> str:
+        return f"<array of {self.dtype} on the GPU, shape {self.shape}>"
+
+    __str__ = __repr__
+
+
+def stand_in(array: DeviceArray, name: str) -> Array:
+    """An array of NumPy that checks of a launch can look at, but not into. A TileIRError where NumPy has no
+    such type."""
+    if array.dtype is None:
+        raise _bad(f"the array for '{name}' has elements of {array.bits} bits that no kernel takes")
+    size = array.dtype.itemsize
+    if not prod(array.shape):
+        return np.empty(array.shape, array.dtype)
+    steps = tuple(size * stride for stride in array.strides)
+    reach = [(n - 1) * s for n, s in zip(array.shape, steps, strict=True)]
+    low = sum(step for step in reach if step < 0)
+    high = sum(step for step in reach if step > 0) + size
+    buffer: Any = (ctypes.c_uint8 * (high - low)).from_address(array.address + low)
+    made = StandIn(array.shape, array.dtype, buffer, -low, steps)
+    made.flags.writeable = array.is_writable
+    made.stands_for = array
+    return made

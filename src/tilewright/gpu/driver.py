@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu.architectures import ARCHITECTURES, Architecture
-from tilewright.gpu.codes import LAUNCH, NO_GPU
+from tilewright.gpu.codes import NO_GPU
+from tilewright.gpu.device_memory import DeviceMemory
+from tilewright.gpu.driver_calls import Driver, words
+from tilewright.gpu.messages import MessageBuffer
+from tilewright.gpu.modules import ModuleCache
 
 
 def _not_available(why: str, help: str = "") -> TileIRError:
@@ -24,10 +29,12 @@ _CUDA_OF_PTX = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Gpu:
-    """The driver's functions, the GPU that they work on, and its context, which every thread that calls
-    them must make its own."""
+    """A GPU: the driver's functions, and the context that every thread that calls them must make its own.
+
+    ``modules`` and ``memory`` belong to that context and live as long as the process.
+    """
 
     api: Any
     device: Any
@@ -35,17 +42,56 @@ class Gpu:
     capability: int
     version: int
     context: Any = None
+    driver: Driver = field(init=False)
+    modules: ModuleCache = field(init=False)
+    memory: DeviceMemory = field(init=False)
+    messages: MessageBuffer = field(init=False)
+    _abandoned: list[tuple[Any, ExitStack]] = field(
+        init=False, default_factory=list["tuple[Any, ExitStack]"]
+    )
+    _attributes: dict[str, int] = field(init=False, default_factory=dict[str, int])
 
-    def call(self, function: str, *args: Any) -> Any:
-        """What a function of the driver gives; a TileIRError with the driver's own words."""
-        status, *values = getattr(self.api, function)(*args)
-        if int(status):
-            raise TileIRError.single(LAUNCH, f"{function} failed: {_words(self.api, status)}")
-        return values[0] if len(values) == 1 else tuple(values)
+    def __post_init__(self) -> None:
+        self.driver = Driver(self.api)
+        self.modules = ModuleCache(self.driver)
+        self.memory = DeviceMemory(self.driver, self._has_pools)
+        self.messages = MessageBuffer(self.driver)
 
-    def release(self, function: str, handle: Any) -> None:
+    def call(self, function: str, *args: Any, kernel: str = "") -> Any:
+        """What a function of the driver gives; errors as ``Driver.call`` has them."""
+        return self.driver.call(function, *args, kernel=kernel)
+
+    def release(self, function: str, *handles: Any) -> None:
         """Give something back; behind a failed kernel that fails too, which says nothing new."""
-        getattr(self.api, function)(handle)
+        self.driver.release(function, *handles)
+
+    def enter(self) -> None:
+        """Make its context that of the calling thread."""
+        self.call("cuCtxSetCurrent", self.context)
+
+    def attribute(self, name: str) -> int:
+        """A property of the GPU, by the name that the driver has behind ``CU_DEVICE_ATTRIBUTE_``."""
+        found = self._attributes.get(name)
+        if found is None:
+            kind = getattr(self.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+            found = int(self.call("cuDeviceGetAttribute", kind, self.device))
+            self._attributes[name] = found
+        return found
+
+    def abandon(self, event: Any, held: ExitStack) -> None:
+        """Keep what a kernel uses that nobody waits for any more, up to the event behind it."""
+        self._abandoned.append((event, held))
+
+    def reap(self) -> None:
+        """Give back what abandoned kernels that have ended have used."""
+        for pair in list(self._abandoned):
+            event, held = pair
+            if self.driver.is_done(event, ""):
+                self._abandoned.remove(pair)
+                held.close()
+
+    def _has_pools(self) -> bool:
+        return bool(self.attribute("MEMORY_POOLS_SUPPORTED"))
 
     def best_architecture(self) -> Architecture:
         """The architecture that has the most of those whose code the GPU runs."""
@@ -79,34 +125,40 @@ def _shown(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def _words(api: Any, status: Any) -> str:
-    parts = []
-    for function in (api.cuGetErrorName, api.cuGetErrorString):
-        found, text = function(status)
-        if not int(found) and text:
-            parts.append(text.decode())
-    return ": ".join(parts) or f"error {int(status)}"
-
-
-@cache
-def open_gpu(ordinal: int = 0) -> Gpu:
-    """The GPU of that number, with the context that other libraries use too.
-
-    A TileIRError of one line where the package, the driver or the GPU is missing, or is not to be had.
-    """
+def driver_api() -> Any:
+    """``cuda.bindings.driver``: the one way to NVIDIA's driver. A TileIRError where it is not installed."""
     try:
-        from cuda.bindings import driver as api  # pyright: ignore[reportMissingImports]
+        from cuda.bindings import driver  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise _not_available(
             "running on a GPU needs the package cuda-bindings, which is not installed",
             help="pip install cuda-bindings",
         ) from None
+    return driver
+
+
+def open_gpu(ordinal: int = 0) -> Gpu:
+    """The GPU of that number, with the context that other libraries use too; the same each time.
+
+    A TileIRError of one line where the package, the driver or the GPU is missing, or is not to be had.
+    """
+    return _opened(ordinal)
+
+
+def forget_gpus() -> None:
+    """Forget the GPUs that were opened, and all that is loaded on them."""
+    _opened.cache_clear()
+
+
+@cache
+def _opened(ordinal: int) -> Gpu:
+    api = driver_api()
     try:
         (status,) = api.cuInit(0)
     except RuntimeError:
         raise _not_available("there is no NVIDIA driver here") from None
     if int(status):
-        raise _not_available(f"the NVIDIA driver does not start: {_words(api, status)}")
+        raise _not_available(f"the NVIDIA driver does not start: {words(api, status)}")
     steps: list[Any] = []
     for function, args in (
         ("cuDriverGetVersion", ()),
@@ -114,14 +166,14 @@ def open_gpu(ordinal: int = 0) -> Gpu:
     ):
         status, value = getattr(api, function)(*args)
         if int(status):
-            raise _not_available(f"there is no GPU {ordinal}: {_words(api, status)}")
+            raise _not_available(f"there is no GPU {ordinal}: {words(api, status)}")
         steps.append(value)
     version, device = steps
     status, context = api.cuDevicePrimaryCtxRetain(device)
     if not int(status):
         (status,) = api.cuCtxSetCurrent(context)
     if int(status):
-        raise _not_available(f"GPU {ordinal} is not to be had: {_words(api, status)}")
+        raise _not_available(f"GPU {ordinal} is not to be had: {words(api, status)}")
     kinds = api.CUdevice_attribute
     _, major = api.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
     _, minor = api.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)

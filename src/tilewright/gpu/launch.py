@@ -1,63 +1,79 @@
-"""Launches on a GPU: arguments in the order of the PTX, tensor maps by the driver, the kernel's time."""
+"""Launches on a GPU: what is checked beforehand, the launch itself, and the wait for its end."""
 
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, MemRefType
-from xdsl.dialects.llvm import LLVMPointerType
-from xdsl.ir import Attribute
 
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
-from tilewright.gpu.abi import Parameter
-from tilewright.gpu.codegen import layout
-from tilewright.gpu.codegen.ir import floating
+from tilewright.gpu import tools
+from tilewright.gpu.arguments import Arguments, Stream
+from tilewright.gpu.arguments import pack_number as pack_number
 from tilewright.gpu.codes import LAUNCH
 from tilewright.gpu.compile import CompiledKernel
-from tilewright.gpu.device_arrays import DeviceArray, dense_strides, device_array
+from tilewright.gpu.device_arrays import LEGACY_STREAM, DeviceArray
 from tilewright.gpu.driver import Gpu, open_gpu
-from tilewright.gpu.tensor_maps import plan_map
+from tilewright.gpu.host_memory import Span
+from tilewright.gpu.messages import Messages
+from tilewright.gpu.modules import LoadedKernel
+from tilewright.launching.assertions import assertion_error
 from tilewright.launching.result import RunResult
+from tilewright.launching.time_limits import TIME_LIMIT, over_message
+from tilewright.numerics.arrays import Array
 
 __tracebackhide__ = hides_frames
 
 _STATIC_LIMIT = 48 << 10
-_MAX_GRID_YZ = 65_535
+_MAX_GRID_X, _MAX_GRID_YZ = 2**31 - 1, 65_535
+_MAX_THREADS = 1024
+#: The blocks of a cluster that every GPU with clusters takes, and those that one may be asked for.
+_PORTABLE_CLUSTER, _MAX_CLUSTER = 8, 16
+#: Seconds for which the end is asked for again and again, and the longest wait between two questions.
+_SPIN, _LONGEST_NAP = 2e-4, 1e-3
+#: Said where more was printed or failed than is kept.
+CUT = "... more was said than a launch keeps\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchResult(RunResult):
-    """``text`` is empty: what kernels print, the driver writes. ``milliseconds`` is what the kernel took, by the GPU's own clock."""
+    """``milliseconds`` is what the kernel took, by the GPU's own clock. ``text`` is that of kernels that were
+    compiled to record it; what others print, the driver writes."""
 
     device: str
     milliseconds: float
 
 
-@dataclass(slots=True)
-class _Arguments:
-    """What a launch passes: the bytes of each parameter, and what must live until it has ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSettings:
+    """How a launch runs beside its grid and arguments.
 
-    fields: list[Any] = field(default_factory=list)
-    kept: list[object] = field(default_factory=list)
-    #: Host arrays: each with its dense copy and the memory of the GPU that stands for it.
-    host: list[tuple[np.ndarray, np.ndarray, int]] = field(default_factory=list)
+    ``block`` and ``cluster`` may be left out where the kernel says them; ``dynamic_shared_bytes`` is for
+    `gpu.dynamic_shared_memory`. ``time_limit``: seconds after which the launch is given up. ``check_asserts``:
+    failed assertions are raised. ``print_to`` gets each text. ``fixed``, ``reached`` and ``written`` are those of
+    ``Arguments.send``; ``after_all``: the launch comes behind all work that is on the GPU; ``folded``: the grid
+    whose blocks are launched in one row.
+    """
 
-    def add(self, data: bytes) -> None:
-        self.fields.append(ctypes.create_string_buffer(data, len(data)))
-
-    def pointers(self) -> Any:
-        """The array of pointers that the driver takes."""
-        kinds = ctypes.c_void_p * max(len(self.fields), 1)
-        return kinds(*(ctypes.addressof(each) for each in self.fields))
+    block: int | Sequence[int] | None = None
+    cluster: int | Sequence[int] | None = None
+    dynamic_shared_bytes: int = 0
+    device: int | None = None
+    time_limit: float | None = None
+    check_asserts: bool = True
+    print_to: Callable[[str], object] | None = None
+    fixed: Sequence[Span] = ()
+    reached: Sequence[Array] = ()
+    written: frozenset[int] | None = None
+    after_all: bool = False
+    folded: tuple[int, int, int] | None = None
 
 
 def launch(
@@ -68,57 +84,158 @@ def launch(
     block: int | Sequence[int] | None = None,
     cluster: int | Sequence[int] | None = None,
     dynamic_shared_bytes: int = 0,
-    device: int = 0,
+    device: int | None = None,
 ) -> LaunchResult:
     """Run a kernel on a GPU, and wait for it.
 
     ``args``: an array for each memref and each tensor map, an array or an address of the GPU for each
-    pointer, a number for each other parameter. Arrays
-    are of torch, CuPy or whatever speaks DLPack, on the GPU; NumPy's are copied there and back.
-    ``block`` and ``cluster`` may be left out where the kernel says them. ``dynamic_shared_bytes`` is
-    for `gpu.dynamic_shared_memory`.
+    pointer, a number for each other parameter. Arrays of torch, CuPy or whatever has the CUDA array interface
+    or speaks DLPack are used where they are if that is the GPU; those of the host are copied there and back,
+    and those that share memory share it there. ``block`` and ``cluster`` may be left out where the kernel says
+    them. ``dynamic_shared_bytes`` is for `gpu.dynamic_shared_memory`. ``device``: by default the GPU that the
+    arrays are on, or the first one.
 
     Raises TileIRError where there is no GPU that can run it, where an argument does not fit, and where
     the kernel fails.
     """
-    extents = _extents(kernel.block, block, "block")
-    blocks = _three(grid)
-    grouped = _three(cluster or kernel.cluster or 1)
+    settings = LaunchSettings(
+        block=block, cluster=cluster, dynamic_shared_bytes=dynamic_shared_bytes, device=device
+    )
+    return launch_with(kernel, grid, args, settings)
+
+
+def launch_with(
+    kernel: CompiledKernel, grid: int | Sequence[int], args: Sequence[Any], settings: LaunchSettings
+) -> LaunchResult:
+    """:func:`launch`, with settings."""
+    shape = _Shape.of(kernel, grid, settings)
     _check_count(kernel, args)
-    if any(n % c for n, c in zip(blocks, grouped, strict=True)):
-        raise _bad(f"a grid of {blocks} blocks is not made of clusters of {grouped}")
-    if max(blocks[1:]) > _MAX_GRID_YZ:
-        raise TileIRError.single(
-            LAUNCH,
-            f"a grid has at most {_MAX_GRID_YZ:,} blocks in y and in z, got {blocks}",
-            help="put the largest extent of the grid first: x takes up to 2,147,483,647",
-        )
-    gpu = open_gpu(device)
+    own = kernel.parameters[:-1] if kernel.sites else kernel.parameters
+    gpu = None if settings.device is None else open_gpu(settings.device)
+    arguments = Arguments.read(own, args)
+    gpu = gpu or open_gpu(_device_of(arguments))
+    _check_device(gpu, arguments, settings.device)
     gpu.check(kernel.arch, kernel.isa)
-    gpu.call("cuCtxSetCurrent", gpu.context)
-    module = gpu.call("cuModuleLoadData", kernel.ptx.encode() + b"\0")
-    try:
-        function = gpu.call("cuModuleGetFunction", module, kernel.name.encode())
-        shared = kernel.dynamic_shared_bytes + dynamic_shared_bytes
-        if shared + kernel.shared_bytes > _STATIC_LIMIT and shared:
-            kind = gpu.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            gpu.call("cuFuncSetAttribute", function, kind, shared)
-        with _bound(gpu, kernel.parameters, args) as arguments:
-            config = _configuration(gpu, blocks, extents, grouped, shared)
-            milliseconds = _timed(gpu, config, function, arguments)
-    finally:
-        gpu.release("cuModuleUnload", module)
-    outputs = tuple(arg for arg in args if isinstance(arg, np.ndarray))
-    return LaunchResult(outputs=outputs, device=gpu.name, milliseconds=milliseconds)
+    gpu.enter()
+    gpu.reap()
+    first, *others = sorted(arguments.streams, key=lambda s: s == LEGACY_STREAM) or [LEGACY_STREAM]
+    stream = Stream(gpu, first, kernel.name)
+    with ExitStack() as stack:
+        loaded = stack.enter_context(_loaded(gpu, kernel))
+        _prepare(gpu, kernel, loaded, shape)
+        _come_behind(stream, others, settings.after_all)
+        stack.callback(arguments.free, stream)
+        arguments.send(stream, settings.fixed, settings.reached, settings.written)
+        buffer = None
+        if kernel.sites:
+            buffer = stack.enter_context(gpu.messages.taken())
+            arguments.add_address(buffer.device)
+        events: list[Any] = []
+        said = Messages()
+        try:
+            _start(stack, stream, shape, loaded.function, arguments, events)
+            _wait(gpu, events[1], kernel.name, settings.time_limit)
+            arguments.fetch()
+        except TileIRError as error:
+            if error.diagnostics[0].code == TIME_LIMIT:
+                gpu.abandon(events[1], stack.pop_all())
+            elif (
+                buffer is not None and (said := buffer.read(kernel.sites, settings.folded)).failures
+            ):
+                # What failed first tells more than what followed from it.
+                found = [*assertion_error(said.failures).diagnostics, *error.diagnostics]
+                raise TileIRError(found) from None
+            raise
+        except KeyboardInterrupt:
+            if len(events) == 2:
+                gpu.abandon(events[1], stack.pop_all())
+            raise
+        milliseconds = float(gpu.call("cuEventElapsedTime", *events))
+        if buffer is not None:
+            said = buffer.read(kernel.sites, settings.folded)
+    return _result(gpu, args, said, milliseconds, settings)
 
 
-def _bad(message: str) -> TileIRError:
-    return TileIRError.single(LAUNCH, message)
+def _result(
+    gpu: Gpu,
+    args: Sequence[Any],
+    said: Messages,
+    milliseconds: float,
+    settings: LaunchSettings,
+) -> LaunchResult:
+    texts = [*said.texts, *([CUT] if said.is_cut else [])]
+    if settings.print_to is not None:
+        for text in texts:
+            settings.print_to(text)
+    if said.failures and settings.check_asserts:
+        raise assertion_error(said.failures)
+    return LaunchResult(
+        outputs=tuple(arg for arg in args if isinstance(arg, np.ndarray)),
+        text="".join(texts),
+        failures=said.failures,
+        device=gpu.name,
+        milliseconds=milliseconds,
+    )
+
+
+def _bad(message: str, help: str = "") -> TileIRError:
+    return TileIRError.single(LAUNCH, message, help=help)
+
+
+# What is checked beforehand
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Blocks, threads of a block, blocks of a cluster, and dynamic shared memory of a launch."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    shared: int
+
+    @classmethod
+    def of(
+        cls, kernel: CompiledKernel, grid: int | Sequence[int], settings: LaunchSettings
+    ) -> _Shape:
+        block = _extents(kernel.block, settings.block, "block")
+        if kernel.cluster is not None or settings.cluster is not None:
+            cluster = _extents(kernel.cluster, settings.cluster, "cluster")
+        else:
+            cluster = (1, 1, 1)
+        blocks, shared = _three(grid), kernel.dynamic_shared_bytes + settings.dynamic_shared_bytes
+        if any(n % c for n, c in zip(blocks, cluster, strict=True)):
+            raise _bad(f"a grid of {blocks} blocks is not made of clusters of {cluster}")
+        if blocks[0] > _MAX_GRID_X or max(blocks[1:]) > _MAX_GRID_YZ:
+            raise _bad(
+                f"a grid has at most {_MAX_GRID_YZ:,} blocks in y and in z and {_MAX_GRID_X:,} in x, "
+                f"got {blocks}",
+                f"put the largest extent of the grid first: x takes up to {_MAX_GRID_X:,}",
+            )
+        threads = block[0] * block[1] * block[2]
+        if threads > _MAX_THREADS or block[2] > 64:
+            raise _bad(f"a block has at most {_MAX_THREADS:,} threads, and 64 in z, got {block}")
+        if (blocks_of := cluster[0] * cluster[1] * cluster[2]) > _MAX_CLUSTER:
+            raise _bad(f"a cluster has at most {_MAX_CLUSTER} blocks, got {blocks_of}")
+        if blocks_of > 1 and kernel.arch.number < 90:
+            raise _bad(f"{kernel.arch.name} has no clusters; the first that has is sm_90")
+        static = 0 if kernel.dynamic_shared_bytes else kernel.shared_bytes
+        if static + shared > kernel.arch.shared_limit:
+            raise _bad(
+                f"kernel '{kernel.name}' is to have {static + shared:,} bytes of shared memory, and a "
+                f"block of {kernel.arch.name} has at most {kernel.arch.shared_limit:,}"
+            )
+        return cls(blocks, block, cluster, shared)
+
+    @property
+    def threads(self) -> int:
+        x, y, z = self.block
+        return x * y * z
 
 
 def _three(extents: int | Sequence[int]) -> tuple[int, int, int]:
-    given = (extents,) if isinstance(extents, int) else tuple(extents)
-    x, y, z = [*given, 1, 1][:3]
+    given = (extents,) if isinstance(extents, int | np.integer) else tuple(extents)
+    x, y, z = (int(n) for n in [*given, 1, 1][:3])
     if min(x, y, z) < 1 or len(given) > 3:
         raise _bad(f"expected one to three extents of at least 1, got {given}")
     return x, y, z
@@ -136,153 +253,100 @@ def _extents(
 
 
 def _check_count(kernel: CompiledKernel, args: Sequence[Any]) -> None:
-    if len(args) != len(kernel.parameters):
-        listed = ", ".join(parameter.name for parameter in kernel.parameters)
+    own = kernel.parameters[:-1] if kernel.sites else kernel.parameters
+    if len(args) != len(own):
+        listed = ", ".join(parameter.name for parameter in own)
+        raise _bad(f"the kernel takes {len(own)} arguments ({listed}), got {len(args)}")
+
+
+def _device_of(arguments: Arguments) -> int:
+    """The number of the GPU that the arrays are on, as far as they say it."""
+    named = (v.device for v in arguments.values if isinstance(v, DeviceArray))
+    return next((number for number in named if number is not None), 0)
+
+
+def _check_device(gpu: Gpu, arguments: Arguments, asked: int | None) -> None:
+    wanted = _device_of(arguments) if asked is None else asked
+    for parameter, value in zip(arguments.parameters, arguments.values, strict=True):
+        if isinstance(value, DeviceArray) and value.device not in (None, wanted):
+            raise _bad(
+                f"the array for '{parameter.name}' lies on GPU {value.device}, and the launch is on GPU "
+                f"{wanted}, {gpu.name}"
+            )
+
+
+def _prepare(gpu: Gpu, kernel: CompiledKernel, loaded: LoadedKernel, shape: _Shape) -> None:
+    """Let the kernel have the shared memory and clusters of a launch; refuse blocks that do not fit."""
+    static = 0 if kernel.dynamic_shared_bytes else kernel.shared_bytes
+    if shape.shared and static + shape.shared > _STATIC_LIMIT:
+        limit = gpu.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        if static + shape.shared > limit:
+            raise _bad(
+                f"kernel '{kernel.name}' is to have {static + shape.shared:,} bytes of shared memory, "
+                f"and a block of {gpu.name} has at most {limit:,}"
+            )
+        loaded.set(gpu.driver, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shape.shared, kernel.name)
+    x, y, z = shape.cluster
+    if x * y * z > _PORTABLE_CLUSTER:
+        loaded.set(gpu.driver, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1, kernel.name)
+    most = loaded.attribute(gpu.driver, "MAX_THREADS_PER_BLOCK")
+    if shape.threads > most:
+        registers = loaded.attribute(gpu.driver, "NUM_REGS")
         raise _bad(
-            f"the kernel takes {len(kernel.parameters)} arguments ({listed}), got {len(args)}"
+            f"kernel '{kernel.name}' takes {registers} registers a thread, so that a block has at most "
+            f"{most} threads, got {shape.threads}",
+            "use smaller tiles or fewer warps, or limit the registers (`nvvm.maxnreg`)",
         )
-
-
-# Arguments
-
-
-@contextmanager
-def _bound(gpu: Gpu, parameters: Sequence[Parameter], args: Sequence[Any]) -> Iterator[_Arguments]:
-    """The arguments; host arrays are copied to the GPU, and back where the block ends well."""
-    arguments = _Arguments()
-    try:
-        for parameter, arg in zip(parameters, args, strict=True):
-            _bind(gpu, parameter, arg, arguments)
-        yield arguments
-        for array, dense, address in arguments.host:
-            if array.flags.writeable:
-                gpu.call("cuMemcpyDtoH", dense.ctypes.data, address, dense.nbytes)
-                if dense is not array:
-                    array[...] = dense
-    finally:
-        for _, _, address in arguments.host:
-            gpu.release("cuMemFree", address)
-
-
-def _bind(gpu: Gpu, parameter: Parameter, arg: Any, arguments: _Arguments) -> None:
-    ty = parameter.type
-    if isinstance(ty, TensorMapDescriptorType):
-        array = _array(gpu, parameter, arg, arguments)
-        arguments.add(_encoded(gpu, ty, array, parameter.name))
-    elif isinstance(ty, MemRefType):
-        array = _unpacked(ty, _array(gpu, parameter, arg, arguments))
-        _check_memref(ty, array, parameter.name)
-        for number in (array.address, array.address, 0, *array.shape, *array.strides):
-            arguments.add(struct.pack("<q", number))
-    elif isinstance(ty, LLVMPointerType) and not isinstance(arg, int | np.integer):
-        arguments.add(struct.pack("<q", _array(gpu, parameter, arg, arguments).address))
-    else:
-        arguments.add(pack_number(ty, arg, parameter.name))
-
-
-def _array(gpu: Gpu, parameter: Parameter, arg: Any, arguments: _Arguments) -> DeviceArray:
-    if not isinstance(arg, np.ndarray):
-        array = device_array(arg, parameter.name)
-        arguments.kept.append(array)
-        return array
-    dense = arg if arg.flags.c_contiguous else np.ascontiguousarray(arg)
-    address = int(gpu.call("cuMemAlloc", max(dense.nbytes, 1)))
-    arguments.host.append((arg, dense, address))
-    gpu.call("cuMemcpyHtoD", address, dense.ctypes.data, dense.nbytes)
-    kind = dense.dtype.kind if dense.dtype.kind in "iufb" else "f"
-    shape = tuple(dense.shape)
-    return DeviceArray(address, shape, dense_strides(shape), 8 * dense.itemsize, kind, dense)
-
-
-def _unpacked(ty: MemRefType, array: DeviceArray) -> DeviceArray:
-    """An array of bytes that several elements share, with extents and strides in elements."""
-    if not layout.is_packed(ty.element_type) or not array.shape:
-        return array
-    count = 8 // bit_width(ty.element_type)
-    *outer, inner = array.shape
-    strides = (*(count * stride for stride in array.strides[:-1]), array.strides[-1])
-    return replace(array, shape=(*outer, count * inner), strides=strides)
-
-
-def _check_memref(ty: MemRefType, array: DeviceArray, name: str) -> None:
-    """Raise a TileIRError where an array is not what the type of a memref says."""
-    found = layout.memref_layout(ty)
-    assert found is not None
-    size = layout.element_bytes(found.element)
-    is_float = isinstance(found.element, AnyFloat)
-    if len(array.shape) != len(found.sizes):
-        raise _bad(f"'{name}' takes an array of rank {len(found.sizes)}, got {array.shape}")
-    if array.bits != 8 * size or (is_float and size > 1 and array.kind != "f"):
-        raise _bad(f"'{name}' takes elements of {found.element}, got {array.kind}{array.bits}")
-    for what, known, given in (
-        ("extent", found.sizes, array.shape),
-        ("stride", found.strides, array.strides),
-    ):
-        for axis, (wanted, got) in enumerate(zip(known, given, strict=True)):
-            if wanted not in (None, got) and not (what == "stride" and array.shape[axis] <= 1):
-                raise _bad(f"'{name}' takes an array of {what} {wanted} in axis {axis}, got {got}")
-    if array.address % size:
-        raise _bad(f"the array for '{name}' is not aligned to {size} bytes")
-
-
-def pack_number(ty: Attribute, arg: Any, name: str) -> bytes:
-    """The bytes of a number of a type; a TileIRError for what is no such number."""
-    size = layout.element_bytes(ty)
-    if isinstance(ty, AnyFloat):
-        spelled = layout.scalar(ty)
-        if spelled not in ("half", "bfloat", "float", "double") or not isinstance(
-            arg, int | float | np.generic
-        ):
-            raise _bad(f"'{name}' takes a number of {ty}, got {arg!r:.40}")
-        if spelled in ("float", "double"):
-            return np.array(arg, f"<f{size}").tobytes()
-        # The digits behind 0xH and 0xR are the bits.
-        return int(floating(spelled, float(arg)).ref[3:], 16).to_bytes(2, "little")
-    if isinstance(arg, np.generic):
-        arg = arg.item()
-    bits = bit_width(ty) or 64
-    if not isinstance(arg, int) or not -(1 << (bits - 1)) <= arg < 1 << bits:
-        raise _bad(f"'{name}' takes an integer of {bits} bits, got {arg!r:.40}")
-    return (arg & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-
-
-def _encoded(gpu: Gpu, ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> bytes:
-    """The 128 bytes of a tensor map, which the driver makes."""
-    plan, api = plan_map(ty, array, name), gpu.api
-    rank = len(plan.box)
-    made = gpu.call(
-        "cuTensorMapEncodeTiled",
-        api.CUtensorMapDataType(plan.element),
-        rank,
-        plan.address,
-        [api.cuuint64_t(n) for n in plan.extents],
-        [api.cuuint64_t(n) for n in plan.strides],
-        [api.cuuint32_t(n) for n in plan.box],
-        [api.cuuint32_t(1)] * rank,
-        api.CUtensorMapInterleave(plan.interleave),
-        api.CUtensorMapSwizzle(plan.swizzle),
-        api.CUtensorMapL2promotion(plan.l2promo),
-        api.CUtensorMapFloatOOBfill(plan.oob),
-    )
-    return b"".join(int(word).to_bytes(8, "little") for word in made.opaque)
 
 
 # The launch
 
 
-def _configuration(
-    gpu: Gpu, grid: Sequence[int], block: Sequence[int], cluster: Sequence[int], shared: int
-) -> Any:
+def _loaded(gpu: Gpu, kernel: CompiledKernel) -> Any:
+    """The kernel on the GPU, for a ``with``."""
+    key = kernel.ptx, kernel.name
+    return gpu.modules.using(key, lambda: image_of(kernel, gpu.version), kernel.name)
+
+
+def image_of(kernel: CompiledKernel, version: int) -> bytes:
+    """What a driver of a version of CUDA loads: machine code by ptxas, where that is installed and not of a
+    younger generation than the driver, else PTX, which the driver assembles."""
+    ptxas = tools.ptxas_version()
+    if ptxas is not None and ptxas // 1000 <= version // 1000:
+        return _assembled(kernel.ptx, kernel.arch.name)
+    return kernel.ptx.encode() + b"\0"
+
+
+@lru_cache(maxsize=256)
+def _assembled(ptx: str, arch: str) -> bytes:
+    return tools.assemble(ptx, arch).cubin
+
+
+def _come_behind(stream: Stream, others: Sequence[int], after_all: bool) -> None:
+    """Let the stream wait for work on other streams."""
+    gpu = stream.gpu
+    if after_all:
+        gpu.call("cuCtxSynchronize")
+    for other in others:
+        event = gpu.call("cuEventCreate", 0)
+        try:
+            gpu.call("cuEventRecord", event, other)
+            gpu.call("cuStreamWaitEvent", stream.handle, event, 0)
+        finally:
+            gpu.release("cuEventDestroy", event)
+
+
+def _configuration(gpu: Gpu, shape: _Shape, stream: int) -> Any:
     config = gpu.api.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = grid
-    config.blockDimX, config.blockDimY, config.blockDimZ = block
-    config.sharedMemBytes = shared
-    config.hStream = 0
-    if tuple(cluster) != (1, 1, 1):
+    config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = shape.block
+    config.sharedMemBytes = shape.shared
+    config.hStream = stream
+    if shape.cluster != (1, 1, 1):
         attribute = gpu.api.CUlaunchAttribute()
         attribute.id = gpu.api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         value = attribute.value
-        value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
+        value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = shape.cluster
         attribute.value = value
         config.attrs, config.numAttrs = [attribute], 1
     else:
@@ -290,16 +354,41 @@ def _configuration(
     return config
 
 
-def _timed(gpu: Gpu, config: Any, function: Any, arguments: _Arguments) -> float:
-    """Launch, wait, and give the milliseconds between two events around it."""
+def _start(
+    stack: ExitStack,
+    stream: Stream,
+    shape: _Shape,
+    function: Any,
+    arguments: Arguments,
+    events: list[Any],
+) -> None:
+    """Launch; ``events`` get the one before and the one behind it."""
+    gpu, kernel = stream.gpu, stream.kernel
     pointers = arguments.pointers()
-    start, end = (gpu.call("cuEventCreate", 0) for _ in range(2))
-    try:
-        gpu.call("cuEventRecord", start, 0)
-        gpu.call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
-        gpu.call("cuEventRecord", end, 0)
-        gpu.call("cuEventSynchronize", end)
-        return float(gpu.call("cuEventElapsedTime", start, end))
-    finally:
-        for event in (start, end):
-            gpu.release("cuEventDestroy", event)
+    config = _configuration(gpu, shape, stream.handle)
+    for _ in range(2):
+        events.append(gpu.call("cuEventCreate", 0))
+        stack.callback(gpu.release, "cuEventDestroy", events[-1])
+    gpu.call("cuEventRecord", events[0], stream.handle)
+    address = ctypes.addressof(pointers)
+    gpu.call("cuLaunchKernelEx", config, function, address, 0, kernel=kernel)
+    gpu.call("cuEventRecord", events[1], stream.handle, kernel=kernel)
+
+
+def _wait(gpu: Gpu, event: Any, kernel: str, time_limit: float | None) -> None:
+    """Wait for an event, so that Ctrl-C is heard; a TileIRError (``time-limit``) where it takes too long."""
+    started = time.perf_counter()
+    nap = 0.0
+    while not gpu.driver.is_done(event, kernel):
+        spent = time.perf_counter() - started
+        if time_limit is not None and spent > time_limit:
+            raise TileIRError.single(
+                TIME_LIMIT,
+                over_message(
+                    time_limit, f"kernel '{kernel}' goes on, because a GPU cannot be stopped"
+                ),
+                help="end the process to end the kernel; arrays of the host are as they were",
+            )
+        if spent > _SPIN:
+            nap = min(nap + _SPIN, _LONGEST_NAP)
+            time.sleep(nap)

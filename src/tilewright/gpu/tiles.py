@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeGuard
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu.architectures import architecture
+from tilewright.gpu.arguments import Scratch, Stream, Table
 from tilewright.gpu.codes import LAUNCH
 from tilewright.gpu.compile import CompiledKernel, CompileOptions, compile_kernel, kernels_of
+from tilewright.gpu.device_arrays import (
+    LEGACY_STREAM,
+    DeviceArray,
+    StandIn,
+    device_array,
+    is_on_gpu,
+    stand_in,
+)
 from tilewright.gpu.driver import open_gpu
-from tilewright.gpu.launch import LaunchResult, launch
-from tilewright.launching.codes import UNSUPPORTED
-from tilewright.launching.described import ArrayValue, ListValue, Value, arguments_of
+from tilewright.gpu.host_memory import PAGE, Span, byte_bounds
+from tilewright.gpu.launch import LaunchResult, LaunchSettings, launch_with
+from tilewright.launching.checks import first_writes, in_numpy
+from tilewright.launching.described import (
+    ArrayValue,
+    ListValue,
+    Value,
+    arguments_of,
+    arrays_of,
+    row_of,
+    table_of,
+)
+from tilewright.launching.modules import kernel_of
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     NVGPU,
@@ -26,32 +47,65 @@ from tilewright.launching.options import (
     check_options,
     with_deprecated,
 )
-from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram
+from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram, ThreadLaunch
+from tilewright.launching.value_types import is_pointer, tile_like
 from tilewright.numerics.arrays import Array
 from tilewright.passes.tileas.remarks import Remark
 
 
 class _GpuProgram:
-    """What programs of both levels have: an architecture, options, and no memory of the host."""
+    """What programs of both levels have: an architecture, options, and arrays that stay on the GPU."""
 
     def __init__(self, arch: str | None, options: LaunchOptions, how: CompileOptions | None):
         found = architecture(arch) if arch is not None else open_gpu().best_architecture()
         self.arch = found.name
         self.options = options
-        self._how = how or CompileOptions()
-        self._compiled: dict[LoweredKernel | str, CompiledKernel] = {}
+        self._how = how or CompileOptions(record=True)
+        self._compiled: dict[object, CompiledKernel] = {}
+        self._mapped: list[Span] = []
 
     def map_array(self, array: Array) -> int:
-        """A TileIRError: kernels on a GPU do not reach memory of the host."""
-        raise TileIRError.single(
-            LAUNCH,
-            "the machine 'cuda' copies arrays to the GPU for each launch and cannot map them",
-            help="pass the address of memory of the GPU",
-        )
+        """The address on the GPU of an array's first element, valid as long as the program.
+
+        The array is copied there before each launch, and what the kernel has changed back behind it. An array
+        of the GPU has its own address.
+        """
+        if is_on_gpu(array):
+            return device_array(array, "array").address
+        low, high = byte_bounds(array)
+        for span in self._mapped:
+            if span.low <= low and high <= span.high:
+                span.written += [array] if array.flags.writeable else []
+                return span.address + int(array.ctypes.data) - span.low
+            if low < span.high and span.low < high:
+                raise TileIRError.single(
+                    LAUNCH,
+                    "the array reaches beyond one that it overlaps and that was mapped before",
+                    help="map the array that both are part of first",
+                )
+        gpu = open_gpu()
+        gpu.enter()
+        stream = Stream(gpu, LEGACY_STREAM, "")
+        base = stream.allocate(high - low + PAGE)
+        span = Span(low, high, [array] if array.flags.writeable else [], base)
+        span.address = base + (low - base) % PAGE
+        span.owners.append(array)
+        self._mapped.append(span)
+        weakref.finalize(self, _unmap, stream, base)
+        return span.address + int(array.ctypes.data) - low
 
     def global_array(self, name: str) -> Array:
-        """A KeyError: the globals of programs on a GPU live as long as a launch."""
-        raise KeyError(f"the machine 'cuda' keeps no globals between launches, '{name}' neither")
+        """A KeyError: the globals of kernels of ``nvgpu`` live as long as a launch."""
+        raise KeyError(f"the module has no public global '{name}'; public globals: none")
+
+    def _settings(self, options: LaunchOptions, **further: Any) -> LaunchSettings:
+        return LaunchSettings(
+            time_limit=options.time_limit,
+            check_asserts=options.check_asserts,
+            print_to=options.print_to,
+            fixed=self._mapped,
+            **further,
+        )
 
     def _chosen(
         self, options: LaunchOptions | None, deprecated: dict[str, Any], level: str
@@ -61,6 +115,12 @@ class _GpuProgram:
             chosen = with_deprecated(chosen, deprecated, "launch")
         check_options(chosen, "cuda", level)
         return chosen
+
+
+def _unmap(stream: Stream, base: int) -> None:
+    """Give back the memory of a mapped array, when its program is gone."""
+    stream.gpu.enter()
+    stream.free(base)
 
 
 class TileProgram(_GpuProgram):
@@ -104,19 +164,28 @@ class TileProgram(_GpuProgram):
         """What the compiler decided about a kernel, and why."""
         return self._lowered.remarks(entry) if self.options.optimization else []
 
+    def global_array(self, name: str) -> Array:
+        """As every machine's (``launching.machine.Program``)."""
+        return self._lowered.global_array(name)
+
     def compile(self, entry: str | None = None) -> CompiledKernel:
         """A kernel, the only one by default, as PTX.
 
         Its parameters are those of the kernel, then pointers to memory: see
-        ``lowering.nvgpu.ThreadKernel``.
+        ``lowering.nvgpu.ThreadKernel``; the last one is that of messages, if it has any.
         """
         return self._compile(self._lowered.kernel(entry, self.options.optimization > 0))
 
+    def scratch_bytes(self, entry: str | None = None) -> int:
+        """The bytes of global memory that a launch gives each block; the last parameter but for messages
+        points to those of all blocks, where there are any."""
+        return self._lowered.kernel(entry, self.options.optimization > 0).spec.scratch_bytes
+
     def _compile(self, kernel: LoweredKernel) -> CompiledKernel:
-        found = self._compiled.get(kernel)
+        found = self._compiled.get(kernel.module)
         if found is None:
-            made = compile_kernel(kernel.module, self.arch, kernel.name, self._how)
-            found = self._compiled[kernel] = made
+            found = compile_kernel(kernel.module, self.arch, kernel.name, self._how)
+            self._compiled[kernel.module] = found
         return found
 
     def launch(
@@ -127,14 +196,60 @@ class TileProgram(_GpuProgram):
         options: LaunchOptions | None = None,
         **deprecated: Any,
     ) -> LaunchResult:
-        """As every machine's (``launching.machine.Program``). NumPy arrays are copied to the GPU and
-        back; addresses are those of the GPU."""
-        self._chosen(options, deprecated, TILE_IR)
-        checked, kernel, given = self._lowered.arguments(
-            entry, grid, args, allow_overlap=False, optimize=self.options.optimization > 0
+        """As every machine's (``launching.machine.Program``), also with arrays of the GPU, which are used where
+        they are. Arrays of the host are copied to the GPU and back; addresses are those of the GPU."""
+        chosen = self._chosen(options, deprecated, TILE_IR)
+        given = self._stand_ins(entry, args)
+        found = self._launch(entry, grid, given, chosen, allow_overlap=chosen.allow_overlap)
+        arrays = tuple(
+            old if isinstance(new, StandIn) else new
+            for old, new in zip(args, in_numpy(kernel_of(self.module, entry), given), strict=True)
+            if isinstance(new, np.ndarray)
         )
-        found = launch(self._compile(kernel), checked.grid, given)
-        return replace(found, outputs=checked.outputs)
+        return replace(found, outputs=arrays)
+
+    def _stand_ins(self, entry: str | None, args: Sequence[object]) -> Sequence[object]:
+        """Arguments in which arrays of the GPU are what the checks of a launch can look at."""
+        if not isinstance(args, tuple | list) or not any(is_on_gpu(value) for value in args):
+            return args
+        parameters = kernel_of(self.module, entry).block.args
+        pointers = [(ty := tile_like(p.type)) is not None and is_pointer(ty) for p in parameters]
+        found: list[object] = []
+        for number, value in enumerate(args):
+            if number < len(pointers) and pointers[number] and is_on_gpu(value):
+                name = f"argument {number}"
+                value = stand_in(device_array(value, name), name)
+            found.append(value)
+        return found
+
+    def _launch(
+        self,
+        entry: str | None,
+        grid: Grid,
+        args: Sequence[object],
+        options: LaunchOptions,
+        *,
+        allow_overlap: bool,
+        tables: Mapping[int, Table] = MappingProxyType({}),
+        **further: Any,
+    ) -> LaunchResult:
+        optimize = options.optimization > 0
+        found = self._lowered.arguments(
+            entry, grid, args, allow_overlap=allow_overlap, optimize=optimize, scratch=Scratch
+        )
+        given = [tables.get(number, value) for number, value in enumerate(_with_maps(found))]
+        written = self._written(entry, found)
+        settings = self._settings(options, written=written, folded=found.folded, **further)
+        return launch_with(self._compile(found.kernel), found.grid, given, settings)
+
+    def _written(self, entry: str | None, found: ThreadLaunch) -> frozenset[int] | None:
+        """The parameters that a kernel may write through, its own globals among them; None for all."""
+        writes = first_writes(kernel_of(self.module, entry))
+        if None in writes:
+            return None
+        own = len(kernel_of(self.module, entry).block.args)
+        further = range(own, len(found.args))
+        return frozenset([*(n for n in writes if n is not None), *further])
 
     def launch_described(
         self,
@@ -142,22 +257,65 @@ class TileProgram(_GpuProgram):
         grid: tuple[int, int, int],
         values: Sequence[Value],
         options: LaunchOptions | None = None,
-    ) -> None:
-        """As every machine's (``launching.machine.Program``), where no arrays overlap and none are in
-        lists: they are copied to the GPU and back."""
-        if any(isinstance(value, ListValue) for value in values):
-            raise _cannot_copy("lists of arrays")
-        arrays = (v for v in values if isinstance(v, ArrayValue) and v.layout.size)
-        spans = sorted(value.span for value in arrays)
-        if any(first[1] > second[0] for first, second in pairwise(spans)):
-            raise _cannot_copy("arrays that overlap")
-        self.launch(entry, grid, list(arguments_of(values)), options)
+    ) -> LaunchResult:
+        """As every machine's (``launching.machine.Program``)."""
+        chosen = self._chosen(options, {}, TILE_IR)
+        args: list[object] = []
+        tables: dict[int, Table] = {}
+        for value in values:
+            if isinstance(value, ListValue):
+                tables[len(args)] = _table(value)
+            first, *rest = arguments_of([value])
+            args += [_on_gpu(value) if is_of_gpu(value) else first, *rest]
+        arrays = arrays_of(values)
+        lists = [value for value in values if isinstance(value, ListValue)]
+        return self._launch(
+            entry,
+            grid,
+            args,
+            chosen,
+            allow_overlap=True,
+            tables=tables,
+            reached=[row_of(item) for each in lists for item in each.items if not item.is_on_gpu],
+            after_all=any(array.is_on_gpu for array in arrays),
+        )
 
 
-def _cannot_copy(what: str) -> TileIRError:
-    return TileIRError.single(
-        UNSUPPORTED, f"the machine 'cuda' copies arrays to the GPU and cannot pass {what}"
+def is_of_gpu(value: Value) -> TypeGuard[ArrayValue]:
+    return isinstance(value, ArrayValue) and value.is_on_gpu
+
+
+def _on_gpu(value: ArrayValue) -> Array:
+    """The row of elements that an array of the GPU lies in."""
+    layout = value.layout
+    count = layout.size // layout.dtype.itemsize
+    row = DeviceArray(
+        value.address + layout.low,
+        (max(count, 1),),
+        (1,),
+        8 * layout.dtype.itemsize,
+        layout.dtype.kind if layout.dtype.kind in "iufb" else "f",
+        value.owner,
+        layout.dtype,
+        value.is_writable,
     )
+    return stand_in(row, value.name)
+
+
+def _table(value: ListValue) -> Table:
+    """The records of a list of arrays, with addresses of the GPU."""
+
+    def make(translated: Callable[[int], int]) -> Array:
+        def address(item: ArrayValue) -> int:
+            if item.is_on_gpu or not item.layout.size:
+                return item.address
+            # Where the first byte is, which the first element may lie behind.
+            return translated(item.address + item.layout.low) - item.layout.low
+
+        items = [item._replace(address=address(item)) for item in value.items]
+        return table_of(ListValue(value.name, items))
+
+    return Table(make)
 
 
 class ThreadProgram(_GpuProgram):
@@ -179,8 +337,8 @@ class ThreadProgram(_GpuProgram):
         name = next(iter(kernels)) if entry is None and len(kernels) == 1 else entry
         found = self._compiled.get(name or "")
         if found is None:
-            made = compile_kernel(self.module, self.arch, name, self._how)
-            found = self._compiled[name or ""] = made
+            found = compile_kernel(self.module, self.arch, name, self._how)
+            self._compiled[name or ""] = found
         return found
 
     def launch(
@@ -194,17 +352,31 @@ class ThreadProgram(_GpuProgram):
         """As every machine's (``launching.machine.Program``), also with arrays of the GPU. The launch
         names threads and clusters where the kernel does not."""
         chosen = self._chosen(options, deprecated, NVGPU)
-        return launch(
-            self.compile(entry),
-            grid,
-            args,
+        settings = self._settings(
+            chosen,
             block=chosen.block,
             cluster=chosen.cluster,
             dynamic_shared_bytes=chosen.dynamic_shared_bytes,
         )
+        return launch_with(self.compile(entry), grid, args, settings)
 
     def launch_described(self, entry: str, *rest: object) -> None:
         """A TileIRError: what clients describe are arguments of Tile IR."""
         raise TileIRError.single(
             LAUNCH, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )
+
+
+def _with_maps(launch: ThreadLaunch) -> list[object]:
+    """The arguments of a launch; arrays of tensor maps that stand for arrays of the GPU, too, say so."""
+    given, plans = list(launch.args), launch.kernel.spec.tensor_maps
+    first = len(given) - len(plans) - (3 if launch.folded else 0)
+    for position, plan in enumerate(plans, first):
+        source, view = given[plan.array], given[position]
+        if isinstance(source, StandIn) and isinstance(view, np.ndarray):
+            size = view.itemsize
+            held = view.view(StandIn)
+            strides = tuple(stride // size for stride in view.strides)
+            held.stands_for = replace(source.stands_for, shape=view.shape, strides=strides)
+            given[position] = held
+    return given

@@ -11,6 +11,7 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tilewright.diagnostics import TileIRError
@@ -64,6 +65,19 @@ def libdevice() -> Path:
             help=f"pip install {_PACKAGES[end]}, or compile with approximate math",
         )
     return found
+
+
+@cache
+def ptxas_version() -> int | None:
+    """The version of ptxas as the driver numbers CUDA's, 13050 of 13.5; None where it is not installed."""
+    ptxas = find("bin/ptxas")
+    if ptxas is None:
+        return None
+    done = subprocess.run(
+        [ptxas, "--version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False
+    )
+    found = re.search(r"release (\d+)\.(\d+)", done.stdout)
+    return 1000 * int(found[1]) + 10 * int(found[2]) if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,20 @@ class OperationSource:
         return cls(place_of(op), source_position(op.location))
 
     @property
+    def file(self) -> str:
+        """The file of the kernel's own source, else that of the program that was read; "" for neither."""
+        if self.position is not None:
+            return self.position[0]
+        return "" if self.place is None else self.place.file_name
+
+    @property
+    def line(self) -> int:
+        """The line in that file, from 1; 0 where it is not known."""
+        if self.position is not None:
+            return self.position[1]
+        return getattr(self.place, "line", 0) or 0
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         """A note that names the line of the kernel's own source, where that is known."""
         return source_note_at(self.position)

@@ -38,13 +38,17 @@ class Layout:
 
 
 class ArrayValue(NamedTuple):
-    """An array argument: a pointer, its extents, and its strides. ``owner`` keeps its memory alive."""
+    """An array argument: a pointer, its extents, and its strides. ``owner`` keeps its memory alive.
+
+    Where it ``is_on_gpu``, the host cannot read it: only the machine ``cuda`` takes it.
+    """
 
     name: str
     address: int
     layout: Layout
     is_writable: bool
     owner: object
+    is_on_gpu: bool = False
 
     @property
     def placement(self) -> tuple[int, Layout, bool]:

@@ -195,7 +195,7 @@ class LaunchOptions:
             "Failed assertions raise an error once all tile blocks have run; otherwise they are listed "
             "in the result.",
             values="True or False",
-            machines="reference cpu",
+            machines="reference cpu cuda",
             check=_flag,
         ),
     )
@@ -212,9 +212,10 @@ class LaunchOptions:
         default=None,
         metadata=_about(
             "Seconds after which the launch is ended, with an error that names the loop that a tile "
-            "block is in; compilation left out. A GPU cannot be stopped.",
+            "block is in; compilation left out. A GPU cannot be stopped: the launch returns, and the kernel "
+            "goes on.",
             values="a number above 0",
-            machines="reference cpu sim",
+            machines="reference cpu sim cuda",
             check=_time_limit,
         ),
     )
@@ -223,7 +224,7 @@ class LaunchOptions:
         metadata=_about(
             "Arrays that the kernel may write can share memory with others.",
             values="True or False",
-            machines="reference cpu sim",
+            machines="reference cpu sim cuda",
             check=_flag,
         ),
     )
@@ -233,7 +234,7 @@ class LaunchOptions:
             "Gets each text that the kernel prints, at once, perhaps in another thread. It must not "
             "change the arrays. The result has all of them either way.",
             values="a function of one text",
-            machines="reference cpu sim",
+            machines="reference cpu sim cuda",
             check=_callback,
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.source_map import place_of
-from tilewright.launching.checks import CheckedLaunch, check_launch
+from tilewright.launching.checks import check_launch
 from tilewright.launching.modules import (
     globals_of,
     is_tileaa,
@@ -23,6 +23,7 @@ from tilewright.launching.modules import (
 )
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
+from tilewright.lowering.nvgpu.fold_grid import fold_grid, must_fold
 from tilewright.lowering.nvgpu.options import NOT_LOWERED
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
@@ -46,6 +47,19 @@ class LoweredKernel:
     spec: ThreadKernel
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadLaunch:
+    """A launch that has been checked: the lowered kernel, the grid that it is launched with, and an argument
+    for each of its parameters. ``outputs`` are the arrays among the author's. ``folded``: the author's grid,
+    where its blocks are launched in one row."""
+
+    kernel: LoweredKernel
+    grid: tuple[int, int, int]
+    args: list[object]
+    outputs: tuple[Array, ...]
+    folded: tuple[int, int, int] | None
+
+
 class LoweredProgram:
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels are lowered when first asked for.
 
@@ -61,7 +75,7 @@ class LoweredProgram:
         self._tileaa: BuiltinModuleOp | None = None
         #: By kernel, why it was lowered without a schedule.
         self.fallbacks: dict[str, TileIRError] = {}
-        self._kernels: dict[tuple[str, bool, bool], LoweredKernel] = {}
+        self._kernels: dict[tuple[str, bool, bool, bool], LoweredKernel] = {}
         self._scheduled: dict[tuple[str, bool], Scheduled] = {}
         self._globals: dict[str, Array] = {}
 
@@ -74,17 +88,25 @@ class LoweredProgram:
         """The contents of a public global; a KeyError where there is none of that name."""
         return public_global(name, globals_of(self.module), self._global)
 
-    def kernel(self, entry: str | None, optimize: bool = True, maps: bool = True) -> LoweredKernel:
-        """The kernel of that name, or the only one; without ``maps``, one that needs no tensor maps.
+    def kernel(
+        self, entry: str | None, optimize: bool = True, *, folded: bool = False, maps: bool = True
+    ) -> LoweredKernel:
+        """The kernel of that name, or the only one; for a grid that is ``folded`` (``fold_grid``), and
+        without ``maps`` one that needs no tensor maps.
 
         A TileIRError where there is none, or where it is not lowered (``not-lowered-to-threads``).
         """
         name = kernel_of(self.module, entry).symbol
-        found = self._kernels.get((name, optimize, maps))
+        key = (name, optimize, folded, maps)
+        found = self._kernels.get(key)
         if found is None:
-            made = self._lower(name, optimize, maps)
-            lowered = LoweredKernel(name, made.module, made.kernels[name])
-            found = self._kernels[name, optimize, maps] = lowered
+            if folded:
+                plain = self.kernel(entry, optimize, maps=maps)
+                lowered = replace(plain, module=fold_grid(plain.module, name))
+            else:
+                made = self._lower(name, optimize, maps)
+                lowered = LoweredKernel(name, made.module, made.kernels[name])
+            found = self._kernels[key] = lowered
         return found
 
     def _lower(self, name: str, optimize: bool, maps: bool) -> LoweredThreads:
@@ -146,29 +168,36 @@ class LoweredProgram:
         *,
         allow_overlap: bool,
         optimize: bool = True,
-    ) -> tuple[CheckedLaunch, LoweredKernel, list[object]]:
-        """The launch, checked, the lowered kernel for it, and what its parameters are given: one
-        without tensor maps where there are none of these arrays.
+        scratch: Callable[[int], object] | None = None,
+    ) -> ThreadLaunch:
+        """The launch, checked, the lowered kernel for it, one without tensor maps where there are none of
+        these arrays, and what its parameters are given; ``scratch`` makes memory for so many bytes, by
+        default of the host.
 
         A TileIRError with everything that is wrong with a launch.
         """
-        kernel = kernel_of(self.module, entry)
-        checked = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
+        op = kernel_of(self.module, entry)
+        checked = check_launch(op, grid, args, allow_overlap=allow_overlap)
+        folded = must_fold(checked.grid)
+        kernel = self.kernel(entry, optimize, folded=folded)
         arrays = checked.arguments.arrays
         given: list[object] = [
             arrays[number] if number in arrays else value.item()
             for number, value in enumerate(checked.arguments.values)
         ]
-        found = self.kernel(entry, optimize)
-        views = [plan.view(arrays, given) for plan in found.spec.tensor_maps]
+        views = [plan.view(arrays, given) for plan in kernel.spec.tensor_maps]
         if any(view is None for view in views):
-            found, views = self.kernel(entry, optimize, maps=False), []
-        spec = found.spec
-        given += [self._global(name) for name in spec.globals]
-        if spec.scratch_bytes:
-            x, y, z = checked.grid
-            given.append(_aligned(spec.scratch_bytes * x * y * z))
-        return checked, found, given + views
+            kernel, views = self.kernel(entry, optimize, folded=folded, maps=False), []
+        given += [self._global(name) for name in kernel.spec.globals]
+        x, y, z = checked.grid
+        if kernel.spec.scratch_bytes:
+            size = kernel.spec.scratch_bytes * x * y * z
+            given.append(_aligned(size) if scratch is None else scratch(size))
+        given += views
+        if folded:
+            given += checked.grid
+        row = (x * y * z, 1, 1) if folded else checked.grid
+        return ThreadLaunch(kernel, row, given, checked.outputs, checked.grid if folded else None)
 
     def _global(self, name: str) -> Array:
         found = self._globals.get(name)

@@ -334,7 +334,11 @@ class _Shape:
         if self.threads > MAX_THREADS:
             raise Fault(codes.ARGUMENT, f"a block has up to {MAX_THREADS} threads: {self.block}")
         if any(g > most for g, most in zip(self.grid, _MAX_GRID)):
-            raise Fault(codes.ARGUMENT, f"the grid is too large: {self.grid}")
+            raise Fault(
+                codes.ARGUMENT,
+                f"a grid has at most {_MAX_GRID[0]:,} blocks in x and {_MAX_GRID[1]:,} in y and in z, "
+                f"got {self.grid}",
+            )
         if self.cluster != (1, 1, 1):
             if not arch.has(Requirement(90)):
                 raise Fault(

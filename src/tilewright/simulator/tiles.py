@@ -112,19 +112,20 @@ class TileProgram:
             check_options(options, "sim", TILE_IR, f"sim:{self.arch}")
             self._accepted = options
         optimize = options.optimization > 0
-        checked, kernel, given = self._lowered.arguments(
+        found = self._lowered.arguments(
             entry, grid, args, allow_overlap=allow_overlap, optimize=optimize
         )
+        kernel = found.kernel
         program = self._programs.get(kernel)
         if program is None:
             program = self._programs[kernel] = Program(kernel.module, self.arch)
         return program.simulate(
             program.kernel(kernel.name),
-            checked.grid,
-            given,
+            found.grid,
+            found.args,
             options,
             block=kernel.spec.threads,
             memory=[*self._mapped, *self._lowered.memory, *memory],
             # Without the memory that the lowered kernel gets beside its arguments.
-            outputs=checked.outputs,
+            outputs=found.outputs,
         )

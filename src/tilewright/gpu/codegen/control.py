@@ -8,8 +8,11 @@ from xdsl.dialects import cf, func, scf
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tilewright.dialects.nvgpu.support import gpu_kernels
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.function import Function, lowers
+from tilewright.gpu.codegen.ir import Value
+from tilewright.launching.assertions import OperationSource
 
 
 @lowers("cf.br")
@@ -36,9 +39,31 @@ def _assert(f: Function, op: Operation) -> None:
     fail, go_on = f.code.new_block("fail"), f.code.new_block("checked")
     f.code.branch_if(f.value(op.arg), go_on, fail)
     f.code.start(fail)
+    texts = [_text(f, text) for text in (op.msg.data, *_whereabouts(op))]
+    line = ir.integer(ir.I32, OperationSource.of(op).line)
+    # Writes the message with block and thread, and ends the kernel.
+    message, file, function = texts
+    f.code.call("__assertfail", "void", [message, file, line, function, ir.integer(ir.I64, 1)])
     f.code.asm("trap;")
     f.code.unreachable()
     f.code.start(go_on)
+
+
+def _whereabouts(op: Operation) -> tuple[str, str]:
+    """The file that an assertion stands in, and its kernel."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, gpu_kernels.FuncOp | func.FuncOp):
+        parent = parent.parent_op()
+    name = parent.symbol if isinstance(parent, gpu_kernels.FuncOp) else ""
+    if isinstance(parent, func.FuncOp):
+        name = parent.sym_name.data
+    return OperationSource.of(op).file, name
+
+
+def _text(f: Function, text: str) -> Value:
+    """A generic pointer to a text, with a zero behind it."""
+    name = f.unit.text_constant(text)
+    return f.code.op("ptr", f"addrspacecast ptr addrspace(1) @{name} to ptr")
 
 
 @lowers("scf.if")

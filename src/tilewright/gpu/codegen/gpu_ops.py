@@ -218,12 +218,7 @@ def _printf(f: Function, op: Operation) -> None:
     """`vprintf`, which takes the values one behind another as C promotes them."""
     found = op.properties["format"]
     assert isinstance(found, StringAttr)
-    data = found.data.encode() + b"\0"
-    name = f.unit.unique("format")
-    quoted = "".join(f"\\{byte:02X}" for byte in data)
-    f.unit.globals[name] = (
-        f'@{name} = internal addrspace(1) constant [{len(data)} x i8] c"{quoted}", align 1'
-    )
+    name = f.unit.text_constant(found.data)
     values = [_promoted(f, value) for value in f.all_parts(op.operands)]
     place = Value("ptr", "null")
     if values:

@@ -22,7 +22,7 @@ from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.source_map import place_of
 from tilewright.gpu.abi import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Field, Parameter
-from tilewright.gpu.architectures import CLUSTER
+from tilewright.gpu.architectures import CLUSTER, REGISTER_UNIT, REGISTERS, Architecture
 from tilewright.gpu.codegen import (
     arith,
     async_copy,
@@ -243,7 +243,8 @@ def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) ->
     for attribute, note in _NUMBERS.items():
         found = op.attributes.get(attribute)
         if isinstance(found, IntegerAttr):
-            notes.append(f'!"{note}", i32 {found.value.data}')
+            number = _possible(unit.arch, attribute, found.value.data, block_size(op))
+            notes.append(f'!"{note}", i32 {number}')
     if unit.trades_registers and not any(name in op.attributes for name in _NUMBERS):
         # The assembler ignores trades of registers where it does not know how many a warp has.
         notes.append('!"minctasm", i32 1')
@@ -255,6 +256,20 @@ def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) ->
             f'!{{ptr @{name}, !"grid_constant", !{number + 1}}}',
             f"!{{{listed}}}",
         ]
+
+
+def _possible(
+    arch: Architecture, attribute: str, number: int, block: tuple[int, ...] | None
+) -> int:
+    """A limit as far as blocks of that size can keep it. One that asks for more than a multiprocessor has
+    ptxas leaves out, and may then fall to 32 registers a thread; with more registers than a block can have the
+    kernel cannot be launched."""
+    if block is None:
+        return number
+    threads = -(-block[0] * block[1] * block[2] // 32) * 32
+    if attribute == "nvvm.minctasm":
+        return max(min(number, arch.blocks_limit, arch.threads_limit // threads), 1)
+    return min(number, REGISTERS // threads // REGISTER_UNIT * REGISTER_UNIT)
 
 
 # Functions

@@ -79,6 +79,16 @@ class Unit:
         self.globals[DYNAMIC_SHARED] = _DECLARATION
         return Value(pointer(SHARED), f"@{DYNAMIC_SHARED}")
 
+    def text_constant(self, text: str) -> str:
+        """The name of constant memory with a text, and a zero behind it."""
+        data = text.encode() + b"\0"
+        name = self.unique("text")
+        quoted = "".join(f"\\{byte:02X}" for byte in data)
+        self.globals[name] = (
+            f'@{name} = internal addrspace(1) constant [{len(data)} x i8] c"{quoted}", align 1'
+        )
+        return name
+
     def unique(self, stem: str) -> str:
         """A name that no memory of the module has yet."""
         count = 0

@@ -6,16 +6,19 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import cf
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag, ReductionOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support import gpu_ops
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I1, INDEX
+from tilewright.lowering.nvgpu.types import I1, I64, INDEX
 
+#: Attributes of assertions on tiles: see ``_places``.
+SHAPE, REGISTERS, THREADS = "tilewright.shape", "tilewright.registers", "tilewright.threads"
 _AXES = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
 
 
@@ -40,11 +43,22 @@ def _along(low: Threads, kind: type[Operation], op: AliasOp) -> SSAValue:
 @lowers("assert")
 def assertion(low: Threads, op: AliasOp) -> None:
     condition = low.value(op.operands[0])
+    places: dict[str, Attribute] = {}
     if isinstance(condition.type, b.VectorType):
+        places = _places(low, op.operands[0].type)
         condition = _all(low, condition)
-    low.emit(cf.AssertOp, (condition,), (), {"msg": op.properties["message"]})
+    message = {"msg": op.properties["message"]}
+    low.add(cf.AssertOp.create(operands=[condition], properties=message, attributes=places))
     for result in op.results:
         low.bind(result, None)
+
+
+def _places(low: Threads, ty: Attribute) -> dict[str, Attribute]:
+    """Which elements of a tile a thread asserts something of: its shape, and the basis vectors of what
+    the bits of a register and of a thread stand for."""
+    layout = low.distribution(ty)
+    found = {SHAPE: T.dims_of(ty), REGISTERS: layout.register, THREADS: layout.thread}
+    return {name: b.DenseArrayBase.from_list(I64, list(n)) for name, n in found.items()}
 
 
 def _all(low: Threads, condition: SSAValue) -> SSAValue:

@@ -19,6 +19,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nvgpu.support import arith_vectors, gpu_ops
 from tilewright.dialects.source_map import place_of
+from tilewright.layouts import Layout as Distribution
 from tilewright.lowering.filling import Filler, Properties
 from tilewright.lowering.nvgpu.fragments import Fragments
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
@@ -130,6 +131,10 @@ class Threads(Filler[Operation]):
         """Lower the operations of a block, at the end of the block."""
         for op in block.ops:
             self.lower(op)
+
+    def distribution(self, ty: Attribute) -> Distribution:
+        """Which elements of a tile of a type each thread holds."""
+        return Distribution.dealt(prod(T.dims_of(ty)), self.threads)
 
     @property
     @abstractmethod

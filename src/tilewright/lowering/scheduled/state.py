@@ -162,6 +162,9 @@ class ScheduledKernel(Kernel):
     def type_of(self, ty: Attribute) -> Attribute:
         return I32 if isinstance(ty, P.PipelineIteratorType) else super().type_of(ty)
 
+    def distribution(self, ty: Attribute) -> Layout:
+        return self.layout_of(ty)
+
     def layout_of(self, ty: Attribute) -> Layout:
         """The layout of a tile type; that of operations without a rule, where it has none."""
         return layout_of(ty) or Layout.dealt(prod(T.dims_of(ty)), self.threads)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.launching.printf import formatted
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
@@ -205,9 +205,6 @@ def _reduce(op: Any, t: Translator) -> Step:
     return step
 
 
-_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z)?([diuoxXcfFeEgGs%])")
-
-
 @implements("gpu.printf")
 def _printf(op: Any, t: Translator) -> Step:
     text = op.properties["format"].data
@@ -222,25 +219,7 @@ def _printf(op: Any, t: Translator) -> Step:
             if launch.printed < MAX_PRINTED:
                 launch.printed += 1
                 launch.print_to(
-                    _formatted(text, [column[lane].item() for column in columns], widths)
+                    formatted(text, [column[lane].item() for column in columns], widths)
                 )
 
     return step
-
-
-def _formatted(text: str, values: list[Any], widths: list[int]) -> str:
-    rest = list(zip(values, widths))
-
-    def one(match: re.Match[str]) -> str:
-        if match[1] == "%":
-            return "%"
-        if not rest:
-            return match[0]
-        value, width = rest.pop(0)
-        form = re.sub(r"hh|ll|[hlz]", "", match[0])
-        if match[1] in "fFeEgG":
-            return form % float(value)
-        unsigned = match[1] in "uoxX"
-        return form % (int(value) & ((1 << width) - 1) if unsigned else int(value))
-
-    return _DIRECTIVE.sub(one, text)

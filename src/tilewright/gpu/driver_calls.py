@@ -1,0 +1,107 @@
+"""Calls of NVIDIA's driver: what its failures mean, as diagnostics that name the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.diagnostics import TileIRError
+from tilewright.gpu.codes import ASSEMBLER_FAILED, KERNEL_FAILED, LAUNCH, LOST_GPU, OUT_OF_MEMORY
+
+_OUT_OF_MEMORY, _NOT_READY = 2, 600
+#: What a running kernel has done, by the number of the error. Behind all of these the driver refuses every
+#: further call of the process.
+_FATAL = {
+    700: "it accessed memory that is not allocated",
+    702: "it ran for longer than the system lets kernels run",
+    710: "one of its assertions failed; the driver has written which one to standard error",
+    714: "the stack of a thread was overrun or corrupted",
+    715: "it came to an illegal instruction",
+    716: "it accessed memory at an address that is not a multiple of the access's size",
+    717: "it used an instruction on memory of a space that the instruction does not have",
+    718: "a thread jumped to where there is no code",
+    719: "the GPU stopped it",
+}
+#: Errors of a launch that never began.
+_REFUSED = {
+    701: "a block needs more registers than a multiprocessor has",
+    720: "a cooperative launch has more blocks than fit at once",
+}
+#: Errors of loading code.
+_BAD_IMAGE = frozenset({200, 209, 218, 221, 222, 223})
+_SIMULATE = (
+    "run it with `--machine sim:ARCH`, which names the operation, the thread and the address"
+)
+
+
+class Driver:
+    """The driver's functions, which give a status and results.
+
+    ``api`` has them by the names and with the signatures of ``cuda.bindings.driver``. Once a kernel has
+    failed, ``lost`` tells of it: the driver then answers no further call of this process.
+    """
+
+    def __init__(self, api: Any) -> None:
+        self.api = api
+        self.lost = ""
+
+    def call(self, function: str, *args: Any, kernel: str = "") -> Any:
+        """What a function of the driver gives. ``kernel``: the one that runs or is to run.
+
+        Raises TileIRError: ``gpu-kernel-failed`` for what a kernel did, ``gpu-out-of-memory``,
+        ``gpu-lost`` behind a kernel that has failed, else ``gpu-launch`` with the driver's own words.
+        """
+        status, *values = getattr(self.api, function)(*args)
+        if int(status):
+            raise self._error(function, status, kernel)
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def is_done(self, event: Any, kernel: str) -> bool:
+        """Whether what was on a stream before an event has ended; errors are those of ``call``."""
+        (status,) = self.api.cuEventQuery(event)
+        if int(status) == _NOT_READY:
+            return False
+        if int(status):
+            raise self._error("cuEventQuery", status, kernel)
+        return True
+
+    def release(self, function: str, *handles: Any) -> None:
+        """Give something back; behind a failed kernel that fails too, which says nothing new."""
+        getattr(self.api, function)(*handles)
+
+    def _error(self, function: str, status: Any, kernel: str) -> TileIRError:
+        number, said = int(status), words(self.api, status)
+        if self.lost:
+            return TileIRError.single(
+                LOST_GPU,
+                f"this process cannot use the GPU any more, since {self.lost}",
+                help="start a new process",
+            )
+        if number in _FATAL:
+            who = f"kernel '{kernel}'" if kernel else "work that was on the GPU before"
+            self.lost = f"{who} failed: {_FATAL[number]}"
+            return TileIRError.single(KERNEL_FAILED, f"{self.lost} ({said})", help=_SIMULATE)
+        if number == _OUT_OF_MEMORY:
+            return TileIRError.single(
+                OUT_OF_MEMORY, _named(kernel, f"the GPU has no memory left ({said})")
+            )
+        if number in _REFUSED:
+            return TileIRError.single(LAUNCH, _named(kernel, f"{_REFUSED[number]} ({said})"))
+        if number in _BAD_IMAGE and function.startswith("cuModule"):
+            return TileIRError.single(
+                ASSEMBLER_FAILED, _named(kernel, f"the driver does not take the code: {said}")
+            )
+        return TileIRError.single(LAUNCH, _named(kernel, f"{function} failed: {said}"))
+
+
+def _named(kernel: str, message: str) -> str:
+    return f"kernel '{kernel}': {message}" if kernel else message
+
+
+def words(api: Any, status: Any) -> str:
+    """The driver's name of a status, and what it says about it."""
+    parts = []
+    for function in (api.cuGetErrorName, api.cuGetErrorString):
+        found, text = function(status)
+        if not int(found) and text:
+            parts.append(text.decode())
+    return ": ".join(parts) or f"error {int(status)}"

@@ -1,0 +1,170 @@
+"""Arrays of the host on a GPU for the time of a launch.
+
+Arrays that share memory share it there too: what lies together on the host is one allocation, so that a
+kernel finds the same overlaps and distances, and writes come back once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from tilewright.launching.described import host_bytes
+from tilewright.numerics.arrays import Array
+
+#: An address of the GPU and that of the host differ by a multiple of this, so that whatever a kernel may
+#: assume of an array's alignment holds on both sides.
+PAGE = 4096
+
+
+class Transfers(Protocol):
+    """What moves bytes: a GPU and a stream, for the kernel that is launched."""
+
+    def allocate(self, size: int) -> int: ...
+
+    def free(self, address: int) -> None: ...
+
+    def send(self, address: int, source: int, size: int) -> None: ...
+
+    def fetch(self, target: int, address: int, size: int) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """Bytes of the host from ``low`` up to ``high``, and where they are on the GPU.
+
+    ``written`` are the arrays in it that the kernel may write; ``owners`` keep its memory alive; ``sent`` is
+    what was copied there, where that has to be known.
+    """
+
+    low: int
+    high: int
+    written: list[Array] = field(default_factory=list["Array"])
+    base: int = 0
+    address: int = 0
+    owners: list[Array] = field(default_factory=list["Array"])
+    sent: Array | None = None
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether one array that the kernel may write has every byte of it."""
+        return any(
+            (array.flags.c_contiguous or array.flags.f_contiguous)
+            and byte_bounds(array) == (self.low, self.high)
+            for array in self.written
+        )
+
+
+def byte_bounds(array: Array) -> tuple[int, int]:
+    """The addresses of the first byte of an array and of that behind its last; the same twice where it is empty."""
+    start = int(array.ctypes.data)
+    if not array.size:
+        return start, start
+    reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    low = start + sum(step for step in reach if step < 0)
+    return low, start + sum(step for step in reach if step > 0) + array.itemsize
+
+
+class HostMemory:
+    """The arrays of a launch that lie on the host: added, sent, and fetched.
+
+    ``fixed`` are spans that stay on the GPU between launches; an array that touches one lies in it.
+    """
+
+    def __init__(self, transfers: Transfers, fixed: Sequence[Span] = ()) -> None:
+        self._transfers = transfers
+        self._fixed = [Span(s.low, s.high, list(s.written), s.base, s.address) for s in fixed]
+        self._added: list[Span] = []
+        self._spans: list[Span] = []
+        self._lows: list[int] = []
+
+    def add(self, array: Array, *, is_written: bool = True) -> None:
+        """An array that the kernel reads, and may write unless it is read-only or ``is_written`` is false."""
+        low, high = byte_bounds(array)
+        if low < high:
+            written = [array] if is_written and array.flags.writeable else []
+            self._added.append(Span(low, high, written))
+
+    def send(self) -> None:
+        """Allocate, and copy to the GPU."""
+        self._spans = merged([*self._fixed, *self._added])
+        self._lows = [span.low for span in self._spans]
+        for span in self._spans:
+            if not span.address:
+                span.base = self._transfers.allocate(span.size + PAGE)
+                span.address = span.base + (span.low - span.base) % PAGE
+            source = span.low
+            if span.written and not span.is_covered:
+                # What others write meanwhile between the elements is theirs.
+                span.sent = host_bytes(span.low, span.size).copy()
+                source = int(span.sent.ctypes.data)
+            self._transfers.send(span.address, source, span.size)
+
+    def address(self, host: int) -> int | None:
+        """Where a byte of the host is on the GPU; None where it was not sent."""
+        place = bisect_right(self._lows, host) - 1
+        if place < 0 or host >= self._spans[place].high:
+            return None
+        span = self._spans[place]
+        return span.address + host - span.low
+
+    def fetch(self) -> None:
+        """Copy back what the kernel may have written: the arrays, and between the elements of arrays with
+        gaps only what it has changed."""
+        for span in self._spans:
+            if not span.written:
+                continue
+            if span.sent is None:
+                self._transfers.fetch(span.low, span.address, span.size)
+                continue
+            new = np.empty_like(span.sent)
+            self._transfers.fetch(int(new.ctypes.data), span.address, span.size)
+            memory = host_bytes(span.low, span.size)
+            for low, high in _joined([byte_bounds(array) for array in span.written]):
+                part = slice(low - span.low, high - span.low)
+                changed = np.flatnonzero(span.sent[part] != new[part])
+                memory[part][changed] = new[part][changed]
+
+    def free(self) -> None:
+        """Give the memory back, but that of fixed spans."""
+        kept = {span.base for span in self._fixed}
+        for span in self._spans:
+            if span.base and span.base not in kept:
+                self._transfers.free(span.base)
+                span.base = 0
+
+
+def _joined(bounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(bounds):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return found
+
+
+def merged(spans: Sequence[Span]) -> list[Span]:
+    """Disjoint spans in ascending order: those with a byte in common become one.
+
+    Raises ValueError where one with an address is part of a larger one.
+    """
+    found: list[Span] = []
+    for span in sorted(spans, key=lambda s: (s.low, -s.high, -s.address)):
+        last = found[-1] if found else None
+        if last is None or span.low >= last.high:
+            found.append(Span(span.low, span.high, list(span.written), span.base, span.address))
+            continue
+        if span.address or (last.address and span.high > last.high):
+            raise ValueError("an array reaches beyond the mapped array that it overlaps")
+        last.high = max(last.high, span.high)
+        last.written += span.written
+    return found

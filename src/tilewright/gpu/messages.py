@@ -1,0 +1,179 @@
+"""What kernels say while they run: printed texts and failed assertions, read from a buffer.
+
+A record is made of words of 64 bits: the number of its site, from 1, then x and y of the block, z of the block and
+the thread (32 bits each), then what the site says. The buffer begins with the number of bytes that were
+asked for, and that of bytes there are; what does not fit is left out. It lies in memory of the host, which
+survives a kernel that fails.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tilewright.gpu.driver_calls import Driver
+from tilewright.launching.assertions import AssertionFailure, OperationSource
+from tilewright.launching.described import host_bytes
+from tilewright.launching.printf import formatted
+from tilewright.layouts import gf2
+
+#: Bytes in front of the records, and those of a record before what its site says.
+BUFFER_HEADER, RECORD_HEADER = 16, 24
+#: The bytes of records that a launch keeps.
+CAPACITY = 1 << 20
+
+ValueKind = Literal["integer", "float"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrintSite:
+    """A `gpu.printf`: its format, and for each number whether it is a float, and of how many bits."""
+
+    format: str
+    kinds: tuple[ValueKind, ...]
+    widths: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of its records."""
+        return RECORD_HEADER + 8 * len(self.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionSite:
+    """A `cf.assert`. One on a tile of the shape records a byte for each element that the thread holds.
+
+    Register r of thread t holds the element whose row-major number is the XOR of the ``registers`` and
+    ``threads`` of the bits set in r and t.
+    """
+
+    message: str
+    source: OperationSource
+    elements: int = 0
+    shape: tuple[int, ...] = ()
+    registers: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes of its records."""
+        return RECORD_HEADER + -(-self.elements // 8) * 8
+
+    def failed(self, thread: int, holds: bytes) -> list[tuple[int, ...]]:
+        """The indices of the elements of a thread that do not hold."""
+        if not self.elements:
+            return [()]
+        found: list[tuple[int, ...]] = []
+        for register in range(self.elements):
+            if not holds[register]:
+                number = gf2.apply(self.registers, register) ^ gf2.apply(self.threads, thread)
+                index: list[int] = []
+                for extent in reversed(self.shape):
+                    number, place = divmod(number, extent)
+                    index.append(place)
+                found.append(tuple(reversed(index)))
+        return found
+
+
+Site = PrintSite | AssertionSite
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What a launch has said: texts block by block, in the order in which each block printed them, the
+    failed assertions in the same order, and whether more was said than was kept."""
+
+    texts: tuple[str, ...] = ()
+    failures: tuple[AssertionFailure, ...] = ()
+    is_cut: bool = False
+
+
+_Block = tuple[int, int, int]
+
+
+def decode(data: bytes, sites: Sequence[Site], folded: _Block | None = None) -> Messages:
+    """What the bytes of a buffer, its header included, say. ``folded``: the extents of a grid whose blocks
+    were put in one row (``fold_grid``)."""
+    asked, _ = struct.unpack_from("<qq", data)
+    end = min(BUFFER_HEADER + asked, len(data))
+    texts: dict[_Block, list[str]] = {}
+    failures: dict[tuple[_Block, int, tuple[int, ...]], AssertionFailure] = {}
+    at = BUFFER_HEADER
+    while at + RECORD_HEADER <= end:
+        number, x, y, z, thread = struct.unpack_from("<qIIII", data, at)
+        if not number:  # the kernel failed before it was written
+            break
+        site = sites[number - 1]
+        if at + site.size > end:
+            break
+        if folded is not None:
+            rest, x = divmod(x, folded[0])
+            z, y = divmod(rest, folded[1])
+        block = (z, y, x)
+        body = data[at + RECORD_HEADER : at + site.size]
+        if isinstance(site, PrintSite):
+            codes = "".join("d" if kind == "float" else "q" for kind in site.kinds)
+            values = struct.unpack(f"<{codes}", body)
+            texts.setdefault(block, []).append(formatted(site.format, values, site.widths))
+        else:
+            for index in site.failed(thread, body):
+                failure = AssertionFailure(site.message, index, (x, y, z), site.source)
+                failures.setdefault((block, number, index), failure)
+        at += site.size
+    ordered = [failures[key] for key in sorted(failures)]
+    joined = ["".join(texts[block]) for block in sorted(texts)]
+    return Messages(tuple(joined), tuple(ordered), BUFFER_HEADER + asked > len(data))
+
+
+@dataclass(slots=True)
+class _Buffer:
+    host: int
+    device: int
+
+    def read(self, sites: Sequence[Site], folded: _Block | None) -> Messages:
+        header = bytes(host_bytes(self.host, BUFFER_HEADER))
+        asked = struct.unpack_from("<q", header)[0]
+        size = min(BUFFER_HEADER + asked, BUFFER_HEADER + CAPACITY)
+        return decode(bytes(host_bytes(self.host, size)), sites, folded)
+
+    def clear(self) -> None:
+        """Make it empty, of the records that were there as well."""
+        header = bytes(host_bytes(self.host, BUFFER_HEADER))
+        asked = struct.unpack_from("<q", header)[0]
+        ctypes.memset(self.host, 0, BUFFER_HEADER + min(asked, CAPACITY))
+        ctypes.memmove(self.host + 8, struct.pack("<q", CAPACITY), 8)
+
+
+class MessageBuffer:
+    """Buffers for launches whose kernels have something to say; each launch has one of its own."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._free: list[_Buffer] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self) -> Iterator[_Buffer]:
+        """An empty buffer; it goes to another launch behind the ``with``."""
+        with self._lock:
+            buffer = self._free.pop() if self._free else None
+        if buffer is None:
+            buffer = self._new()
+        buffer.clear()
+        try:
+            yield buffer
+        finally:
+            with self._lock:
+                self._free.append(buffer)
+
+    def _new(self) -> _Buffer:
+        api: Any = self._driver.api
+        flags = int(api.CU_MEMHOSTALLOC_DEVICEMAP) | int(api.CU_MEMHOSTALLOC_PORTABLE)
+        host = int(self._driver.call("cuMemHostAlloc", BUFFER_HEADER + CAPACITY, flags))
+        ctypes.memset(host, 0, BUFFER_HEADER + CAPACITY)
+        return _Buffer(host, int(self._driver.call("cuMemHostGetDevicePointer", host, 0)))

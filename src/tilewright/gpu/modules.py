@@ -1,0 +1,99 @@
+"""Code that is loaded onto a GPU: each kernel once, as many as a bound allows."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.gpu.driver_calls import Driver
+
+#: How many modules stay loaded that nobody uses.
+DEFAULT_LIMIT = 128
+
+
+@dataclass(slots=True, eq=False)
+class LoadedKernel:
+    """A kernel on a GPU: the driver's handles, and what has been set of its attributes."""
+
+    module: Any
+    function: Any
+    users: int = 0
+    _set: dict[str, int] = field(default_factory=dict[str, int])
+    _asked: dict[str, int] = field(default_factory=dict[str, int])
+
+    def set(self, driver: Driver, attribute: str, value: int, kernel: str) -> None:
+        """Set ``CU_FUNC_ATTRIBUTE_<attribute>``, unless it has that value or, of a size, a larger one."""
+        if self._set.get(attribute, 0) < value:
+            kind = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+            driver.call("cuFuncSetAttribute", self.function, kind, value, kernel=kernel)
+            self._set[attribute] = value
+
+    def attribute(self, driver: Driver, attribute: str) -> int:
+        """``CU_FUNC_ATTRIBUTE_<attribute>``, which does not change."""
+        found = self._asked.get(attribute)
+        if found is None:
+            kind = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+            found = int(driver.call("cuFuncGetAttribute", kind, self.function))
+            self._asked[attribute] = found
+        return found
+
+
+class ModuleCache:
+    """The modules that are loaded in a context, by kernel: that used longest ago goes first.
+
+    Several threads may use it. What is in use stays, also beyond the ``limit``.
+    """
+
+    def __init__(self, driver: Driver, limit: int = DEFAULT_LIMIT) -> None:
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._loaded: OrderedDict[object, LoadedKernel] = OrderedDict()
+        self.limit = limit
+
+    def __len__(self) -> int:
+        return len(self._loaded)
+
+    @contextmanager
+    def using(self, key: object, image: Callable[[], bytes], name: str) -> Iterator[LoadedKernel]:
+        """A kernel, which stays loaded inside the ``with`` at least; ``image`` is asked where it is not yet."""
+        with self._lock:
+            known = key in self._loaded
+        # Making it may take seconds, for which others shall not wait.
+        made = None if known else image()
+        with self._lock:
+            found = self._loaded.get(key)
+            if found is None:
+                found = self._load(image() if made is None else made, name)
+                self._loaded[key] = found
+            self._loaded.move_to_end(key)
+            found.users += 1
+        try:
+            yield found
+        finally:
+            with self._lock:
+                found.users -= 1
+                self._unload_beyond(self.limit)
+
+    def clear(self) -> None:
+        """Unload what nobody uses. The context must be the thread's own."""
+        with self._lock:
+            self._unload_beyond(0)
+
+    def _load(self, image: bytes, name: str) -> LoadedKernel:
+        module = self._driver.call("cuModuleLoadData", image, kernel=name)
+        try:
+            function = self._driver.call("cuModuleGetFunction", module, name.encode(), kernel=name)
+        except BaseException:
+            self._driver.release("cuModuleUnload", module)
+            raise
+        return LoadedKernel(module, function)
+
+    def _unload_beyond(self, limit: int) -> None:
+        for key in [key for key, each in self._loaded.items() if not each.users]:
+            if len(self._loaded) <= limit:
+                return
+            self._driver.release("cuModuleUnload", self._loaded.pop(key).module)

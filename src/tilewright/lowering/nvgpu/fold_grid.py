@@ -1,0 +1,145 @@
+"""Grids that are larger than hardware takes them: their blocks in one row, along x.
+
+A GPU has up to 65,535 blocks along y and z, and 2**31 - 1 along x. A kernel with a folded grid is launched
+with one extent, the product of all three, and finds its place from the extents, which are three further
+parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith as A
+from xdsl.dialects import builtin as b
+from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.diagnostics import TileIRError, define_code
+from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support import gpu_kernels, gpu_ops
+from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.lowering.nvgpu.parameters import add_parameter, copy_with_kernel
+from tilewright.lowering.nvgpu.types import I32, INDEX
+
+GRID_TOO_LARGE = define_code(
+    "grid-too-large",
+    "A grid has more blocks than a GPU takes.",
+    "All extents together are at most 2**31 - 1. Let each block do more.",
+)
+#: The most blocks along x, and along y and z.
+MAX_X, MAX_YZ = 2**31 - 1, 65_535
+_CLUSTERS = frozenset(
+    {
+        *("gpu.cluster_id", "gpu.cluster_dim", "gpu.cluster_block_id", "gpu.cluster_dim_blocks"),
+        *("nvvm.cluster.arrive", "nvvm.cluster.wait", "nvvm.cluster.arrive.relaxed"),
+    }
+)
+_CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_dim")
+
+
+def must_fold(grid: Sequence[int]) -> bool:
+    """Whether a GPU takes a grid of three extents only in one row. A TileIRError (``grid-too-large``) where it
+    takes it in no way."""
+    x, y, z = grid
+    if x <= MAX_X and max(y, z) <= MAX_YZ:
+        return False
+    if x * y * z > MAX_X:
+        raise TileIRError.single(
+            GRID_TOO_LARGE,
+            f"the grid {tuple(grid)} has {x * y * z:,} blocks, and a GPU takes at most {MAX_X:,} where "
+            f"y or z is above {MAX_YZ:,}",
+            help="let each block do more",
+        )
+    return True
+
+
+def fold_grid(module: b.ModuleOp, entry: str) -> b.ModuleOp:
+    """The module with the kernel of that name for a folded grid: three i32, the extents, behind its other
+    parameters. A TileIRError for a kernel of clusters, and for one that calls functions which ask where they
+    are."""
+    found = next(
+        op
+        for op in module.walk()
+        if isinstance(op, gpu_kernels.FuncOp) and op.is_kernel and op.symbol == entry
+    )
+    _check(module, found)
+    copy, kernel = copy_with_kernel(module, found)
+    extents = [add_parameter(kernel, I32, f"blocks_{axis}") for axis in "xyz"]
+    for op in list(kernel.walk()):
+        if isinstance(op, gpu_ops.BlockIdOp | gpu_ops.GridDimOp | gpu_ops.GlobalIdOp):
+            _Folded(op, extents).replace()
+    return copy
+
+
+def _check(module: b.ModuleOp, kernel: gpu_kernels.FuncOp) -> None:
+    asks = (gpu_ops.BlockIdOp, gpu_ops.GridDimOp, gpu_ops.GlobalIdOp)
+    elsewhere = any(isinstance(op, asks) and not _is_inside(op, kernel) for op in module.walk())
+    calls = any(op.name in ("func.call", "llvm.call") for op in kernel.walk())
+    clusters = any(name in kernel.attributes for name in _CLUSTER_SIZES)
+    clusters = clusters or any(op.name in _CLUSTERS for op in kernel.walk())
+    if clusters or (calls and elsewhere):
+        why = "has clusters" if clusters else "calls functions that ask for their block"
+        raise TileIRError.single(
+            GRID_TOO_LARGE,
+            f"a grid has at most {MAX_YZ:,} blocks in y and in z, and kernel '{kernel.symbol}' {why}, so "
+            "that its blocks cannot be put in one row",
+            place_of(kernel),
+            help=f"put the largest extent of the grid first: x takes up to {MAX_X:,}",
+        )
+
+
+def _is_inside(op: Operation, kernel: Operation) -> bool:
+    found: Operation | None = op
+    while found is not None and found is not kernel:
+        found = found.parent_op()
+    return found is kernel
+
+
+class _Folded:
+    """Puts in place of a question for the block, or the grid, its answer in a folded grid."""
+
+    def __init__(self, op: gpu_ops.DimensionOp, extents: Sequence[SSAValue]):
+        self.op, self.extents = op, extents
+
+    def replace(self) -> None:
+        op = self.op
+        if isinstance(op, gpu_ops.GridDimOp):
+            found = self.extent(op.axis)
+        elif isinstance(op, gpu_ops.BlockIdOp):
+            found = self.block(op.axis)
+        else:
+            size = self.asked(gpu_ops.BlockDimOp, op.axis)
+            first = self.one(A.MuliOp, (self.block(op.axis), size))
+            found = self.one(A.AddiOp, (first, self.asked(gpu_ops.ThreadIdOp, op.axis)))
+        op.result.replace_all_uses_with(found)
+        op.detach()
+        op.erase()
+
+    def block(self, axis: int) -> SSAValue:
+        """The place of the block along an axis: x runs fastest."""
+        number = self.asked(gpu_ops.BlockIdOp, 0)
+        for before in range(axis):
+            number = self.one(A.DivUIOp, (number, self.extent(before)))
+        return number if axis == 2 else self.one(A.RemUIOp, (number, self.extent(axis)))
+
+    def extent(self, axis: int) -> SSAValue:
+        return self.one(V.IndexCastOp, (self.extents[axis],))
+
+    def asked(self, kind: type[Operation], axis: int) -> SSAValue:
+        dimension = DimensionAttr(tuple(DimensionEnum)[axis])
+        return self.one(kind, (), {"dimension": dimension})
+
+    def one(
+        self,
+        kind: type[Operation],
+        operands: Sequence[SSAValue],
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        made = kind.create(operands=operands, result_types=[INDEX], properties=properties or {})
+        made.location = self.op.location
+        if (source := source_of(self.op)) is not None:
+            set_source(made, source)
+        block = self.op.parent
+        assert block is not None
+        block.insert_op_before(made, self.op)
+        return made.results[0]

@@ -1,0 +1,35 @@
+"""Parameters that a launch gives a kernel beside those of its author."""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin as b
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects.nvgpu.support import gpu_kernels
+from tilewright.passes.base import clone_with_places
+
+
+def copy_with_kernel(
+    module: b.ModuleOp, kernel: gpu_kernels.FuncOp
+) -> tuple[b.ModuleOp, gpu_kernels.FuncOp]:
+    """A copy of a module, and in it the copy of one of its kernels."""
+    copy = clone_with_places(module, {})
+    assert isinstance(copy, b.ModuleOp)
+    place = next(i for i, op in enumerate(module.walk()) if op is kernel)
+    found = next(op for i, op in enumerate(copy.walk()) if i == place)
+    assert isinstance(found, gpu_kernels.FuncOp)
+    return copy, found
+
+
+def add_parameter(kernel: gpu_kernels.FuncOp, ty: Attribute, name: str) -> SSAValue:
+    """A new parameter behind the others of a kernel."""
+    signature = kernel.signature
+    place = len(signature.inputs)
+    inputs = [*signature.inputs.data, ty]
+    kernel.properties["function_type"] = b.FunctionType.from_lists(inputs, signature.outputs.data)
+    found = kernel.properties.get("arg_attrs")
+    if isinstance(found, b.ArrayAttr):
+        kernel.properties["arg_attrs"] = b.ArrayAttr([*found.data, b.DictionaryAttr({})])
+    argument = kernel.body.blocks[0].insert_arg(ty, place)
+    argument.name_hint = name
+    return argument

@@ -320,8 +320,11 @@ class _Loop:
             inner.compare(_EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
         )
         counter_step = inner.one(arith.AddiOp, (counter, step), counter.type)
+        # All read their stages before one goes: a load may be the operation that these are put before.
         for load, ring in zip(loads, rings, strict=True):
             self._read_stage(inner, load, ring, slot)
+        for load in loads:
+            self._erase(load)
         end = body.last_op
         assert end is not None
         end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
@@ -387,7 +390,7 @@ class _Loop:
         )
 
     def _read_stage(self, filler: _Filler, load: _Load, ring: SSAValue, slot: SSAValue) -> None:
-        """Let products read a stage of the ring; the load and its copy go."""
+        """Let products read a stage of the ring."""
         old = load.copy.target
         stage = filler.stage(ring, slot, old.type)
         for use in list(old.uses):
@@ -397,7 +400,11 @@ class _Loop:
         if op.result_token is not None:
             order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
             op.result_token.replace_all_uses_with(order)
-        for dead in (load.copy, *reversed(load.shapes), op, old.owner):
+
+    @staticmethod
+    def _erase(load: _Load) -> None:
+        """Take away a load and its copy, which have become a ring."""
+        for dead in (load.copy, *reversed(load.shapes), load.load, load.copy.target.owner):
             assert isinstance(dead, Operation)
             dead.detach()
             dead.erase()

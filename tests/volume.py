@@ -1,6 +1,6 @@
 """Volume: the machines and readers under more than a suite has time for.
 
-    python -m tests.volume PART [--seconds N] [--first SEED]
+    python -m tests.volume PART [--seconds N] [--first SEED] [--most SEEDS]
 
 Parts are the functions of ``PARTS``. Each takes as many seeds as fit into the seconds of processor time,
 and prints as JSON what it did; a failure names its seed and goes on. Results are recorded in
@@ -14,25 +14,38 @@ import gc
 import json
 import random
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.bytecode import test_fuzz
 from tests.cpu.codegen import test_checked_random
+from tests.cpu.runtime import test_interrupts
 from tests.every_machine import MACHINES
+from tests.lowering.nvgpu import test_generated_schedules
 from tests.lowering.test_generated import GENERATORS
+from tests.passes.generator_tiles import tile_kernel
+from tests.passes.tileas import kernels as schedules
 from tests.text import test_mutations
 
+from tilewright.bytecode import read, write
 from tilewright.cpu import Program
 from tilewright.diagnostics import TileIRError
 from tilewright.machine import Program as Reference
 from tilewright.passes.pipelines import run_pipeline
-from tilewright.text import parse
+from tilewright.text import parse, print_text
 
 Counts = dict[str, int]
+PASSES = {
+    "nv_tileaa": "tileaa",
+    "nv_tileas": "tileaa,tileas",
+    "nvgpu": "tileaa,tileas,convert-tileas-to-nvgpu",
+}
 LEVELS = ("O0", "O1", "O2", "O3")
 
 
@@ -74,19 +87,93 @@ def bytecode(seed: int, counts: Counts) -> None:
         counts[kind] = counts.get(kind, 0) + 1
 
 
-def texts(seed: int, counts: Counts) -> None:
-    """100 damaged texts."""
-    rng, sources = random.Random(seed), test_mutations.sources()
-    for _ in range(100):
-        text = rng.choice(sources)
-        text = test_mutations.damage(text, test_mutations.token_spans(text), rng) or "}"
-        kind = "accepted"
-        try:
-            parse(text, allow_unregistered=rng.random() < 0.5)
-        except TileIRError as error:
-            assert error.diagnostics
-            kind = "refused"
-        counts[kind] = counts.get(kind, 0) + 1
+@cache
+def _sources(level: str) -> list[str]:
+    """Texts of a level; of those below cuda_tile in custom and in generic form."""
+    if level == "cuda_tile":
+        return test_mutations.sources()
+    found: list[str] = []
+    for text in (schedules.product(), schedules.attention(), *map(tile_kernel, range(4))):
+        module = schedules.lowered(text, PASSES[level])
+        found += [print_text(module), print_text(module, generic=True, locations=True)]
+    return found
+
+
+@cache
+def _spans(text: str) -> list[tuple[int, int]]:
+    return test_mutations.token_spans(text)
+
+
+def _texts(level: str) -> Callable[[int, Counts], None]:
+    def part(seed: int, counts: Counts) -> None:
+        """100 damaged texts of a level."""
+        rng, sources = random.Random(seed), _sources(level)
+        for _ in range(100):
+            source = rng.choice(sources)
+            text = test_mutations.damage(source, _spans(source), rng) or "}"
+            kind = "accepted"
+            try:
+                parse(text, allow_unregistered=rng.random() < 0.5)
+            except TileIRError as error:
+                assert error.diagnostics
+                kind = "refused"
+            counts[kind] = counts.get(kind, 0) + 1
+
+    return part
+
+
+def schedule(seed: int, counts: Counts) -> None:
+    """A random kernel of products, rings, folds and accesses on two of twelve machines, in rotation."""
+    legs = test_generated_schedules.rotated(seed, 2)
+    test_generated_schedules.check_seed(seed, legs)
+    for leg in legs:
+        counts[leg] = counts.get(leg, 0) + 1
+
+
+def interrupts(seed: int, counts: Counts) -> None:
+    """Ctrl-C into a loop of each kind, on one thread and on two; the program works afterwards."""
+    for loop in test_interrupts.LOOPS:
+        for threads in (1, 2):
+            test_interrupts.test_ctrl_c_ends_a_loop_in_one_tile_block(loop, seed % 2, threads)
+            counts["interrupts"] = counts.get("interrupts", 0) + 1
+
+
+def long_inputs(seed: int, counts: Counts) -> None:
+    """A file of 100,000 operations as text and bytecode, and a line of 10 MB."""
+    count = 100_000
+    lines = "".join(f"%v{n} = addi %v{n - 1}, %v0 : tile<i32>\n" for n in range(1, count))
+    text = f"entry @k(%p: tile<ptr<i32>>) {{\n%v0 = constant <i32: {seed}> : tile<i32>\n{lines}return\n}}\n"
+    module = parse(text)
+    data = write(module)
+    assert write(read(data)) == data
+    assert len(print_text(module).splitlines()) > count
+    line = "return // " + "x" * 10_000_000
+    parse(f"entry @k() {{ {line}\n}}")
+    words = ", ".join(map(str, range(1 << 20)))
+    parse(f"entry @k() {{ %c = constant <i32: [{words}]> : tile<{1 << 20}xi32> return }}")
+    counts["operations"] = counts.get("operations", 0) + count
+    counts["peak_kib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def giants(seed: int, counts: Counts) -> None:
+    """A tile of 2^24 elements, loaded, added up and stored: on the reference machine and the CPU."""
+    size = 1 << 24
+    tile, pointers = f"tile<{size}xi32>", f"tile<{size}xptr<i32>>"
+    text = f"""entry @k(%x: tile<ptr<i32>>) {{
+      %n = iota : {tile}
+      %x1 = reshape %x : tile<ptr<i32>> -> tile<1xptr<i32>>
+      %xb = broadcast %x1 : tile<1xptr<i32>> -> {pointers}
+      %p = offset %xb, %n : {pointers}, {tile} -> {pointers}
+      %v, %t = load_ptr_tko weak %p : {pointers} -> {tile}, token
+      %w = addi %v, %n : {tile}
+      %s = store_ptr_tko weak %p, %w token = %t : {pointers}, {tile} -> token
+      return }}"""
+    for machine in ("reference", "cpu", "cpu-checked"):
+        x = np.full(size, seed, np.int32)
+        MACHINES[machine](parse(text), (1, 1, 1), [x])
+        assert (x == np.arange(size) + seed).all(), machine
+        counts[machine] = counts.get(machine, 0) + 1
+    counts["peak_kib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def checked(seed: int, counts: Counts) -> None:
@@ -114,15 +201,17 @@ def kernels(seed: int, counts: Counts) -> None:
 
 
 PARTS: dict[str, Callable[[int, Counts], None]] = {
-    part.__name__: part for part in (programs, bytecode, texts, checked, kernels)
-}
+    part.__name__: part
+    for part in (programs, schedule, bytecode, checked, kernels, interrupts, long_inputs, giants)
+} | {f"texts-{level}": _texts(level) for level in ("cuda_tile", *PASSES)}
 
 
-def _seeds(first: int, seconds: float) -> Iterator[int]:
+def _seeds(first: int, seconds: float, most: int) -> Iterator[int]:
     end = time.process_time() + seconds
-    while time.process_time() < end:
-        yield first
-        first += 1
+    for seed in range(first, first + most):
+        if time.process_time() >= end:
+            break
+        yield seed
 
 
 def main() -> int:
@@ -130,16 +219,19 @@ def main() -> int:
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--most", type=int, default=1 << 40, help="seeds at most")
     options = parser.parse_args()
+    # A shell that starts this in the background has it ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     counts: Counts = {"seeds": 0, "failures": 0}
     start = time.process_time()
-    for seed in _seeds(options.first, options.seconds):
+    for seed in _seeds(options.first, options.seconds, options.most):
         counts["seeds"] += 1
         try:
             PARTS[options.part](seed, counts)
-        except (AssertionError, TileIRError) as error:
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 (every one is a failure)
             counts["failures"] += 1
-            print(f"seed {seed}: {str(error)[:2000]}", file=sys.stderr)
+            print(f"seed {seed}: {type(error).__name__}: {str(error)[:2000]}", file=sys.stderr)
     used = round(time.process_time() - start)
     print(json.dumps({"part": options.part, "first": options.first, "cpu_s": used, **counts}))
     return int(counts["failures"] > 0)

@@ -13,6 +13,7 @@ import pytest
 
 from tilewright import __version__
 from tilewright.cli import check, session
+from tilewright.cli.crash import write_reproducer
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.main import COMMANDS
 
@@ -113,6 +114,17 @@ def test_internal_error_leaves_a_reproducer(
     assert f"tilewright {__version__}".encode() in contents["versions.txt"]
     (copy,) = (data for name, data in contents.items() if name.startswith("inputs/"))
     assert copy == kernel.read_bytes()
+
+
+def test_a_reproducer_of_words_that_are_not_utf_8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    asked = session.Session(["check", "\udc80.tileir"])
+    path = write_reproducer(asked, ValueError("'\udc80'"))
+    with zipfile.ZipFile(path) as archive:
+        assert b"\\udc80.tileir" in archive.read("command.txt")
+        assert b"\\udc80" in archive.read("traceback.txt")
 
 
 def test_interruption(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,24 @@ def test_one_error(name: str) -> None:
         assert in_kernel(text, "return") == [(1, column, code)]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "%c = constant <i1: -false> : tile<i1>",
+        "%c = constant <i32: [-true, 1]> : tile<2xi32>",
+        "%c = constant <f32: -true> : tile<f32>",
+        "%r = reduce %x dim=0 identities=[-true : i1] : tile<8xi1> -> tile<i1> "
+        "(%a: tile<i1>, %b: tile<i1>) { yield %a : tile<i1> }",
+        "%c = arith.constant -true",
+        "%c = arith.constant dense<[-false, true]> : vector<2xi1>",
+    ],
+)
+def test_truth_values_have_no_sign(statement: str) -> None:
+    with pytest.raises(TileIRError) as caught:
+        parse(f"entry @k(%x: tile<8xi1>) {{\n{statement}\nreturn }}")
+    assert caught.value.diagnostics[0].line == 2
+
+
 def test_messages_say_what_was_expected_and_found() -> None:
     (error,) = errors_of(KERNEL.format("%0 = addi %i %i : tile<i32>"))
     assert error.message == "expected ',', found '%i'"

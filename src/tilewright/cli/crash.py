@@ -35,9 +35,14 @@ def write_reproducer(session: Session, error: BaseException) -> str:
         os.fdopen(handle, "wb") as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        archive.writestr("command.txt", shlex.join(["tilewright", *session.arguments]) + "\n")
-        archive.writestr("versions.txt", _versions())
-        archive.writestr("traceback.txt", "".join(traceback.format_exception(error)))
+        texts = {
+            "command.txt": shlex.join(["tilewright", *session.arguments]) + "\n",
+            "versions.txt": _versions(),
+            "traceback.txt": "".join(traceback.format_exception(error)),
+        }
+        for name, text in texts.items():
+            # Words of a command line need not be UTF-8.
+            archive.writestr(name, text.encode("utf-8", "backslashreplace"))
         for number, (name, data) in enumerate(session.inputs.items()):
             plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in name[-80:])
             archive.writestr(f"inputs/{number}-{plain}", data)

@@ -186,6 +186,46 @@ def test_a_handler_may_launch() -> None:
     assert results == [[1, 1, 1]]
 
 
+class Dying:
+    """Python forgets what a handler raises while this is freed."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@posix
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_while_an_object_is_freed_ends_a_launch(threads: int) -> None:
+    program = program_of("prints")
+    out = np.zeros(2, np.int32)
+
+    def show(text: str) -> None:
+        if threading.current_thread() is threading.main_thread() and not freed:
+            freed.append(text)
+            Dying()
+
+    freed: list[str] = []
+    options = LaunchOptions(print_to=show, threads=threads, time_limit=20)
+    with pytest.raises(KeyboardInterrupt):
+        program.launch("k", 2, [out, WHOLE, 0], options)
+    assert freed
+
+
+@posix
+def test_ctrl_c_ends_a_launch_whose_print_made_another() -> None:
+    """The inner one has ended long ago when the signal comes."""
+    loop = LOOPS["for"][0]
+    text = HEAD + '%pt = print_tko "once\\n" -> token\n' + loop + TAIL
+    outer, inner = Program(tilewright.parse(text, "outer.tileir")), program_of("loop")
+    launch(outer, 1, 3)
+    launch(inner, 1, 3)
+    made: list[list[int]] = []
+    options = LaunchOptions(print_to=lambda _: made.append(launch(inner, 1, 3)), time_limit=20)
+    with pytest.raises(KeyboardInterrupt), soon(signal.SIGINT, None):
+        outer.launch("k", 1, [np.zeros(1, np.int32), WHOLE, 0], options)
+    assert made == [[3]]
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("bad", [0, 1])
 @pytest.mark.parametrize("loop", LOOPS)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.machine.kernels import checked, kernel_text, tile_of
 
+from tilewright import LaunchOptions
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import NvgpuOptions, lower_to_nvgpu
 from tilewright.machine import Program as Reference
@@ -17,18 +19,26 @@ from tilewright.simulator.tiles import TileProgram
 SMALL = 8 << 10
 
 
-def run(body: str, inputs: dict[str, np.ndarray], results: dict[str, np.ndarray]) -> None:
-    """As threads with little shared memory, and on the reference machine in the order of a tree."""
+def run(
+    body: str,
+    inputs: dict[str, np.ndarray],
+    results: dict[str, np.ndarray],
+    target: str = "sm_90",
+) -> None:
+    """As threads with little shared memory, and on the reference machine in the order of a tree; any NaN
+    is as good as another."""
     module = checked(kernel_text(body, inputs, results))
     arrays = [np.atleast_1d(a).copy() for a in (*inputs.values(), *results.values())]
     expected = [a.copy() for a in arrays]
     Reference(module, arithmetic=Arithmetic(reductions="tree")).launch(None, 1, expected)
-    tileaa = lower_to_tileaa(module, TileAAOptions(target="sm_90")).module
+    tileaa = lower_to_tileaa(module, TileAAOptions(target=target)).module
     lowered = lower_to_nvgpu(tileaa, NvgpuOptions(shared_bytes=SMALL))
     block = lowered.kernels["k"].threads
-    Program(lowered.module).launch("k", 1, block, arrays, arch="sm_90")
+    Program(lowered.module).launch("k", 1, block, arrays, arch=target)
     for found, wanted in zip(arrays, expected, strict=True):
-        assert found.tobytes() == wanted.tobytes()
+        nothing = np.isnan(wanted.astype(np.float64))
+        assert (np.isnan(found.astype(np.float64)) == nothing).all()
+        assert found[~nothing].tobytes() == wanted[~nothing].tobytes()
 
 
 def _numbers(shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
@@ -127,6 +137,83 @@ def test_tiles_that_change_places() -> None:
         {"x": octets},
         {"r": np.zeros(8192, np.int32), "s": np.zeros(32768, np.int8)},
     )
+
+
+#: m, n, k and batches of products whose operands are up to 12 times as large as the shared memory.
+PRODUCTS = [
+    (32, 32, 256, ()),
+    (8, 4, 1024, ()),
+    (1024, 1, 16, ()),
+    (1, 512, 32, ()),
+    (32, 16, 64, (4,)),
+    (256, 32, 8, ()),
+]
+
+
+@pytest.mark.parametrize(
+    "dtype, element, sums",
+    [
+        (np.float32, "f32", "f32"),
+        (np.float64, "f64", "f64"),
+        (np.float16, "f16", "f16"),
+        (np.int8, "i8", "i32"),
+    ],
+)
+@pytest.mark.parametrize("m, n, k, batch", PRODUCTS)
+def test_products(
+    m: int, n: int, k: int, batch: tuple[int, ...], dtype: type, element: str, sums: str
+) -> None:
+    """Small integers, so that no order of additions rounds."""
+    rng = np.random.default_rng(4)
+    low = 0 if element == "i8" else -1
+    x, y = (rng.integers(low, 2, (*batch, *dims)).astype(dtype) for dims in ((m, k), (k, n)))
+    if element != "i8":
+        # What is no number reaches the sums that it belongs to, and no others.
+        x[..., m // 2, k // 2], y[..., 0, 0] = np.inf, np.nan
+    total = np.zeros((*batch, m, n), np.int32 if sums == "i32" else dtype)
+    operation, signs = ("mmai", " unsigned unsigned") if element == "i8" else ("mmaf", "")
+    start = "2" if sums == "i32" else "2.0"
+    body = f"""%c = constant <{sums}: {start}> : {tile_of(total)}
+        %r = {operation} %x, %y, %c{signs} : {tile_of(x)}, {tile_of(y)}, {tile_of(total)}"""
+    run(body, {"x": x, "y": y}, {"r": total})
+
+
+def test_products_with_scale_factors() -> None:
+    x, y = (np.full(shape, 1.0, ml_dtypes.float8_e4m3fn) for shape in ((64, 256), (256, 32)))
+    x[5, 200] = 2.0
+    factors = {"s": np.full((64, 8), 2.0), "t": np.full((8, 32), 0.5)}
+    factors["s"][5, 6] = 4.0
+    scales = {name: a.astype(ml_dtypes.float8_e8m0fnu) for name, a in factors.items()}
+    total = np.zeros((64, 32), np.float32)
+    given = {"x": x, "y": y, **scales}
+    body = f"""%c = constant <f32: 1.0> : {tile_of(total)}
+        %r = mmaf_scaled %x, %y, %c, %s, %t
+          : {", ".join(map(tile_of, (x, y, total, scales["s"], scales["t"])))}"""
+    run(body, given, {"r": total}, "sm_100")
+
+
+@pytest.mark.parametrize("shape", [(4096,), (2, 2048), (64, 64), (2, 2, 1024)])
+def test_prints(shape: tuple[int, ...]) -> None:
+    """Beside another tile, a number and text, on an architecture whose memory they exceed."""
+    x = np.tile(np.arange(7 * np.prod(shape) % 4093, dtype=np.float64), 4)[: np.prod(shape)]
+    x = np.resize(x, (*shape[:-1], 8 * shape[-1]))
+    small = np.array([1, 2], np.int32)
+    body = f"""%n = constant <i32: -5> : tile<i32>
+        %t = print_tko "%% %g, %d %d\\0A%g", %x, %n, %s, %x
+          : {tile_of(x)}, tile<i32>, {tile_of(small)}, {tile_of(x)} -> token
+        %r = addi %s, %s : {tile_of(small)}"""
+    inputs, results = {"x": x, "s": small}, {"r": np.zeros(2, np.int32)}
+    module = checked(kernel_text(body, inputs, results))
+    printed: dict[str, list[str]] = {}
+    for name, program in {
+        "reference": Reference(module),
+        "scheduled": TileProgram(module, "sm_120a"),
+        "direct": TileProgram(module, "sm_120a", LaunchOptions(optimization=0)),
+    }.items():
+        options = LaunchOptions(print_to=printed.setdefault(name, []).append)
+        program.launch(None, 1, [*inputs.values(), *results.values()], options=options)
+    texts = {"".join(parts) for parts in printed.values()}
+    assert len(texts) == 1 and len(texts.pop()) > x.size
 
 
 def test_a_large_tile_to_a_scalar_on_every_architecture() -> None:

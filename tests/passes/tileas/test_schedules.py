@@ -121,6 +121,17 @@ def test_rings(stages: int, nested: bool) -> None:
             assert any(expected) == (steps > 0)
 
 
+def test_a_ring_of_loads_before_which_a_round_does_nothing() -> None:
+    """The first operation of the loop is a load that goes."""
+    text = (
+        K.product().replace("[%zero, %s]", "[%one, %zero]").replace("[%s, %zero]", "[%zero, %one]")
+    )
+    module = K.lowered(text, LAYOUTS + ",tileas-pipeline")
+    assert len(of(module, AsyncTiledLoadOp)) == 6
+    for steps in (0, 1, 4):
+        assert K.outcome(module, text, steps) == K.outcome(parse(text), text, steps)
+
+
 def remarks(text: str, shared_bytes: int = 99 << 10) -> tuple[list[str], int]:
     """What the pass says, and how many asynchronous loads it makes."""
     module = K.lowered(text, LAYOUTS)

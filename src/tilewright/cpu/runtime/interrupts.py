@@ -134,28 +134,30 @@ class Watcher:
     """The thread that looks after launches; it is started by the first, and sleeps when there are none."""
 
     signals: Signals = field(default_factory=Signals)
-    _main_launch: LaunchState | None = None
+    #: Launches of the main thread; reports of one may make others.
+    _main_launches: list[LaunchState] = field(default_factory=list)
     _limits: list[_Limit] = field(default_factory=list)
     _thread: threading.Thread | None = None
     _is_awake: bool = False
     _called: threading.Event = field(default_factory=threading.Event)
     _main: int = field(default_factory=lambda: threading.main_thread().ident or 0)
 
-    def begin(self, state: LaunchState) -> bool:
-        """The calling thread is about to run blocks of a launch; whether signals will be handled
-        meanwhile: on the main thread, unless a handler makes the launch. Say ``end`` then."""
+    def begin(self, state: LaunchState) -> None:
+        """The calling thread is about to run blocks of a launch. On the main thread signals are handled
+        meanwhile, unless a handler makes the launch. Say ``end`` in any case."""
         signals = self.signals
         if get_ident() != self._main or signals.steps.gi_running:
-            return False
+            return
         state.words[SIGNALS] = signals.address
-        self._main_launch = state
+        self._main_launches.append(state)
         if not self._is_awake:
             self._wake()
-        return True
 
-    def end(self) -> None:
-        """The main thread is back. What a handler has raised meanwhile is raised here."""
-        self._main_launch = None
+    def end(self, state: LaunchState) -> None:
+        """The calling thread is back. What a handler has raised meanwhile is raised here."""
+        if state not in self._main_launches:
+            return
+        self._main_launches.remove(state)
         if self.signals.raised is not None:
             error = self.signals.take_raised()
             assert error is not None
@@ -181,7 +183,7 @@ class Watcher:
         while True:
             self._is_awake = idle < _IDLE_LOOKS
             # Who comes from now on finds that nobody is awake; who came before is seen here.
-            if not self._is_awake and self._main_launch is None and not self._limits:
+            if not (self._is_awake or self._main_launches or self._limits):
                 self._called.wait()
                 self._called.clear()
                 idle = 0
@@ -191,15 +193,15 @@ class Watcher:
 
     def _look(self) -> bool:
         """Ask for attention, and stop whose time is over; whether there was any launch."""
-        state = self._main_launch
-        if state is not None:
+        running = list(self._main_launches)
+        for state in running:
             state.attract()
         now = time.monotonic()
         for limit in list(self._limits):
             if now >= limit.deadline and not limit.state.expired:
                 limit.state.expired = True
                 limit.state.stop = 1
-        return state is not None or bool(self._limits)
+        return bool(running or self._limits)
 
     def _pause(self) -> float:
         now = time.monotonic()

@@ -184,11 +184,12 @@ class Pool:
         with a range of its own."""
         total = state.total
         alone = threads == 1 or total == 1 or 0 < pace.seconds * total < _WORTH_SHARING
-        if alone or not self._busy.acquire(False):
+        # Asked for first, as only ``with`` is sure to give back what it took, whenever Ctrl-C comes.
+        if alone or self._busy.locked():
             state.chunk, state.shares = _chunk(total, 1, pace), 1
             self._share(state, arena_bytes, 1, pace, progress)
             return
-        try:
+        with self._busy:
             helpers = min(threads, total) - 1
             state.chunk = _chunk(total, helpers + 1, pace)
             state.shares = _SHARES_PER_THREAD
@@ -198,8 +199,6 @@ class Pool:
                 state.shares *= helpers + 1
             self._grow(helpers)
             self._with_helpers(self._workers[:helpers], state, arena_bytes, pace, progress)
-        finally:
-            self._busy.release()
 
     @contextmanager
     def exclusively(self, count: int) -> Iterator[list[Worker]]:
@@ -254,14 +253,13 @@ class Pool:
         chunk_seconds = pace.seconds * state.chunk
         allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
         started = time.perf_counter()
-        watched = WATCHER.begin(state)
         try:
+            WATCHER.begin(state)
             while (result := work(where, arena, allowed, _LOOKS)) == MORE_TO_DO:
                 if progress is not None:
                     progress(state.finished, total)
         finally:
-            if watched:
-                WATCHER.end()
+            WATCHER.end(state)
         if not state.stop:
             pace.learn((time.perf_counter() - started) * threads / total)
         return result == FINISHED

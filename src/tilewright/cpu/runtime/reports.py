@@ -68,13 +68,17 @@ class Reports:
 
     def _keep_lost_errors(self) -> Callable[[Any], object]:
         """What the handler of a signal raises where a report begins or ends, outside of every ``try``,
-        would be printed by ctypes and forgotten, and the launch would go on. It ends the launch instead."""
+        would be printed by ctypes and forgotten, and the launch would go on. It ends the launch instead.
+        So does what no finalizer raises by itself, such as a KeyboardInterrupt: Python forgets what is
+        raised while an object is freed."""
         self._hook_before = before = sys.unraisablehook
 
         def hook(lost: Any) -> None:
+            error = lost.exc_value
             # Which of the two names the callback depends on the version of Python.
-            if "_host_call" in f"{lost.err_msg} {lost.object!r}" and lost.exc_value:
-                self.stop(lost.exc_value)
+            at_the_edge = "_host_call" in f"{lost.err_msg} {lost.object!r}"
+            if error is not None and (at_the_edge or not isinstance(error, Exception)):
+                self.stop(error)
             else:
                 before(lost)
 

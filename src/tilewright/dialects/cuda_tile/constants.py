@@ -388,7 +388,7 @@ def _int_literal(parser: AttrParser, text: str, fmt: ElementFormat, offset: int,
                 code=BAD_CONSTANT,
             )
         return int(text == "true")
-    if "." in text:
+    if "." in text or text in ("-true", "-false"):
         fail(
             parser,
             f"expected integer value for '{fmt.name}', got '{text}'",

@@ -18,11 +18,12 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.elementwise import float_cast
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
+from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, held_bytes
 from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.matrices import matrix, padding
 from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.mma import plan_for, product
+from tilewright.lowering.nvgpu.pieces import cut, dealt, together
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I32, scalar_of, vector_like, width_of
@@ -38,40 +39,131 @@ def dot(low: Threads, op: DotOp) -> None:
     if _shares_columns(low, op):
         _by_chunks(low, op)
         return
-    a_dims, b_dims, dims = (T.dims_of(value.type) for value in (op.a, op.b, op.c))
     a, other, c = low.values((op.a, op.b, op.c))
+    sums = _sum_type(low, op, c.type)
+    start = _to_sum(low, c, element_name(op.c), sums)
+    found = _added_up(low, op, a, other, start, T.dims_of(op.c.type))
+    low.bind(op.result, _from_sum(low, found, element_name(op.c), c.type))
+
+
+def _added_up(
+    low: Threads,
+    op: DotOp,
+    a: SSAValue,
+    other: SSAValue,
+    sums: SSAValue,
+    dims: tuple[int, ...],
+) -> SSAValue:
+    """The sums, a tile of ``dims``, and the product of what ``a`` and ``other`` hold for it.
+
+    Operands for which shared memory has no room come to it in pieces: rows one half after the other, where
+    each thread holds whole halves; else pieces of A and of B, in ascending order of k.
+    """
+    *batch, rows, columns = dims
+    depth = T.dims_of(op.a.type)[-1]
+    a_size, b_size = prod(batch) * rows * depth, prod(batch) * depth * columns
+    sizes, values, counts = (a_size, b_size), (a, other), [1, 1]
+
+    def held(number: int) -> int:
+        return held_bytes(scalar_of(values[number].type), sizes[number] // counts[number])
+
+    room = _room(low, op)
+    lead = next((at for at, extent in enumerate(dims[:-1]) if extent > 1), None)
+    shared = [a_size, prod(dims), *([b_size] if lead is not None and lead < len(batch) else [])]
+    if held(0) + held(1) > room and op.sfa is None and lead is not None:
+        least = min(held(1), room // 2) if lead >= len(batch) else 0
+        if held(0) + least > room and min(shared) >= 2 * dealt(low):
+            half = (*dims[:lead], dims[lead] // 2, *dims[lead + 1 :])
+            lefts, totals = cut(low, a, 2), cut(low, sums, 2)
+            rights = cut(low, other, 2) if lead < len(batch) else [other, other]
+            parts = zip(lefts, rights, totals, strict=True)
+            return together(low, [_added_up(low, op, *part, half) for part in parts])
+    while held(0) + held(1) > room:
+        larger = max((0, 1), key=held)
+        if sizes[larger] // counts[larger] < 2 * dealt(low):
+            break
+        counts[larger] *= 2
+    for left in enumerate(cut(low, a, counts[0]) if counts[0] > 1 else [a]):
+        for right in enumerate(cut(low, other, counts[1]) if counts[1] > 1 else [other]):
+            sums = _add_pieces(low, op, (left, right), (sizes, counts), sums, dims)
+    return sums
+
+
+def _add_pieces(
+    low: Threads,
+    op: DotOp,
+    pieces: tuple[tuple[int, SSAValue], tuple[int, SSAValue]],
+    cuts: tuple[tuple[int, int], Sequence[int]],
+    start: SSAValue,
+    dims: tuple[int, ...],
+) -> SSAValue:
+    """The sums with the products of a piece of A and one of B: of each its number and elements;
+    ``cuts`` are how many elements the operands have, and in how many pieces they are."""
+    *batch_dims, _, columns = dims
+    depth = T.dims_of(op.a.type)[-1]
+    each = [size // count for size, count in zip(*cuts, strict=True)]
     exchange = Exchange(low)
-    a_buffer = exchange.buffer(scalar_of(a.type), prod(a_dims))
-    b_buffer = exchange.buffer(scalar_of(other.type), prod(b_dims))
-    exchange.put(a_buffer, a)
-    exchange.put(b_buffer, other)
+    buffers = [
+        exchange.buffer(scalar_of(value.type), size)
+        for (_, value), size in zip(pieces, each, strict=True)
+    ]
+    for buffer, (_, value) in zip(buffers, pieces, strict=True):
+        exchange.put(buffer, value)
     scales = _scales(low, op, exchange)
     exchange.meet()
     *batch, row, column = low.coordinates(dims)
-    count, depth = low.layout(dims).registers, a_dims[-1]
-    sums = _sum_type(low, op, c.type)
-    start = _to_sum(low, c, element_name(op.c), sums)
-    zero, one, end = (low.constant(n, I32) for n in (0, 1, depth))
-    a_start = low.times(low.linear([*batch, row], a_dims[:-1]), depth)
+    count = low.layout(dims).registers
+    a_start = low.times(low.linear([*batch, row], dims[:-1]), depth)
     b_start = column
     if batch:
-        matrices = low.linear(batch, dims[:-2])
-        b_start = low.plus(low.times(matrices, b_dims[-2] * b_dims[-1]), column)
-    body = Block(arg_types=[I32, sums])
+        matrices = low.linear(batch, batch_dims)
+        b_start = low.plus(low.times(matrices, depth * columns), column)
+    lower, upper = 0, depth
+    if prod(batch_dims) == 1 and cuts[1][1] <= depth:
+        # A piece of B is some of its rows.
+        lower, upper = (depth * (pieces[1][0] + n) // cuts[1][1] for n in (0, 1))
+    zero, one, end = (low.constant(n, I32) for n in (lower, 1, upper))
+    body = Block(arg_types=[I32, start.type])
     with low.filling(body):
         k = low.splat(body.args[0], count)
-        left = exchange.take(a_buffer, low.plus(a_start, k))
-        right = exchange.take(b_buffer, low.plus(b_start, low.times(k, b_dims[-1])))
+        places = [low.plus(a_start, k), low.plus(b_start, low.times(k, columns))]
+        here: SSAValue | None = None
+        for number, (piece, _) in enumerate(pieces):
+            if cuts[1][number] > 1:
+                places[number] = low.plus(places[number], -piece * each[number])
+                here = low.both(here, low.compare("ult", places[number], each[number]))
+        taken = [
+            exchange.take(buffer, place, here)
+            for buffer, place in zip(buffers, places, strict=True)
+        ]
         factors = [
-            _factor(low, value, element_name(origin), enum_property(op, f"signedness_{name}"), sums)
-            for value, origin, name in ((left, op.a, "a"), (right, op.b, "b"))
+            _factor(
+                low,
+                value,
+                element_name(origin),
+                enum_property(op, f"signedness_{name}"),
+                start.type,
+            )
+            for value, origin, name in zip(taken, (op.a, op.b), "ab", strict=True)
         ]
         if scales is not None:
             factors = scales.applied(low, op, factors, (row, column), k)
         total = _add_product(low, factors[0], factors[1], body.args[1])
+        if here is not None:
+            total = low.select(here, total, body.args[1])
         low.emit(scf.YieldOp, (total,))
-    (found,) = low.emit(scf.ForOp, (zero, end, one, start), (sums,), regions=[Region(body)])
-    low.bind(op.result, _from_sum(low, found, element_name(op.c), c.type))
+    (found,) = low.emit(scf.ForOp, (zero, end, one, start), (start.type,), regions=[Region(body)])
+    return found
+
+
+def _room(low: Threads, op: DotOp) -> int:
+    """The bytes of shared memory that both operands may take together."""
+    scales = [value for value in (op.sfa, op.sfb) if value is not None]
+    taken = sum(
+        held_bytes(scalar_of(low.value(value).type), prod(T.dims_of(value.type)))
+        for value in scales
+    )
+    return low.options.shared_bytes - low.exchange_start - taken
 
 
 def _shares_columns(low: Threads, op: DotOp) -> bool:
@@ -80,8 +172,14 @@ def _shares_columns(low: Threads, op: DotOp) -> bool:
     dims, layout = T.dims_of(op.c.type), low.layout(T.dims_of(op.c.type))
     width = min(layout.chunk, dims[-1])
     places = [coordinates_of(offset, dims) for offset in layout.offsets[::width]]
+    a_dims, b_dims = T.dims_of(op.a.type), T.dims_of(op.b.type)
+    element, other = (scalar_of(low.value(value).type) for value in (op.a, op.b))
+    gap = padding(a_dims[-1], width_of(element))
+    taken = held_bytes(element, prod(a_dims[:-1]) * (a_dims[-1] + gap))
+    taken += held_bytes(other, prod(b_dims))
     return (
         op.sfa is None
+        and taken <= _room(low, op)
         and width > 1
         and all(not any((*place[:-2], place[-1])) for place in places)
         and all(width_of(low.value(value).type) >= 8 for value in (op.a, op.b))

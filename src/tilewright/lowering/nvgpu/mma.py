@@ -100,7 +100,7 @@ def plan_for(low: Threads, op: DotOp) -> Plan | None:
     element = T.element_of(op.c.type)
     layout = layout_for(instruction, prod(batch), rows, columns, low.threads // 32, element)
     found = Plan(name, instruction, layout, depth)
-    return found if found.shared_bytes <= low.options.shared_bytes else None
+    return found if found.shared_bytes <= low.options.shared_bytes - low.exchange_start else None
 
 
 def carried_layouts(low: Threads, op: scf.ForOp) -> dict[int, FragmentLayout]:

@@ -31,7 +31,7 @@ def fits(low: Threads, values: Sequence[SSAValue], size: int, *, beside: int = 0
     """Whether a block can have tiles of ``size`` elements, of the types of these values, in shared
     memory at once, ``beside`` so many bytes."""
     total = beside + sum(held_bytes(scalar_of(value.type), size) for value in values)
-    return total <= low.options.shared_bytes
+    return total <= low.options.shared_bytes - low.exchange_start
 
 
 def registers(low: Threads, value: SSAValue, numbers: Sequence[int]) -> SSAValue:

@@ -1,8 +1,9 @@
-"""``print``: the first thread of a block prints for all of it, a tile from shared memory."""
+"""``print``: the first thread of a block prints for all of it, a tile from shared memory, one after the
+other and piece by piece where there is no room for all at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from xdsl.dialects import arith as A
@@ -16,11 +17,12 @@ from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support import gpu_ops
 from tilewright.dialects.print_formats import Conversion, parse_format
 from tilewright.lowering.nvgpu.elementwise import float_cast
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
+from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, held_bytes
 from tilewright.lowering.nvgpu.memory import element_name
+from tilewright.lowering.nvgpu.pieces import cut, dealt, fits
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I64
+from tilewright.lowering.nvgpu.types import I64, scalar_of
 
 _FLOAT, _UNSIGNED = frozenset("eEfFgGaA"), frozenset("uoxXp")
 
@@ -31,18 +33,33 @@ def lower_print(low: Threads, op: AliasOp) -> None:
     given = [value for value in op.operands if not isinstance(value.type, T.MemTokenType)]
     text = op.properties["format"]
     assert isinstance(text, b.StringAttr)
+    tiles = dict.fromkeys(value for value in given if T.dims_of(value.type))
+    pieces = parse_format(text.data)
+    sizes = [held_bytes(scalar_of(low.value(v).type), prod(T.dims_of(v.type))) for v in tiles]
+    if sum(sizes) > low.options.shared_bytes - low.exchange_start:
+        _in_turn(low, pieces, given)
+    else:
+        _at_once(low, pieces, given, list(tiles))
+    for result in op.results:
+        low.bind(result, None)
+
+
+def _at_once(
+    low: Threads,
+    pieces: Sequence[str | Conversion],
+    given: Sequence[SSAValue],
+    tiles: Sequence[SSAValue],
+) -> None:
+    """All tiles lie in shared memory when the thread begins."""
     exchange = Exchange(low)
     buffers: dict[SSAValue, Buffer] = {}
-    for value in given:
-        dims = T.dims_of(value.type)
-        if dims and value not in buffers:
-            held = low.value(value)
-            assert isinstance(held.type, b.VectorType)
-            buffers[value] = exchange.buffer(held.type.element_type, prod(dims))
-            exchange.put(buffers[value], held)
+    for value in tiles:
+        held = low.value(value)
+        buffers[value] = exchange.buffer(scalar_of(held.type), prod(T.dims_of(value.type)))
+        exchange.put(buffers[value], held)
     exchange.meet()
     low.sync.shared = True
-    pieces, operands = parse_format(text.data), iter(given)
+    operands = iter(given)
 
     def work() -> list[SSAValue]:
         for piece in pieces:
@@ -51,44 +68,105 @@ def lower_print(low: Threads, op: AliasOp) -> None:
                 continue
             value = next(operands)
             if value in buffers:
-                _print_tile(low, piece, value, buffers[value])
+                _print_part(low, piece, value, buffers[value], (0, 1))
             else:
                 _print_number(low, piece, low.value(value), element_name(value))
         return []
 
-    low.either(low.compare("eq", low.thread(), 0), work)
-    for result in op.results:
-        low.bind(result, None)
+    _by_first(low, work)
+
+
+def _in_turn(low: Threads, pieces: Sequence[str | Conversion], given: Sequence[SSAValue]) -> None:
+    """Pieces of the text one after the other."""
+    operands = iter(given)
+    for piece in pieces:
+        if isinstance(piece, str):
+            _by_first(low, lambda piece=piece: _said(low, piece.replace("%", "%%")))
+            continue
+        value = next(operands)
+        dims, held = T.dims_of(value.type), low.value(value)
+        if not dims:
+            _by_first(
+                low,
+                lambda piece=piece, held=held, value=value: _print_number(
+                    low, piece, held, element_name(value)
+                ),
+            )
+            continue
+        size, count = prod(dims), 1
+        while not fits(low, [held], size // count) and size // count >= 2 * dealt(low):
+            count *= 2
+        for number, part in enumerate(cut(low, held, count) if count > 1 else [held]):
+            exchange = Exchange(low)
+            buffer = exchange.buffer(scalar_of(held.type), size // count)
+            exchange.put(buffer, part)
+            exchange.meet()
+            low.sync.shared = True
+            place = number, count
+            _by_first(
+                low,
+                lambda piece=piece, value=value, buffer=buffer, place=place: _print_part(
+                    low, piece, value, buffer, place
+                ),
+            )
+
+
+def _by_first(low: Threads, work: Callable[[], object]) -> None:
+    """What the first thread of the block does."""
+
+    def nothing_made() -> list[SSAValue]:
+        work()
+        return []
+
+    low.either(low.compare("eq", low.thread(), 0), nothing_made)
 
 
 def _say(low: Threads, text: str, *values: SSAValue) -> None:
     low.emit(gpu_ops.PrintfOp, values, (), {"format": b.StringAttr(text)})
 
 
-def _print_tile(low: Threads, piece: Conversion, value: SSAValue, buffer: Buffer) -> None:
-    """Each dimension between brackets, by a loop."""
-    dims = T.dims_of(value.type)
+def _print_part(
+    low: Threads, piece: Conversion, value: SSAValue, buffer: Buffer, place: tuple[int, int]
+) -> None:
+    """One of some equal parts of a tile, of which there are a power of two: each dimension between
+    brackets, by a loop where the part has all of it."""
 
-    def row(axis: int, start: SSAValue) -> None:
-        if axis == len(dims):
-            held = buffer.memory.type
-            assert isinstance(held, b.MemRefType)
-            number = low.one(memref.LoadOp, (buffer.memory, low.as_index(start)), held.element_type)
-            if T.element_name(T.element_of(value.type)) == "i1":
-                number = low.one(V.TruncIOp, (number,), b.IntegerType(1))
-            _print_number(low, piece, number, element_name(value))
+    def element(start: SSAValue) -> None:
+        held = buffer.memory.type
+        assert isinstance(held, b.MemRefType)
+        number = low.one(memref.LoadOp, (buffer.memory, low.as_index(start)), held.element_type)
+        if T.element_name(T.element_of(value.type)) == "i1":
+            number = low.one(V.TruncIOp, (number,), b.IntegerType(1))
+        _print_number(low, piece, number, element_name(value))
+
+    def rows(dims: Sequence[int], start: SSAValue, place: tuple[int, int]) -> None:
+        if not dims:
+            element(start)
             return
-        _say(low, "[")
-        inner = prod(dims[axis + 1 :])
+        part, count = place
+        if part == 0:
+            _say(low, "[")
+        if count > dims[0]:
+            # Less than a row.
+            each = count // dims[0]
+            if part and part % each == 0:
+                _say(low, ", ")
+            rows(dims[1:], start, (part % each, each))
+        else:
+            inner = prod(dims[1:])
 
-        def turn(place: SSAValue) -> None:
-            low.either(low.compare("ne", place, 0), lambda: _said(low, ", "))
-            row(axis + 1, low.plus(start, low.times(place, inner)))
+            def turn(row: SSAValue) -> None:
+                if part:
+                    _say(low, ", ")
+                else:
+                    low.either(low.compare("ne", row, 0), lambda: _said(low, ", "))
+                rows(dims[1:], low.plus(start, low.times(row, inner)), (0, 1))
 
-        _loop(low, dims[axis], turn)
-        _say(low, "]")
+            _loop(low, dims[0] // count, turn)
+        if part == count - 1:
+            _say(low, "]")
 
-    row(0, low.constant(0, I64))
+    rows(T.dims_of(value.type), low.constant(0, I64), place)
 
 
 def _said(low: Threads, text: str) -> list[SSAValue]:

@@ -372,8 +372,13 @@ class LoopAhead:
             inner.compare(EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
         )
         counter_step = inner.one(arith.AddiOp, (counter, step), counter.type)
+        # All read their stages before one goes: a load may be the operation that these are put before.
+        dead: list[Operation] = []
         for load, ring in zip(loads, rings, strict=True):
-            self._read_stage(inner, load, ring, slot)
+            dead += self._read_stage(inner, load, ring, slot)
+        for gone in dead:
+            gone.detach()
+            gone.erase()
         end = body.last_op
         assert end is not None
         end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
@@ -441,8 +446,11 @@ class LoopAhead:
             properties=properties,
         )
 
-    def _read_stage(self, filler: Filler, load: LoadAhead, ring: SSAValue, slot: SSAValue) -> None:
-        """Let products read a stage of the ring, or load the tile from there; the load goes."""
+    def _read_stage(
+        self, filler: Filler, load: LoadAhead, ring: SSAValue, slot: SSAValue
+    ) -> list[Operation]:
+        """Let products read a stage of the ring, or load the tile from there; the operations that are
+        in vain then."""
         op = load.load
         dead: list[Operation] = [op]
         if load.copy is None:
@@ -462,9 +470,7 @@ class LoopAhead:
         if op.result_token is not None:
             order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
             op.result_token.replace_all_uses_with(order)
-        for gone in dead:
-            gone.detach()
-            gone.erase()
+        return dead
 
     def seen_as(self, filler: Filler, load: LoadAhead, stage: SSAValue) -> SSAValue:
         """A stage with its axes in the order in which the storage of products has them."""

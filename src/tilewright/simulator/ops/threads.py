@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from tilewright.numerics.arrays import Array
 
 _LANES = np.arange(WARP_SIZE)
-MAX_PRINTED = 100_000
+MAX_PRINTED = 1 << 26
+"""Calls of ``gpu.printf`` in a launch of which something is shown: twice what a tile of 2**24 elements takes."""
 
 
 def collective(warp: Warp, op: Operation) -> None:
@@ -216,10 +217,12 @@ def _printf(op: Any, t: Translator) -> Step:
         columns = [lanes(warp.regs[s], e.dtype) for s, e in zip(sources, elements)]
         launch = warp.launch
         for lane in np.flatnonzero(warp.mask):
-            if launch.printed < MAX_PRINTED:
-                launch.printed += 1
+            launch.printed += 1
+            if launch.printed <= MAX_PRINTED:
                 launch.print_to(
                     formatted(text, [column[lane].item() for column in columns], widths)
                 )
+            elif launch.printed == MAX_PRINTED + 1:
+                launch.print_to(f"\n... (no more than {MAX_PRINTED} calls of printf are shown)\n")
 
     return step

@@ -42,6 +42,7 @@ from tilewright.passes.tileaa.cleanup import (
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
+from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
 
@@ -130,6 +131,7 @@ PASSES = PassTable(
         TileAALoopInvariantCodeMotion,
         ForwardMemory,
         RelaxTokens,
+        WeakenAtomics,
         AssignLayouts,
         Pipeline,
     ),
@@ -163,6 +165,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
+    "cpu": ("weaken-atomics",),
     "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
 }
 

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.cpu.codegen import traits
+from tilewright.dialects.nv_tileaa import types as T
 
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.plan import Plan
@@ -171,7 +172,24 @@ def may_synchronise(op: Operation) -> bool:
 
 def waits(op: Operation) -> bool:
     """Whether an operation is a loop that may go on until another block does something."""
-    return op.name == "scf.while" and any(may_synchronise(inner) for inner in op.walk())
+    return op.name == "scf.while" and any(_learns(inner) for inner in op.walk())
+
+
+def is_pointer_access(op: Operation) -> bool:
+    """Whether an access goes through a pointer or a tile of pointers."""
+    return not isinstance(op.operands[0].type, T.MemrefType | T.TiledViewType)
+
+
+def updates(op: Operation) -> bool:
+    """Whether an operation is atomic: it reads and writes at once."""
+    return op.name in _ATOMICS
+
+
+def _learns(op: Operation) -> bool:
+    """Whether a memory operation can tell a block what another one has done."""
+    if op.name in _ATOMICS:
+        return any(result.uses for result in op.results[:1])
+    return op.name in _LOADS and not traits.is_weak(op)
 
 
 def orders(op: Operation) -> bool:

@@ -117,6 +117,8 @@ class FunctionEmitter:
         """Where a call goes that is to end before its time."""
         self.copies: Mapping[Operation, Copies] = {}
         """The private copies that atomic updates go to."""
+        self.alone: Value | None = None
+        """Whether one thread runs the launch, where atomic updates need not be atomic then."""
         self.sums: Mapping[DotOp, RunningSum] = {}
         self.destinations: dict[Operation, Destination] = {}
         """For products, and for the stores of what they give: where the last one of a loop writes."""

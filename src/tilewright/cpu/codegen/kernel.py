@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Operation
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
 from tilewright.cpu.codegen import (
     agents,
+    alone,
     atomics,
     basics,
     bodies,
@@ -76,6 +77,8 @@ class Made:
     takes_over: bool
     globals: tuple[str, ...]
     loops: tuple[OperationSource, ...]
+    updates: bool
+    may_be_alone: bool
 
 
 def emit(
@@ -104,6 +107,9 @@ def emit(
     f = FunctionEmitter(unit, plan, b, _frame(b, function, takes_over=takes_over))
     for number, argument in enumerate(body.args):
         f.values[argument] = _argument(b, function.args[0], number, argument.type)
+    in_turn = unit.strands is None and not any(effects.waits(op) for op in ops)
+    if in_turn and any(alone.can_be_alone(op) for op in ops):
+        f.alone = alone.is_alone(b, function.args[2])
     targets = private.find_targets(func, distinct_arguments=distinct_arguments)
     if checked or targets:
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
@@ -131,6 +137,8 @@ def emit(
         takes_over,
         tuple(unit.global_pointers),
         tuple(unit.loops),
+        any(effects.updates(op) for op in func.walk()),
+        f.alone is not None,
     )
 
 

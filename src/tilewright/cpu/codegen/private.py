@@ -166,6 +166,9 @@ def _open(
     needed = b.mul(count, ir.Constant(I64, _WORTH))
     small = b.icmp_unsigned("<=", size, ir.Constant(I64, _LARGEST))
     use = b.and_(small, b.icmp_unsigned(">=", updates, needed))
+    if f.alone is not None:
+        # One thread updates the array itself.
+        use = b.and_(use, b.not_(f.alone))
     size = b.select(use, size, ir.Constant(I64, 0))
     # A line between copies keeps the same element of two out of the same set of a cache.
     padded = b.and_(b.add(size, ir.Constant(I64, 2 * _LINE - 1)), ir.Constant(I64, -_LINE))

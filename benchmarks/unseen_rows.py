@@ -55,6 +55,7 @@ class Row:
 def compiled(function: Callable[..., object], *tensors: torch.Tensor) -> Job:
     """A function of tensors by ``torch.compile``, compiled and run once."""
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    torch._dynamo.reset()  # else what was compiled for other rows counts as recompiling
     call = torch.compile(function)
     call(*tensors)
     return lambda: call(*tensors)

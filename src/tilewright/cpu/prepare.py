@@ -9,20 +9,24 @@ from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
+from tilewright.passes.tileaa.constant_powers import constant_powers, powers_of
 from tilewright.passes.tileaa.weaken_atomics import ordered_updates, weaken_atomics
 from tilewright.passes.tileas.remarks import Remarks
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A pass: what of a function it may rewrite, and the rewrite."""
+    """A pass: the operations of a function that it looks at, and the rewrite."""
 
     candidates: Callable[[FuncOp], list[Operation]]
     rewrite: Callable[[FuncOp, Remarks], None]
 
 
 #: In the order of the pipeline ``cpu`` (``passes.pipelines``).
-STEPS = (Step(ordered_updates, weaken_atomics),)
+STEPS = (
+    Step(ordered_updates, weaken_atomics),
+    Step(powers_of, constant_powers),
+)
 
 
 def prepared(func: FuncOp, remarks: Remarks) -> FuncOp:

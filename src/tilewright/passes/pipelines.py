@@ -39,6 +39,7 @@ from tilewright.passes.tileaa.cleanup import (
     TileAADeadCodeElimination,
     TileAALoopInvariantCodeMotion,
 )
+from tilewright.passes.tileaa.constant_powers import ConstantPowers
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
@@ -132,6 +133,7 @@ PASSES = PassTable(
         ForwardMemory,
         RelaxTokens,
         WeakenAtomics,
+        ConstantPowers,
         AssignLayouts,
         Pipeline,
     ),
@@ -165,7 +167,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
-    "cpu": ("weaken-atomics",),
+    "cpu": ("weaken-atomics", "constant-powers"),
     "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
 }
 

@@ -140,7 +140,7 @@ def compile_kernel(
         made.updates,
         made.may_be_alone,
         made.loops,
-        tuple(remarks.found),
+        (*remarks.found, *made.remarks),
     )
 
 

@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
 from tilewright.passes.tileaa.constant_powers import constant_powers, powers_of
+from tilewright.passes.tileaa.merge_reductions import merge_reductions, mergeable
 from tilewright.passes.tileaa.weaken_atomics import ordered_updates, weaken_atomics
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -26,6 +27,7 @@ class Step:
 STEPS = (
     Step(ordered_updates, weaken_atomics),
     Step(powers_of, constant_powers),
+    Step(mergeable, lambda function, remarks: merge_reductions(function)),
 )
 
 

@@ -41,6 +41,7 @@ from tilewright.passes.tileaa.cleanup import (
 )
 from tilewright.passes.tileaa.constant_powers import ConstantPowers
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
+from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
@@ -134,6 +135,7 @@ PASSES = PassTable(
         RelaxTokens,
         WeakenAtomics,
         ConstantPowers,
+        MergeReductions,
         AssignLayouts,
         Pipeline,
     ),
@@ -167,7 +169,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
-    "cpu": ("weaken-atomics", "constant-powers"),
+    "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
     "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
 }
 

@@ -67,8 +67,8 @@ class Fold:
     tiles: tuple[Tile, ...]
     axis: int
     body: ElementBody
-    neutral: Constant | None
-    """What an accumulator may begin with, where the body is one commutative operation."""
+    neutral: tuple[Constant, ...] | None
+    """What the accumulators may begin with, where the body is one commutative operation for each."""
     chooses: bool = False
     """Whether the body gives one of two elements, the same from either side: in any order, and an
     element as often as one likes."""
@@ -88,7 +88,7 @@ class Fold:
     def start(self, lanes: int) -> list[Value]:
         """What the accumulators hold before the first element."""
         if self.neutral is not None:
-            return [llvm.splat_constant(self.neutral, lanes)]
+            return [llvm.splat_constant(value, lanes) for value in self.neutral]
         return [llvm.splat_constant(bits_constant(e, 0), lanes) for e in self.elements]
 
     def first_or_step(
@@ -141,20 +141,36 @@ def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) ->
     body = ElementBody(f, op.regions[0].blocks[0])
     axis = int_property(op, "axis")
     neutral = _neutral(body)
-    chooses = neutral is None and isinstance(op, ReduceOp) and choice_of(op).any_order
+    chooses = False
+    if neutral is None and isinstance(op, ReduceOp):
+        choice = choice_of(op)
+        chooses = choice.any_order
+        if not chooses:
+            message = f"a reduction keeps the order of its elements: {choice.reason}"
+            f.unit.remarks.add("reduction", message, op)
     return Fold(tuple(tiles), axis, body, neutral, chooses)
 
 
-def _neutral(body: ElementBody) -> Constant | None:
-    """The number that a body of one commutative operation leaves every other as it is with."""
-    ops: list[Operation] = list(body.block.ops)
-    if (
-        len(ops) != 2
-        or set(ops[0].operands) != set(body.block.args)
-        or list(ops[1].operands) != list(ops[0].results)
-    ):
+def _neutral(body: ElementBody) -> tuple[Constant, ...] | None:
+    """The numbers that a body leaves all others as they are with: one commutative operation for each
+    pair of its arguments."""
+    *ops, end = body.block.ops
+    arguments = body.block.args
+    if 2 * len(ops) != len(arguments) or list(end.operands) != [op.results[0] for op in ops]:
         return None
-    only, element = ops[0], element_of(ops[0].results[0].type)
+    pairs = [set(arguments[i : i + 2]) for i in range(0, len(arguments), 2)]
+    found: list[Constant] = []
+    for op, pair in zip(ops, pairs, strict=True):
+        value = _neutral_of(op) if set(op.operands) == pair else None
+        if value is None:
+            return None
+        found.append(value)
+    return tuple(found)
+
+
+def _neutral_of(only: Operation) -> Constant | None:
+    """The number that a commutative operation leaves every other as it is with."""
+    element = element_of(only.results[0].type)
     if (number := _NEUTRAL_INTEGERS.get(only.name)) is not None:
         return bits_constant(element, number(element.format.bits))
     value = _NEUTRAL_FLOATS.get(only.name)

@@ -55,6 +55,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.queues import CancelNextProgramIdOp
 from tilewright.launching.assertions import OperationSource
+from tilewright.passes.tileas.remarks import Remark
 
 #: The files that fill the table of lowerings.
 FAMILIES = (
@@ -79,6 +80,7 @@ class Made:
     loops: tuple[OperationSource, ...]
     updates: bool
     may_be_alone: bool
+    remarks: tuple[Remark, ...]
 
 
 def emit(
@@ -97,7 +99,12 @@ def emit(
     ops = list(func.walk())
     unit.strands = find_strands(ops, unit.sites)
     body = func.body.blocks[0]
-    plan = make_plan(body, distinct_arguments=distinct_arguments)
+    # Checks tell of each store by itself, and what was written before a failing one stays.
+    plan = make_plan(
+        body,
+        distinct_arguments=distinct_arguments,
+        groups=not checked and unit.strands is None,
+    )
     function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR, PTR, I64, I64]), symbol)
     unit.prepare(function)
     for argument, name in zip(function.args, ("args", "grid", "rt", "begin", "end"), strict=True):
@@ -111,6 +118,10 @@ def emit(
     if in_turn and any(alone.can_be_alone(op) for op in ops):
         f.alone = alone.is_alone(b, function.args[2])
     targets = private.find_targets(func, distinct_arguments=distinct_arguments)
+    private.tell_why_not(unit.remarks, ops, targets)
+    for value, reason in plan.reasons.items():
+        assert isinstance(value.owner, Operation)
+        unit.remarks.add("buffer", f"a tile is kept in a buffer: {reason}", value.owner)
     if checked or targets:
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
         unit.memory = KnownMemory(func, b.inttoptr(table, PTR))
@@ -139,6 +150,7 @@ def emit(
         tuple(unit.loops),
         any(effects.updates(op) for op in func.walk()),
         f.alone is not None,
+        tuple(unit.remarks.found),
     )
 
 

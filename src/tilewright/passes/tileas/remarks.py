@@ -15,7 +15,10 @@ class Remark:
     """A decision of ``kind`` and the reason for it, at a place of the source.
 
     Kinds: ``layout`` (a tile changes its layout), ``product`` (which instruction), ``ring`` (copies ahead),
-    ``pipeline`` (why there are none), ``fallback`` (lowered without a schedule).
+    ``pipeline`` (why there are none), ``fallback`` (lowered without a schedule). Of the CPU: ``buffer`` (a
+    tile is kept), ``gather`` (elements are loaded or stored apart), ``loop`` (one element after the other),
+    ``atomic`` (updates stay ordered, or go to memory at once), ``reduction`` (the order of elements is kept),
+    ``power`` (no product or root).
     """
 
     kind: str

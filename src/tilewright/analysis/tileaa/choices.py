@@ -37,6 +37,7 @@ differs, unsigned; of floats which side is NaN."""
 
 _FLOATS: tuple[Relation, ...] = ("lt", "eq", "gt", "nan/", "/nan", "nan/nan")
 _INTEGERS: tuple[Relation, ...] = ("lt", "eq", "gt", "lt/gt", "gt/lt")
+_DISTINCT: tuple[Relation, ...] = ("lt", "gt", "lt/gt", "gt/lt")
 _SWAPPED: dict[Relation, Relation] = {
     "lt": "gt",
     "gt": "lt",
@@ -97,7 +98,7 @@ def _choice(op: ReduceOp, block: Block) -> Choice:
         raise _Unclear("it reduces pointers")
     numbered = [_numbers_axis(operand, op) for operand in op.operands]
     for case in _cases(floats, numbered):
-        swapped = tuple(_SWAPPED[relation] for relation in case)
+        swapped: _Case = tuple(_SWAPPED[relation] for relation in case)
         chosen, other = _outcome(block, case), _outcome(block, swapped)
         for operand, (here, there) in enumerate(zip(chosen, other, strict=True)):
             identical = case[operand] == "eq" and not floats[operand]
@@ -108,8 +109,8 @@ def _choice(op: ReduceOp, block: Block) -> Choice:
 
 def _cases(floats: Sequence[bool], numbered: Sequence[bool]) -> Iterator[_Case]:
     """All relations of two different elements."""
-    each = [
-        _FLOATS if is_float else [r for r in _INTEGERS if r != "eq" or not is_number]
+    each: list[tuple[Relation, ...]] = [
+        _FLOATS if is_float else _DISTINCT if is_number else _INTEGERS
         for is_float, is_number in zip(floats, numbered, strict=True)
     ]
     return product(*each)

@@ -227,7 +227,7 @@ def _why(op: Operation) -> str:
     element, exponent = numeric_element(op.results[0].type), _exponent(op.operands[1])
     if exponent is None:
         return "the exponent of a power is not the same constant everywhere: it takes a logarithm"
-    return f"a power of {element} by {exponent} takes a logarithm"
+    return f"a power of {element} by {float(exponent):g} takes a logarithm"
 
 
 def _exponent(value: SSAValue) -> Fraction | None:

@@ -72,13 +72,13 @@ class _Group:
     """What the reductions give, and what is computed of it."""
     stores: bool = False
 
-    def takes(self, op: Operation) -> bool:
+    def takes(self, op: ReduceOp) -> bool:
         """Whether a reduction joins the group."""
         if self.members and (
             self._uses(op) or len(self.members) == _MOST or not _alike(self.members[0], op)
         ):
             return False
-        self.members.append(op)  # pyright: ignore[reportArgumentType]
+        self.members.append(op)
         self.results.update(op.results)
         self.behind += self.waiting
         self.waiting = []
@@ -112,7 +112,7 @@ def _groups(function: FuncOp) -> list[_Group]:
 def _groups_in(block: Block) -> list[_Group]:
     groups = [_Group()]
     for op in block.ops:
-        if _is_simple(op):
+        if isinstance(op, ReduceOp) and _is_simple(op):
             if not groups[-1].takes(op):
                 groups.append(_Group())
                 groups[-1].takes(op)
@@ -121,9 +121,9 @@ def _groups_in(block: Block) -> list[_Group]:
     return groups
 
 
-def _is_simple(op: Operation) -> bool:
-    """Whether an operation reduces one tile by one operation on its two elements."""
-    if not isinstance(op, ReduceOp) or len(op.results) != 1 or "atom" in op.properties:
+def _is_simple(op: ReduceOp) -> bool:
+    """Whether a reduction is of one tile, by one operation on its two elements."""
+    if len(op.results) != 1 or "atom" in op.properties:
         return False
     block = op.regions[0].blocks[0]
     inner: list[Operation] = list(block.ops)

@@ -66,7 +66,8 @@ class WeakenAtomics(TileAAPass):
 
 def ordered_updates(function: FuncOp) -> list[Operation]:
     """The updates of a function that order other accesses."""
-    return [op for op in function.walk() if isinstance(op, _UPDATES) and _is_ordered(op)]
+    updates = [op for op in function.walk() if isinstance(op, _UPDATES)]
+    return [op for op in updates if enum_property(op, "mem_semantic") not in _UNORDERED]
 
 
 def weaken_atomics(function: FuncOp, remarks: Remarks) -> None:
@@ -81,10 +82,6 @@ def weaken_atomics(function: FuncOp, remarks: Remarks) -> None:
         return
     for op in updates:
         op.properties["mem_semantic"] = MemSemanticAttr.of("relaxed")
-
-
-def _is_ordered(op: Operation) -> bool:
-    return enum_property(op, "mem_semantic") not in _UNORDERED
 
 
 def _obstacle(function: FuncOp) -> tuple[Operation, str] | None:

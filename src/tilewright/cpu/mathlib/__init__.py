@@ -43,7 +43,7 @@ FUNCTIONS: Mapping[str, MathFunction] = MappingProxyType(
         "tanh": MathFunction(1, 1.0, 1.0, exponential.tanh),
         "atan2": MathFunction(2, 1.0, 2.0, arctangent.atan2),
         "pow": MathFunction(2, 1.0, 1.0, power.power),
-        "rsqrt": MathFunction(1, 1.0, 1.0, roots.reciprocal_root),
+        "rsqrt": MathFunction(1, 1.0, 1.5, roots.reciprocal_root),
     }
 )
 

@@ -59,7 +59,7 @@ class ConstantPowers(TileAAPass):
     | -1 | ``1 / x`` | 0.5 |
     | -2 | narrower types: ``1 / (x * x)`` in f64 | below 0.51 |
     | 0.5 | ``sqrt(x + 0)``; infinity for -infinity | 0.5 |
-    | -0.5 | ``rsqrt(x + 0)``; 0 for -infinity | that of rsqrt |
+    | -0.5 | ``rsqrt(x + 0)``, f64 a root and a division, corrected; 0 for -infinity | below 1 |
 
     So no result is further off than a power may be. The special values are those of C: everything to
     the power 0 is 1, NaN too; NaN stays NaN; zeros and infinities keep their sign for odd exponents
@@ -192,8 +192,23 @@ def _root(s: _Steps, x: SSAValue) -> SSAValue:
 
 
 def _inverse_root(s: _Steps, x: SSAValue) -> SSAValue:
-    zero = s.number(0.0, x)
-    return s.where_equal(x, float("-inf"), zero, s.make(RsqrtOp, _without_sign_of_zero(s, x)))
+    positive = _without_sign_of_zero(s, x)
+    found = _exact_inverse_root(s, positive) if s.element == "f64" else s.make(RsqrtOp, positive)
+    return s.where_equal(x, float("-inf"), s.number(0.0, x), found)
+
+
+def _exact_inverse_root(s: _Steps, x: SSAValue) -> SSAValue:
+    """A root and a division, and what both have lost."""
+    root = s.make(SqrtOp, x)
+    inverse = s.inverse(root)
+    negated = s.add(arith.NegfOp.of(root))
+    lost_by_root = s.make(FmaOp, negated, root, x)
+    lost_by_division = s.make(FmaOp, negated, inverse, s.number(1.0, x))
+    halved = s.product(s.product(lost_by_root, inverse), s.product(inverse, s.number(-0.5, x)))
+    found = s.make(FmaOp, inverse, s.make(AddFOp, lost_by_division, halved), inverse)
+    for end in (0.0, float("inf")):
+        found = s.where_equal(inverse, end, inverse, found)
+    return found
 
 
 def _without_sign_of_zero(s: _Steps, x: SSAValue) -> SSAValue:

@@ -8,7 +8,7 @@ from importlib import import_module
 from benchmarks.report import record
 
 GROUPS = (
-    *("reading", "interpreting", "cpu", "cutile", "lowering"),
+    *("reading", "interpreting", "cpu", "unseen", "cutile", "lowering"),
     *("simulator", "races", "gpu_code", "launching"),
 )
 

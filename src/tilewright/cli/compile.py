@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remarks",
         action="store_true",
-        help="for GPUs: tell what was decided and why, on standard error",
+        help="tell what was decided and why, on standard error",
     )
     parser.add_argument(
         "--approximate-math",
@@ -102,9 +102,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     refuse_program_options(options, options.file)
     if options.target != CPU:
         return compile_gpu.execute(options, session)
-    for name, given in (("-O0", options.direct), ("--remarks", options.remarks)):
-        if given:
-            raise UsageError.because(f"{name} is for GPUs: it needs --target sm_NN")
+    if options.direct:
+        raise UsageError.because("-O0 is for GPUs: it needs --target sm_NN")
     if options.approximate_math:
         raise UsageError.because("--approximate-math is for GPUs: it needs --target sm_NN")
     options.emit = options.emit or "asm"
@@ -161,6 +160,9 @@ class Compilation:
         with self._timings.stage("generate LLVM IR"):
             options = CompileOptions(cpu=name, checked=self._options.checked)
             compiled = compile_kernel(tileaa, self._entry, options)
+        if self._options.remarks:
+            for remark in compiled.remarks:
+                self._session.say(compile_gpu.shown(remark))
         self._show("codegen", lambda: compiled.llvm_ir)
         with self._timings.stage("parse LLVM IR"):
             parsed = engine.parse_ir(compiled.llvm_ir, target)

@@ -104,7 +104,7 @@ def source_of(module: Module, options: argparse.Namespace) -> Source:
             lambda: program.threads(entry),
             lambda: program.scheduled(entry),
             lambda: program.compile(entry),
-            lambda: [_shown(remark) for remark in program.remarks(entry)],
+            lambda: [shown(remark) for remark in program.remarks(entry)],
             lambda: [found.message for found in program.remarks(entry) if found.kind == "ring"],
         )
     from tilewright.gpu import compile_kernel, kernels_of
@@ -126,7 +126,8 @@ def _no_schedule() -> ModuleOp:
     raise UsageError.because("kernels of nvgpu have been scheduled: --emit tileas needs Tile IR")
 
 
-def _shown(remark: Remark) -> str:
+def shown(remark: Remark) -> str:
+    """A remark as a line of text."""
     from tilewright.diagnostics.render_text import describe_place
 
     where = "" if remark.place is None else f"{describe_place(remark.place)}: "

@@ -13,7 +13,8 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   behind the last one of each array and global. The first entries are those of the pointer
   parameters, in order; that of a bare address may hold all memory.
 * ``%grid``: the extents, ``[3 x i32]``.
-* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr range, ptr finished, ptr signals, ptr where}``.
+* ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr range, ptr finished, ptr signals, ptr where,
+  i64 alone}``.
   ``arena`` is memory of the calling
   thread, aligned to ``ARENA_ALIGNMENT``, as large as the compiled kernel asks for, with undefined
   contents; but the i64 at ``PANELS_READY`` before it is 0 in the first call that a thread makes for a
@@ -21,7 +22,8 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   behind it that asks for attention. Loops read both at once (a relaxed atomic load of an i64), and call
   ``ATTEND_SYMBOL`` when they are not zero. ``signals`` is null, or on the thread that launches a function
   ``i32 ()`` that handles signals and gives 0 where the run is to end. ``where`` points to three i64 for
-  where the run was stopped: the number of the loop, from 1, and the block, x and y in one.
+  where the run was stopped: the number of the loop, from 1, and the block, x and y in one. ``alone`` is
+  nonzero where no other thread runs blocks of the launch, nor another launch that updates memory.
   ``range`` points to two i64, the first block that no thread has taken and the one behind the last; a
   kernel that takes over the work of another block (``CompiledKernel.takes_over``) adds 1 to the former,
   and then to ``finished``, an i64 that counts blocks.
@@ -70,7 +72,7 @@ from tilewright.launching.value_types import TileLike
 DONE = 0
 STOPPED = 1
 
-RT_STOP, RT_RANGE, RT_FINISHED, RT_SIGNALS, RT_WHERE = 3, 4, 5, 6, 7
+RT_STOP, RT_RANGE, RT_FINISHED, RT_SIGNALS, RT_WHERE, RT_ALONE = 3, 4, 5, 6, 7, 8
 NO_BLOCK = -1
 """The number that stands for no work taken over."""
 

@@ -11,12 +11,14 @@ from tilewright.cpu.abi import Site
 from tilewright.cpu.codegen import kernel
 from tilewright.cpu.codegen.plan import make_plan
 from tilewright.cpu.codegen.table import refuse
+from tilewright.cpu.prepare import prepared
 from tilewright.cpu.target import HOST, CpuTarget, cpu_target
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.launching.assertions import OperationSource
 from tilewright.lowering.calls import without_calls
+from tilewright.passes.tileas.remarks import Remark, Remarks
 
 UNKNOWN_KERNEL = define_code(
     "cpu-unknown-kernel",
@@ -71,8 +73,14 @@ class CompiledKernel:
     takes_over: bool = False
     globals: tuple[str, ...] = field(default=())
     """Names of the globals that the code uses; ``symbol_of`` says which symbol stands for each."""
+    updates: bool = False
+    """Whether it has atomic operations."""
+    may_be_alone: bool = False
+    """Whether some of them need not be atomic where one thread runs the launch (``abi``)."""
     loops: tuple[OperationSource, ...] | None = None
     """Where its loops stand, by their numbers; None for code from the disk, where it is not kept."""
+    remarks: tuple[Remark, ...] = ()
+    """What was decided and why; none for code from the disk."""
 
 
 def kernels_of(module: ModuleOp) -> dict[str, FuncOp]:
@@ -84,11 +92,18 @@ def kernels_of(module: ModuleOp) -> dict[str, FuncOp]:
     return found
 
 
+def prepared_kernel(
+    module: ModuleOp, entry: str | None = None, options: CompileOptions = CompileOptions()
+) -> FuncOp:
+    """A kernel as code is made of it: without calls, after the pipeline ``cpu``."""
+    return _kernel(module, entry, options, Remarks())
+
+
 def plan_text(
     module: ModuleOp, entry: str | None = None, options: CompileOptions = CompileOptions()
 ) -> str:
     """What ``compile_kernel`` decides on before it makes code: which tiles get buffers."""
-    func = _kernel(module, entry, options)
+    func = _kernel(module, entry, options, Remarks())
     return make_plan(func.body.blocks[0], distinct_arguments=options.distinct_arguments).describe()
 
 
@@ -99,7 +114,8 @@ def compile_kernel(
 
     Raises TileIRError for a name that the module lacks, and for operations without code.
     """
-    func = _kernel(module, entry, options)
+    remarks = Remarks()
+    func = _kernel(module, entry, options, remarks)
     target = cpu_target(options.cpu)
     made = kernel.emit(
         func,
@@ -121,12 +137,17 @@ def compile_kernel(
         made.has_agents,
         made.takes_over,
         made.globals,
+        made.updates,
+        made.may_be_alone,
         made.loops,
+        (*remarks.found, *made.remarks),
     )
 
 
-def _kernel(module: ModuleOp, entry: str | None, options: CompileOptions) -> FuncOp:
-    """The kernel of that name, without calls."""
+def _kernel(
+    module: ModuleOp, entry: str | None, options: CompileOptions, remarks: Remarks
+) -> FuncOp:
+    """The kernel of that name, without calls, after the pipeline ``cpu``."""
     kernels = kernels_of(module)
     if entry is None and len(kernels) == 1:
         entry = next(iter(kernels))
@@ -137,7 +158,8 @@ def _kernel(module: ModuleOp, entry: str | None, options: CompileOptions) -> Fun
             help=f"there are: {', '.join(kernels) or 'none'}",
         )
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
-    return without_calls(kernels[entry], functions, refuse, plugins=options.plugins)
+    func = without_calls(kernels[entry], functions, refuse, plugins=options.plugins)
+    return prepared(func, remarks)
 
 
 def _globals(module: ModuleOp) -> dict[str, Operation]:

@@ -38,12 +38,12 @@ def without_calls(
     expansion = _Expansion(functions, refuse, plugins)
     if not any(expansion.callee(op) for op in func.walk()):
         return func
-    copy = _copy(func)
+    copy = copy_function(func)
     expansion.expand(copy, (func.symbol,))
     return copy
 
 
-def _copy(func: FuncOp) -> FuncOp:
+def copy_function(func: FuncOp) -> FuncOp:
     """A clone that keeps the places of operations."""
     copy = func.clone()
     for old, new in zip(func.walk(), copy.walk(), strict=True):
@@ -75,7 +75,7 @@ class _Expansion:
                 continue
             if name in active:
                 raise self.refuse(call, f"'{name}' calls itself")
-            body = _copy(self.functions[name])
+            body = copy_function(self.functions[name])
             self.expand(body, (*active, name))
             if isinstance(call, ExecuteOp):
                 _become_region(call, body)

@@ -39,9 +39,12 @@ from tilewright.passes.tileaa.cleanup import (
     TileAADeadCodeElimination,
     TileAALoopInvariantCodeMotion,
 )
+from tilewright.passes.tileaa.constant_powers import ConstantPowers
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
+from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
+from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.tma import TmaPipelines
@@ -131,6 +134,9 @@ PASSES = PassTable(
         TileAALoopInvariantCodeMotion,
         ForwardMemory,
         RelaxTokens,
+        WeakenAtomics,
+        ConstantPowers,
+        MergeReductions,
         AssignLayouts,
         Pipeline,
         TmaPipelines,
@@ -165,6 +171,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
+    "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
     "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
 }
 

@@ -71,7 +71,7 @@ class Loaded:
         where = (ctypes.c_int64 * 3)()
         host_call = _HOST_CALL(self._host_call)
         host = ctypes.cast(host_call, ctypes.c_void_p).value
-        runtime = (ctypes.c_void_p * 8)(base, host, None, ctypes.addressof(stop))
+        runtime = (ctypes.c_void_p * 9)(base, host, None, ctypes.addressof(stop))
         runtime[RT_WHERE] = ctypes.addressof(where)
         shape = (ctypes.c_int32 * 3)(*extents)
         function = _KERNEL(self.library.address(self.compiled.symbol))

@@ -5,6 +5,7 @@ Every fact holds in every run of the function without undefined behaviour.
 
 from tilewright.analysis.tileaa.agents import consumer_of, consumers_of, first_user, holders_of
 from tilewright.analysis.tileaa.bounds import AxisBounds, Bounds, BulkCopies, BulkCopy
+from tilewright.analysis.tileaa.choices import Choice, choice_of
 from tilewright.analysis.tileaa.facts import Facts
 from tilewright.analysis.tileaa.lifetimes import Lifetime, Lifetimes
 from tilewright.analysis.tileaa.order import must_stay, synchronises
@@ -21,6 +22,7 @@ __all__ = [
     "Bounds",
     "BulkCopies",
     "BulkCopy",
+    "Choice",
     "Edge",
     "Facts",
     "Lifetime",
@@ -35,6 +37,7 @@ __all__ = [
     "TokenGraph",
     "Uniformities",
     "Uniformity",
+    "choice_of",
     "consumer_of",
     "consumers_of",
     "first_user",

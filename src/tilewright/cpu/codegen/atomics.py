@@ -6,7 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen import private
+from tilewright.cpu.codegen import alone, private
 from tilewright.cpu.codegen.addresses import (
     cells_of,
     each_element,
@@ -53,10 +53,26 @@ def atomic_rmw(f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp) -> No
     """With ``multimem``, the one replica is updated."""
     mode = enum_property(op, "rmw_mode")
     value = f.tile(op.value)
+    if f.alone is not None and alone.can_be_alone(op):
+        f.flush()
+        with f.builder.if_else(f.alone) as (single, several):
+            with single:
+                mask = optional(f, op.mask)
+                alone.update_alone(f, mode, value, pointers_of(f, op, mask), mask)
+            with several:
+                _update(f, op, mode, value)
+    else:
+        _update(f, op, mode, value)
+    f.give_token(op)
+
+
+def _update(
+    f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp, mode: str, value: Tile
+) -> None:
+    """For threads that share memory."""
     if (copies := f.copies.get(op)) is not None:
         mask = optional(f, op.mask)
         private.update(f, copies, value, pointers_of(f, op, mask), mask)
-        f.give_token(op)
         return
     ordering = ordering_of(op)
 
@@ -81,6 +97,7 @@ def atomic_cas(f: FunctionEmitter, op: M.AtomicCasOp) -> None:
         return b.bitcast(b.extract_value(found, 0), compare.element.register)
 
     _each(f, op, compare, (replacement,), compare, exchange)
+    f.give_token(op)
 
 
 def _bits_type(element: Element) -> Type:
@@ -133,4 +150,3 @@ def _each(
     each_element(f, dims, tiles, body, guard)
     if target is not None:
         f.values[op.result] = target if dims else f.element(target, ())
-    f.give_token(op)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
 
 from tilewright.cpu.codegen import traits
+from tilewright.dialects.nv_tileaa import types as T
 
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.plan import Plan
@@ -43,6 +45,9 @@ _FROM_FIRST = frozenset(
     )
 )
 
+#: How many operations in a row are compared to see that two values are made in the same way.
+_DEPTH = 8
+
 Root = object
 """A parameter of the function, the name of a global, or an operation that makes memory."""
 
@@ -67,11 +72,8 @@ def root_of(value: SSAValue) -> Root | None:
 class Memory:
     """The memory operations of a function."""
 
-    def __init__(
-        self, ops: list[Operation], position: dict[Operation, int], distinct_arguments: bool
-    ):
+    def __init__(self, ops: list[Operation], distinct_arguments: bool):
         self._writes = [op for op in ops if self._orders_or_writes(op)]
-        self._position = position
         self._distinct = distinct_arguments
 
     @staticmethod
@@ -86,15 +88,16 @@ class Memory:
 
     def may_change(self, load: Operation, readers: list[Operation], plan: Plan) -> bool:
         """Whether what a load reads may be overwritten before its last reader has it."""
-        begin = self._position[load]
+        begin = plan.position[load]
         for write in self._writes:
-            where = self._position[write]
+            leader = plan.leader(write)
+            where = plan.position[leader]
             if not self._may_conflict(load, write):
                 continue
             for reader in readers:
                 until = plan.until(reader, load.parent)
                 if begin < where < until or (
-                    where == until and not (write is reader and _same_tile(load, write))
+                    where == until and not (leader is reader and _same_tile(load, write))
                 ):
                     return True
         return False
@@ -144,8 +147,31 @@ def _same_tile(load: Operation, store: Operation) -> bool:
     rank = len(load.results[0].type.dims)  # pyright: ignore[reportAttributeAccessIssue]
     return (
         _reaches_by_elements(load.results[0], store)
-        and load.operands[0] is store.operands[0]
-        and list(load.operands[1 : 1 + rank]) == list(store.operands[2 : 2 + rank])
+        and same_value(load.operands[0], store.operands[0])
+        and all(map(same_value, load.operands[1 : 1 + rank], store.operands[2 : 2 + rank]))
+    )
+
+
+def same_value(one: SSAValue, other: SSAValue, depth: int = _DEPTH) -> bool:
+    """Whether two values are the same, or made in the same way of the same values: frontends make
+    a view anew for each access."""
+    if one is other:
+        return True
+    first, second = one.owner, other.owner
+    if isinstance(first, Block) or isinstance(second, Block) or not depth:
+        return False
+    return (
+        first.name == second.name
+        and not first.regions
+        and is_side_effect_free(first)
+        and first.properties == second.properties
+        and [r.type for r in first.results] == [r.type for r in second.results]
+        and len(first.operands) == len(second.operands)
+        and list(first.results).index(one) == list(second.results).index(other)  # pyright: ignore[reportArgumentType]
+        and all(
+            same_value(a, b, depth - 1)
+            for a, b in zip(first.operands, second.operands, strict=True)
+        )
     )
 
 
@@ -171,7 +197,24 @@ def may_synchronise(op: Operation) -> bool:
 
 def waits(op: Operation) -> bool:
     """Whether an operation is a loop that may go on until another block does something."""
-    return op.name == "scf.while" and any(may_synchronise(inner) for inner in op.walk())
+    return op.name == "scf.while" and any(_learns(inner) for inner in op.walk())
+
+
+def is_pointer_access(op: Operation) -> bool:
+    """Whether an access goes through a pointer or a tile of pointers."""
+    return not isinstance(op.operands[0].type, T.MemrefType | T.TiledViewType)
+
+
+def updates(op: Operation) -> bool:
+    """Whether an operation is atomic: it reads and writes at once."""
+    return op.name in _ATOMICS
+
+
+def _learns(op: Operation) -> bool:
+    """Whether a memory operation can tell a block what another one has done."""
+    if op.name in _ATOMICS:
+        return any(result.uses for result in op.results[:1])
+    return op.name in _LOADS and not traits.is_weak(op)
 
 
 def orders(op: Operation) -> bool:

@@ -2,12 +2,14 @@
 
 Along an inner axis the elements of one row are spread over lanes and accumulators; along an outer
 axis each lane is a row of its own, and elements follow one another as they are numbered. Bodies
-that are one commutative operation take elements in any order; others keep the order of elements,
-which associativity allows to cut into runs: lane i then takes the i-th run.
+that are one commutative operation take elements in any order, and so do those that choose one of two
+elements (``analysis.tileaa.choices``); others keep the order of elements, which associativity allows
+to cut into runs: lane i then takes the i-th run.
 
 Only elements are combined; the identities of the operation take no part, as on all machines. An
 accumulator of a commutative operation begins with the number that changes no other (NaN for a maximum
-that drops NaN, -0 for a sum), any other with the first element it gets.
+that drops NaN, -0 for a sum), any other with the first element it gets. One that chooses begins with
+its first elements before the loop, which meets them again: that changes nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 from llvmlite import ir
 from xdsl.ir import Operation
 
+from tilewright.analysis.tileaa import choice_of
 from tilewright.cpu.codegen import llvm, traits
 from tilewright.cpu.codegen.bodies import ElementBody
 from tilewright.cpu.codegen.elements import I32, Element, bits_constant, element_of
@@ -64,12 +67,15 @@ class Fold:
     tiles: tuple[Tile, ...]
     axis: int
     body: ElementBody
-    neutral: Constant | None
-    """What an accumulator may begin with, where the body is one commutative operation."""
+    neutral: tuple[Constant, ...] | None
+    """What the accumulators may begin with, where the body is one commutative operation for each."""
+    chooses: bool = False
+    """Whether the body gives one of two elements, the same from either side: in any order, and an
+    element as often as one likes."""
 
     @property
     def commutes(self) -> bool:
-        return self.neutral is not None
+        return self.neutral is not None or self.chooses
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -82,7 +88,7 @@ class Fold:
     def start(self, lanes: int) -> list[Value]:
         """What the accumulators hold before the first element."""
         if self.neutral is not None:
-            return [llvm.splat_constant(self.neutral, lanes)]
+            return [llvm.splat_constant(value, lanes) for value in self.neutral]
         return [llvm.splat_constant(bits_constant(e, 0), lanes) for e in self.elements]
 
     def first_or_step(
@@ -98,7 +104,7 @@ class Fold:
         if not looped:
             return list(elements)
         after = self.step(b, elements, state)
-        if self.neutral is not None:
+        if self.neutral is not None or self.chooses:
             return after
         assert isinstance(index.base, Lane)
         counter = index.base.value
@@ -134,19 +140,37 @@ class Fold:
 def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
     body = ElementBody(f, op.regions[0].blocks[0])
     axis = int_property(op, "axis")
-    return Fold(tuple(tiles), axis, body, _neutral(body))
+    neutral = _neutral(body)
+    chooses = False
+    if neutral is None and isinstance(op, ReduceOp):
+        choice = choice_of(op)
+        chooses = choice.any_order
+        if not chooses:
+            message = f"a reduction keeps the order of its elements: {choice.reason}"
+            f.unit.remarks.add("reduction", message, op)
+    return Fold(tuple(tiles), axis, body, neutral, chooses)
 
 
-def _neutral(body: ElementBody) -> Constant | None:
-    """The number that a body of one commutative operation leaves every other as it is with."""
-    ops: list[Operation] = list(body.block.ops)
-    if (
-        len(ops) != 2
-        or set(ops[0].operands) != set(body.block.args)
-        or list(ops[1].operands) != list(ops[0].results)
-    ):
+def _neutral(body: ElementBody) -> tuple[Constant, ...] | None:
+    """The numbers that a body leaves all others as they are with: one commutative operation for each
+    pair of its arguments."""
+    *ops, end = body.block.ops
+    arguments = body.block.args
+    if 2 * len(ops) != len(arguments) or list(end.operands) != [op.results[0] for op in ops]:
         return None
-    only, element = ops[0], element_of(ops[0].results[0].type)
+    pairs = [set(arguments[i : i + 2]) for i in range(0, len(arguments), 2)]
+    found: list[Constant] = []
+    for op, pair in zip(ops, pairs, strict=True):
+        value = _neutral_of(op) if set(op.operands) == pair else None
+        if value is None:
+            return None
+        found.append(value)
+    return tuple(found)
+
+
+def _neutral_of(only: Operation) -> Constant | None:
+    """The number that a commutative operation leaves every other as it is with."""
+    element = element_of(only.results[0].type)
     if (number := _NEUTRAL_INTEGERS.get(only.name)) is not None:
         return bits_constant(element, number(element.format.bits))
     value = _NEUTRAL_FLOATS.get(only.name)
@@ -183,6 +207,12 @@ def _with_axis(coords: Sequence[Index], axis: int, index: Index) -> Coords:
     return (*coords[:axis], index, *coords[axis:])
 
 
+def _elements(nest: Nest, fold: Fold, coords: Sequence[Index], index: Index) -> list[Value]:
+    """The elements of each operand at places along the axis."""
+    at = _with_axis(coords, fold.axis, index)
+    return [nest.vector(tile, at) for tile in fold.tiles]
+
+
 def _put(nest: Nest, targets: Sequence[Strided], coords: Coords, values: Sequence[Value]) -> None:
     for target, value in zip(targets, values, strict=True):
         store_at(nest, target.pointer, target.element, target.offset(nest, coords), value)
@@ -205,7 +235,10 @@ def _across_rows(
 
     def rows(nest: Nest, several: Sequence[Coords]) -> None:
         width = lanes if lanes > 1 else 0
-        start = [value for _ in several for value in fold.start(width)]
+        if fold.chooses:
+            start = [v for at in several for v in _elements(nest, fold, at, fixed(0))]
+        else:
+            start = [value for _ in several for value in fold.start(width)]
         depth = nest.depth
         index = nest.loop(extent)
         looped = nest.depth > depth
@@ -254,11 +287,19 @@ def _along_rows(
     vectors = extent // lanes
     rounds = min(_ACCUMULATORS, vectors) if fold.commutes and not masked else 1
     width = lanes if lanes > 1 else 0
-    start = [value for _ in range(rounds) for value in fold.start(width)]
+    run = tuple(range(lanes)) if width else None
+    if fold.chooses:
+        start = [
+            value
+            for number in range(rounds)
+            for value in _elements(nest, fold, coords, Index(number * lanes, run, lanes))
+        ]
+    else:
+        start = [value for _ in range(rounds) for value in fold.start(width)]
     depth = nest.depth
     if fold.commutes:
         base = nest.loop(extent, lanes * rounds)
-        offsets = tuple(range(lanes)) if width else None
+        offsets = run
         stride = lanes
     else:
         base = nest.loop(vectors)
@@ -270,8 +311,7 @@ def _along_rows(
     count = len(fold.tiles)
     for number in range(rounds):
         moved = nest.shift(base, number * stride)
-        at = _with_axis(coords, fold.axis, Index(moved.base, offsets, moved.align))
-        elements = [nest.vector(tile, at) for tile in fold.tiles]
+        elements = _elements(nest, fold, coords, Index(moved.base, offsets, moved.align))
         before = state[number * count : (number + 1) * count]
         after += fold.first_or_step(nest.inner, elements, before, base, looped=looped)
     if looped:

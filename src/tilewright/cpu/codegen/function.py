@@ -35,6 +35,7 @@ from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.passes.tileas.remarks import Remarks
 
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.known_memory import KnownMemory
@@ -72,6 +73,8 @@ class Unit:
     """The agents of a kernel that has any, or queues."""
     plugins: Collection[str] = ()
     """Names of the functions that are given for foreign code."""
+    remarks: Remarks = field(default_factory=Remarks)
+    """What is decided while code is made."""
 
     def prepare(self, function: ir.Function) -> None:
         """Give a function the attributes that all code has."""
@@ -117,6 +120,8 @@ class FunctionEmitter:
         """Where a call goes that is to end before its time."""
         self.copies: Mapping[Operation, Copies] = {}
         """The private copies that atomic updates go to."""
+        self.alone: Value | None = None
+        """Whether one thread runs the launch, where atomic updates need not be atomic then."""
         self.sums: Mapping[DotOp, RunningSum] = {}
         self.destinations: dict[Operation, Destination] = {}
         """For products, and for the stores of what they give: where the last one of a loop writes."""

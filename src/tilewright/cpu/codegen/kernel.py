@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Operation
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
 from tilewright.cpu.codegen import (
     agents,
+    alone,
     atomics,
     basics,
     bodies,
@@ -54,6 +55,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.queues import CancelNextProgramIdOp
 from tilewright.launching.assertions import OperationSource
+from tilewright.passes.tileas.remarks import Remark
 
 #: The files that fill the table of lowerings.
 FAMILIES = (
@@ -76,6 +78,9 @@ class Made:
     takes_over: bool
     globals: tuple[str, ...]
     loops: tuple[OperationSource, ...]
+    updates: bool
+    may_be_alone: bool
+    remarks: tuple[Remark, ...]
 
 
 def emit(
@@ -94,7 +99,12 @@ def emit(
     ops = list(func.walk())
     unit.strands = find_strands(ops, unit.sites)
     body = func.body.blocks[0]
-    plan = make_plan(body, distinct_arguments=distinct_arguments)
+    # Checks tell of each store by itself, and what was written before a failing one stays.
+    plan = make_plan(
+        body,
+        distinct_arguments=distinct_arguments,
+        groups=not checked and unit.strands is None,
+    )
     function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR, PTR, I64, I64]), symbol)
     unit.prepare(function)
     for argument, name in zip(function.args, ("args", "grid", "rt", "begin", "end"), strict=True):
@@ -104,7 +114,14 @@ def emit(
     f = FunctionEmitter(unit, plan, b, _frame(b, function, takes_over=takes_over))
     for number, argument in enumerate(body.args):
         f.values[argument] = _argument(b, function.args[0], number, argument.type)
+    in_turn = unit.strands is None and not any(effects.waits(op) for op in ops)
+    if in_turn and any(alone.can_be_alone(op) for op in ops):
+        f.alone = alone.is_alone(b, function.args[2])
     targets = private.find_targets(func, distinct_arguments=distinct_arguments)
+    private.tell_why_not(unit.remarks, ops, targets)
+    for value, reason in plan.reasons.items():
+        assert isinstance(value.owner, Operation)
+        unit.remarks.add("buffer", f"a tile is kept in a buffer: {reason}", value.owner)
     if checked or targets:
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
         unit.memory = KnownMemory(func, b.inttoptr(table, PTR))
@@ -131,6 +148,9 @@ def emit(
         takes_over,
         tuple(unit.global_pointers),
         tuple(unit.loops),
+        any(effects.updates(op) for op in func.walk()),
+        f.alone is not None,
+        tuple(unit.remarks.found),
     )
 
 

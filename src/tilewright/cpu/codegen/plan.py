@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.cpu.codegen import effects, traits
+from tilewright.cpu.codegen import effects, together, traits
 from tilewright.cpu.codegen.table import refuse
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 
 #: What reading a tile again in another nest may cost, in units of one simple operation.
@@ -38,10 +39,18 @@ class Plan:
     end: int = 0
     """The position behind the last operation."""
     kept: set[SSAValue] = field(default_factory=set)
+    reasons: dict[SSAValue, str] = field(default_factory=dict)
+    """Why each of the kept tiles is."""
     in_place: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Values that are computed in the buffer of a loop-carried tile: value to block argument."""
     streams: set[Operation] = field(default_factory=set)
     """Stores of which nothing is read again, so that they need no place in caches."""
+    groups: dict[Operation, list[TiledStoreOp]] = field(default_factory=dict)
+    """Stores that are made in the nest of the last one of them (``together``), by each of them."""
+
+    def leader(self, op: Operation) -> Operation:
+        """In whose nest an operation does its work: its own, but for stores of a group."""
+        return self.groups[op][-1] if op in self.groups else op
 
     def last_use(self, value: SSAValue) -> int:
         """The position until which the buffer of a value that is made here must stay."""
@@ -75,6 +84,10 @@ class Plan:
                 f"{self.position_of(value):5} {made}: {format_type(value.type)}: {held}; "
                 f"read by {places}"
             )
+        for op, group in self.groups.items():
+            if op is group[-1]:
+                members = ", ".join(str(self.position[each]) for each in group)
+                lines.append(f"{self.position[op]:5} {op.name}: one nest for the stores {members}")
         return "\n".join(lines) + "\n"
 
     def until(self, reader: Operation, home: Block | None) -> int:
@@ -91,22 +104,28 @@ class Plan:
         return last
 
 
-def make_plan(body: Block, *, distinct_arguments: bool) -> Plan:
-    """The plan of a function. ``distinct_arguments``: no two pointer arguments share memory."""
+def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> Plan:
+    """The plan of a function. ``distinct_arguments``: no two pointer arguments share memory.
+    ``groups``: stores may wait for others."""
     plan = Plan()
     ops = _number(body, plan)
     plan.end = len(ops)
     costs, deep = _costs(ops), _deep_values(ops)
     plan.streams = effects.stores_never_read(ops, distinct_arguments)
-    memory = effects.Memory(ops, plan.position, distinct_arguments)
+    if groups:
+        for group in together.find_groups(ops, distinct_arguments=distinct_arguments):
+            plan.groups |= dict.fromkeys(group, group)
+    memory = effects.Memory(ops, distinct_arguments)
     for op in reversed(ops):
         for result in op.results:
             if isinstance(result.type, T.TileType):
                 plan.readers[result] = list(_readers(result, plan))
-                if traits.is_lazy(op) and (
-                    result in deep or _must_keep(op, result, plan, costs, memory)
-                ):
+                reason = _why_kept(op, result, plan, costs, memory) if traits.is_lazy(op) else ""
+                if traits.is_lazy(op) and result in deep:
+                    reason = "what it is computed from is too long a chain"
+                if reason:
                     plan.kept.add(result)
+                    plan.reasons[result] = reason
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.args:
@@ -176,7 +195,7 @@ def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
         if traits.is_lazy(user) and not any(r in plan.kept for r in user.results):
             found = [r for result in user.results for r in plan.readers.get(result, ())]
         else:
-            found = [user]
+            found = [plan.leader(user)]
         for reader in found:
             if reader not in seen:
                 seen.add(reader)
@@ -190,18 +209,22 @@ def _planned(op: Operation | None, plan: Plan) -> Operation | None:
     return op
 
 
-def _must_keep(
+def _why_kept(
     op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int], memory: effects.Memory
-) -> bool:
+) -> str:
+    """Why a tile must have a buffer; empty where it is computed where it is read."""
     readers = plan.readers[value]
     if not readers or traits.is_free(op):
-        return False
+        return ""
     if memory.is_load(op) and memory.may_change(op, readers, plan):
-        return True
+        return "the memory that it was loaded from may change before it is read"
     if any(traits.needs_buffer(use.operation, use.index) for use in value.uses):
-        return True
+        return "something reads its elements in another order"
     weight = sum(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
-    return (weight - 1) * costs[value] > _RECOMPUTE_LIMIT
+    if (weight - 1) * costs[value] <= _RECOMPUTE_LIMIT:
+        return ""
+    names = ", ".join(sorted({reader.name for reader in readers}))
+    return f"computing it again where it is read ({len(readers)} times: {names}) costs more"
 
 
 def _loops_between(op: Operation, reader: Operation) -> int:

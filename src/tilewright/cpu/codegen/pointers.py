@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -28,7 +29,7 @@ from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.ordered import ordered_load, ordered_store
-from tilewright.cpu.codegen.slopes import lane_deltas
+from tilewright.cpu.codegen.slopes import Deltas, lane_deltas
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Mapped, Tile, Uniform, to_buffer
 from tilewright.cpu.codegen.views import Place, whole
@@ -43,6 +44,8 @@ class PointerLoad(Tile):
     pointers: Tile
     mask: Tile | None
     other: Tile
+    note: Callable[[str], None]
+    """Takes why the elements are gathered one by one."""
 
     @property
     def sources(self) -> tuple[Tile, ...]:
@@ -62,6 +65,7 @@ class PointerLoad(Tile):
             return nest.emit([first, on, other], lambda b, p, m, o: _run_load(b, p, m, o, element))
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
+            self.note(_why_apart(deltas))
             return nest.emit(
                 [addresses, on, other], lambda b, p, m, o: _gather(b, p, m, o, element)
             )
@@ -96,6 +100,12 @@ class PointerLoad(Tile):
         if any(llvm.lanes_of(lane.value.type) for lane in three):
             three = [nest.widened(lane, lanes) for lane in three]
         return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
+
+
+def _why_apart(deltas: Deltas | None) -> str:
+    if deltas is None:
+        return "no formula tells how the addresses go on from lane to lane"
+    return "the addresses of neighbours along the vector do not follow one another"
 
 
 def _first(b: Builder, value: Value) -> Value:
@@ -178,7 +188,11 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
         _load_at_indices(f, op, mask)
         return
     other = optional(f, op.other) or Uniform(element, dims, zero_of(element))
-    tile = PointerLoad(element, dims, pointers_of(f, op, mask), mask, other)
+
+    def note(reason: str) -> None:
+        f.unit.remarks.add("gather", f"a load gathers its elements: {reason}", op)
+
+    tile = PointerLoad(element, dims, pointers_of(f, op, mask), mask, other, note)
     if dims:
         f.define(op.result, tile)
     else:
@@ -238,6 +252,9 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
             return
         addresses = nest.vector(pointers, coords)
         may_run = deltas is not None and deltas.is_run(element.memory_bytes)
+        if not may_run:
+            reason = _why_apart(deltas)
+            f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
         _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run)
 
     f.nest(T.dims_of(op.value.type), tiles, body)

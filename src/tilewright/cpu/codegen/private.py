@@ -31,6 +31,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.passes.tileas.remarks import Remarks
 
 _IDENTITY: dict[str, Callable[[int], int]] = {
     "add": lambda bits: 0,
@@ -139,6 +140,32 @@ def _may_be_put_off(op: Operation) -> bool:
     )
 
 
+def tell_why_not(
+    remarks: Remarks, ops: Iterable[Operation], targets: Mapping[Operation, Target]
+) -> None:
+    """Remarks about the updates that go to memory element by element."""
+    for op in ops:
+        if op in targets or not effects.updates(op):
+            continue
+        remarks.add("atomic", f"an update has no private copies: {_why_not(op)}", op)
+
+
+def _why_not(op: Operation) -> str:
+    if not isinstance(op, M.AtomicRMWOp) or isinstance(op.base.type, T.MemrefType):
+        return "it goes through a view, or is a compare-and-swap"
+    if op.result.uses:
+        return "its old values are used"
+    if enum_property(op, "rmw_mode") not in _IDENTITY:
+        return "a sum of floats, or an exchange, depends on what comes first"
+    if enum_property(op, "mem_scope") == "sys":
+        return "its scope is sys, so that others may look meanwhile"
+    if enum_property(op, "mem_semantic") not in ("", "relaxed"):
+        return "it orders other accesses"
+    if prod(T.dims_of(op.value.type)) < _SHORTEST_TILE:
+        return f"its tile has less than {_SHORTEST_TILE} elements"
+    return "another access of the kernel may touch its array, or tell when it was updated"
+
+
 # -- the call of a kernel ------------------------------------------------------------------------
 
 
@@ -166,6 +193,9 @@ def _open(
     needed = b.mul(count, ir.Constant(I64, _WORTH))
     small = b.icmp_unsigned("<=", size, ir.Constant(I64, _LARGEST))
     use = b.and_(small, b.icmp_unsigned(">=", updates, needed))
+    if f.alone is not None:
+        # One thread updates the array itself.
+        use = b.and_(use, b.not_(f.alone))
     size = b.select(use, size, ir.Constant(I64, 0))
     # A line between copies keeps the same element of two out of the same set of a cache.
     padded = b.and_(b.add(size, ir.Constant(I64, 2 * _LINE - 1)), ir.Constant(I64, -_LINE))

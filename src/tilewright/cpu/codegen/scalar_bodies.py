@@ -22,6 +22,8 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
 
+ONE_BY_ONE = "takes one element after the other: its body holds more than element-wise operations"
+
 
 def _run(f: FunctionEmitter, block: Block, arguments: Sequence[Value]) -> list[Value]:
     """What a body yields for these arguments."""
@@ -66,6 +68,7 @@ def _put(f: FunctionEmitter, target: Strided, position: Sequence[Value], value: 
 
 
 def generate_each(f: FunctionEmitter, op: GenerateOp) -> None:
+    f.unit.remarks.add("loop", f"a generate {ONE_BY_ONE}", op)
     dims = T.dims_of(op.result.type)
     last = max(f.plan.last_inside[op], f.plan.last_use(op.result))
     target = f.buffer(element_of(op.result.type), dims, last)
@@ -109,6 +112,8 @@ def fold_each(
     reverse: bool = False,
 ) -> None:
     """A reduction or scan, row by row; each begins with its first element."""
+    kind = "scan" if isinstance(op, ScanOp) else "reduction"
+    f.unit.remarks.add("loop", f"a {kind} {ONE_BY_ONE}", op)
     inside = f.plan.last_inside[op]
     sources = [_held(f, f.tile(value), inside) for value in op.operands]
     dims = sources[0].dims

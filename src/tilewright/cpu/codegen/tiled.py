@@ -49,6 +49,11 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
     if not traits.is_weak(op):
         ordered_store(f, op)
         return
+    if op in f.plan.groups:
+        if op is f.plan.leader(op):
+            _store_group(f, f.plan.groups[op])
+        f.give_token(op)
+        return
     value = f.tile(op.value)
     place = place_of_tile(f, op, T.dims_of(op.value.type))
     mask = optional(f, op.mask)
@@ -76,6 +81,22 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
     ):
         f.nest(place.dims, tiles, body, axis=axis, guard=guard)
     f.give_token(op)
+
+
+def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
+    """Stores in one nest: all values of a round are computed before the first one is written."""
+    dims = T.dims_of(group[0].value.type)
+    values = [f.tile(op.value) for op in group]
+    places = [place_of_tile(f, op, dims) for op in group]
+    streams = [streaming(f, op, place) for op, place in zip(group, places, strict=True)]
+
+    def body(nest: Nest, coords: Coords) -> None:
+        found = [nest.vector(value, coords) for value in values]
+        for place, data, past in zip(places, found, streams, strict=True):
+            store_lanes(nest, place, coords, data, None, past)
+
+    guard = [place.inside for place in places if place.inside is not None]
+    f.nest(dims, values, body, axis=vector_axis(dims), guard=guard)
 
 
 def _store_rest(f: FunctionEmitter, place: Place, value: Tile, destination: Destination) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tilewright.cpu.mathlib import arctangent, exponential, logarithm, power, trigonometry
+from tilewright.cpu.mathlib import arctangent, exponential, logarithm, power, roots, trigonometry
 from tilewright.cpu.mathlib.lanes import Body, Formulas, Value
 from tilewright.launching.native_code import ir
 
@@ -28,10 +28,6 @@ class MathFunction:
         return self.bound32 if bits == 32 else self.bound64
 
 
-def _rsqrt(f: Formulas, x: Value) -> Value:
-    return 1.0 / f.sqrt(x)
-
-
 #: The functions by the mnemonic of Tile IR.
 FUNCTIONS: Mapping[str, MathFunction] = MappingProxyType(
     {
@@ -47,7 +43,7 @@ FUNCTIONS: Mapping[str, MathFunction] = MappingProxyType(
         "tanh": MathFunction(1, 1.0, 1.0, exponential.tanh),
         "atan2": MathFunction(2, 1.0, 2.0, arctangent.atan2),
         "pow": MathFunction(2, 1.0, 1.0, power.power),
-        "rsqrt": MathFunction(1, 1.5, 1.5, _rsqrt),
+        "rsqrt": MathFunction(1, 1.0, 1.5, roots.reciprocal_root),
     }
 )
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY, RT_SIGNALS, RT_WHERE
+from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY, RT_ALONE, RT_SIGNALS, RT_WHERE
 from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
 from tilewright.cpu.runtime.once import once
 from tilewright.cpu.target import GENERIC, cpu_target
@@ -50,7 +50,7 @@ _NO_RANGES = (0,) * (_RANGE * _ROOM)
 _RANGES_AT = 24
 
 _IR = f"""
-%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr }}
+%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64 }}
 %launch = type {{
   ptr, ptr, ptr, i64, i64, i64, ptr, i64, i64, [7 x i64], i64, i64, i64, i32, [4 x i64],
   [{_ROOM} x %range], i32, i32, i32, i32, [0 x i64]
@@ -129,6 +129,10 @@ entry:
   %where = getelementptr %launch, ptr %launch, i32 0, i32 14
   %rt_where = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_WHERE}
   store ptr %where, ptr %rt_where
+  %alone_at = getelementptr %launch, ptr %launch, i32 0, i32 9, i32 1
+  %alone = load i64, ptr %alone_at
+  %rt_alone = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_ALONE}
+  store i64 %alone, ptr %rt_alone
   br label %again
 again:
   %left = phi i64 [ %allowed, %entry ], [ %left_after, %took ]
@@ -351,6 +355,7 @@ class LaunchState:
 
     host_call, user, total = _word(1), _word(2), _word(3)
     chunk, shares, _ranges_at, _range_count = _word(4), _word(5), _word(6), _word(7)
+    alone = _word(10)
     next, finished = _word(16), _word(18)
     #: Whether the launch was stopped because its time was over.
     expired = False

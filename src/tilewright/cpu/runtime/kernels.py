@@ -22,7 +22,7 @@ from tilewright.cpu.runtime.engine import (
     load_object,
 )
 from tilewright.cpu.runtime.interrupts import attention_symbols
-from tilewright.cpu.runtime.pool import Pace
+from tilewright.cpu.runtime.pool import Choice, Pace
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
 from tilewright.cpu.runtime.strands import strand_symbols
 from tilewright.launching.modules import KernelOp
@@ -38,6 +38,7 @@ class NativeKernel:
     address: int
     library: Library
     pace: Pace = field(default_factory=Pace)
+    choice: Choice = field(default_factory=Choice)
 
 
 _libraries: OrderedDict[tuple[object, ...], Library] = OrderedDict()

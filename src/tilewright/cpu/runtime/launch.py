@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from array import array as c_array
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, thread_count
 from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
+from tilewright.cpu.runtime.updates import UPDATE_LOCK
 from tilewright.cpu.runtime.waiting import run_waiting
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
@@ -220,7 +222,10 @@ class Program:
             forget = WATCHER.limited(state, options.time_limit)
         try:
             with reports:
-                self._run_blocks(state, kernel, settings)
+                if compiled.updates:
+                    self._run_updates(state, kernel, settings)
+                else:
+                    self._run_blocks(state, kernel, settings)
         except TileIRError:
             raise
         except BaseException as error:
@@ -238,6 +243,27 @@ class Program:
             raise time_is_over(options.time_limit, *where)
         assert state.expired or not state.stop, "a kernel has stopped without a reason"
         return reports
+
+    def _run_updates(self, state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:
+        """Run a kernel with atomic operations: alone where that is as fast, else beside others."""
+        compiled = kernel.compiled
+        silent = not compiled.sites and settings.options.progress is None
+        if not (compiled.may_be_alone and silent):
+            with UPDATE_LOCK.together():
+                self._run_blocks(state, kernel, settings)
+            return
+        choice, total = kernel.choice, state.total
+        wanted = settings.threads == 1 or total == 1 or choice.alone_is_next()
+        started = time.perf_counter()
+        if wanted:
+            with UPDATE_LOCK.alone() as alone:
+                state.alone = int(alone)
+                self._run_blocks(state, kernel, replace(settings, threads=1) if alone else settings)
+        else:
+            with UPDATE_LOCK.together():
+                self._run_blocks(state, kernel, settings)
+        if settings.threads > 1:
+            choice.learn((time.perf_counter() - started) / total, alone=bool(state.alone))
 
     @staticmethod
     def _run_blocks(state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:

@@ -54,6 +54,7 @@ _FIRST_CHUNK = 8
 #: How often a thread that has ended its part looks for the others before it sleeps (for some tenths of a
 #: millisecond), and how long it sleeps then.
 _LOOKS = 20_000
+_TRIALS = 2
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 50e-6, 1e-3
 
 Progress = Callable[[int, int], object]
@@ -82,6 +83,28 @@ class Pace:
 
     def learn(self, seconds: float) -> None:
         self.seconds = seconds if not self.seconds else 0.5 * (self.seconds + seconds)
+
+
+@dataclass(slots=True)
+class Choice:
+    """Whether a kernel is faster on one thread, without atomic operations, or on several, with them.
+
+    Both are tried twice, in turn; then the one that took less for a block at its best is chosen.
+    """
+
+    _alone: list[float] = field(default_factory=list)
+    _together: list[float] = field(default_factory=list)
+
+    def alone_is_next(self) -> bool:
+        if len(self._together) < _TRIALS or len(self._alone) < _TRIALS:
+            return len(self._alone) < len(self._together)
+        return min(self._alone) < min(self._together)
+
+    def learn(self, seconds: float, *, alone: bool) -> None:
+        """Note what a launch took for a block."""
+        found = self._alone if alone else self._together
+        if len(found) < _TRIALS:
+            found.append(seconds)
 
 
 class Worker:

@@ -41,6 +41,8 @@ _LAYOUT: Mapping[str, type] = {
     "takes_over": bool,
     "globals": list,
 }
+#: What it holds where it is not this: atomic operations are taken to be there.
+_DEFAULTS: Mapping[str, bool] = {"updates": True, "may_be_alone": False}
 _KEY = re.compile("[0-9a-f]{64}")
 
 
@@ -93,6 +95,7 @@ def find_record(
         facts["has_agents"],
         facts["takes_over"],
         tuple(facts["globals"]),
+        **{name: facts.get(name, default) for name, default in _DEFAULTS.items()},
     )
     return compiled, code
 
@@ -103,7 +106,9 @@ def _facts_in(data: bytes | None) -> dict[str, Any] | None:
         facts = json.loads(data or b"")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(facts, dict) or facts.keys() != _LAYOUT.keys():
+    if not isinstance(facts, dict) or facts.keys() - _DEFAULTS.keys() != _LAYOUT.keys():
+        return None
+    if any(type(facts.get(name, False)) is not bool for name in _DEFAULTS):
         return None
     if any(type(facts[name]) is not kind for name, kind in _LAYOUT.items()):
         return None
@@ -125,4 +130,7 @@ def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key
         "takes_over": compiled.takes_over,
         "globals": list(compiled.globals),
     }
+    for name, default in _DEFAULTS.items():
+        if getattr(compiled, name) != default:
+            facts[name] = getattr(compiled, name)
     cache_.put(key, json.dumps(facts).encode())

@@ -228,6 +228,29 @@ def itof(
     return narrow(b, directed.exact_double(b, x, signed), to, rounding)
 
 
+#: LLVM takes saturating conversions to integers of so many bits apart, lane by lane.
+_NARROW = 16
+
+
+def _narrow_integer(b: B, wide: V, target: Type, *, signed: bool) -> V:
+    """Clamped as a float, which holds the limits, then converted by way of i32; 0 for NaN."""
+    bits = llvm.scalar_of(target).width
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    lowest, highest = (_whole(wide.type, number) for number in (low, high))
+    # NaN is below nothing, so that it becomes the lower limit until the end.
+    raised = b.select(b.fcmp_ordered(">", wide, lowest), wide, lowest)
+    clamped = b.select(b.fcmp_ordered("<", raised, highest), raised, highest)
+    found = b.fptosi(clamped, llvm.shaped(I32, wide.type))
+    is_number = b.fcmp_ordered("ord", wide, wide)
+    return b.trunc(b.select(is_number, found, llvm.number(found.type, 0)), target)
+
+
+def _whole(ty: Type, number: int) -> Constant:
+    scalar = ir.Constant(llvm.scalar_of(ty), float(number))
+    lanes = llvm.lanes_of(ty)
+    return llvm.splat_constant(scalar, lanes) if lanes else scalar
+
+
 @emitter("ftoi")
 def ftoi(
     b: B,
@@ -245,8 +268,11 @@ def ftoi(
     assert isinstance(register, ir.IntType)
     # The saturating conversions of i1 are not those of LLVM's vector instructions.
     target = llvm.shaped(register if register.width > 1 else ir.IntType(8), x.type)
-    name = "fptosi.sat" if signedness == "signed" else "fptoui.sat"
-    found = llvm.intrinsic(b, name, [wide], target, [target, wide.type])
+    if llvm.scalar_of(target).width <= _NARROW:
+        found = _narrow_integer(b, wide, target, signed=signedness == "signed")
+    else:
+        name = "fptosi.sat" if signedness == "signed" else "fptoui.sat"
+        found = llvm.intrinsic(b, name, [wide], target, [target, wide.type])
     if register.width > 1:
         return found
     if signedness == "signed":

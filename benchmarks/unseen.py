@@ -1,0 +1,91 @@
+"""Kernels that the CPU machine was not tuned for, written in cuTile as for a GPU, beside the best of
+NumPy, torch, torch.compile and numba (where it is installed) on the same arrays.
+
+All use ``TILEWRIGHT_THREADS`` threads, or one for each core. Every result is checked before it is
+measured; jobs of a row run in turn, and ratios are those of medians. Rows stand in modules of their
+own, listed in ``ROOMS``: a module has ``rows()``, which gives functions that make a row.
+
+``python -m benchmarks.unseen [--runs N] [WORD ...]`` measures the rows with such a word in their name,
+and records nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from importlib import import_module
+
+import torch
+
+from benchmarks.report import Table
+from benchmarks.timing import interleaved_reports, timed
+from benchmarks.unseen_rows import Row
+from tilewright.cpu.runtime.pool import thread_count
+from tilewright.cutile import on
+
+#: Modules of rows, and what they are about.
+ROOMS = {
+    "unseen_atomics": "Atomic updates in the default order",
+    "unseen_powers": "Constant exponents",
+    "unseen_reductions": "Reductions of several values",
+    "unseen_siblings": "Sums over one tile, reciprocal roots, quantising, optimizers",
+}
+_OURS = "Tilewright"
+_LONG_ENOUGH = 0.25
+_HEAD = ("kernel", _OURS, "best of the others", "its time", "best / ours")
+
+
+def tables(runs: int) -> list[Table]:
+    """A table for each room; its last row is the geometric mean of the ratios."""
+    return list(_tables(runs, ()))
+
+
+def _tables(runs: int, words: tuple[str, ...]) -> Iterator[Table]:
+    threads = thread_count()
+    torch.set_num_threads(threads)
+    for room, title in ROOMS.items():
+        table = Table(f"{room}-{threads}", f"{title}, {threads} threads", _HEAD)
+        ratios: list[float] = []
+        for make in import_module(f"benchmarks.{room}").rows():
+            row = make()
+            if words and not any(word in f"{room} {row.name}" for word in words):
+                continue
+            cells, ratio = _measured(row, runs)
+            print(" | ".join(cells), flush=True)
+            table.rows.append(cells)
+            ratios.append(ratio)
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            table.rows.append(("geometric mean", "", "", "", f"{mean:.2f}"))
+            yield table
+
+
+def _measured(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
+    jobs = {_OURS: row.job()} | row.peers
+    with on("cpu"):
+        samples = interleaved_reports(
+            {name: timed(job) for name, job in jobs.items()},
+            runs,
+            awake=True,
+            long_enough=_LONG_ENOUGH,
+        )
+    ours = samples.pop(_OURS).median
+    best = min(samples, key=lambda name: samples[name].median)
+    time = samples[best].median
+    ratio = time / ours
+    cells = (row.name, f"{ours * 1e3:.3f} ms", best, f"{time * 1e3:.3f} ms", f"{ratio:.2f}")
+    return cells, ratio
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.unseen", description=__doc__)
+    parser.add_argument("words", nargs="*", metavar="WORD", help="rows with one of these words")
+    parser.add_argument("--runs", type=int, default=7, help="counted runs of each job (7)")
+    options = parser.parse_args()
+    for table in _tables(options.runs, tuple(options.words)):
+        print(table.markdown())
+
+
+if __name__ == "__main__":
+    main()

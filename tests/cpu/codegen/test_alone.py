@@ -1,0 +1,148 @@
+"""Updates of launches on one thread, which need not be atomic: the same results, and nothing lost."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import LaunchOptions
+from tilewright.builder import ModuleBuilder, ptr, tile
+from tilewright.cpu import Program
+from tilewright.cpu.compile import compile_kernel
+from tilewright.cpu.runtime.pool import Choice
+from tilewright.cpu.runtime.updates import UPDATE_LOCK, UpdateLock
+from tilewright.lowering import lower_to_tileaa
+
+TILE, BLOCKS, BINS = 64, 16, 37
+TOTAL = TILE * BLOCKS
+FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+def _kernel(element: str, mode: str, *, masked: bool = False, run: bool = False) -> Any:
+    """``bins[x[i]] = mode(bins[x[i]], values[i])``; ``run``: ``x[i]`` is ``i``."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("i32"), "values": ptr(element), "bins": ptr(element)}) as k:
+        block, _, _ = k.get_tile_block_id()
+
+        def tiles(base: Any) -> Any:
+            return k.partition(k.make_tensor_view(base, shape=[TOTAL], strides=[1]), tile=(TILE,))
+
+        x, _ = k.load_view_tko(tiles(k.args.x), [block])
+        values, _ = k.load_view_tko(tiles(k.args.values), [block])
+        numbers = k.iota(type=tile((TILE,), "i32"))
+        where = k.offset(
+            k.broadcast(k.reshape(k.args.bins, shape=(1,)), shape=(TILE,)), numbers if run else x
+        )
+        on = []
+        if masked:
+            third = k.constant(40, tile((TILE,), "i32"))
+            on = [k.cmpi(numbers, third, comparison_predicate="less_than", signedness="signed")]
+        k.atomic_rmw_tko(
+            where,
+            values,
+            *on,
+            mode=mode,
+            memory_ordering_semantics="acq_rel",
+            memory_scope="device",
+        )
+    return module.build()
+
+
+def _data(kind: Any, seed: int = 0) -> tuple[Any, Any, Any]:
+    generator = np.random.default_rng(seed)
+    x = generator.integers(0, BINS, TOTAL, np.int32)
+    values = (generator.standard_normal(TOTAL) * 100).astype(kind)
+    return x, values, (generator.standard_normal(TILE) * 100).astype(kind)
+
+
+def _launch(module: Any, data: tuple[Any, Any, Any], threads: int = 1) -> Any:
+    x, values, bins = data
+    found = bins.copy()
+    Program(module, options=LaunchOptions(threads=threads)).launch("k", BLOCKS, (x, values, found))
+    return found
+
+
+@pytest.mark.parametrize("run", [False, True], ids=["scattered", "side by side"])
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("element", FLOATS)
+def test_sums_are_those_of_atomic_updates_bit_for_bit(element: str, masked: bool, run: bool):
+    module = _kernel(element, "addf", masked=masked, run=run)
+    compiled = compile_kernel(lower_to_tileaa(module).module)
+    assert compiled.updates and compiled.may_be_alone
+    data = _data(FLOATS[element])
+    alone = _launch(module, data)
+    with UPDATE_LOCK.together():
+        together = _launch(module, data)
+    assert alone.tobytes() == together.tobytes()
+    expected = data[2].copy()
+    for number in range(TOTAL):
+        if not masked or number % TILE < 40:
+            place = number % TILE if run else data[0][number]
+            expected[place] = expected[place] + data[1][number]
+    assert alone.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("mode", ["add", "and", "or", "xor", "min", "max", "umin", "umax", "xchg"])
+def test_all_kinds_of_integers(mode: str, masked: bool):
+    for element, kind in (("i32", np.int32), ("i64", np.int64)):
+        module = _kernel(element, mode, masked=masked)
+        data = _data(kind)
+        alone = _launch(module, data)
+        with UPDATE_LOCK.together():
+            assert (alone == _launch(module, data)).all()
+
+
+def test_launches_at_once_lose_nothing():
+    x, _, _ = _data(np.float32)
+    ones, bins = np.ones(TOTAL, np.float32), np.zeros(TILE, np.float32)
+    programs = [
+        Program(_kernel("f32", "addf"), options=LaunchOptions(threads=n)) for n in (1, 2, 1)
+    ]
+
+    def work(program: Program) -> None:
+        for _ in range(30):
+            program.launch("k", BLOCKS, (x, ones, bins))
+
+    workers = [threading.Thread(target=work, args=(program,)) for program in programs]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert (bins == 90 * np.bincount(x, minlength=TILE)).all()
+
+
+def test_who_holds_the_lock():
+    lock = UpdateLock()
+    with lock.alone() as first:
+        assert first
+        # What a handler of a signal launches meanwhile, on the same thread.
+        with lock.alone() as second:
+            assert not second
+        ended = threading.Event()
+
+        def wait() -> None:
+            with lock.together():
+                ended.set()
+
+        other = threading.Thread(target=wait)
+        other.start()
+        assert not ended.wait(0.05)
+    other.join(10)
+    assert ended.is_set()
+    with lock.together(), lock.alone() as third:
+        assert not third
+
+
+def test_the_faster_way_is_chosen():
+    for alone, together in ((1.0, 2.0), (2.0, 1.0)):
+        choice = Choice()
+        tried = []
+        for _ in range(4):
+            tried.append(choice.alone_is_next())
+            choice.learn(alone if tried[-1] else together, alone=tried[-1])
+        assert sorted(tried) == [False, False, True, True]
+        assert choice.alone_is_next() == (alone < together)

@@ -20,6 +20,7 @@ from tilewright.dialects.source_map import Source, TextSource, source_of
 from tilewright.explain.analyses import ANALYSES, UNCOUNTED, functions, line_name, remarks_of
 from tilewright.explain.changes import Change, compare
 from tilewright.explain.folding import folded_listing
+from tilewright.explain.line_tables import READERS
 from tilewright.explain.stages import (
     DEFAULT_TARGET,
     LEVELS,
@@ -243,6 +244,7 @@ class _Builder:
         self.list = folded_listing if folded else list_text
         self.missing: dict[str, str] = {}
         self.levels: list[Level] = []
+        self.threads: tuple[Line, ...] = ()
         self.findings: dict[str, Findings] = {}
         self.numbers: dict[Operation, int] = {op: n for n, op in enumerate(module.walk())}
         sources = [source_of(op) for op in self.numbers]
@@ -288,7 +290,7 @@ class _Builder:
 
     def _add_below(self, key: str, kind: LevelKind) -> None:
         """Add a level below nv_tileaa, or the reason why it is not there."""
-        if key == "asm" and self.stages.is_of_threads:
+        if key in ("asm", "nv_tileas") and self.stages.is_of_threads:
             return
         try:
             made = made_of(kind, self.stages)
@@ -296,21 +298,46 @@ class _Builder:
             self.missing[kind.title] = error.diagnostics[0].message
             return
         about = self.stages.target if kind.is_of_target else "of this machine"
+        counts = None
         if isinstance(made, str):
-            lines: tuple[Line, ...] = tuple(map(Line, made.expandtabs().splitlines()))
-            counts = None
+            lines = self._traced(key, made.expandtabs())
         else:
             own = self._own_text(made) if made is self.module else None
             listing = self.list(made)
+            line_of: Mapping[Operation, int]
             line_of = {op: line + 1 for op, line in listing.line_of.items()}
             texts, counts = listing.text.splitlines(), Counter(op.name for op in made.walk())
             if own is not None:
                 texts, line_of, about = own.text.splitlines(), _lines_in(made, own), own.name
             lines = self._linked(texts, line_of)
+            if key == "nvgpu":
+                lines = self.threads = self._with_links(lines, line_of)
+                self.stages.lines = line_of
         if len(lines) > MAX_LINES:
             left_out = len(lines) - MAX_LINES
             lines = (*lines[:MAX_LINES], Line(f"... {left_out} more lines are left out"))
         self.levels.append(Level(key, kind.title, about, lines, 1, counts, kind.language))
+
+    def _with_links(
+        self, lines: Sequence[Line], line_of: Mapping[Operation, int]
+    ) -> tuple[Line, ...]:
+        """Lines where also those have a number that stand for nothing above, as code stands for them."""
+        first = len(self.numbers)
+        begun = set(line_of.values())
+        return tuple(
+            Line(line.text, (first + n,)) if n in begun and not line.links else line
+            for n, line in enumerate(lines, 1)
+        )
+
+    def _traced(self, key: str, text: str) -> tuple[Line, ...]:
+        """The lines of a level of text; where its code tells lines of ``nvgpu``, it stands for them."""
+        reader = READERS.get(key)
+        if reader is None:
+            return tuple(map(Line, text.splitlines()))
+        return tuple(
+            Line(each, self.threads[line - 1].links if line and line <= len(self.threads) else ())
+            for each, line in reader(text)
+        )
 
     def _own_text(self, module: Operation) -> SourceFile | None:
         """The text that a module of threads was read from."""

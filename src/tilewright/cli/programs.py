@@ -191,13 +191,15 @@ def _run(
     from tilewright.launching.options import LaunchOptions
 
     _warn_of_options(options, session)
+    machine = getattr(options, "machine", None)
     settings = Settings(
-        getattr(options, "machine", None) or default_machine(),
+        machine or default_machine(),
         LaunchOptions(print_to=lambda text: print(text, end="", file=sys.stderr, flush=True)),
         cuda_is_host=options.torch_cuda,
     )
     try:
-        check_settings(settings)
+        if machine is not None:
+            check_settings(settings)
         return compile_program(
             path,
             session.program_arguments,

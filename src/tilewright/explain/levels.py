@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -25,7 +26,6 @@ from tilewright.explain.stages import (
     DEFAULT_TARGET,
     LEVELS,
     AnyKernel,
-    LevelKind,
     Stages,
     checked_target,
     is_of_threads,
@@ -33,6 +33,7 @@ from tilewright.explain.stages import (
     thread_kernel,
 )
 from tilewright.explain.token_graph import to_svg
+from tilewright.explain.values import values_below
 from tilewright.launching.modules import kernel_of, runnable_module
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine.sanitize.listing import read_source
@@ -42,7 +43,7 @@ from tilewright.text import Listing, list_text
 from tilewright.text.nesting import deep_recursion
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.ir import Operation
 
     from tilewright.launching.modules import KernelOp
     from tilewright.passes.pipelines import PassTiming
@@ -56,6 +57,8 @@ NOT_SHOWN = define_code(
 
 #: The levels of tiles, which have analyses and passes.
 _OF_TILES = frozenset({"cuda_tile", "nv_tileaa", "nv_tileaa_passes"})
+#: All levels but sources, from the first down, by the keys that they have here.
+_ORDER = ("tile", "lowered", "final", *(key for key in LEVELS if key not in _OF_TILES))
 MAX_LINES = 20_000
 """Lines of a level that are shown; what is beyond is counted."""
 
@@ -192,7 +195,7 @@ def name_for_good(module: Operation) -> Listing:
     that the printer had to number becomes one of its own, ``%sum.3`` for ``%sum_3``.
     """
     listing = list_text(module)
-    values = _values(module)
+    values = values_below(module)
     taken = {value.name_hint for value in values}
     is_fresh = False
     for value in values:
@@ -215,14 +218,6 @@ def _free_name(name: str, taken: Container[str | None]) -> str:
         stem, number = name, "0"
     mark = "" if stem == "v" else "."
     return next(free for n in count(int(number)) if (free := f"{stem}{mark}{n}") not in taken)
-
-
-def _values(module: Operation) -> list[SSAValue]:
-    found: list[SSAValue] = []
-    for op in module.walk():
-        found += op.results
-        found += [arg for region in op.regions for block in region.blocks for arg in block.args]
-    return found
 
 
 class _Builder:
@@ -258,38 +253,56 @@ class _Builder:
 
     def build(self, passes: Sequence[TilePass], below: Container[str]) -> Explanation:
         self._add_sources()
-        changes: list[Change] = []
-        kernel: AnyKernel
-        if self.stages.is_of_threads:
-            kernel, shown = thread_kernel(self.module, self.kernel), "nvgpu"
-            line_of: Mapping[Operation, int] = {}
-        else:
-            kernel = kernel_of(self.module, self.kernel)
-            changed, shown, line_of = (
-                self._lower(self.module)
-                if isinstance(self.module, ModuleOp)
-                else self._take_nv_tileaa()
-            )
-            if passes:
-                self._run(changed, passes, changes)
-                self._add_nv_tileaa("final", "nv_tileaa, after the passes", changed)
-        for key, kind in LEVELS.items():
-            if key in below and key not in _OF_TILES:
-                self._add_below(key, kind)
+        wanted = [key for key in LEVELS if key in below and key not in _OF_TILES]
+        with ThreadPoolExecutor(1) as tools:
+            # Those of text need no level above but nvgpu. NVIDIA's tools, which are processes of their
+            # own and take long, run while the rest is made.
+            for key in wanted:
+                if key not in ("sass", "asm"):
+                    self._add_below(key)
+            if "sass" in wanted and any(level.key == "ptx" for level in self.levels):
+                tools.submit(made_of, LEVELS["sass"], self.stages)
+            changes, kernel, shown, line_of = self._add_tiles(passes)
+            if "asm" in wanted:
+                self._add_below("asm")
+        if "sass" in wanted:
+            self._add_below("sass")
+        order = [*(level.key for level in self.levels if level.language == "python"), *_ORDER]
+        titles = [kind.title for kind in LEVELS.values()]
         return Explanation(
             self.module,
             kernel,
             self.stages.target,
-            tuple(self.levels),
+            tuple(sorted(self.levels, key=lambda level: order.index(level.key))),
             self.findings,
             tuple(changes),
             shown,
             line_of,
-            self.missing,
+            {title: self.missing[title] for title in titles if title in self.missing},
         )
 
-    def _add_below(self, key: str, kind: LevelKind) -> None:
+    def _add_tiles(
+        self, passes: Sequence[TilePass]
+    ) -> tuple[list[Change], AnyKernel, str, Mapping[Operation, int]]:
+        """Add the levels of tiles, if the kernel has them: what passes changed, the kernel, the key
+        of its first level of IR, and the lines there."""
+        changes: list[Change] = []
+        if self.stages.is_of_threads:
+            return changes, thread_kernel(self.module, self.kernel), "nvgpu", {}
+        kernel = kernel_of(self.module, self.kernel)
+        changed, shown, line_of = (
+            self._lower(self.module)
+            if isinstance(self.module, ModuleOp)
+            else self._take_nv_tileaa()
+        )
+        if passes:
+            self._run(changed, passes, changes)
+            self._add_nv_tileaa("final", "nv_tileaa, after the passes", changed)
+        return changes, kernel, shown, line_of
+
+    def _add_below(self, key: str) -> None:
         """Add a level below nv_tileaa, or the reason why it is not there."""
+        kind = LEVELS[key]
         if key in ("asm", "nv_tileas") and self.stages.is_of_threads:
             return
         try:

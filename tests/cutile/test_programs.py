@@ -235,6 +235,11 @@ def test_runs_of_programs(folder: Path) -> None:
     assert [(each["kernel"], each["specialisation"]) for each in launches] == [("more", 1), ("more", 2)]  # fmt: skip
     assert launches[0]["counters"]["global_bytes_written"] == 32
     assert "<svg" in (folder / "t.svg").read_text()
+    drawn = _tool("run", "--machine", "sim:sm_90a", "--timeline", "u.html", "--timeline-launch", "3", "program.py", "clash", cwd=folder)  # fmt: skip
+    assert "wrote u.html: clash, launch 3 of 3; --timeline-launch N draws another" in drawn.stderr
+    assert "clash" in (folder / "u.html").read_text()
+    beyond = _tool("run", "--machine", "sim:sm_90a", "--timeline", "v.html", "--timeline-launch", "3", "program.py", cwd=folder)  # fmt: skip
+    assert "there is no launch 3 of 2 to draw" in beyond.stderr and not (folder / "v.html").exists()
     done = _tool("run", "--trace", "-", "--trace-block", "1", "--kernel", "more#2", "program.py", cwd=folder)  # fmt: skip
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert {tuple(r["block"]) for r in records if "block" in r} == {(1, 0, 0)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -247,3 +249,25 @@ def test_runs_of_programs(folder: Path) -> None:
     assert '"%part"' in done.stdout and "assume" not in done.stdout
     refused = _tool("run", "--threads", "2", "program.py", cwd=folder)
     assert refused.returncode == 2 and "no option `threads`" in refused.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot send an interrupt to one process")
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_ctrl_c_while_torch_is_imported(command: str, folder: Path) -> None:
+    (folder / "torch.py").write_text(
+        "import time\nprint('importing', flush=True)\ntime.sleep(60)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tilewright", command, "program.py"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "importing\n"
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=30)
+    assert (child.returncode, told) == (130, "tilewright: interrupted\n")

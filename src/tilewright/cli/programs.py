@@ -160,6 +160,8 @@ def take(
     kernel of that name, a TileIRError where it launches none.
     """
     run = _run(path, options, session, told)
+    if isinstance(run.error, KeyboardInterrupt):
+        raise run.error
     if not run.kernels:
         raise _nothing(path, run)
     if run.error is not None:
@@ -248,8 +250,6 @@ def _nothing(path: str, run: ProgramRun) -> TileIRError:
         )
     if isinstance(error, TileIRError):
         return TileIRError(error.diagnostics)
-    if isinstance(error, KeyboardInterrupt):
-        raise error
     from tilewright.cutile.frontend import refusal
 
     help_text, place = "", _place(error)

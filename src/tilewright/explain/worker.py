@@ -124,11 +124,13 @@ def _cores() -> Sequence[int]:
 
 def serve() -> None:
     """Answer what comes on standard input until it ends, which ends the process at once."""
+    import gc
     import queue
     import signal
     import threading
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()  # Nothing here lives long enough for garbage to matter.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     # Kernels are read while modules are still imported, so that the sender need not wait.

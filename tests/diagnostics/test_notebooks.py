@@ -100,14 +100,14 @@ def test_html_of_modules_reports_and_traces() -> None:
     shown = module._repr_html_()  # pyright: ignore[reportAttributeAccessIssue]
     assert "entry @k" in shown and "ptr&lt;f32&gt;" in shown
     array = np.zeros(1, np.float32)
-    report = sanitize(module, "k", 2, [array], seeds=2)
+    report = sanitize(module, "k", 2, [array], options=tilewright.LaunchOptions(seeds=2))
     assert "1 finding under 2 schedules" in report._repr_html_()
     assert "error[race]" in report._repr_html_()
     clean = sanitize(module, "k", 1, [array])
     assert "nothing found under 1 schedule" in clean._repr_html_()
     trace = Trace()
     assert "an empty trace" in trace._repr_html_()
-    run_with(module, "k", 1, [array], trace=trace)
+    run_with(module, "k", 1, [array], tilewright.LaunchOptions(trace=trace))
     assert "store weak %out[0]" in trace._repr_html_()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -250,6 +252,11 @@ def test_runs_of_programs(folder: Path, tool: Tool) -> None:
     assert [(each["kernel"], each["specialisation"]) for each in launches] == [("more", 1), ("more", 2)]  # fmt: skip
     assert launches[0]["counters"]["global_bytes_written"] == 32
     assert "<svg" in (folder / "t.svg").read_text()
+    drawn = tool("run", "--machine", "sim:sm_90a", "--timeline", "u.html", "--timeline-launch", "3", "program.py", "clash", cwd=folder)  # fmt: skip
+    assert "wrote u.html: clash, launch 3 of 3; --timeline-launch N draws another" in drawn.stderr
+    assert "clash" in (folder / "u.html").read_text()
+    beyond = tool("run", "--machine", "sim:sm_90a", "--timeline", "v.html", "--timeline-launch", "3", "program.py", cwd=folder)  # fmt: skip
+    assert "there is no launch 3 of 2 to draw" in beyond.stderr and not (folder / "v.html").exists()
     done = tool("run", "--trace", "-", "--trace-block", "1", "--kernel", "more#2", "program.py", cwd=folder)  # fmt: skip
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert {tuple(r["block"]) for r in records if "block" in r} == {(1, 0, 0)}
@@ -257,3 +264,25 @@ def test_runs_of_programs(folder: Path, tool: Tool) -> None:
     assert '"%part"' in done.stdout and "assume" not in done.stdout
     refused = tool("run", "--threads", "2", "program.py", cwd=folder)
     assert refused.returncode == 2 and "no option `threads`" in refused.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot send an interrupt to one process")
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_ctrl_c_while_torch_is_imported(command: str, folder: Path) -> None:
+    (folder / "torch.py").write_text(
+        "import time\nprint('importing', flush=True)\ntime.sleep(60)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tilewright", command, "program.py"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "importing\n"
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=30)
+    assert (child.returncode, told) == (130, "tilewright: interrupted\n")

@@ -100,14 +100,14 @@ def test_html_of_modules_reports_and_traces() -> None:
     shown = module._repr_html_()  # pyright: ignore[reportAttributeAccessIssue]
     assert "entry @k" in shown and "ptr&lt;f32&gt;" in shown
     array = np.zeros(1, np.float32)
-    report = sanitize(module, "k", 2, [array], seeds=2)
+    report = sanitize(module, "k", 2, [array], options=tilewright.LaunchOptions(seeds=2))
     assert "1 finding under 2 schedules" in report._repr_html_()
     assert "error[race]" in report._repr_html_()
     clean = sanitize(module, "k", 1, [array])
     assert "nothing found under 1 schedule" in clean._repr_html_()
     trace = Trace()
     assert "an empty trace" in trace._repr_html_()
-    run_with(module, "k", 1, [array], trace=trace)
+    run_with(module, "k", 1, [array], tilewright.LaunchOptions(trace=trace))
     assert "store weak %out[0]" in trace._repr_html_()
 
 
@@ -118,3 +118,29 @@ def test_html_of_simulations() -> None:
     found = program.launch("k", 1, [np.zeros(1, np.float32)])
     assert "sm_90a, seed 0: completed" in found._repr_html_()
     assert found.timeline._repr_html_().startswith("<svg")
+
+
+def test_tracebacks_of_cells_have_the_cell_s_frames_only() -> None:
+    names: dict[str, object] = {"tilewright": tilewright}
+    cell = compile("def read():\n    tilewright.parse('entry @k( {')\nread()\n", "<cell 7>", "exec")
+    runner = compile("exec(cell, names)", "/opt/IPython/core/interactiveshell.py", "exec")
+    with pytest.raises(TileIRError) as caught:
+        exec(runner, {"cell": cell, "names": names})
+    lines = caught.value._render_traceback_()
+    files = [line.split('"')[1] for line in lines if line.startswith('  File "')]
+    assert files == [__file__, "<cell 7>", "<cell 7>"]
+    assert "error[unknown-type]" in "\n".join(lines) and lines[-1]
+
+
+def test_bugs_of_ours_keep_their_frames_in_notebooks() -> None:
+    def failed_assertion() -> None:
+        raise AssertionError("a bug")
+
+    module = compile("fail()", str(Path(tilewright.__file__).parent / "bug.py"), "exec")
+    with pytest.raises(TileIRError) as caught:
+        try:
+            exec(module, {"fail": failed_assertion})
+        except AssertionError as bug:
+            raise TileIRError.single(Severity.ERROR.name, "wrapped") from bug
+    text = "\n".join(caught.value._render_traceback_())
+    assert "bug.py" in text and "a bug" in text and "direct cause" in text

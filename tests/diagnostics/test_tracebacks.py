@@ -48,7 +48,7 @@ def test_arguments():
     tilewright.run(tilewright.parse(TEXT), "k", 1, [OUT.astype(np.int8)])
 
 def test_sanitize():
-    tilewright.run(tilewright.parse(TEXT), "k", 1, [OUT], sanitize=True)
+    tilewright.run(tilewright.parse(TEXT), "k", 1, [OUT], options=tilewright.LaunchOptions(sanitize=True))
 
 def test_pipeline():
     tilewright.run_pipeline(tilewright.parse(TEXT), "no-such-pass")
@@ -57,7 +57,7 @@ def test_cpu():
     Program(tilewright.parse(ASSERTS)).launch("k", 1, [OUT])
 
 def test_cpu_checked():
-    Program(tilewright.parse(TEXT), checked=True).launch("k", 1, [OUT])
+    Program(tilewright.parse(TEXT), tilewright.LaunchOptions(checked=True)).launch("k", 1, [OUT])
 
 def test_cpu_arguments():
     Program(tilewright.parse(TEXT)).launch("k", 1, [1.5, 2])

@@ -78,10 +78,62 @@ def test_nan() -> None:
     check("nan", json.loads(json.dumps(report.to_json(), allow_nan=False)))
 
 
+PROGRAM = """import numpy as np
+import cuda.tile as ct
+
+@ct.kernel
+def clash(c, n: ct.Constant[int]):
+    ct.store(c, (0,), ct.full((n,), ct.bid(0), c.dtype))
+
+ct.launch(0, (2,), clash, (np.zeros(4, np.float32), 4))
+ct.launch(0, (2,), clash, (np.zeros(4, np.float32), 2))
+print("done")
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.py").write_text(PROGRAM)
+    return "p.py"
+
+
+@pytest.mark.parametrize("machine", ["reference", "cpu", "sim:sm_90a"])
+def test_run_of_a_program(program: str, capsys: pytest.CaptureFixture[str], machine: str) -> None:
+    found = printed(capsys, "run", "--json", "--machine", machine, program)
+    assert [each["specialisation"] for each in found["launches"]] == [1, 2]
+    assert all(("counters" in each) == machine.startswith("sim") for each in found["launches"])
+    check("run_program", found)
+
+
+def test_sanitize_of_a_program(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "sanitize", "--format", "json", program)
+    assert found["launches"] == 2 and found["findings"]
+    check("sanitize_program", found)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["load_view_tko"], ["nvgpu.mbarrier.init"], ["f8E4M3FN"], ["tile"], ["race"], ["--list"]],
+)
+def test_explain(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "explain", "--format", "json", *words)
+    assert found
+    check("explain", found)
+
+
+def test_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    check("cache", printed(capsys, "cache", "--json"))
+
+
 def test_every_schema_is_told_and_tested() -> None:
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")
-    assert len(SCHEMAS) == 5
+    assert len(SCHEMAS) == 9
     for path in SCHEMAS:
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
         name = path.name.removesuffix(".schema.json")

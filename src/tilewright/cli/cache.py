@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tilewright.cpu.runtime.cache import DiskCache
 
 _SIZE = re.compile(r"(?P<number>\d{1,15})(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
+FORMAT = 1
+"""The version of the JSON output."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -59,6 +61,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     use = cache.use()
     if options.json:
         facts = {
+            "format": FORMAT,
             "directory": str(use.directory),
             "entries": use.entries,
             "size_bytes": use.size_bytes,

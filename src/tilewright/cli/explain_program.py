@@ -5,14 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections import Counter
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from tilewright.cli.outputs import write_files
 from tilewright.cli.pages import page_path
 from tilewright.cli.programs import Program, Taken, take
 from tilewright.cli.session import Session, UsageError
 
+if TYPE_CHECKING:
+    from tilewright.cutile import Compiled
+    from tilewright.explain.about import About
+    from tilewright.explain.worker import PageWorker
+
+#: What is shown where nothing else is asked for; a test compares it with what `explain` has.
+_PASSES, _TARGET = "tileaa", "sm_100"
 _FOR_MODULES = {"entry": "entry", "arguments": "arg", "seed": "seed", "grid": "grid"}
 
 
@@ -23,10 +31,20 @@ def explain_program(options: argparse.Namespace, session: Session) -> int:
             raise UsageError.because(
                 f"--{shown} is for modules: a program chooses kernels and arguments by itself"
             )
-    program = take(options.name, options, session)
-    shown = program.chosen if options.kernel is not None else _first_of_each(program.chosen)
-    paths = _paths(options, shown)
-    pages = {paths[taken.label]: _page(taken, program, paths, options) for taken in shown}
+    chosen = explain_options(options)
+    from tilewright.explain.worker import PageWorker
+
+    with PageWorker() as worker:
+        ahead = _Ahead(worker, options.kernel, chosen)
+        program = take(options.name, options, session, told=ahead.take)
+        shown = program.chosen if options.kernel is not None else _first_of_each(program.chosen)
+        paths = _paths(options, shown)
+        abouts = {taken.label: _about(taken, program, paths) for taken in shown}
+        pages = {
+            paths[taken.label]: worker.page(program.kernels.index(taken), abouts[taken.label])
+            or _page(taken, abouts[taken.label], chosen)
+            for taken in shown
+        }
     write_files(session, {path: page.encode() for path, page in pages.items()})
     for taken in shown:
         if paths[taken.label] != "-":
@@ -35,6 +53,23 @@ def explain_program(options: argparse.Namespace, session: Session) -> int:
         if taken not in shown:
             session.say(f"not shown: {taken}; --kernel '{taken.label}' does")
     return program.finish(0)
+
+
+class _Ahead:
+    """Sends each kernel that is to be shown to the worker, as soon as the program has compiled it."""
+
+    def __init__(self, worker: PageWorker, wanted: str | None, chosen: Chosen):
+        self._worker, self._wanted, self._chosen = worker, wanted, chosen
+        self._number = 0
+        self._names: Counter[str] = Counter()
+
+    def take(self, kernel: Compiled) -> None:
+        number, self._number = self._number, self._number + 1
+        self._names[kernel.name] += 1
+        times = self._names[kernel.name]
+        named = self._wanted in (kernel.name, f"{kernel.name}#{times}")
+        if named or (self._wanted is None and times == 1):
+            self._worker.begin(number, kernel.module, kernel.name, **self._chosen)
 
 
 def _first_of_each(kernels: Sequence[Taken]) -> tuple[Taken, ...]:
@@ -61,13 +96,10 @@ def _paths(options: argparse.Namespace, shown: Sequence[Taken]) -> dict[str, str
     return paths
 
 
-def _page(
-    taken: Taken, program: Program, paths: dict[str, str], options: argparse.Namespace
-) -> str:
-    from tilewright.explain.page import About, render_page
+def _about(taken: Taken, program: Program, paths: dict[str, str]) -> About:
+    from tilewright.explain.about import About
 
-    kernel = taken.kernel
-    file, line = kernel.place
+    file, line = taken.kernel.place
     others = [
         (
             str(other),
@@ -77,8 +109,13 @@ def _page(
         for other in program.kernels
         if other is not taken
     ]
-    about = About(f"{os.path.relpath(file)}:{line}", kernel.kind, others)
-    return render_page(kernel.explain(**explain_options(options)), about=about)
+    return About(f"{os.path.relpath(file)}:{line}", taken.kernel.kind, others)
+
+
+def _page(taken: Taken, about: About, chosen: Chosen) -> str:
+    from tilewright.explain.page import render_page
+
+    return render_page(taken.kernel.explain(**chosen), about=about)
 
 
 class Chosen(TypedDict):
@@ -90,14 +127,16 @@ class Chosen(TypedDict):
 
 def explain_options(options: argparse.Namespace) -> Chosen:
     """The target and the passes that are asked for; UsageErrors where there are none."""
+    chosen: Chosen = {
+        "passes": _PASSES if options.passes is None else options.passes,
+        "target": options.target or _TARGET,
+    }
+    if options.passes is None and options.target is None:
+        return chosen
     from tilewright.diagnostics import TileIRError
     from tilewright.explain.levels import checked_passes
-    from tilewright.explain.stages import DEFAULT_TARGET, checked_target
+    from tilewright.explain.stages import checked_target
 
-    chosen: Chosen = {
-        "passes": "tileaa" if options.passes is None else options.passes,
-        "target": options.target or DEFAULT_TARGET,
-    }
     try:
         checked_passes(chosen["passes"])
         checked_target(chosen["target"])

@@ -129,16 +129,18 @@ class LaunchLog:
         return status
 
     def _draw(self, path: str) -> None:
-        drawn = next((each for each in self._launches if each.result is not None), None)
-        if drawn is None:
-            self._session.say(f"note: no launch to draw: '{path}' is not written")
+        timed = [each for each in self._launches if each.result is not None]
+        number = self._options.timeline_launch or 1
+        if number > len(timed):
+            of = f"launch {number} of {len(timed)}" if timed else "launch"
+            self._session.say(f"note: there is no {of} to draw: '{path}' is not written")
             return
+        drawn = timed[number - 1]
         timeline = drawn.result.timeline
         text = timeline.to_svg() if path.endswith(".svg") else timeline.to_html(drawn.kernel)
         write_files(self._session, {path: text.encode()})
-        more = len(self._launches) - 1
-        further = f"; {more} more launches are not drawn" if more else ""
-        self._session.say(f"wrote {path}: {drawn.kernel}{further}")
+        which = f", launch {number} of {len(timed)}; --timeline-launch N draws another"
+        self._session.say(f"wrote {path}: {drawn.kernel}{which * (len(timed) > 1)}")
 
     def _report(self, status: int, launched: bool) -> int:
         from tilewright.cutile.errors import diagnostics_in_python

@@ -89,10 +89,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (without the program's name); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] in (["run"], ["sanitize"]):
-        from tilewright.cli import run_script
+        try:
+            from tilewright.cli import run_script
 
-        if run_script.is_script_run(arguments):
-            return run_script.main(arguments)
+            if run_script.is_script_run(arguments):
+                return run_script.main(arguments)
+        except KeyboardInterrupt:  # While the program runs it is the program's own.
+            return _interrupted(Session(arguments))
     own, theirs = programs.split(arguments)
     session = Session(arguments, theirs or ())
     thresholds = gc.get_threshold()
@@ -116,10 +119,14 @@ def _guarded(arguments: list[str], session: Session) -> int:
     except (OutputClosedError, BrokenPipeError):
         return Exit.OUTPUT_CLOSED
     except KeyboardInterrupt:
-        session.say(f"{PROGRAM}: interrupted")
-        return Exit.INTERRUPTED
+        return _interrupted(session)
     except Exception as error:  # noqa: BLE001 (the top: what arrives here is a bug of ours)
         return _report_bug(session, error)
+
+
+def _interrupted(session: Session) -> int:
+    session.say(f"{PROGRAM}: interrupted")
+    return Exit.INTERRUPTED
 
 
 def _run(arguments: list[str], session: Session) -> int:

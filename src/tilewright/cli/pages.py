@@ -14,7 +14,7 @@ def page_path(chosen: str | None, source: str) -> str:
     """
     if chosen is not None:
         return chosen
-    from tilewright.explain.page import MARK
+    from tilewright.explain.about import MARK
 
     path = f"{os.path.splitext(source)[0]}.html"
     try:

@@ -160,6 +160,8 @@ def take(
     kernel of that name, a TileIRError where it launches none.
     """
     run = _run(path, options, session, told)
+    if isinstance(run.error, KeyboardInterrupt):
+        raise run.error
     if not run.kernels:
         raise _nothing(path, run)
     if run.error is not None:
@@ -191,13 +193,15 @@ def _run(
     from tilewright.launching.options import LaunchOptions
 
     _warn_of_options(options, session)
+    machine = getattr(options, "machine", None)
     settings = Settings(
-        getattr(options, "machine", None) or default_machine(),
+        machine or default_machine(),
         LaunchOptions(print_to=lambda text: print(text, end="", file=sys.stderr, flush=True)),
         cuda_is_host=options.torch_cuda,
     )
     try:
-        check_settings(settings)
+        if machine is not None:
+            check_settings(settings)
         return compile_program(
             path,
             session.program_arguments,
@@ -246,8 +250,6 @@ def _nothing(path: str, run: ProgramRun) -> TileIRError:
         )
     if isinstance(error, TileIRError):
         return TileIRError(error.diagnostics)
-    if isinstance(error, KeyboardInterrupt):
-        raise error
     from tilewright.cutile.frontend import refusal
 
     help_text, place = "", _place(error)

@@ -151,7 +151,13 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeline",
         metavar="FILE",
-        help="draw what the warps of the first block did in the first launch, as .html or .svg (sim)",
+        help="draw what the warps of the first block did in a launch, as .html or .svg (sim)",
+    )
+    group.add_argument(
+        "--timeline-launch",
+        type=_count,
+        metavar="N",
+        help="the launch to draw, of those of --kernel if it is given (default 1)",
     )
     add_time_limit(group)
     add_find_nan(group)
@@ -208,6 +214,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         for name in ("block", "values", "limit", "format"):
             if getattr(options, f"trace_{name}") is not None:
                 parser.error(f"--trace-{name} needs --trace FILE")
+    if options.timeline_launch and not options.timeline:
+        parser.error("--timeline-launch needs --timeline FILE")
     is_sim = (options.machine or "").partition(":")[0] == "sim"
     for name in ("counters", "timeline"):
         if getattr(options, name) and not is_sim:

@@ -86,7 +86,8 @@ class Compiled:
 
     def page(self, *, target: str = DEFAULT_TARGET) -> str:
         """The page of ``tilewright explain``: the kernel beside its source, and all levels."""
-        from tilewright.explain.page import About, render_page
+        from tilewright.explain.about import About
+        from tilewright.explain.page import render_page
 
         file, line = self.place
         return render_page(self.explain(target=target), about=About(f"{file}:{line}", self.kind))
@@ -191,7 +192,8 @@ def compile_program(
         run.error = error
 
     with (
-        hosting(replace(settings, on_compile=keep), torch_cuda=torch_cuda),
+        # The first kernel is told before anything of the machine is imported: others may begin with it.
+        hosting(replace(settings, on_compile=keep), torch_cuda=torch_cuda, ready=False),
         nullcontext() if stdout is None else redirect_stdout(stdout),
     ):
         run.status = run_program(path, arguments, show=end)

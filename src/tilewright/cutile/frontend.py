@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -126,6 +128,7 @@ def refusal(error: BaseException) -> tuple[str, tuple[str, int, int, str] | None
 def front_end() -> FrontEnd:
     """The installed cuTile; a :class:`FrontEndError` of one line where it cannot be used."""
     check_version()
+    _import_torch()
     try:
         extension = import_module("cuda.tile._cext")
         return FrontEnd(
@@ -140,6 +143,14 @@ def front_end() -> FrontEnd:
         )
     except (ImportError, AttributeError) as error:
         raise does_not_work(error) from error
+
+
+def _import_torch() -> None:
+    """Import torch, where it is installed, before cuTile's extension does: what interrupts it there,
+    such as Ctrl-C, is lost. A torch that does not work is left to the program that wants it."""
+    if find_spec("torch") is not None:
+        with suppress(Exception):
+            import_module("torch")
 
 
 def does_not_work(error: Exception) -> FrontEndError:

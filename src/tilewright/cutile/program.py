@@ -24,8 +24,9 @@ _FRONT_END = os.path.join("cuda", "tile", "")
 
 
 @contextmanager
-def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
-    """The process is one for cuTile programs: all launches go to us, in all threads.
+def hosting(settings: Settings, *, torch_cuda: bool = True, ready: bool = True) -> Iterator[None]:
+    """The process is one for cuTile programs: all launches go to us, in all threads; ``ready``: the
+    first of them need not import the machine.
 
     With ``torch_cuda`` torch, from when it is imported on, serves the device ``cuda`` by the CPU.
     Python processes that are started meanwhile are hosts as well, whatever starts them, but for traces
@@ -48,7 +49,7 @@ def hosting(settings: Settings, *, torch_cuda: bool = True) -> Iterator[None]:
         front_end()
         if torch_cuda and "torch" in sys.modules:
             pretend_cuda()
-        stack.enter_context(use_everywhere(settings))
+        stack.enter_context(use_everywhere(settings, ready=ready))
         stack.enter_context(children_are(settings, torch_cuda=torch_cuda))
         yield
 

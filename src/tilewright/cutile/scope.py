@@ -213,9 +213,11 @@ def use(settings: Settings) -> Iterator[None]:
 
 
 @contextmanager
-def use_everywhere(settings: Settings) -> Iterator[None]:
-    """These settings hold inside, in all threads. For programs that we run as a whole."""
-    get_ready(settings.machine)
+def use_everywhere(settings: Settings, *, ready: bool = True) -> Iterator[None]:
+    """These settings hold inside, in all threads. For programs that we run as a whole. Unless it is to
+    be ``ready``, the machine is imported by the first launch."""
+    if ready:
+        get_ready(settings.machine)
     with _intercepted():
         _everywhere.append(settings)
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, Span
-from tilewright.diagnostics.tracebacks import hide_callers
+from tilewright.diagnostics.tracebacks import cell_traceback, hide_callers
 
 #: What is said about hostile input is not as long as the input.
 MAX_MESSAGE_LENGTH = 2000
@@ -134,6 +134,10 @@ class TileIRError(Exception):
         from tilewright.diagnostics.render_html import render_html
 
         return render_html(self.diagnostics)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of an exception that nobody catches, by line."""
+        return cell_traceback(self)
 
     @classmethod
     def single(

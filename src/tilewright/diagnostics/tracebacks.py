@@ -1,8 +1,9 @@
-"""Which frames of a traceback pytest leaves out: an error in a user's kernel or call ends, in the report
-of a test, at the user's own line."""
+"""Which frames of a traceback pytest and IPython leave out: an error in a user's kernel or call ends, in
+the report of a test and in a notebook, at the user's own line."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import FrameType
@@ -10,6 +11,8 @@ from typing import Any
 
 _PACKAGE = "tilewright."
 _OURS = str(Path(__file__).resolve().parent.parent)
+#: Parts of paths of files whose frames run the cells of notebooks.
+_RUNNERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("IPython", "ipykernel"))
 
 
 def hides_frames(caught: Any) -> bool:
@@ -35,3 +38,22 @@ def hide_callers() -> None:
         if str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
             frame.f_globals.setdefault("__tracebackhide__", hides_frames)
         frame = frame.f_back
+
+
+def cell_traceback(error: BaseException) -> list[str]:
+    """The lines of an exception's traceback as a notebook is to show them: from the cell on, without our
+    frames. Those of a failed assertion of ours stay."""
+    import traceback
+
+    described = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = described
+    while part is not None:
+        is_bug = part.exc_type is AssertionError
+        part.stack[:] = [
+            frame
+            for frame in part.stack
+            if not any(runner in frame.filename for runner in _RUNNERS)
+            and (is_bug or not frame.filename.startswith(_OURS))
+        ]
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    return "".join(described.format()).rstrip("\n").split("\n")

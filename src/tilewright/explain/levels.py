@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -20,11 +21,11 @@ from tilewright.dialects.source_map import Source, TextSource, source_of
 from tilewright.explain.analyses import ANALYSES, UNCOUNTED, functions, line_name, remarks_of
 from tilewright.explain.changes import Change, compare
 from tilewright.explain.folding import folded_listing
+from tilewright.explain.line_tables import READERS
 from tilewright.explain.stages import (
     DEFAULT_TARGET,
     LEVELS,
     AnyKernel,
-    LevelKind,
     Stages,
     checked_target,
     is_of_threads,
@@ -32,6 +33,7 @@ from tilewright.explain.stages import (
     thread_kernel,
 )
 from tilewright.explain.token_graph import to_svg
+from tilewright.explain.values import values_below
 from tilewright.launching.modules import kernel_of, runnable_module
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine.sanitize.listing import read_source
@@ -41,7 +43,7 @@ from tilewright.text import Listing, list_text
 from tilewright.text.nesting import deep_recursion
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.ir import Operation
 
     from tilewright.launching.modules import KernelOp
     from tilewright.passes.pipelines import PassTiming
@@ -55,6 +57,8 @@ NOT_SHOWN = define_code(
 
 #: The levels of tiles, which have analyses and passes.
 _OF_TILES = frozenset({"cuda_tile", "nv_tileaa", "nv_tileaa_passes"})
+#: All levels but sources, from the first down, by the keys that they have here.
+_ORDER = ("tile", "lowered", "final", *(key for key in LEVELS if key not in _OF_TILES))
 MAX_LINES = 20_000
 """Lines of a level that are shown; what is beyond is counted."""
 
@@ -191,7 +195,7 @@ def name_for_good(module: Operation) -> Listing:
     that the printer had to number becomes one of its own, ``%sum.3`` for ``%sum_3``.
     """
     listing = list_text(module)
-    values = _values(module)
+    values = values_below(module)
     taken = {value.name_hint for value in values}
     is_fresh = False
     for value in values:
@@ -216,14 +220,6 @@ def _free_name(name: str, taken: Container[str | None]) -> str:
     return next(free for n in count(int(number)) if (free := f"{stem}{mark}{n}") not in taken)
 
 
-def _values(module: Operation) -> list[SSAValue]:
-    found: list[SSAValue] = []
-    for op in module.walk():
-        found += op.results
-        found += [arg for region in op.regions for block in region.blocks for arg in block.args]
-    return found
-
-
 class _Builder:
     """Collects the levels of one kernel.
 
@@ -243,6 +239,7 @@ class _Builder:
         self.list = folded_listing if folded else list_text
         self.missing: dict[str, str] = {}
         self.levels: list[Level] = []
+        self.threads: tuple[Line, ...] = ()
         self.findings: dict[str, Findings] = {}
         self.numbers: dict[Operation, int] = {op: n for n, op in enumerate(module.walk())}
         sources = [source_of(op) for op in self.numbers]
@@ -256,39 +253,57 @@ class _Builder:
 
     def build(self, passes: Sequence[TilePass], below: Container[str]) -> Explanation:
         self._add_sources()
-        changes: list[Change] = []
-        kernel: AnyKernel
-        if self.stages.is_of_threads:
-            kernel, shown = thread_kernel(self.module, self.kernel), "nvgpu"
-            line_of: Mapping[Operation, int] = {}
-        else:
-            kernel = kernel_of(self.module, self.kernel)
-            changed, shown, line_of = (
-                self._lower(self.module)
-                if isinstance(self.module, ModuleOp)
-                else self._take_nv_tileaa()
-            )
-            if passes:
-                self._run(changed, passes, changes)
-                self._add_nv_tileaa("final", "nv_tileaa, after the passes", changed)
-        for key, kind in LEVELS.items():
-            if key in below and key not in _OF_TILES:
-                self._add_below(key, kind)
+        wanted = [key for key in LEVELS if key in below and key not in _OF_TILES]
+        with ThreadPoolExecutor(1) as tools:
+            # Those of text need no level above but nvgpu. NVIDIA's tools, which are processes of their
+            # own and take long, run while the rest is made.
+            for key in wanted:
+                if key not in ("sass", "asm"):
+                    self._add_below(key)
+            if "sass" in wanted and any(level.key == "ptx" for level in self.levels):
+                tools.submit(made_of, LEVELS["sass"], self.stages)
+            changes, kernel, shown, line_of = self._add_tiles(passes)
+            if "asm" in wanted:
+                self._add_below("asm")
+        if "sass" in wanted:
+            self._add_below("sass")
+        order = [*(level.key for level in self.levels if level.language == "python"), *_ORDER]
+        titles = [kind.title for kind in LEVELS.values()]
         return Explanation(
             self.module,
             kernel,
             self.stages.target,
-            tuple(self.levels),
+            tuple(sorted(self.levels, key=lambda level: order.index(level.key))),
             self.findings,
             tuple(changes),
             shown,
             line_of,
-            self.missing,
+            {title: self.missing[title] for title in titles if title in self.missing},
         )
 
-    def _add_below(self, key: str, kind: LevelKind) -> None:
+    def _add_tiles(
+        self, passes: Sequence[TilePass]
+    ) -> tuple[list[Change], AnyKernel, str, Mapping[Operation, int]]:
+        """Add the levels of tiles, if the kernel has them: what passes changed, the kernel, the key
+        of its first level of IR, and the lines there."""
+        changes: list[Change] = []
+        if self.stages.is_of_threads:
+            return changes, thread_kernel(self.module, self.kernel), "nvgpu", {}
+        kernel = kernel_of(self.module, self.kernel)
+        changed, shown, line_of = (
+            self._lower(self.module)
+            if isinstance(self.module, ModuleOp)
+            else self._take_nv_tileaa()
+        )
+        if passes:
+            self._run(changed, passes, changes)
+            self._add_nv_tileaa("final", "nv_tileaa, after the passes", changed)
+        return changes, kernel, shown, line_of
+
+    def _add_below(self, key: str) -> None:
         """Add a level below nv_tileaa, or the reason why it is not there."""
-        if key == "asm" and self.stages.is_of_threads:
+        kind = LEVELS[key]
+        if key in ("asm", "nv_tileas") and self.stages.is_of_threads:
             return
         try:
             made = made_of(kind, self.stages)
@@ -296,21 +311,46 @@ class _Builder:
             self.missing[kind.title] = error.diagnostics[0].message
             return
         about = self.stages.target if kind.is_of_target else "of this machine"
+        counts = None
         if isinstance(made, str):
-            lines: tuple[Line, ...] = tuple(map(Line, made.expandtabs().splitlines()))
-            counts = None
+            lines = self._traced(key, made.expandtabs())
         else:
             own = self._own_text(made) if made is self.module else None
             listing = self.list(made)
+            line_of: Mapping[Operation, int]
             line_of = {op: line + 1 for op, line in listing.line_of.items()}
             texts, counts = listing.text.splitlines(), Counter(op.name for op in made.walk())
             if own is not None:
                 texts, line_of, about = own.text.splitlines(), _lines_in(made, own), own.name
             lines = self._linked(texts, line_of)
+            if key == "nvgpu":
+                lines = self.threads = self._with_links(lines, line_of)
+                self.stages.lines = line_of
         if len(lines) > MAX_LINES:
             left_out = len(lines) - MAX_LINES
             lines = (*lines[:MAX_LINES], Line(f"... {left_out} more lines are left out"))
         self.levels.append(Level(key, kind.title, about, lines, 1, counts, kind.language))
+
+    def _with_links(
+        self, lines: Sequence[Line], line_of: Mapping[Operation, int]
+    ) -> tuple[Line, ...]:
+        """Lines where also those have a number that stand for nothing above, as code stands for them."""
+        first = len(self.numbers)
+        begun = set(line_of.values())
+        return tuple(
+            Line(line.text, (first + n,)) if n in begun and not line.links else line
+            for n, line in enumerate(lines, 1)
+        )
+
+    def _traced(self, key: str, text: str) -> tuple[Line, ...]:
+        """The lines of a level of text; where its code tells lines of ``nvgpu``, it stands for them."""
+        reader = READERS.get(key)
+        if reader is None:
+            return tuple(map(Line, text.splitlines()))
+        return tuple(
+            Line(each, self.threads[line - 1].links if line and line <= len(self.threads) else ())
+            for each, line in reader(text)
+        )
 
     def _own_text(self, module: Operation) -> SourceFile | None:
         """The text that a module of threads was read from."""

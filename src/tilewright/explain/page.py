@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
 from tilewright import __version__
 from tilewright.diagnostics.display import printable
 from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+from tilewright.explain.about import MARK, About
 from tilewright.explain.analyses import ANALYSES
 from tilewright.explain.changes import Change, DiffLine
 from tilewright.explain.colours import coloured
@@ -24,21 +24,9 @@ from tilewright.text.naming import as_python
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _MAX_TOLD = 8
-MARK = '<meta name="generator" content="tilewright explain'
-"""What every page holds near its beginning."""
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """What is known of a kernel beside its IR.
-
-    ``place``: where it is in its program. ``kind``: what it was compiled for, by parameter. ``others``:
-    the further kernels of the program, each with a label, the page to go to or nothing, and a command.
-    """
-
-    place: str = ""
-    kind: Mapping[str, str] = field(default_factory=dict[str, str])
-    others: Sequence[tuple[str, str, str]] = ()
+_NOTHING = About()
 
 
 def render_page(
@@ -46,7 +34,7 @@ def render_page(
     footprints: Footprints | None = None,
     *,
     how_to_run: str = "",
-    about: About = About(),
+    about: About = _NOTHING,
 ) -> str:
     """The page. Without ``footprints`` it says how to get them: ``how_to_run`` is a command."""
     heading = f"Kernel {explanation.kernel.symbol}"

@@ -23,6 +23,7 @@ from tilewright.text import print_text
 if TYPE_CHECKING:
     from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
     from tilewright.gpu import Assembled, CompiledKernel
+    from tilewright.gpu.tiles import TileProgram
     from tilewright.launching.modules import KernelOp
 
 AnyKernel: TypeAlias = "KernelOp | FuncOp"
@@ -31,8 +32,9 @@ AnyKernel: TypeAlias = "KernelOp | FuncOp"
 UNKNOWN_LEVEL = define_code(
     "unknown-level",
     "There is no level of this name, or the kernel does not have it.",
-    "A kernel of Tile IR goes through cuda_tile, nv_tileaa, nvgpu, llvm and ptx to sass, and through "
-    "nv_tileaa to asm, the assembly of this CPU. One of nvgpu begins there.",
+    "A kernel of Tile IR goes through cuda_tile, nv_tileaa, nv_tileas, nvgpu, llvm and ptx to sass, and "
+    "through nv_tileaa to asm, the assembly of this CPU. One of nvgpu begins there. A kernel that no "
+    "schedule is known for has no nv_tileas.",
 )
 
 DEFAULT_TARGET = "sm_100"
@@ -44,11 +46,14 @@ class Stages:
     """One kernel of a verified module on all its levels, for one GPU architecture.
 
     ``module`` is of ``cuda_tile``, of ``nv_tileaa`` or of ``gpu``; it stays as it is. What a level
-    cannot be made of is a TileIRError when it is asked for, which says why.
+    cannot be made of is a TileIRError when it is asked for, which says why. ``lines``, where it is set
+    before the levels of text are asked for, has lines of operations of ``nvgpu``: these levels then tell
+    them, as ``line_tables`` reads it.
     """
 
     def __init__(self, module: Operation, kernel: str, target: str = DEFAULT_TARGET):
         self.module, self.kernel, self.target = module, kernel, target
+        self.lines: Mapping[Operation, int] | None = None
 
     @property
     def is_of_threads(self) -> bool:
@@ -90,15 +95,30 @@ class Stages:
         if self.is_of_threads:
             assert isinstance(self.module, BuiltinModuleOp)
             return self.module
+        return self._tile_program.threads(self.kernel)
+
+    @cached_property
+    def _tile_program(self) -> TileProgram:
         from tilewright.gpu.tiles import TileProgram
 
-        return TileProgram(self.module, self.target).threads(self.kernel)
+        return TileProgram(self.module, self.target)
+
+    @cached_property
+    def nv_tileas(self) -> BuiltinModuleOp:
+        """The kernel with layouts and a schedule; a TileIRError where it is lowered without."""
+        if self.is_of_threads:
+            raise _has_none("nv_tileas", self.module)
+        program = self._tile_program
+        program.threads(self.kernel)
+        if (refused := program.fallbacks.get(self.kernel)) is not None:
+            raise refused
+        return program.scheduled(self.kernel)
 
     @cached_property
     def gpu_code(self) -> CompiledKernel:
         from tilewright.gpu import compile_kernel
 
-        return compile_kernel(self.nvgpu, self.target, self.kernel)
+        return compile_kernel(self.nvgpu, self.target, self.kernel, lines=self.lines)
 
     @cached_property
     def machine_code(self) -> Assembled:
@@ -108,7 +128,7 @@ class Stages:
     def sass(self) -> str:
         from tilewright.gpu import disassemble
 
-        return disassemble(self.machine_code.cubin)
+        return disassemble(self.machine_code.cubin, lines=self.lines is not None)
 
     @cached_property
     def cpu_assembly(self) -> str:
@@ -157,6 +177,7 @@ LEVELS: Mapping[str, LevelKind] = MappingProxyType(
         "nv_tileaa_passes": LevelKind(
             "nv_tileaa, after the passes", "mlir", "mlir", lambda s: s.nv_tileaa_passes
         ),
+        "nv_tileas": LevelKind("nv_tileas, scheduled", "mlir", "mlir", lambda s: s.nv_tileas),
         "nvgpu": LevelKind("nvgpu", "mlir", "mlir", lambda s: s.nvgpu),
         "llvm": LevelKind("LLVM IR", "ll", "llvm", lambda s: s.gpu_code.llvm_ir),
         "ptx": LevelKind("PTX", "ptx", "ptx", lambda s: s.gpu_code.ptx),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects import func
@@ -15,6 +16,7 @@ from tilewright.gpu.abi import Parameter
 from tilewright.gpu.architectures import Architecture, architecture
 from tilewright.gpu.budget import DEFAULT_SECONDS, Work, run_within
 from tilewright.gpu.codegen import kernel
+from tilewright.gpu.codegen.line_table import LineTable
 from tilewright.gpu.codegen.unit import Unit
 from tilewright.gpu.codes import SHARED_MEMORY, UNKNOWN_KERNEL
 from tilewright.gpu.messages import Site
@@ -67,7 +69,7 @@ class CompiledKernel:
     sites: tuple[Site, ...] = ()
 
     def assemble(self) -> Assembled:
-        """The machine code, by ptxas: see ``tools.assemble``."""
+        """The machine code, by ptxas, with the lines that the PTX tells: see ``tools.assemble``."""
         return assemble(self.ptx, self.arch.name)
 
 
@@ -91,8 +93,13 @@ def compile_kernel(
     arch: str,
     entry: str | None = None,
     options: CompileOptions = CompileOptions(),
+    *,
+    lines: Mapping[Operation, int] | None = None,
 ) -> CompiledKernel:
     """The PTX of a kernel of a verified module; the only one where no name is given.
+
+    ``lines``, from 1, are those of operations in a text of the module: the code then tells by
+    directives which line each instruction comes from, and is otherwise the same.
 
     Raises TileIRError for names that are not known, for operations that cannot be compiled, and for
     those that the architecture lacks.
@@ -103,7 +110,8 @@ def compile_kernel(
     if options.record:
         recorded = record_messages(module, op)
         op, sites = recorded.kernel, recorded.sites
-    unit = Unit(chosen, _symbols(op), options.approximate_math)
+    table = None if lines is None else LineTable(lines)
+    unit = Unit(chosen, _symbols(op), options.approximate_math, table)
     parameters = kernel.emit_kernel(unit, op)
     check_register_pool(op, kernel.block_size(op))
     if max(unit.shared_bytes, unit.given_shared_bytes) > chosen.shared_limit:

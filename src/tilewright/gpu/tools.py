@@ -23,6 +23,7 @@ _PACKAGES = {
     "bin/nvdisasm": "nvidia-cuda-nvdisasm",
     "nvvm/libdevice/libdevice.10.bc": "nvidia-nvvm",
 }
+_LOC = re.compile(r"^\s*\.loc\s", re.MULTILINE)
 #: Seconds after which a tool counts as stuck.
 _TIMEOUT = 300
 
@@ -96,13 +97,15 @@ class Assembled:
 
 
 def assemble(ptx: str, arch: str) -> Assembled:
-    """The machine code of PTX; a TileIRError where ptxas is missing or refuses it."""
+    """The machine code of PTX, with its lines where it tells them; a TileIRError where ptxas is
+    missing or refuses it."""
     ptxas = _need("bin/ptxas", "machine code")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
         kernels = ".entry" in ptx
         command = [ptxas, f"-arch={arch}", "-v", *(() if kernels else ("-c",))]
+        command += ["-lineinfo"] if _LOC.search(ptx) else []
         try:
             done = subprocess.run(
                 [*command, str(source), "-o", str(target)],
@@ -135,9 +138,10 @@ def _number(pattern: str, text: str) -> int:
     return int(found[1]) if found else 0
 
 
-def disassemble(cubin: bytes) -> str:
-    """The instructions of machine code as text; a TileIRError where nvdisasm is missing."""
-    return _nvdisasm(cubin)
+def disassemble(cubin: bytes, *, lines: bool = False) -> str:
+    """The instructions of machine code as text; with comments that tell ``lines``, where the code
+    has them. A TileIRError where nvdisasm is missing."""
+    return _nvdisasm(cubin, *(("-g",) if lines else ()))
 
 
 def disassemble_to_json(cubin: bytes) -> str:

@@ -19,7 +19,7 @@ from tilewright.cpu.target import GENERIC, cpu_target
 MESSAGE = """
 tilewright: a kernel has crashed: it accessed memory outside of its arrays.
 tilewright: `tilewright sanitize` finds such accesses and shows where they are; `--checked` (in Python
-tilewright: Program(module, checked=True)) runs compiled code with checks.
+tilewright: LaunchOptions(checked=True)) runs compiled code with checks.
 """
 
 _SIGNALS = ("SIGSEGV", "SIGBUS")

@@ -43,6 +43,8 @@ class Function:
         self.results = results
         #: The extents of the block where the kernel says them.
         self.block_size: tuple[int, ...] | None = None
+        #: What stands for the function in the line table.
+        self._scope: int | None = None
         self._values: dict[SSAValue, tuple[Value, ...] | Memref] = {}
         self._targets: dict[Block, ir.Block] = {}
         #: Where the operation that ends a region of `scf` leads to, innermost last.
@@ -161,7 +163,23 @@ class Function:
         self.require(op, needs(op.name))
         for result in op.results:
             self.types(result)
+        around = self.code.origin
+        self.code.origin = self._origin(op) or around
         handler(self, op)
+        self.code.origin = around
+
+    def _origin(self, op: Operation) -> str | None:
+        if self.unit.line_table is None or self._scope is None:
+            return None
+        return self.unit.line_table.origin(op, self._scope)
+
+    def mark(self, name: str, op: Operation) -> str:
+        """What ends the head of the function, where lines are told; to be called before its body."""
+        if self.unit.line_table is None:
+            return ""
+        self._scope = self.unit.line_table.function(name, op)
+        self.code.origin = self._origin(op) or ""
+        return f" !dbg !{self._scope}"
 
     def emit_block(self, block: Block) -> None:
         """Write the code of the operations of a block, at the end of what there is."""

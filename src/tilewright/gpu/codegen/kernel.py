@@ -115,6 +115,7 @@ def emit_kernel(unit: Unit, op: gpu_kernels.FuncOp) -> tuple[Parameter, ...]:
     """Write a kernel into a module; what it takes."""
     name = object_name(op.symbol)
     f = Function(unit)
+    mark = f.mark(name, op)
     f.block_size = block_size(op)
     if cluster_size(op) is not None:
         f.require(op, CLUSTER)
@@ -135,7 +136,7 @@ def emit_kernel(unit: Unit, op: gpu_kernels.FuncOp) -> tuple[Parameter, ...]:
     for argument in op.private:
         f.set_memref(argument, memref.private_memory(f, argument, None))
     f.emit_region(op.body)
-    head = f"define ptx_kernel void @{name}({', '.join(spelled)}) #0"
+    head = f"define ptx_kernel void @{name}({', '.join(spelled)}) #0{mark}"
     unit.functions[name] = f"{head} {{\n{f.code.text()}\n}}"
     _annotate(unit, op, name, constants)
     return tuple(parameters)
@@ -310,6 +311,7 @@ def emit_function(
     results = [part for ty in signature.outputs.data for part in layout.parts(ty, place)]
     unit.functions[name] = ""
     f = Function(unit)
+    mark = f.mark(name, op)
     body: Region = op.body
     given: list[Value] = []
     for argument in body.blocks[0].args:
@@ -319,4 +321,4 @@ def emit_function(
     f.emit_region(body)
     head = f"define {linkage}{result_type(results)} @{name}({', '.join(map(str, given))}) #0"
     del unit.functions[name]
-    unit.functions[name] = f"{head}{attributes} {{\n{f.code.text()}\n}}"
+    unit.functions[name] = f"{head}{attributes}{mark} {{\n{f.code.text()}\n}}"

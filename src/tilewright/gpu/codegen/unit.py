@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from tilewright.gpu.architectures import Architecture
 from tilewright.gpu.codegen.ir import I32, SHARED, Value, pointer
+from tilewright.gpu.codegen.line_table import LineTable
 
 #: How far arrays in shared memory are aligned that do not say: a swizzle repeats after 1024 bytes.
 MAX_SHARED_ALIGNMENT = 1024
@@ -36,11 +37,13 @@ class Unit:
 
     ``approximate_math``: functions of `math` become single instructions where there are any, and
     calls of libdevice otherwise. ``symbols``: the functions and memory that kernels may name.
+    ``line_table``: tells where instructions come from, where that is wanted.
     """
 
     arch: Architecture
     symbols: dict[str, Operation]
     approximate_math: bool = False
+    line_table: LineTable | None = None
     declarations: dict[str, str] = field(default_factory=dict)
     globals: dict[str, str] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
@@ -128,6 +131,7 @@ class Unit:
                 *self.declarations.values(),
                 "attributes #0 = { convergent nounwind }",
                 *(notes if self.annotations else ()),
+                *(self.line_table.text() if self.line_table is not None else ()),
                 "",
             ]
         )

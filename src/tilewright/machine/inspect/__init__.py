@@ -1,6 +1,7 @@
 """Looking inside a run: stopping at operations, statistics of tiles, traces.
 
-    run_with(module, "add", 8, args, breakpoints=[break_at(module, line=31)])
+    stops = [break_at(module, line=31)]
+    run_with(module, "add", 8, args, LaunchOptions(breakpoints=stops))
 
 Plain runs know nothing of it: hooks are put in when a kernel is translated for such a run.
 """

@@ -1,0 +1,101 @@
+"""Levels of text whose code tells lines of the level above: its lines, and what they come from.
+
+LLVM, its assembler output and NVIDIA's disassembler each say it in their own way. What says it is taken
+out, so that a level reads as it does without.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+TracedLine: TypeAlias = tuple[str, int | None]
+"""A line of text, and the line that it comes from, from 1, where that is known."""
+
+_LLVM_MARK = re.compile(r",? !dbg !(\d+)(?=$|, !| \{$)")
+_LLVM_LOCATION = re.compile(r"!(\d+) = (?:distinct )?!DILocation\(line: (\d+)")
+_LLVM_NODE = re.compile(
+    r"!(?:\d+ = (?:distinct )?(?:!DI\w+\(|!\{\}|!\{i32 2, !\"Debug Info Version\")"
+    r"|llvm\.dbg\.cu|llvm\.module\.flags)"
+)
+_LLVM_NUMBER = re.compile(r"!(\d+) = ")
+_LLVM_REFERENCE = re.compile(r"(?:^|(?<=[ {]))!(\d+)\b")
+_LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_PTX_MARK = re.compile(r"\s*\.file\s+\d|\$L__(?:tmp|func_begin|func_end|info_string)\d+:")
+_PTX_SECTION = re.compile(r"\s*\.section\s+\.debug")
+_PTX_CODE = re.compile(r"\s+[@\w{}]")
+_SASS_LINE = re.compile(r"\s*//## File \"[^\"]*\", line (\d+)")
+_SASS_CODE = re.compile(r"\s*/\*[0-9a-f]{4,}\*/")
+
+
+def read_llvm(text: str) -> list[TracedLine]:
+    """LLVM IR with ``!dbg`` marks."""
+    lines = {found[1]: int(found[2]) for found in _LLVM_LOCATION.finditer(text)}
+    traced: list[TracedLine] = []
+    for line in text.splitlines():
+        if _LLVM_NODE.match(line):
+            continue
+        mark = _LLVM_MARK.search(line) if "!dbg" in line else None
+        if mark is None:
+            traced.append((line, None))
+        else:
+            stripped = line[: mark.start()] + line[mark.end() :]
+            traced.append((stripped, lines.get(mark[1]) or None))
+    while traced and not traced[-1][0]:
+        traced.pop()
+    return _renumbered(traced)
+
+
+def _renumbered(traced: list[TracedLine]) -> list[TracedLine]:
+    """Metadata counted from 0, as LLVM does it, where there is other metadata than that of lines."""
+    kept = [found[1] for line, _ in traced if (found := _LLVM_NUMBER.match(line)) is not None]
+    if not kept:
+        return traced
+    numbers = {old: f"!{new}" for new, old in enumerate(kept)}
+
+    def renumber(found: re.Match[str]) -> str:
+        return numbers.get(found[1], found[0])
+
+    return [(_LLVM_REFERENCE.sub(renumber, line), place) for line, place in traced]
+
+
+def read_ptx(text: str) -> list[TracedLine]:
+    """PTX with ``.loc`` directives; code before the first one comes from nowhere."""
+    traced: list[TracedLine] = []
+    here: int | None = None
+    in_section = False
+    for line in text.splitlines():
+        if in_section or _PTX_SECTION.match(line):
+            in_section = "}" not in line
+        elif (found := _LOC.match(line)) is not None:
+            here = int(found[1]) or None
+        elif not _PTX_MARK.match(line):
+            traced.append((line, here if _PTX_CODE.match(line) else None))
+            here = None if line.startswith("}") else here
+    return traced
+
+
+def read_sass(text: str) -> list[TracedLine]:
+    """Instructions with the comments of ``nvdisasm -g``; of code that was inlined the line inside."""
+    traced: list[TracedLine] = []
+    here: int | None = None
+    was_told = False
+    for line in text.splitlines():
+        if (found := _SASS_LINE.match(line)) is not None:
+            here = here if was_told else int(found[1]) or None
+            was_told = True
+            continue
+        was_told = False
+        is_code = _SASS_CODE.match(line) is not None
+        if line.startswith(".text."):
+            here = None
+        traced.append((line, here if is_code else None))
+    return traced
+
+
+READERS: Mapping[str, Callable[[str], list[TracedLine]]] = MappingProxyType(
+    {"llvm": read_llvm, "ptx": read_ptx, "sass": read_sass}
+)
+"""What reads a level, by its key."""

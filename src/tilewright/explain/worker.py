@@ -1,0 +1,183 @@
+"""A second process that makes pages while the program whose kernels they show still runs.
+
+Half of the time of ``tilewright explain PROGRAM.py`` goes into importing torch and running the program,
+the other half into the levels of a kernel. They share nothing but the kernel, which is sent as bytecode
+and names, so that two cores halve the wait. Whatever the worker cannot do, the command does itself.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from tilewright.diagnostics import TileIRError
+
+if TYPE_CHECKING:
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.explain.about import About
+    from tilewright.explain.levels import Explanation
+
+_START = (
+    "import sys; sys.path[:] = sys.argv[1:]; from tilewright.explain.worker import serve; serve()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A kernel on its way: its number, its module as bytecode, and the names of all values in it."""
+
+    number: int
+    name: str
+    bytecode: bytes
+    names: Sequence[str | None]
+    target: str
+    passes: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What is asked for: the page of a kernel that was sent."""
+
+    number: int
+    about: About
+
+
+class PageWorker:
+    """Pages of kernels, from a process that starts now; to be closed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        if not sys.executable or len(_cores()) < 2:
+            return
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START, *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            return
+
+    def begin(self, number: int, module: ModuleOp, name: str, *, target: str, passes: str) -> None:
+        """Have all levels of a kernel of a verified module made, as for a page of a cuTile program."""
+        from tilewright.bytecode import write
+        from tilewright.explain.values import values_below
+
+        if self._process is None:
+            return
+        try:
+            data = write(module)
+        except TileIRError:  # What no version of bytecode can say does not travel.
+            return
+        names = [value.name_hint for value in values_below(module)]
+        self._send(_Kernel(number, name, data, names, target, passes))
+
+    def page(self, number: int, about: About) -> str | None:
+        """The page of a kernel that was begun; None where the worker has none."""
+        if self._process is None:
+            return None
+        self._send(_Page(number, about))
+        try:
+            assert self._process.stdout is not None
+            found: str | None = pickle.load(self._process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            self.close()
+            return None
+        return found
+
+    def _send(self, message: object) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            pickle.dump(message, self._process.stdin)
+            self._process.stdin.flush()
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def __enter__(self) -> PageWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _cores() -> Sequence[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(os.sched_getaffinity(0))
+    return range(os.cpu_count() or 1)
+
+
+# In the worker.
+
+
+def serve() -> None:
+    """Answer what comes on standard input until it ends, which ends the process at once."""
+    import gc
+    import queue
+    import signal
+    import threading
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()  # Nothing here lives long enough for garbage to matter.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    # Kernels are read while modules are still imported, so that the sender need not wait.
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, messages), daemon=True).start()
+    from tilewright.explain.page import render_page
+
+    _import_ahead()
+    made: dict[int, Explanation] = {}
+    while True:
+        message = messages.get()
+        if isinstance(message, _Kernel):
+            made[message.number] = _explain(message)
+        else:
+            found = made.get(message.number)
+            page = None if found is None else render_page(found, about=message.about)
+            pickle.dump(page, answers)
+            answers.flush()
+
+
+def _read(stream: IO[bytes], messages: Any) -> None:
+    try:
+        while True:
+            messages.put(pickle.load(stream))
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _import_ahead() -> None:
+    """What the levels need that is otherwise imported when it is first asked for."""
+    import importlib
+
+    for name in ("tilewright.bytecode", "tilewright.gpu.tiles", "tilewright.cpu.runtime.engine"):
+        try:
+            importlib.import_module(name)
+        except ImportError:  # The level that needs it says so.
+            return
+
+
+def _explain(kernel: _Kernel) -> Explanation:
+    from tilewright.bytecode import read
+    from tilewright.explain.levels import explain_kernel
+    from tilewright.explain.values import values_below
+
+    module = read(kernel.bytecode)
+    for value, name in zip(values_below(module), kernel.names, strict=True):
+        value.name_hint = name
+    return explain_kernel(
+        module, kernel.name, target=kernel.target, passes=kernel.passes, folded=True
+    )

@@ -28,11 +28,12 @@ class CompileOptions:
 
     ``approximate_math``: functions of `math` become single instructions, which are fast and off by
     some units in the last place; without it they are calls of libdevice. ``optimize``: LLVM's passes
-    run.
+    run. ``lines``: the code tells which operation each instruction is made of; it is the same otherwise.
     """
 
     approximate_math: bool = False
     optimize: bool = True
+    lines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,12 @@ class CompiledKernel:
     block: tuple[int, ...] | None
     cluster: tuple[int, ...] | None
     isa: int
+    operations: tuple[Operation, ...] = ()
+    """With ``CompileOptions.lines``: line n of the code's debug information is the n-th of them, from 1."""
 
     def assemble(self) -> Assembled:
         """The machine code, by ptxas: see ``tools.assemble``."""
-        return assemble(self.ptx, self.arch.name)
+        return assemble(self.ptx, self.arch.name, lines=bool(self.operations))
 
 
 def kernels_of(module: ModuleOp) -> dict[str, gpu_kernels.FuncOp]:
@@ -92,6 +95,7 @@ def compile_kernel(
     chosen = architecture(arch)
     op = _kernel(module, entry)
     unit = Unit(chosen, _symbols(op), options.approximate_math)
+    unit.lines.wanted = options.lines
     parameters = kernel.emit_kernel(unit, op)
     check_register_pool(op, kernel.block_size(op))
     if max(unit.shared_bytes, unit.given_shared_bytes) > chosen.shared_limit:
@@ -114,6 +118,7 @@ def compile_kernel(
         kernel.block_size(op),
         kernel.cluster_size(op),
         unit.isa,
+        tuple(unit.lines.operations),
     )
 
 

@@ -81,14 +81,16 @@ class Assembled:
     messages: str
 
 
-def assemble(ptx: str, arch: str) -> Assembled:
-    """The machine code of PTX; a TileIRError where ptxas is missing or refuses it."""
+def assemble(ptx: str, arch: str, *, lines: bool = False) -> Assembled:
+    """The machine code of PTX, with its lines where they are asked for; a TileIRError where ptxas is missing
+    or refuses it."""
     ptxas = _need("bin/ptxas", "machine code")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
         kernels = ".entry" in ptx
         command = [ptxas, f"-arch={arch}", "-v", *(() if kernels else ("-c",))]
+        command += ["-lineinfo"] if lines else []
         done = subprocess.run(
             [*command, str(source), "-o", str(target)],
             capture_output=True,
@@ -120,8 +122,9 @@ def disassemble(cubin: bytes) -> str:
 
 
 def disassemble_to_json(cubin: bytes) -> str:
-    """The instructions of machine code as nvdisasm's JSON; errors as those of ``disassemble``."""
-    return _nvdisasm(cubin, "-json")
+    """The instructions of machine code as nvdisasm's JSON, with their lines where there are any; errors as those of
+    ``disassemble``."""
+    return _nvdisasm(cubin, "-json", "-g")
 
 
 def _nvdisasm(cubin: bytes, *options: str) -> str:

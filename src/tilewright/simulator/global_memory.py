@@ -129,6 +129,8 @@ class Access:
                 found[places] = view[at]
                 self._note(warp, region, addresses[places], who()[places])
         warp.launch.counters.global_bytes_read += addresses.size * self.size
+        if warp.launch.recorder is not None:
+            self._record(warp, addresses, who)
         return found != 0 if self.element.bits == 1 else found
 
     def write(self, warp: Warp, addresses: Array, values: Array, who: Callable[[], Array]) -> None:
@@ -136,13 +138,16 @@ class Access:
         values = np.ascontiguousarray(values.astype(self.dtype, copy=False))
         targets = self.regions(warp, addresses, who)
         for region, _ in targets:
-            if region.read_only:
+            if region.read_only and warp.launch.recorder is None:
                 raise Fault(
                     codes.ARGUMENT,
                     f"{self.op.name} writes to {region.name}, which is read-only",
                     self.op,
                 )
         warp.launch.counters.global_bytes_written += addresses.size * self.size
+        if warp.launch.recorder is not None:
+            self._record(warp, addresses, who)
+            targets = [target for target in targets if not target[0].read_only]
         for region, places in targets:
             view, at = self._places(region, addresses[places])
             chosen = values[places]
@@ -151,6 +156,13 @@ class Access:
             else:
                 view[at] = chosen
                 self._note(warp, region, addresses[places], who()[places], chosen)
+
+    def _record(self, warp: Warp, addresses: Array, who: Callable[[], Array]) -> None:
+        """Tell the recorder of an access."""
+        assert warp.launch.recorder is not None
+        each, found = max(1, self.whole // self.size), who()
+        lanes = found if found.size == addresses.size else None
+        warp.launch.recorder.global_elements(warp, self.op, addresses, lanes, self.size, each)
 
     def _note(
         self,

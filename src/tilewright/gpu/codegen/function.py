@@ -41,6 +41,8 @@ class Function:
         self.unit = unit
         self.code = Code(unit.declarations)
         self.results = results
+        #: Whether instructions tell the operations that they are made of.
+        self.has_lines = False
         #: The extents of the block where the kernel says them.
         self.block_size: tuple[int, ...] | None = None
         self._values: dict[SSAValue, tuple[Value, ...] | Memref] = {}
@@ -161,7 +163,9 @@ class Function:
         self.require(op, needs(op.name))
         for result in op.results:
             self.types(result)
+        around, self.code.mark = self.code.mark, self.unit.lines.mark(op) if self.has_lines else ""
         handler(self, op)
+        self.code.mark = around
 
     def emit_block(self, block: Block) -> None:
         """Write the code of the operations of a block, at the end of what there is."""

@@ -113,6 +113,8 @@ class Code:
         self.entry_lines: list[str] = []
         self.blocks: list[Block] = []
         self._count = 0
+        #: What stands behind each instruction: the note of the operation that it is made of.
+        self.mark = ""
         self.block = self.start("entry")
 
     # Blocks
@@ -176,7 +178,7 @@ class Code:
 
     def _end(self, line: str) -> None:
         assert not self.block.terminated
-        self.block.lines.append(f"  {line}")
+        self.block.lines.append(f"  {line}{self.mark}")
         self.block.terminated = True
 
     # Instructions
@@ -188,12 +190,12 @@ class Code:
     def op(self, ty: str, text: str) -> Value:
         """An instruction with a result of a type."""
         value = Value(ty, self._name())
-        self.block.lines.append(f"  {value.ref} = {text}")
+        self.block.lines.append(f"  {value.ref} = {text}{self.mark}")
         return value
 
     def effect(self, text: str) -> None:
         """An instruction without a result."""
-        self.block.lines.append(f"  {text}")
+        self.block.lines.append(f"  {text}{self.mark}")
 
     def binary(self, opcode: str, a: Value, b: Value) -> Value:
         assert a.type == b.type, f"{opcode} of {a.type} and {b.type}"

@@ -116,6 +116,7 @@ def emit_kernel(unit: Unit, op: gpu_kernels.FuncOp) -> tuple[Parameter, ...]:
     name = object_name(op.symbol)
     f = Function(unit)
     f.block_size = block_size(op)
+    f.has_lines = unit.lines.wanted
     if cluster_size(op) is not None:
         f.require(op, CLUSTER)
     parameters, spelled, constants = [], [], []
@@ -136,7 +137,7 @@ def emit_kernel(unit: Unit, op: gpu_kernels.FuncOp) -> tuple[Parameter, ...]:
         f.set_memref(argument, memref.private_memory(f, argument, None))
     f.emit_region(op.body)
     head = f"define ptx_kernel void @{name}({', '.join(spelled)}) #0"
-    unit.functions[name] = f"{head} {{\n{f.code.text()}\n}}"
+    unit.functions[name] = f"{head}{unit.lines.scope()} {{\n{f.code.text()}\n}}"
     _annotate(unit, op, name, constants)
     return tuple(parameters)
 

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from tilewright.gpu.architectures import Architecture
 from tilewright.gpu.codegen.ir import I32, SHARED, Value, pointer
+from tilewright.gpu.codegen.lines import Lines
 
 #: How far arrays in shared memory are aligned that do not say: a swizzle repeats after 1024 bytes.
 MAX_SHARED_ALIGNMENT = 1024
@@ -48,6 +49,7 @@ class Unit:
     shared: dict[str, int] = field(default_factory=dict)
     shared_bytes: int = 0
     isa: int = 0
+    lines: Lines = field(default_factory=Lines)
     uses_libdevice: bool = False
     uses_dynamic_shared: bool = False
     trades_registers: bool = False
@@ -118,6 +120,7 @@ class Unit:
                 *self.declarations.values(),
                 "attributes #0 = { convergent nounwind }",
                 *(notes if self.annotations else ()),
+                *self.lines.metadata(),
                 "",
             ]
         )

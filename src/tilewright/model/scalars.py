@@ -132,6 +132,16 @@ def _width(instruction: Instruction) -> int:
     return 2 if wide or double or pair else 1
 
 
+def announces_bytes(instruction: Instruction) -> bool:
+    """Whether an instruction tells a barrier in memory how many bytes will come."""
+    return (
+        instruction.base == "SYNCS"
+        and "ARRIVE" in instruction.modifiers
+        and not {"A1T0", "ART0"} & set(instruction.modifiers)
+        and len(instruction.operands) > 2
+    )
+
+
 def packed_predicates(instruction: Instruction) -> list[str]:
     """The predicates that `P2R` and `R2P` move between a register and predicates, by their mask."""
     mask = instruction.operands[-1]

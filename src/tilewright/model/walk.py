@@ -22,6 +22,7 @@ from tilewright.model.scalars import (
     Getter,
     Operation,
     Registers,
+    announces_bytes,
     getter,
     names_in,
     operation,
@@ -98,12 +99,17 @@ class _Step:
 
 class Walker:
     """Walks through a kernel for one launch. ``trips``: turns of loops by their names, which hold
-    whatever the code says."""
+    whatever the code says; ``otherwise``: those that hold where the code does not say it."""
 
     def __init__(
-        self, kernel: Kernel, launch: LaunchShape, trips: Mapping[str, int] | None = None
+        self,
+        kernel: Kernel,
+        launch: LaunchShape,
+        trips: Mapping[str, int] | None = None,
+        otherwise: Mapping[str, int] | None = None,
     ) -> None:
         self._kernel, self._launch, self._trips = kernel, launch, dict(trips or {})
+        self._otherwise = dict(otherwise or {})
         self._constants = _constants(kernel, launch)
         self._needed = _slice(kernel)
         self._inner: dict[int, Loop] = {}
@@ -161,7 +167,7 @@ class Walker:
             for index in range(block.first, block.last + 1):
                 if index in self._needed:
                     operations.append(operation(code[index], environment))
-                if _expects_bytes(code[index]):
+                if announces_bytes(code[index]):
                     operations.append(_expectation(code[index], environment, path))
             last = code[block.last]
             steps.append(
@@ -217,6 +223,8 @@ class Walker:
     ) -> int | None:
         """Another turn of a loop whose end is given or does not depend on what is known."""
         turns = self._forced.get(loop.number)
+        if turns is None:
+            turns = self._otherwise.get(loop.name)
         if turns is None:
             if not loop.waits:
                 raise self._unknown(loop)
@@ -293,16 +301,6 @@ def _condition(instruction: Instruction) -> Getter:
     return both
 
 
-def _expects_bytes(instruction: Instruction) -> bool:
-    """Whether it tells a barrier in memory how many bytes will come."""
-    return (
-        instruction.base == "SYNCS"
-        and "ARRIVE" in instruction.modifiers
-        and not {"A1T0", "ART0"} & set(instruction.modifiers)
-        and len(instruction.operands) > 2
-    )
-
-
 def _expectation(instruction: Instruction, environment: Environment, path: WarpPath) -> Operation:
     guard = predicate(instruction.predicate)
     size = getter(instruction.operands[-1], environment)
@@ -361,7 +359,7 @@ def _roots(instruction: Instruction) -> list[str]:
     found: list[str] = []
     if instruction.is_branch or instruction.base in ("EXIT", "CALL", "RET"):
         found += names_in(instruction.predicate) + names_in(_condition_text(instruction))
-    if _expects_bytes(instruction):
+    if announces_bytes(instruction):
         found += names_in(instruction.operands[-1]) + names_in(instruction.predicate)
     return found
 

@@ -104,6 +104,17 @@ class TileProgram(_GpuProgram):
         """What the compiler decided about a kernel, and why."""
         return self._lowered.remarks(entry) if self.options.optimization else []
 
+    def arguments(
+        self, entry: str | None, grid: Grid, args: Sequence[object]
+    ) -> tuple[tuple[int, int, int], list[object], int]:
+        """The grid, and what the parameters of the compiled kernel are given; so many of these are arguments, the others
+        memory that it has beside them. A TileIRError with everything that is wrong with a launch."""
+        optimize = self.options.optimization > 0
+        checked, given = self._lowered.arguments(
+            entry, grid, args, allow_overlap=True, optimize=optimize
+        )
+        return checked.grid, given, len(checked.arguments.values)
+
     def compile(self, entry: str | None = None) -> CompiledKernel:
         """A kernel, the only one by default, as PTX.
 

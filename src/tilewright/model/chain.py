@@ -42,7 +42,6 @@ class _Code:
     """What the chain needs of an instruction."""
 
     instruction: Instruction
-    work: Work
     kind: str
     group: int
     reads: tuple[str, ...]
@@ -89,17 +88,17 @@ class _Step:
 
 class Chain:
     """The latency of paths through a kernel. ``works``: of each instruction. ``bulk_latency``: of a copy
-    that the warp itself waits for; 0 where others do."""
+    that the warp itself waits for; 0 where others do. ``like``: a chain of the same kernel, which has read it."""
 
-    def __init__(self, kernel: Kernel, works: Sequence[Work], bulk_latency: int) -> None:
-        self._kernel, self._bulk = kernel, bulk_latency
-        products = {
-            name for i in kernel.instructions if _kind(i) == "mma" for name in results_of(i)
-        }
-        self._code = [
-            _Code(i, work, _kind(i), _group(i), *_registers(i, products))
-            for i, work in zip(kernel.instructions, works, strict=True)
-        ]
+    def __init__(
+        self,
+        kernel: Kernel,
+        works: Sequence[Work],
+        bulk_latency: int,
+        like: Chain | None = None,
+    ) -> None:
+        self._kernel, self._works, self._bulk = kernel, works, bulk_latency
+        self._code = _read(kernel) if like is None else like._code
         self._known: dict[tuple[int, _State], tuple[Piece, _State]] = {}
 
     def clocks(self, blocks: Sequence[int]) -> int:
@@ -139,7 +138,7 @@ class Chain:
         copied = _OVER
         block = self._kernel.blocks[number]
         for index in range(block.first, block.last + 1):
-            code = self._code[index]
+            code, work = self._code[index], self._works[index]
             control = code.instruction.control
             for wait in control.waits:
                 step.until(board[wait], index)
@@ -149,15 +148,15 @@ class Chain:
                     if code.kind != "mma":
                         del pending[name]
                     step.until(due, index)
-            done = step.now + code.work.latency + _occupies(code.work)
+            done = step.now + work.latency + _occupies(work)
             if code.kind == "mma":
                 step.until((tensor[0] - _AHEAD, tensor[1]), index)
-                tensor = max(tensor[0], step.now) + round(code.work.pipe), index
-                done = max(tensor[0], step.now + code.work.latency)
+                tensor = max(tensor[0], step.now) + round(work.pipe), index
+                done = max(tensor[0], step.now + work.latency)
                 for name in code.writes:
                     pending[name] = done, index
             elif code.kind == "wgmma":
-                tensor = max(tensor[0], step.now) + round(code.work.pipe), index
+                tensor = max(tensor[0], step.now) + round(work.pipe), index
                 done = tensor[0]
                 if code.group >= 0:
                     commits.append(tensor)
@@ -175,12 +174,12 @@ class Chain:
                 stages[-1:] = [(step.now + self._bulk, index)]
             elif code.kind == "wait bulk" and stages:
                 step.until(stages.pop(0), index)
-            elif code.kind == "barrier" and code.work.latency:
-                step.until((step.now + code.work.latency, index), index)
+            elif code.kind == "barrier" and work.latency:
+                step.until((step.now + work.latency, index), index)
             if control.write_barrier is not None:
                 board[control.write_barrier] = max(board[control.write_barrier], (done, index))
             if control.read_barrier is not None:
-                read = step.now + min(code.work.latency, _READ), index
+                read = step.now + min(work.latency, _READ), index
                 board[control.read_barrier] = max(board[control.read_barrier], read)
             step.now += 1
             if control.stall > 1:
@@ -200,6 +199,11 @@ class Chain:
 _READ = 12
 #: Clocks that a warp may be ahead of the tensor unit.
 _AHEAD = 16
+
+
+def _read(kernel: Kernel) -> list[_Code]:
+    products = {name for i in kernel.instructions if _kind(i) == "mma" for name in results_of(i)}
+    return [_Code(i, _kind(i), _group(i), *_registers(i, products)) for i in kernel.instructions]
 
 
 def _occupies(work: Work) -> int:

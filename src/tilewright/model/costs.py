@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.model.chain import Chain, Piece
 from tilewright.model.opcodes import Unit, unit_of
-from tilewright.model.profile import InstructionCost, Span, Stall, WarpRow
+from tilewright.model.profile import InstructionCost, Origin, Span, Stall, WarpRow
 from tilewright.model.sass import Instruction, Kernel
 from tilewright.model.work import PARTITIONS, Work
 
@@ -63,9 +63,10 @@ def instruction_costs(
     asked: Sequence[float],
     waits: Mapping[tuple[int, int], float],
     busy: float,
+    origins: Mapping[int, Origin],
 ) -> tuple[InstructionCost, ...]:
     """The costs of what is executed, the dearest first. ``asked``: of the busiest unit, by each instruction;
-    ``busy``: the share of the time for which it is."""
+    ``busy``: the share of the time for which it is. ``origins`` of lines; other lines are of source files."""
     stalls: Counter[int] = Counter()
     for (index, _), clocks in waits.items():
         stalls[index] += clocks  # pyright: ignore[reportArgumentType]
@@ -77,7 +78,7 @@ def instruction_costs(
         InstructionCost(
             instruction.address,
             str(instruction).partition("*/ ")[2],
-            instruction.line,
+            _origin(instruction, origins),
             executions[index],
             of_unit * asked[index] / (whole_asked or 1)
             + of_waits * stalls[index] / (whole_stalled or 1),
@@ -87,6 +88,16 @@ def instruction_costs(
         if executions[index]
     ]
     return tuple(sorted(found, key=lambda cost: -cost.share))
+
+
+def _origin(instruction: Instruction, origins: Mapping[int, Origin]) -> Origin:
+    """Where an instruction comes from, as far as its line says it."""
+    if instruction.line is None:
+        return Origin(instruction.base)
+    file, line = instruction.line
+    if origins:
+        return origins.get(line, Origin(instruction.base))
+    return Origin(instruction.base, file, line)
 
 
 def stalls(kernel: Kernel, waits: Mapping[tuple[int, int], float]) -> tuple[Stall, ...]:
@@ -110,14 +121,15 @@ def warp_row(
     """What a warp does alone."""
     spans: list[Span] = []
     units: Counter[Unit] = Counter()
+    for number in set(path):
+        block = kernel.blocks[number]
+        units.update(works[index].unit for index in range(block.first, block.last + 1))
     now, cut = 0, False
     for piece in chain.pieces(path):
-        block = kernel.blocks[piece.number]
-        for index in range(block.first, block.last + 1):
-            units[works[index].unit] += 1
         cut = len(spans) >= _MOST_SPANS
-        if not cut:
-            _extend(spans, kernel, piece, now)
+        if cut:
+            break
+        _extend(spans, kernel, piece, now)
         now += piece.clocks
     return WarpRow(warp, _role(units), tuple(spans[:_MOST_SPANS]), cut)
 

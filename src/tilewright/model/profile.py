@@ -33,6 +33,15 @@ class BlockFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a line of the code comes from: the name of an operation, and its place in a source file, if it has one."""
+
+    operation: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What the code does not say.
 
@@ -40,7 +49,8 @@ class Options:
     launch, each counted once; None: every byte of every block comes from the memory of the GPU.
     ``shared_factor``: how many times more waves of shared memory are needed than without bank conflicts, where
     ``facts`` do not say it. ``facts``: what runs of some blocks showed; others are like the block of them that goes
-    the same way, or like the first. ``notes``: further things that are not known.
+    the same way, or like the first. ``origins``: of the lines of the code by number, where they come from.
+    ``notes``: further things that are not known.
     """
 
     trips: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +58,7 @@ class Options:
     footprint_bytes: int | None = None
     shared_factor: float = 1.0
     facts: Mapping[Place, BlockFacts] = field(default_factory=dict)
+    origins: Mapping[int, Origin] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -75,7 +86,7 @@ class LoopCost:
 
 @dataclass(frozen=True, slots=True)
 class InstructionCost:
-    """An instruction in one block: how many warps execute it in all, its ``share`` of the modelled time, and the
+    """An instruction in one block: where it comes from (its opcode, where that is not known), how many warps execute it in all, its ``share`` of the modelled time, and the
     clocks for which warps wait at it.
 
     Shares are of the unit that is busiest, in proportion to what each instruction asks of it, and of the time in which
@@ -84,7 +95,7 @@ class InstructionCost:
 
     address: int
     text: str
-    line: tuple[str, int] | None
+    origin: Origin
     executions: float
     share: float
     stall: float

@@ -36,7 +36,7 @@ from tilewright.model.profile import (
     WarpRow,
 )
 from tilewright.model.sampling import samples
-from tilewright.model.sass import Kernel, Loop
+from tilewright.model.sass import Instruction, Kernel, Loop
 from tilewright.model.tables import Gpu
 from tilewright.model.walk import LaunchShape, Walker, WarpPath
 from tilewright.model.work import PARTITIONS, WARP, Work, work_of
@@ -59,6 +59,7 @@ __all__ = [
 
 _WARP_REGISTERS = 32
 _SHARED_UNIT = 128
+_BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
 
 
 def _sums() -> defaultdict[str, float]:
@@ -152,6 +153,7 @@ class _Timing:
     ) -> None:
         self._kernel, self._gpu, self._launch, self._options = kernel, gpu, launch, options
         self._occupancy, self._shared = occupancy, shared
+        self._known_chains: dict[tuple[int, bool], Chain] = {}
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._has_bulk_stores = "UTMASTG" in names
@@ -251,13 +253,14 @@ class _Timing:
             key = id(block.facts)
             if key not in known:
                 known[key] = [
-                    self._as_run(work, instruction.line, block.facts)
+                    self._as_run(work, instruction, block.facts)
                     for work, instruction in zip(plain, self._kernel.instructions, strict=True)
                 ]
             block.works = known[key]
 
-    def _as_run(self, work: Work, line: tuple[str, int] | None, facts: BlockFacts | None) -> Work:
+    def _as_run(self, work: Work, instruction: Instruction, facts: BlockFacts | None) -> Work:
         """Work as a run showed it, where it did."""
+        line = instruction.line
         if work.unit not in (Unit.SHARED, Unit.GLOBAL, Unit.TMA):
             return work
         found = facts.lines.get(line[1]) if facts is not None and line is not None else None
@@ -265,7 +268,10 @@ class _Timing:
             factor = self._options.shared_factor
             return work if factor == 1 else replace(work, shared_bytes=work.shared_bytes * factor)
         if work.unit is Unit.TMA:
-            return replace(work, stored_bytes=found.bulk_bytes or 0)
+            if not instruction.base.startswith(_BULK_STORES):
+                return work
+            size = found.bulk_bytes or 0
+            return replace(work, stored_bytes=size, shared_bytes=size)
         return replace(
             work,
             shared_bytes=work.shared_bytes * found.wave_factor,
@@ -341,16 +347,11 @@ class _Timing:
         """Set the latency of each block: that of its longest warp, and one bulk copy where
         others than those who wait issue them. What warps of a block wait for on average."""
         waits: defaultdict[tuple[int, int], float] = defaultdict(float)
-        chains: dict[tuple[int, bool], Chain] = {}
         known: dict[tuple[object, ...], tuple[int, Counter[tuple[int, int]]]] = {}
         for block in blocks:
             longest, handed = 0, False
             for path in block.paths:
-                alone = self._serves_itself(path)
-                chain = chains.get((id(block.works), alone))
-                if chain is None:
-                    chain = Chain(self._kernel, block.works, latency if alone else 0)
-                    chains[id(block.works), alone] = chain
+                chain = self._chain(block, path, latency)
                 key = id(block.works), *path.blocks
                 if key not in known:
                     known[key] = chain.clocks(path.blocks), chain.waits(path.blocks)
@@ -383,20 +384,27 @@ class _Timing:
                     executed = count * block.weight
                     executions[index] += executed
                     asked[index] += asked_of(busiest, block.works[index], rates) * executed
-        return instruction_costs(self._kernel, executions, asked, waits, busy)
+        origins = self._options.origins
+        return instruction_costs(self._kernel, executions, asked, waits, busy, origins)
 
     def _timeline(self, block: _Block, latency: int) -> tuple[WarpRow, ...]:
         """What the warps of a block do when, if it is alone."""
-        chains = {
-            alone: Chain(self._kernel, block.works, latency if alone else 0)
-            for alone in (False, True)
-        }
         return tuple(
             warp_row(
-                self._kernel, number, chains[self._serves_itself(path)], path.blocks, block.works
+                self._kernel, n, self._chain(block, path, latency), path.blocks, block.works
             )
-            for number, path in enumerate(block.paths)
+            for n, path in enumerate(block.paths)
         )
+
+    def _chain(self, block: _Block, path: WarpPath, latency: int) -> Chain:
+        """What knows the latency of a path through a block, one for all that are alike."""
+        alone = self._serves_itself(path)
+        key = id(block.works), alone
+        if key not in self._known_chains:
+            like = next(iter(self._known_chains.values()), None)
+            made = Chain(self._kernel, block.works, latency if alone else 0, like)
+            self._known_chains[key] = made
+        return self._known_chains[key]
 
     def _serves_itself(self, path: WarpPath) -> bool:
         """Whether a warp works on what it copies, rather than copying for others."""

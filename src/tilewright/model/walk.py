@@ -38,6 +38,8 @@ _MOST_STEPS = 2_000_000
 #: architecture that does so.
 _LAYOUTS = ((100, 0x360, 0x370, 0x200, 0x37C), (0, 0x0, 0xC, 0x144, 0x28))
 _STACK = 0x00FFF000
+#: Stands among registers for the bytes that barriers were told to expect.
+_ANNOUNCED = "announced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +122,14 @@ class Walker:
         self._forced = {
             loop.number: self._trips[loop.name] for loop in kernel.loops if loop.name in self._trips
         }
+        self._steps = self._made_steps()
 
     def walk(self, warp: int, block: tuple[int, int, int]) -> WarpPath:
         """The path of a warp of a block of the grid; a TileIRError (``model-unknown-trips``) where a loop
         depends on data and no number of turns is given."""
         path = WarpPath([], Counter())
-        steps = self._steps(self._special(warp, block), path)
-        registers: Registers = {}
+        steps = self._steps
+        registers: Registers = {**self._special(warp, block), _ANNOUNCED: 0}
         visits: dict[int, int] = {}
         calls: list[int] = []
         at: int | None = 0
@@ -142,6 +145,7 @@ class Walker:
             for run in step.operations:
                 run(registers)
             at = self._next(at, step, registers, visits, calls, path)
+        path.loaded_bytes = registers[_ANNOUNCED] or 0
         return path
 
     def _special(self, warp: int, block: tuple[int, int, int]) -> dict[str, int]:
@@ -157,8 +161,8 @@ class Walker:
             **{f"SR_CTAID.{axis}": number for axis, number in zip("XYZ", block, strict=True)},
         }
 
-    def _steps(self, special: Mapping[str, int], path: WarpPath) -> list[_Step]:
-        environment = Environment(self._constants, special)
+    def _made_steps(self) -> list[_Step]:
+        environment = Environment(self._constants)
         code, blocks = self._kernel.instructions, self._kernel.blocks
         firsts = self._kernel.block_at
         steps: list[_Step] = []
@@ -168,7 +172,7 @@ class Walker:
                 if index in self._needed:
                     operations.append(operation(code[index], environment))
                 if announces_bytes(code[index]):
-                    operations.append(_expectation(code[index], environment, path))
+                    operations.append(_expectation(code[index], environment))
             last = code[block.last]
             steps.append(
                 _Step(
@@ -301,13 +305,13 @@ def _condition(instruction: Instruction) -> Getter:
     return both
 
 
-def _expectation(instruction: Instruction, environment: Environment, path: WarpPath) -> Operation:
+def _expectation(instruction: Instruction, environment: Environment) -> Operation:
     guard = predicate(instruction.predicate)
     size = getter(instruction.operands[-1], environment)
 
     def run(r: Registers) -> None:
         if guard(r) is not False:
-            path.loaded_bytes += size(r) or 0
+            r[_ANNOUNCED] = (r[_ANNOUNCED] or 0) + (size(r) or 0)
 
     return run
 

@@ -125,7 +125,7 @@ class _Kernel:
 class Program:
     """The kernels of a module of ``nvgpu``, ready to be launched on a simulated GPU.
 
-    ``module`` is verified first: ``TileIRError`` with all its errors. ``options`` are those of launches
+    ``module`` is verified first, unless it is already: ``TileIRError`` with all its errors. ``options`` are those of launches
     that give none.
     """
 
@@ -134,8 +134,11 @@ class Program:
         module: ModuleOp,
         arch: str = "sm_90a",
         options: LaunchOptions = DEFAULT_OPTIONS,
+        *,
+        is_verified: bool = False,
     ):
-        verifier.verify(module)  # pyright: ignore[reportArgumentType]
+        if not is_verified:
+            verifier.verify(module)  # pyright: ignore[reportArgumentType]
         self.module = module
         self.arch = arch
         self.options = options

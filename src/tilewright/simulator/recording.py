@@ -78,6 +78,8 @@ class Recorder:
     blocks: Sequence[Place]
     period: int = 1
     records: dict[Place, BlockRecord] = field(default_factory=dict)
+    events: int = 0
+    """What it was told of so far, which tells how long it took independently of the computer."""
     _now: BlockRecord = field(default_factory=BlockRecord)
 
     def begin(self, corner: Place) -> None:
@@ -91,6 +93,7 @@ class Recorder:
 
     def shared(self, warp: Warp, op: Operation, waves: int, least: int, count: int) -> None:
         found = self._now.accesses[op]
+        self.events += 1
         found.count += count * warp.weight
         found.waves += waves * warp.weight
         found.least_waves += least * warp.weight
@@ -124,6 +127,7 @@ class Recorder:
         """An access of ``size`` bytes from each of these on; ``who`` is the lane of each, all of them where it
         is None. Each lane accesses up to ``each``."""
         found = self._now.accesses[op]
+        self.events += 1
         warps = max(1, warp.size // _WARP)
         found.count += warps * warp.weight
         found.whole += warp.size * each * size * warp.weight
@@ -142,6 +146,7 @@ class Recorder:
         self._now.entries[op] += len(warp.members)
 
     def step(self, warp: Warp, op: Operation) -> None:
+        self.events += 1
         self._now.turns[op] += len(warp.members) * warp.weight  # pyright: ignore[reportArgumentType]
 
     def turns(self, warp: Warp, op: Operation, numbers: range, at: int | None) -> Sequence[int]:

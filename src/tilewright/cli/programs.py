@@ -19,6 +19,7 @@ from tilewright.diagnostics import Diagnostic, NamedPlace, Severity, TileIRError
 if TYPE_CHECKING:
     from tilewright.cutile import Compiled
     from tilewright.cutile.compilation import ProgramRun
+    from tilewright.cutile.scope import LaunchStandIn
 
 PROGRAM_FAILED = define_code(
     "program-failed",
@@ -40,7 +41,7 @@ UNKNOWN_KERNEL = define_code(
 )
 
 #: The commands that take programs.
-COMMANDS = frozenset({"check", "dis", "compile", "explain", "sanitize", "run"})
+COMMANDS = frozenset({"check", "dis", "compile", "explain", "profile", "sanitize", "run"})
 _OTHER_INPUTS = (".tileir", ".mlir", ".tileirbc")
 
 
@@ -73,18 +74,21 @@ def is_program(path: str) -> bool:
     return path.endswith(".py")
 
 
-def add_program_options(parser: argparse.ArgumentParser, *, machine: bool = True) -> None:
-    """What concerns programs only; ``machine``: the command has no such option otherwise."""
+def add_program_options(
+    parser: argparse.ArgumentParser, *, machine: bool = True, kernel: bool = True
+) -> None:
+    """What concerns programs only; ``machine``, ``kernel``: the command has no such option otherwise."""
     group = parser.add_argument_group(
         "cuTile programs",
         "FILE ends in .py; it is run, each kernel that it compiles is taken, and the words that follow "
         "it are its own arguments.",
     )
-    group.add_argument(
-        "--kernel",
-        metavar="NAME[#N]",
-        help="this kernel only; of several specialisations the N-th",
-    )
+    if kernel:
+        group.add_argument(
+            "--kernel",
+            metavar="NAME[#N]",
+            help="this kernel only; of several specialisations the N-th",
+        )
     group.add_argument(
         "--save-ir",
         metavar="DIR",
@@ -152,14 +156,15 @@ def take(
     session: Session,
     *,
     told: Callable[[Compiled], object] | None = None,
+    instead: LaunchStandIn | None = None,
 ) -> Program:
-    """Run a program and take its kernels, as the options want it.
+    """Run a program and take its kernels, as the options want it. ``instead`` decides on its launches.
 
     What the program prints goes to standard error. Where it fails after a launch, its traceback is
     shown and the kernels are taken all the same. A UsageError where it cannot be started or has no
     kernel of that name, a TileIRError where it launches none.
     """
-    run = _run(path, options, session, told)
+    run = _run(path, options, session, told, instead)
     if not run.kernels:
         raise _nothing(path, run)
     if run.error is not None:
@@ -180,6 +185,7 @@ def _run(
     options: argparse.Namespace,
     session: Session,
     told: Callable[[Compiled], object] | None,
+    instead: LaunchStandIn | None,
 ) -> ProgramRun:
     if not os.path.isfile(path):
         raise UsageError.because(f"cannot read '{path}': No such file")
@@ -195,6 +201,7 @@ def _run(
         getattr(options, "machine", None) or default_machine(),
         LaunchOptions(print_to=lambda text: print(text, end="", file=sys.stderr, flush=True)),
         cuda_is_host=options.torch_cuda,
+        instead=instead,
     )
     try:
         check_settings(settings)

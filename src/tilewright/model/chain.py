@@ -222,7 +222,9 @@ def _kind(instruction: Instruction) -> str:
     if base == "DEPBAR":
         return "wait copies" if "LE" in words else ""
     if base == "SYNCS":
-        return "wait bulk" if "PHASECHK" in words else "stage" if announces_bytes(instruction) else ""
+        return (
+            "wait bulk" if "PHASECHK" in words else "stage" if announces_bytes(instruction) else ""
+        )
     return {
         "LDGSTS": "copy",
         "LDGDEPBAR": "commit",

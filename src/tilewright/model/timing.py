@@ -390,9 +390,7 @@ class _Timing:
     def _timeline(self, block: _Block, latency: int) -> tuple[WarpRow, ...]:
         """What the warps of a block do when, if it is alone."""
         return tuple(
-            warp_row(
-                self._kernel, n, self._chain(block, path, latency), path.blocks, block.works
-            )
+            warp_row(self._kernel, n, self._chain(block, path, latency), path.blocks, block.works)
             for n, path in enumerate(block.paths)
         )
 
@@ -419,9 +417,7 @@ class _Timing:
         }
         return Unit.TMA in units and bool(units & {Unit.TENSOR, Unit.SHARED})
 
-    def _loops(
-        self, found: Sequence[_BlockWork], weights: Sequence[float]
-    ) -> Iterator[LoopCost]:
+    def _loops(self, found: Sequence[_BlockWork], weights: Sequence[float]) -> Iterator[LoopCost]:
         for loop in self._kernel.loops:
             turns = _mean([block.turns[loop.number] for block in found], weights)
             if turns and not loop.waits:

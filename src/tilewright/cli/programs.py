@@ -48,7 +48,8 @@ _OTHER_INPUTS = (".tileir", ".mlir", ".tileirbc")
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """A command line up to and with the program, and the program's own arguments.
 
-    None for those where the command takes no program, or another file.
+    None for those where the command takes no program, or another file. Of a profile that does not name its GPU before
+    the program, what follows up to `--` is the command's own.
     """
     words = list(arguments)
     if not words or words[0] not in COMMANDS:
@@ -62,7 +63,11 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
         for previous, word in pairwise(["", *before])
     ):
         return words, None
-    return words[: position + 1], words[position + 1 :]
+    own, theirs = words[: position + 1], words[position + 1 :]
+    if words[0] == "profile" and not any(word.startswith("--gpu") for word in own):
+        end = theirs.index("--") if "--" in theirs else len(theirs)
+        return [*own, *theirs[:end]], theirs[end + 1 :]
+    return own, theirs
 
 
 def _is_other_input(word: str) -> bool:

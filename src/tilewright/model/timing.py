@@ -59,6 +59,7 @@ __all__ = [
 
 _WARP_REGISTERS = 32
 _SHARED_UNIT = 128
+_BULK_LOADS = frozenset({"UTMALDG", "UBLKCP"})
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
 
 
@@ -69,8 +70,8 @@ def _sums() -> defaultdict[str, float]:
 
 @dataclass(slots=True)
 class _Block:
-    """A block that is looked at: the paths of its warps, what its instructions cost, and ``weight``: the part of
-    the grid that it stands for."""
+    """A block that is looked at: the paths of its warps, what its instructions cost, and ``weight``: how many
+    blocks of the grid it stands for."""
 
     weight: float
     paths: list[WarpPath]
@@ -157,7 +158,7 @@ class _Timing:
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._has_bulk_stores = "UTMASTG" in names
-        self._has_bulk_loads = bool(names & {"UTMALDG", "UBLKCP"})
+        self._has_bulk_loads = bool(names & _BULK_LOADS)
 
     def profile(self) -> Profile:
         gpu, grid = self._gpu, math.prod(self._launch.grid)
@@ -176,10 +177,8 @@ class _Timing:
         alone = _mean([block.latency for block in blocks], weights)
         sms = min(int(gpu["sms"]), grid)
         each = math.ceil(grid / sms)
-        units = _sums()
-        for work, weight in zip(found, weights, strict=True):
-            for name, busy in work.units.items():
-                units[name] += busy * weight
+        names = dict.fromkeys(name for work in found for name in work.units)
+        units = {name: _mean([w.units.get(name, 0.0) for w in found], weights) for name in names}
         times = {name: clocks * each for name, clocks in units.items()}
         resident = min(self._occupancy.blocks, each)
         running = each * clocks_of_a_block(max(units.values()), alone, resident)
@@ -224,7 +223,7 @@ class _Timing:
         found: list[_Block] = []
         like: dict[tuple[int, ...], tuple[list[WarpPath], BlockFacts | None]] = {}
         walkers: dict[int, Walker] = {}
-        facts, grid = self._options.facts, math.prod(self._launch.grid)
+        facts = self._options.facts
         known = next(iter(facts.values()), None)
         weights = samples(self._launch.grid)
         # What has been run says most of those that are like it.
@@ -242,7 +241,7 @@ class _Timing:
                 like[key] = [first, *others], own
             paths, similar = like[key]
             chosen = facts.get(place, similar)
-            found.append(_Block(weights[place] / grid, paths, chosen))
+            found.append(_Block(weights[place], paths, chosen))
         return sorted(found, key=lambda block: -block.weight)
 
     def _cost(self, blocks: Sequence[_Block], latency: int) -> None:
@@ -347,6 +346,7 @@ class _Timing:
         """Set the latency of each block: that of its longest warp, and one bulk copy where
         others than those who wait issue them. What warps of a block wait for on average."""
         waits: defaultdict[tuple[int, int], float] = defaultdict(float)
+        whole = sum(block.weight for block in blocks)
         known: dict[tuple[object, ...], tuple[int, Counter[tuple[int, int]]]] = {}
         for block in blocks:
             longest, handed = 0, False
@@ -358,7 +358,7 @@ class _Timing:
                 clocks, own = known[key]
                 longest = max(longest, clocks)
                 for pair, waited in own.items():
-                    waits[pair] += waited * block.weight
+                    waits[pair] += waited * block.weight / whole
                 handed = handed or path.loaded_bytes > 0
             block.latency = longest + (latency if handed else 0)
         return waits
@@ -370,9 +370,10 @@ class _Timing:
         waits: Mapping[tuple[int, int], float],
         busy: float,
     ) -> tuple[InstructionCost, ...]:
-        """The costs of instructions in a block on average."""
+        """The costs of instructions in a block on average. Bulk loads share what barriers were told to expect."""
         code = self._kernel.instructions
         executions, asked = [0.0] * len(code), [0.0] * len(code)
+        whole = sum(block.weight for block in blocks)
         rates = {name: self._gpu[name] for name in ("issue_rate", "shared_rate", "l1_rate")}
         for block in blocks:
             times: Counter[int] = Counter()
@@ -381,9 +382,18 @@ class _Timing:
             for number, count in times.items():
                 basic = self._kernel.blocks[number]
                 for index in range(basic.first, basic.last + 1):
-                    executed = count * block.weight
+                    executed = count * block.weight / whole
                     executions[index] += executed
                     asked[index] += asked_of(busiest, block.works[index], rates) * executed
+        if busiest in ("l2", "memory", "shared"):
+            size = _mean(
+                [sum(p.loaded_bytes for p in b.paths) for b in blocks], [b.weight for b in blocks]
+            )
+            rate = self._gpu["shared_rate"] if busiest == "shared" else 1
+            loads = [n for n, i in enumerate(code) if i.base in _BULK_LOADS and executions[n]]
+            executed = sum(executions[index] for index in loads)
+            for index in loads:
+                asked[index] += size / rate * executions[index] / executed
         origins = self._options.origins
         return instruction_costs(self._kernel, executions, asked, waits, busy, origins)
 
@@ -498,4 +508,5 @@ def clocks_of_a_block(busy: float, latency: float, resident: int) -> float:
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    return sum(value * weight for value, weight in zip(values, weights, strict=True))
+    whole = sum(weights)
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / whole

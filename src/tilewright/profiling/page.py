@@ -51,7 +51,7 @@ ul.keys { list-style: none; display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; p
 ul.keys svg { vertical-align: -1px; margin-right: .35rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .worse { color: var(--bad); } .better { color: var(--good); }
-@media (max-width: 30rem) {
+@media (max-width: 44rem) {
   .bar { grid-template-columns: 4.2rem 2.6rem minmax(0, 1fr); }
   .bar .faint { display: none; }
 }

@@ -130,12 +130,19 @@ def rank_correlation(found: Sequence[Row]) -> float:
 
 def table(found: Sequence[Row]) -> str:
     """The table and its summary, as Markdown."""
-    lines = ["| source | problem | published Tflop/s | modelled | error |", "|---|---|---:|---:|---:|"]
+    lines = [
+        "| source | problem | published Tflop/s | modelled | error |",
+        "|---|---|---:|---:|---:|",
+    ]
     lines += [
-        f"| [{row.source}]({SOURCES[row.source]}) | {row.problem} | {row.published:.0f} | {row.modelled:.0f} | {row.error:+.0%} |"
+        f"| {row.source} | {row.problem} | {row.published:.0f} | {row.modelled:.0f} | {row.error:+.0%} |"
         for row in found
     ]
     errors = sorted(abs(row.error) for row in found)
+    lines.append("")
+    lines.append(
+        "Sources: " + ", ".join(f"[{name}]({link})" for name, link in SOURCES.items()) + "."
+    )
     lines.append("")
     lines.append(
         f"{len(found)} rows: the error is {statistics.fmean(errors):.0%} on average, {statistics.median(errors):.0%} in the median, "

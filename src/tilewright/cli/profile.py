@@ -159,6 +159,6 @@ def _write(launches: list[Launch], options: argparse.Namespace, session: Session
         return Exit.OK
     parts = [as_text(launches, gpu)]
     if found is not None:
-        parts.append(comparison_text(found, options.compare))
+        parts.append(comparison_text(found, str(options.compare)))
     session.write_stdout("\n".join(parts))
     return Exit.OK

@@ -257,8 +257,8 @@ def _instructions(
         base = text["opcode"].partition(".")[0]
         # A line holds for the instructions that follow, too.
         if (number_of_file := text.get("source-file-id")) is not None:
-            name = files[number_of_file] if number_of_file < len(files) else ""
-            line = name, text["source-line"]
+            name = str(files[number_of_file]) if number_of_file < len(files) else ""
+            line = name, int(text["source-line"])
         yield Instruction(
             start + at,
             text["opcode"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tilewright.model.profile import Profile, WarpRow
 from tilewright.model.tables import Gpu
@@ -74,9 +74,14 @@ def roofline(found: Profile, gpu: Gpu, before: float | None = None) -> str:
 
 
 def _axes(
-    low: int, high: int, bottom: int, top: int, x: object, y: object, unit: str
+    low: int,
+    high: int,
+    bottom: int,
+    top: int,
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+    unit: str,
 ) -> Iterator[str]:
-    assert callable(x) and callable(y)
     floor = _HEIGHT - _BOTTOM
     for power in range(low, high + 1):
         at = x(10.0**power)

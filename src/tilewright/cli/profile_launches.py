@@ -49,9 +49,11 @@ def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple
         return options.machine is not None
 
     program = take(options.file, options, session, instead=launched)
-    if program.status and options.machine is None:
+    expected = program.status != 0 and options.machine is None
+    if expected:
         session.say(
-            "note: launches were not run; --machine cpu runs them, for programs that use results"
+            "note: the program ended with an error after these launches, which were not run; --machine cpu "
+            "runs them, for programs that use results"
         )
     labels = {id(taken.kernel.module): taken for taken in program.chosen}
     profilers: dict[int, Profiler] = {}
@@ -67,7 +69,7 @@ def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple
                 profilers[id(compiled.module)] = profiler
             name = _name(taken.label, grid, values, [m for m in made.values() if m[0] is compiled])
             found.append(Launch(name, _described(profiler, grid, values, options), count))
-    return found, program.finish(0)
+    return found, 0 if expected else program.finish(0)
 
 
 def _kind_of(value: Any) -> object:

@@ -61,7 +61,8 @@ _HEAD = """\
 Compiled on {machine}. Code is read, not run: `a / b` is ours / tileiras', from the same bytecode. "Loop" is
 the length of the hot loop in instructions, "spills" the instructions that access local memory, "waves"
 the simulated accesses of shared memory in a small launch of our code (of these "conflicts" more than the
-data needs), "modelled" what the performance model of docs/model.md says of a whole launch.
+data needs), "modelled" what the performance model of docs/model.md says of a whole launch. These conflicts count in the modelled time
+of our code; `tileiras`' code, which no simulator runs, is taken to have none, so that ratios can be too high for ours, not too low.
 """
 
 

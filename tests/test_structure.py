@@ -22,6 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"launching"}),
     frozenset({"machine", "cpu", "simulator", "gpu"}),
     frozenset({"explain"}),
+    frozenset({"profiling"}),
     frozenset({"cutile"}),
     frozenset({"pytest"}),
     frozenset({"cli", "universe"}),

@@ -31,8 +31,9 @@ def test_arguments_tell_how_often_loops_run(command: Command, cubin: Path) -> No
         *("--arg", "zeros:f32:1024", "--arg", "12", "--json"),
     )
     assert ran.status == 0, ran.err
-    found = json.loads(ran.text)
-    assert found["modelled"] is True
+    data = json.loads(ran.text)
+    assert data["modelled"] is True
+    (found,) = data["launches"]
     assert [(loop["name"], loop["turns"]) for loop in found["loops"]] == [("L0", 12)]
     assert found["memory_bytes"] == 4096
 
@@ -43,7 +44,7 @@ def test_turns_may_be_given(command: Command, cubin: Path) -> None:
     assert missing.status == 1
     assert "--trips L0=N" in missing.err
     given = command(*args, "--trips", "L0=30", "--kernel", "k")
-    assert json.loads(given.text)["loops"][0]["turns"] == 30
+    assert json.loads(given.text)["launches"][0]["loops"][0]["turns"] == 30
 
 
 def test_the_text_says_what_it_is(command: Command, cubin: Path) -> None:
@@ -99,8 +100,9 @@ def test_constants_can_be_shown_and_changed(command: Command, cubin: Path, tmp_p
     path = tmp_path / "h100.json"
     path.write_text(json.dumps(data))
     args = ("profile", "--cubin", cubin, "--gpu", "h100", "--trips", "L0=9", "--json")
-    slow = json.loads(command(*args, "--constants", path).text)
-    assert slow["clocks"] > json.loads(command(*args).text)["clocks"] + 8 * 2000
+    (slow,) = json.loads(command(*args, "--constants", path).text)["launches"]
+    (fast,) = json.loads(command(*args).text)["launches"]
+    assert slow["clocks"] > fast["clocks"] + 8 * 2000
 
 
 def test_kernels_of_ours(command: Command) -> None:
@@ -108,6 +110,104 @@ def test_kernels_of_ours(command: Command) -> None:
         *("profile", EXAMPLES / "vector_add.tileir", "--gpu", "a100", "--grid", "1000", "--json")
     )
     assert ran.status == 0, ran.err
-    found = json.loads(ran.text)
+    (found,) = json.loads(ran.text)["launches"]
     assert found["gpu"] == "a100"
     assert found["seconds"] >= found["roofline_seconds"] > 0
+
+
+_SOFTMAX = """
+import cuda.tile as ct
+import numpy as np
+
+@ct.kernel
+def softmax(x, out, width: ct.Constant[int]):
+    row = ct.bid(0)
+    values = ct.load(x, (row, 0), (1, width), padding_mode=ct.PaddingMode.NEG_INF)
+    powers = ct.exp(values - ct.max(values, 1, keepdims=True))
+    ct.store(out, (row, 0), powers / ct.sum(powers, 1, keepdims=True))
+
+x = np.full((ROWS, 1000), 7, np.float32)
+out = np.full_like(x, 3)
+for _ in range(2):
+    ct.launch(0, (ROWS,), softmax, (x, out, 1024))
+ct.launch(0, (8,), softmax, (x, out, 1024))
+assert (out == 3).all() and (x == 7).all(), "the profile wrote to an array"
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "softmax.py"
+    path.write_text(_SOFTMAX.replace("ROWS", "2048"))
+    return path
+
+
+def test_launches_of_a_program(command: Command, program: Path, tmp_path: Path) -> None:
+    """Each kind of launch once, with the lines of the program; nothing runs and nothing is written."""
+    page, before = tmp_path / "page.html", tmp_path / "before.json"
+    ran = command("profile", program, "--gpu", "h100", "--json", "--html", page)
+    assert ran.status == 0, ran.err
+    before.write_text(ran.text)
+    data = json.loads(ran.text)
+    many, few = data["launches"]
+    assert [launch["count"] for launch in (many, few)] == [2, 1]
+    assert many["name"] == "softmax on 2048x1x1"
+    assert many["bound_by"] == "memory"
+    assert many["simulated"] > 0
+    assert sum(cost["share"] for cost in many["lines"]) == pytest.approx(1)
+    assert {cost["line"] for cost in many["lines"]} >= {8, 10}
+    assert data["seconds"] == pytest.approx(2 * many["seconds"] + few["seconds"])
+    text = page.read_text()
+    assert "Content-Security-Policy" in text
+    assert "<script" not in text
+    assert "values = ct.load(x" in text
+    faster = command("profile", "--gpu", "h200", "--compare", before, program)
+    assert faster.status == 0, faster.err
+    assert "compared with" in faster.text
+    assert "softmax on 2048x1x1: " in faster.text
+
+
+def test_options_of_files_are_refused_for_programs(command: Command, program: Path) -> None:
+    for words in (("--grid", "3"), ("--arg", "5"), ("--block", "64")):
+        ran = command("profile", program, "--gpu", "h100", *words)
+        assert ran.status == 2
+        assert "launches by itself" in ran.err
+    ran = command("profile", program, "--gpu", "h100", "--kernel", "other")
+    assert (ran.status, "compiles no kernel 'other'" in ran.err) == (2, True)
+
+
+def test_arguments_of_a_program_follow_two_dashes(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "asked.py"
+    path.write_text("import sys\nrows = sys.argv[1]\n" + _SOFTMAX.replace("ROWS", "int(rows)"))
+    ran = command("profile", path, "--gpu", "a100", "--json", "--", "512")
+    assert json.loads(ran.text)["launches"][0]["grid"] == [512, 1, 1]
+
+
+def test_files_that_are_no_profiles(command: Command, cubin: Path, tmp_path: Path) -> None:
+    args = ("profile", "--cubin", cubin, "--gpu", "h100", "--trips", "L0=3", "--compare")
+    for text in ("", "[]", '{"format": 0, "launches": []}', '{"format": 1}'):
+        path = tmp_path / "other.json"
+        path.write_text(text)
+        ran = command(*args, path)
+        assert (ran.status, "no profile that can be compared" in ran.err) == (1, True)
+
+
+def test_a_file_with_all_arguments_is_simulated(command: Command) -> None:
+    words = (
+        "--gpu",
+        "a100",
+        "--grid",
+        "64",
+        "--arg",
+        "zeros:f32:64x256",
+        "--arg",
+        "zeros:f32:64x256",
+    )
+    words += ("--arg", "64", "--arg", "256", "--json")
+    (ran,) = json.loads(command("profile", EXAMPLES / "softmax.tileir", *words).text)["launches"]
+    assert ran["simulated"] > 0
+    (still,) = json.loads(command("profile", EXAMPLES / "softmax.tileir", *words, "--static").text)[
+        "launches"
+    ]
+    assert still["simulated"] == 0
+    assert still["blind"]

@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from tests.model.support import requires_tools
 
 import tilewright
 from tilewright.cli.main import main
@@ -72,6 +73,18 @@ def test_trace(kernel: Path) -> None:
         check("trace", line)
 
 
+@requires_tools
+@pytest.mark.oracle
+def test_profile(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("profile", "k.tileir", "--gpu", "a100", *LAUNCH, "--json")
+    before = printed(capsys, *words)
+    check("profile", before)
+    (kernel.parent / "before.json").write_text(json.dumps(before))
+    compared = printed(capsys, *words, "--compare", "before.json")
+    assert compared["compared"][0]["before"] == compared["compared"][0]["after"]
+    check("profile", compared)
+
+
 def test_nan() -> None:
     report = find_nan(tilewright.parse(KERNEL), "k", 1, [np.zeros(1, np.float32), 0.0])
     assert report.findings
@@ -133,7 +146,7 @@ def test_cache(
 def test_every_schema_is_told_and_tested() -> None:
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")
-    assert len(SCHEMAS) == 9
+    assert len(SCHEMAS) == 10
     for path in SCHEMAS:
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
         name = path.name.removesuffix(".schema.json")

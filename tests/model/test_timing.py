@@ -9,10 +9,10 @@ import pytest
 from tests.model.support import kernel, requires_tools
 
 from tilewright.diagnostics import TileIRError
-from tilewright.model.report import as_json, as_text
+from tilewright.model.report import Launch, as_json, as_text
 from tilewright.model.sass import Kernel
 from tilewright.model.tables import GPUS, MODEL_VERSION, Gpu, load_constants
-from tilewright.model.timing import Options, Profile, clocks_of_a_block, profile
+from tilewright.model.timing import BlockFacts, Options, Profile, clocks_of_a_block, profile
 from tilewright.model.walk import LaunchShape, parameter_words
 
 H100 = GPUS["h100"]
@@ -25,7 +25,7 @@ def _profile(
     grid: tuple[int, int, int] = (1, 1, 1),
     threads: int = 32,
     turns: int = 1,
-    **options: float,
+    **options: object,
 ) -> Profile:
     launch = LaunchShape(
         grid, (threads, 1, 1), parameter_words(found, [(8, 1 << 40), (4, turns), (4, 3), (4, 5)])
@@ -234,13 +234,74 @@ def test_code_of_another_architecture_is_refused() -> None:
 @pytest.mark.oracle
 def test_reports_say_that_they_are_modelled() -> None:
     found = _profile(kernel(_LOOP, threads=256), threads=256, turns=7)
-    text = as_text(found, H100, LaunchShape((1, 1, 1), (256, 1, 1)))
+    text = as_text([Launch("k", found)], H100)
     assert "modelled" in text.splitlines()[0]
     assert f"model {MODEL_VERSION}" in text
     assert "does not see" in text
     assert "7 turns" in text
-    data = json.loads(as_json(found))
+    data = json.loads(as_json([Launch("k", found)]))
     assert data["modelled"] is True
     assert data["version"] == MODEL_VERSION
     assert data["known_error"]
-    assert data["blind"]
+    assert data["launches"][0]["blind"]
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_a_ring_of_copies_hides_their_latency_by_its_stages() -> None:
+    """A turn of a ring of n stages takes the latency of a copy over n - 1 turns that it is ahead."""
+
+    def turn(stages: int) -> float:
+        first = "cp.async.ca.shared.global [%r3], [%rd0], 16; cp.async.commit_group; "
+        body = (
+            f"mov.u32 %r3, sm; mov.u32 %r6, 0; {first * (stages - 1)}"
+            f'.pragma "nounroll"; L: {first} cp.async.wait_group {stages - 1}; '
+            "ld.volatile.shared.u32 %r4, [%r3]; st.volatile.shared.u32 [%r3+64], %r4; "
+            "add.u32 %r6, %r6, 1; setp.lt.u32 %p0, %r6, %r0; @%p0 bra L;"
+        )
+        found = kernel(body)
+        clocks = [_profile(found, turns=n, footprint_bytes=64).block_latency for n in (40, 80)]
+        return (clocks[1] - clocks[0]) / 40
+
+    latency = H100["l2_latency"]
+    turns = {stages: turn(stages) for stages in (1, 2, 3, 4, 5)}
+    assert turns[1] >= latency
+    for stages in (2, 3, 4):
+        # The copy begins within its turn, so that the turn itself hides up to one more.
+        assert latency <= turns[stages] * stages
+        assert turns[stages] * (stages - 1) <= latency + turns[stages]
+    assert turns[1] > turns[2] > turns[3] > turns[4] >= turns[5]
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_waits_name_what_is_waited_for() -> None:
+    step = "ld.volatile.shared.u32 %r3, [%r3]; "
+    found = _profile(kernel(f"mov.u32 %r3, sm; {step * 20} st.global.u32 [%rd0], %r3;"))
+    longest = [stall for stall in found.stalls if stall.reason == "shared memory"]
+    assert len({stall.producer for stall in longest}) == 20
+    texts = {cost.address: cost.text for cost in found.costs}
+    assert all(texts[stall.producer].startswith("LDS") for stall in longest)
+    assert sum(cost.share for cost in found.costs) == pytest.approx(1)
+    row = found.timeline[0]
+    assert (row.warp, row.cut) == (0, False)
+    assert row.spans[-1].end == found.block_latency
+    assert all(a.end == b.start for a, b in zip(row.spans, row.spans[1:]))
+    waited = sum(span.end - span.start for span in row.spans if span.kind == "wait")
+    # Of each the clocks of its issue are no wait.
+    assert waited >= 20 * (H100["shared_latency"] - 4)
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_turns_that_the_code_does_not_say_come_from_facts() -> None:
+    loop = (
+        '.pragma "nounroll"; L: ld.volatile.global.u32 %r3, [%rd0]; st.volatile.global.u32 [%rd0+4], %r3; '
+        "setp.ne.u32 %p0, %r3, 0; @%p0 bra L;"
+    )
+    found = kernel(loop)
+    with pytest.raises(TileIRError, match="how often loop L0 of"):
+        _profile(found)
+    facts = {(0, 0, 0): BlockFacts(trips={"L0": 11})}
+    assert _profile(found, facts=facts).loops[0].turns == 11
+    assert _profile(found, facts=facts, trips={"L0": 5}).loops[0].turns == 5

@@ -1,52 +1,49 @@
-"""``tilewright profile``: how fast a launch would be, by the performance model."""
+"""``tilewright profile``: how fast launches would be, by the performance model."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, load
-from tilewright.cli.progress import working
+from tilewright.cli.modules import add_reading_options
+from tilewright.cli.programs import add_program_options, is_program
 from tilewright.cli.run import count_of, grid_extents
 from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
-    from tilewright.model.sass import Kernel
+    from tilewright.model.report import Launch
     from tilewright.model.tables import Gpu
 
 _EPILOG = """\
-All times are modelled: no GPU is used. A SPEC is one of those of `tilewright run`; of arrays only the extents
-count: they give the bytes that must come from memory at least. Loops run as often as the arguments say; where
-that depends on data, --trips says it.
+All times are modelled: no GPU is used. A SPEC is one of those of `tilewright run`. Where all arguments are given, some
+blocks are run on the simulator, which shows conflicts, sectors and loops on data; arrays of more than 4 million
+elements are zeros there. Launches of a cuTile program are profiled with the arguments that they have.
 
-  tilewright profile --cubin product.cubin --gpu h100 --grid 32,32 \\
-      --arg array:zeros:f16:4096x4096 --arg array:zeros:f16:4096x4096 --arg array:zeros:f16:4096x4096
+  tilewright profile --gpu h100 program.py
+  tilewright profile --gpu h100 --html profile.html --compare before.json program.py
   tilewright profile softmax.tileir --gpu a100 --grid 4096 --arg zeros:f32:4096x1024 ...
+  tilewright profile --cubin product.cubin --gpu h100 --grid 32,32 --trips L0=64
 """
-#: What machine code is made for a GPU.
-_TARGETS = {80: "sm_80", 89: "sm_89", 90: "sm_90a", 100: "sm_100a", 120: "sm_120a"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="Tile IR as text or bytecode, or nvgpu"
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="a cuTile program, Tile IR as text or bytecode, or nvgpu",
     )
     parser.add_argument("--cubin", metavar="CUBIN", help="machine code, of any compiler, instead")
     parser.add_argument(
-        "--kernel", "--entry", metavar="NAME", help="the kernel, if there are several"
+        "--kernel", "--entry", metavar="NAME[#N]", help="the kernel, if there are several"
     )
     parser.add_argument(
         "--gpu", required=True, metavar="GPU", help="a100, h100, h200, b200, rtx4090, rtx5090"
     )
-    parser.add_argument(
-        "--grid", type=grid_extents, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks (1)"
-    )
+    parser.add_argument("--grid", type=grid_extents, metavar="X[,Y[,Z]]", help="blocks (1)")
     parser.add_argument(
         "--block",
         type=grid_extents,
@@ -83,130 +80,85 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the constants as JSON, and do nothing else",
     )
+    parser.add_argument(
+        "--static",
+        action="store_true",
+        help="read the code only, and run no block on the simulator",
+    )
     parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
+    parser.add_argument("--html", metavar="FILE", help="write a page for a browser, too")
+    parser.add_argument(
+        "--compare", metavar="JSON", help="what --json wrote before: tell what has changed"
+    )
     add_reading_options(parser)
+    add_program_options(parser, kernel=False)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Print the profile of a launch."""
-    from dataclasses import asdict
-
-    from tilewright.model.report import as_json, as_text
-    from tilewright.model.tables import gpu_named, load_constants
-    from tilewright.model.timing import Options, profile
-    from tilewright.model.walk import LaunchShape, parameter_words
+    """Print the profiles of launches."""
+    from tilewright.cli import profile_launches
+    from tilewright.model.tables import gpu_named
 
     gpu = gpu_named(options.gpu)
     if options.constants is not None:
+        from tilewright.model.tables import load_constants
+
         gpu = load_constants(session.read(options.constants).data.decode("utf-8", "replace"), gpu)
     if options.show_constants:
-        rows = {name: asdict(constant) for name, constant in gpu.constants.items()}
-        session.write_stdout(json.dumps({"gpu": gpu.name, "constants": rows}, indent=1) + "\n")
+        _show_constants(gpu, session)
         return Exit.OK
-    code = _from_cubin(options, session) if options.cubin else _compiled(options, session, gpu)
-    kernel = code.kernel
-    names = list(code.names) or [f"arg{number}" for number in range(len(kernel.file.parameters))]
-    from tilewright.cli.profile_arguments import read_arguments
-
-    given = read_arguments(options.arguments, names)
-    launch = LaunchShape(
-        options.grid,
-        _threads(kernel, options),
-        parameter_words(kernel, _sized(kernel, given.values)),
-    )
-    if min(math.prod(launch.grid), math.prod(launch.threads)) < 1:
-        raise UsageError.because("a launch needs blocks and threads: an extent is 0")
-    footprint = options.footprint if options.footprint is not None else given.array_bytes
-    dynamic = options.dynamic_shared if options.dynamic_shared is not None else code.dynamic_shared
-    with working(f"profiling {kernel.name}"):
-        found = profile(
-            kernel, gpu, launch, Options(_trips(options.trips, kernel), dynamic, footprint)
-        )
-    session.write_stdout(as_json(found) if options.json else as_text(found, gpu, launch))
-    return Exit.OK
-
-
-@dataclass(frozen=True, slots=True)
-class _Code:
-    """Machine code of a kernel; ``names`` of its parameters, where they are known."""
-
-    kernel: Kernel
-    names: Sequence[str]
-    dynamic_shared: int
-
-
-def _from_cubin(options: argparse.Namespace, session: Session) -> _Code:
-    from tilewright.gpu.tools import disassemble_to_json
-    from tilewright.model.sass import kernel_named, read_kernels
-
-    if options.file is not None:
+    if options.file is not None and options.cubin is not None:
         raise UsageError.because("give either FILE or --cubin")
-    kernels = read_kernels(session.read(options.cubin).data, disassemble_to_json)
-    return _Code(kernel_named(kernels, options.kernel), (), 0)
-
-
-def _compiled(options: argparse.Namespace, session: Session, gpu: Gpu) -> _Code:
-    """The kernel of a file, compiled by Tilewright for the GPU."""
-    from tilewright.cli.compile_gpu import gpu_module
-    from tilewright.cli.modules import machine_module
-    from tilewright.cli.run import entry_of
-    from tilewright.cli.run_specs import parameters_of
-    from tilewright.gpu import compile_kernel
-    from tilewright.gpu.tiles import TileProgram
-    from tilewright.gpu.tools import disassemble_to_json
-    from tilewright.launching.modules import is_tile_ir
-    from tilewright.model.sass import kernel_named, read_kernels
-
-    if options.file is None:
+    if options.file is None and options.cubin is None:
         raise UsageError.because("there is nothing to profile", help="give FILE or --cubin CUBIN")
-    module = load(options.file, options, session)
-    names: list[str] = []
-    target = _TARGETS[gpu.compute]
-    if is_tile_ir(module):
-        held = machine_module(module, options.file)
-        entry = entry_of(held, options.kernel)
-        names = [parameter.name for parameter in parameters_of(entry)]
-        compiled = TileProgram(held, target).compile(entry.symbol)
+    if options.file is not None and is_program(options.file):
+        launches, status = profile_launches.of_program(options, session, gpu)
     else:
-        compiled = compile_kernel(gpu_module(module), target, options.kernel)
-    kernels = read_kernels(compiled.assemble().cubin, disassemble_to_json)
-    return _Code(kernel_named(kernels, compiled.name), names, compiled.dynamic_shared_bytes)
+        refuse_options_of_programs(options)
+        launches, status = [profile_launches.of_file(options, session, gpu)], Exit.OK
+    return _write(launches, options, session, gpu) or status
 
 
-def _threads(kernel: Kernel, options: argparse.Namespace) -> tuple[int, int, int]:
-    said = kernel.file.threads
-    if options.block is not None:
-        if said is not None and kernel.file.exact_threads and options.block != said:
-            raise UsageError.because(
-                f"'{kernel.name}' is compiled for blocks of {said}, not {options.block}"
-            )
-        return options.block
-    if said is None or not kernel.file.exact_threads:
-        raise UsageError.because(
-            "the code does not say how many threads a block has", help="add --block"
-        )
-    return said
+def refuse_options_of_programs(options: argparse.Namespace) -> None:
+    """A UsageError where an option is given that only programs have."""
+    for name in ("save_ir", "machine"):
+        if getattr(options, name) is not None:
+            shown = name.replace("_", "-")
+            raise UsageError.because(f"--{shown} goes with a cuTile program, and this is none")
 
 
-def _sized(
-    kernel: Kernel, values: Sequence[int | float | None]
-) -> list[tuple[int, int | float | None]]:
-    """The values with the bytes of their parameters."""
-    places = kernel.file.parameters
-    if len(values) > len(places):
-        values = values[: len(places)]
-    return [(place.size, value) for place, value in zip(places, values, strict=False)]
+def _show_constants(gpu: Gpu, session: Session) -> None:
+    from dataclasses import asdict
+
+    rows = {name: asdict(constant) for name, constant in gpu.constants.items()}
+    session.write_stdout(json.dumps({"gpu": gpu.name, "constants": rows}, indent=1) + "\n")
 
 
-def _trips(given: Sequence[str], kernel: Kernel) -> dict[str, int]:
-    names = [loop.name for loop in kernel.loops if not loop.waits]
-    found: dict[str, int] = {}
-    for text in given:
-        name, _, count = text.partition("=")
-        if name not in names or not count.isdecimal() or int(count) < 1:
-            raise UsageError.because(
-                f"'{text}' is no LOOP=N",
-                help=f"loops of '{kernel.name}': {', '.join(names) or 'none'}",
-            )
-        found[name] = int(count)
-    return found
+def _write(launches: list[Launch], options: argparse.Namespace, session: Session, gpu: Gpu) -> int:
+    """Write what was found, in all the forms that are asked for."""
+    from tilewright.model.comparison import compared, comparison_text, read_profile
+    from tilewright.model.report import as_data, as_text
+
+    found = None
+    if options.compare is not None:
+        text = session.read(options.compare).data.decode("utf-8", "replace")
+        found = compared(read_profile(text, options.compare), launches)
+    if options.html is not None:
+        from tilewright.cli.outputs import write_files
+        from tilewright.profiling.page import page
+
+        write_files(session, {options.html: page(launches, gpu, found).encode()})
+        session.say(f"wrote {options.html}")
+    if options.json:
+        from dataclasses import asdict
+
+        data = as_data(launches)
+        if found is not None:
+            data["compared"] = [asdict(each) for each in found]
+        session.write_stdout(json.dumps(data, indent=1) + "\n")
+        return Exit.OK
+    parts = [as_text(launches, gpu)]
+    if found is not None:
+        parts.append(comparison_text(found, str(options.compare)))
+    session.write_stdout("\n".join(parts))
+    return Exit.OK

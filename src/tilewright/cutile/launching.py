@@ -176,6 +176,10 @@ class Dispatcher:
         self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
     ) -> None:
         key, values = self.read(kernel_args)
+        if settings.instead is not None and not self._stands_in(
+            self.compiled(key), grid, kernel_args, values, settings
+        ):
+            return
         if settings.only is not None:
             found = self.compiled(key)
             settings = settings.for_kernel(found.entry, found.number)
@@ -191,6 +195,22 @@ class Dispatcher:
             from tilewright.cutile.errors import in_python
 
             raise in_python(error, compiled.module) from None
+
+    def _stands_in(
+        self,
+        compiled: Specialisation,
+        grid: tuple[int, int, int],
+        kernel_args: tuple[Any, ...],
+        values: Sequence[Value],
+        settings: Settings,
+    ) -> bool:
+        """Tell of a launch; whether it is to run as well."""
+        assert settings.instead is not None
+        if 0 in grid:
+            raise RuntimeError("Failed to launch cuTile kernel: invalid argument")
+        if settings.on_compile is not None:
+            settings.on_compile(self, compiled, grid, kernel_args)
+        return settings.instead(compiled, grid, values)
 
     def prepare(self, kernel_args: tuple[Any, ...], settings: Settings) -> None:
         """Compile and load what a launch with such arguments needs."""

@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ from tilewright.launching.options import OPTIONS, LaunchOptions
 if TYPE_CHECKING:
     from tilewright.cutile.launching import Dispatcher, Specialisation
     from tilewright.cutile.machines import TraceSink
+    from tilewright.launching.described import Value
 
 CompileSink = Callable[
     ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
@@ -43,6 +44,8 @@ class Launched:
 
 
 LaunchSink = Callable[[Launched], object]
+LaunchStandIn = Callable[["Specialisation", tuple[int, int, int], Sequence["Value"]], bool]
+"""Whether the launch is to run as well."""
 ReportSink = Callable[[Any, Any], object]
 """Told the module, and the ``SanitizeReport`` of a launch in which something was found, else None."""
 
@@ -67,7 +70,8 @@ class Settings:
     what was compiled, and the grid and the arguments of the launch. ``on_launch`` is told of each
     launch that has ended well. ``on_report`` gets what the sanitizer found in each launch, and the
     module; the program goes on then. ``only`` names the kernel, or with ``#N`` its N-th specialisation,
-    that is checked, recorded and stopped; others just run.
+    that is checked, recorded and stopped; others just run. ``instead`` is told of launches before they run,
+    and says whether they do: what was compiled, the grid, and the arguments.
     """
 
     machine: str = DEFAULT_MACHINE
@@ -78,6 +82,7 @@ class Settings:
     on_launch: LaunchSink | None = None
     on_report: ReportSink | None = None
     only: str | None = None
+    instead: LaunchStandIn | None = None
 
     @property
     def loading(self) -> object:
@@ -132,6 +137,7 @@ def _watched(settings: Settings) -> Settings:
         on_compile=settings.on_compile or outer.on_compile,
         on_launch=settings.on_launch or outer.on_launch,
         on_report=settings.on_report or outer.on_report,
+        instead=settings.instead or outer.instead,
     )
 
 

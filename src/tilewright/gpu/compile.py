@@ -34,13 +34,15 @@ class CompileOptions:
     some units in the last place; without it they are calls of libdevice. ``optimize``: LLVM's passes
     run. ``seconds``: the CPU time that LLVM may take, 0 for any. ``record``: what the kernel prints and which
     assertions fail goes to a buffer that launches give (``CompiledKernel.sites``); else the driver prints,
-    and a failed assertion ends the kernel.
+    and a failed assertion ends the kernel. ``lines``: the code tells which
+    operation each instruction is made of (``CompiledKernel.operations``); it is the same otherwise.
     """
 
     approximate_math: bool = False
     optimize: bool = True
     seconds: float = DEFAULT_SECONDS
     record: bool = False
+    lines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class CompiledKernel:
     cluster: tuple[int, ...] | None
     isa: int
     sites: tuple[Site, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    """With ``CompileOptions.lines``: line n of the code's debug information is the n-th of them, from 1."""
 
     def assemble(self) -> Assembled:
         """The machine code, by ptxas, with the lines that the PTX tells: see ``tools.assemble``."""
@@ -110,6 +114,9 @@ def compile_kernel(
     if options.record:
         recorded = record_messages(module, op)
         op, sites = recorded.kernel, recorded.sites
+    operations = tuple(op.walk()) if options.lines else ()
+    if options.lines:
+        lines = {inner: number for number, inner in enumerate(operations, 1)}
     table = None if lines is None else LineTable(lines)
     unit = Unit(chosen, _symbols(op), options.approximate_math, table)
     parameters = kernel.emit_kernel(unit, op)
@@ -136,6 +143,7 @@ def compile_kernel(
         kernel.cluster_size(op),
         unit.isa,
         sites,
+        operations,
     )
 
 

@@ -168,6 +168,17 @@ class TileProgram(_GpuProgram):
         """As every machine's (``launching.machine.Program``)."""
         return self._lowered.global_array(name)
 
+    def arguments(
+        self, entry: str | None, grid: Grid, args: Sequence[object]
+    ) -> tuple[tuple[int, int, int], list[object], int]:
+        """The grid, and what the parameters of the compiled kernel are given; so many of these are
+        arguments, the others memory that it has beside them. A TileIRError with everything that is
+        wrong with a launch."""
+        optimize = self.options.optimization > 0
+        found = self._lowered.arguments(entry, grid, args, allow_overlap=True, optimize=optimize)
+        own = len(kernel_of(self.module, entry).block.args)
+        return found.grid, found.args, own
+
     def compile(self, entry: str | None = None) -> CompiledKernel:
         """A kernel, the only one by default, as PTX.
 

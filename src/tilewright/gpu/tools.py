@@ -145,8 +145,9 @@ def disassemble(cubin: bytes, *, lines: bool = False) -> str:
 
 
 def disassemble_to_json(cubin: bytes) -> str:
-    """The instructions of machine code as nvdisasm's JSON; errors as those of ``disassemble``."""
-    return _nvdisasm(cubin, "-json")
+    """The instructions of machine code as nvdisasm's JSON, with their lines where there are any; errors as those of
+    ``disassemble``."""
+    return _nvdisasm(cubin, "-json", "-g")
 
 
 def _nvdisasm(cubin: bytes, *options: str) -> str:

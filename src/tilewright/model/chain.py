@@ -2,32 +2,37 @@
 
 Scoreboards are released when the latency of what holds them is over. Beside them wait: products of
 `mma.sync` for their accumulators, `wgmma` and `cp.async` for the groups that are committed, bulk copies
-for the barrier that the same warp waits on. What is repeated is computed once: a basic block that begins in a
+for the barrier that the same warp waits on: for the oldest stage, one of which begins with each announcement of bytes.
+What is repeated is computed once: a basic block that begins in a
 state that was met before takes as long as then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from tilewright.model.opcodes import Unit
 from tilewright.model.sass import SCOREBOARDS, Instruction, Kernel
-from tilewright.model.scalars import names_in, results_of
+from tilewright.model.scalars import announces_bytes, names_in, results_of
 from tilewright.model.work import Work
 
-#: All that is pending, in clocks from now: scoreboards, tensor unit, groups of cp.async, of wgmma, bulk
+#: When something is over, in clocks from now, and the number of the instruction that began it.
+_Due = tuple[int, int]
+#: All that is pending: scoreboards, tensor unit, groups of cp.async, of wgmma, stages of bulk
 #: copies, and registers that a product has yet to write.
 _State = tuple[
-    tuple[int, ...],
-    int,
-    tuple[int, ...],
-    tuple[int, ...],
-    tuple[int, ...],
-    tuple[tuple[str, int], ...],
+    tuple[_Due, ...],
+    _Due,
+    tuple[_Due, ...],
+    tuple[_Due, ...],
+    tuple[_Due, ...],
+    tuple[tuple[str, _Due], ...],
 ]
-_EMPTY: _State = ((0,) * SCOREBOARDS, 0, (), (), (), ())
+_OVER: _Due = (0, -1)
+_EMPTY: _State = ((_OVER,) * SCOREBOARDS, _OVER, (), (), (), ())
 #: More groups and copies than this are never waited for in practice; older ones are over.
 _MOST_PENDING = 16
 
@@ -37,102 +42,168 @@ class _Code:
     """What the chain needs of an instruction."""
 
     instruction: Instruction
-    work: Work
     kind: str
     group: int
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A warp waits at an instruction, from a clock of its basic block on, for the one that is ``producer``; for its own
+    latency where they are the same."""
+
+    start: int
+    clocks: int
+    index: int
+    producer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A basic block that was executed: its clocks, and the waits in it."""
+
+    number: int
+    clocks: int
+    waits: tuple[Wait, ...]
+
+
+@dataclass(slots=True)
+class _Step:
+    """A basic block while it is executed: the clock, and the waits so far."""
+
+    now: int = 0
+    waits: list[Wait] = field(default_factory=list)
+
+    def until(self, due: _Due, index: int) -> None:
+        """Wait at an instruction until something is over."""
+        if due[0] > self.now:
+            self.waits.append(Wait(self.now, due[0] - self.now, index, due[1]))
+            self.now = due[0]
+
+    def left(self, due: _Due) -> _Due:
+        """What remains after this block."""
+        return (due[0] - self.now, due[1]) if due[0] > self.now else _OVER
+
+
 class Chain:
     """The latency of paths through a kernel. ``works``: of each instruction. ``bulk_latency``: of a copy
-    that the warp itself waits for; 0 where others do."""
+    that the warp itself waits for; 0 where others do. ``like``: a chain of the same kernel, which has read it."""
 
-    def __init__(self, kernel: Kernel, works: Sequence[Work], bulk_latency: int) -> None:
-        self._kernel, self._bulk = kernel, bulk_latency
-        products = {
-            name for i in kernel.instructions if _kind(i) == "mma" for name in results_of(i)
-        }
-        self._code = [
-            _Code(i, work, _kind(i), _group(i), *_registers(i, products))
-            for i, work in zip(kernel.instructions, works, strict=True)
-        ]
-        self._known: dict[tuple[int, _State], tuple[int, _State]] = {}
+    def __init__(
+        self,
+        kernel: Kernel,
+        works: Sequence[Work],
+        bulk_latency: int,
+        like: Chain | None = None,
+    ) -> None:
+        self._kernel, self._works, self._bulk = kernel, works, bulk_latency
+        self._code = _read(kernel) if like is None else like._code
+        self._known: dict[tuple[int, _State], tuple[Piece, _State]] = {}
 
     def clocks(self, blocks: Sequence[int]) -> int:
         """The clocks of a path of basic blocks."""
-        total, state = 0, _EMPTY
+        return sum(piece.clocks for piece in self.pieces(blocks))
+
+    def waits(self, blocks: Sequence[int]) -> Counter[tuple[int, int]]:
+        """The clocks of all waits on a path, by the instruction that waits and that which is waited for."""
+        found: Counter[tuple[int, int]] = Counter()
+        times: dict[int, int] = {}
+        pieces: dict[int, Piece] = {}
+        for piece in self.pieces(blocks):
+            key = id(piece)
+            pieces[key] = piece
+            times[key] = times.get(key, 0) + 1
+        for key, piece in pieces.items():
+            for wait in piece.waits:
+                found[wait.index, wait.producer] += wait.clocks * times[key]
+        return found
+
+    def pieces(self, blocks: Sequence[int]) -> Iterator[Piece]:
+        """What is executed on a path, in order."""
+        state = _EMPTY
         for number in blocks:
             key = number, state
             found = self._known.get(key)
             if found is None:
                 found = self._known[key] = self._block(number, state)
-            total += found[0]
+            yield found[0]
             state = found[1]
-        return total
 
-    def _block(self, number: int, state: _State) -> tuple[int, _State]:
+    def _block(self, number: int, state: _State) -> tuple[Piece, _State]:
         boards, tensor, copies, products, bulk, registers = state
-        now = 0
+        step = _Step()
         board = list(boards)
-        groups, commits, bulks, pending = list(copies), list(products), list(bulk), dict(registers)
-        copied = 0
+        groups, commits, stages, pending = list(copies), list(products), list(bulk), dict(registers)
+        copied = _OVER
         block = self._kernel.blocks[number]
-        for code in self._code[block.first : block.last + 1]:
+        for index in range(block.first, block.last + 1):
+            code, work = self._code[index], self._works[index]
             control = code.instruction.control
             for wait in control.waits:
-                now = max(now, board[wait])
+                step.until(board[wait], index)
             for name in code.reads:
                 if name in pending:
-                    now = max(now, pending.pop(name) if code.kind != "mma" else pending[name])
-            done = now + code.work.latency + _occupies(code.work)
+                    due = pending[name]
+                    if code.kind != "mma":
+                        del pending[name]
+                    step.until(due, index)
+            done = step.now + work.latency + _occupies(work)
             if code.kind == "mma":
-                now = max(now, tensor - _AHEAD)
-                tensor = max(tensor, now) + round(code.work.pipe)
-                done = max(tensor, now + code.work.latency)
+                step.until((tensor[0] - _AHEAD, tensor[1]), index)
+                tensor = max(tensor[0], step.now) + round(work.pipe), index
+                done = max(tensor[0], step.now + work.latency)
                 for name in code.writes:
-                    pending[name] = done
+                    pending[name] = done, index
             elif code.kind == "wgmma":
-                tensor = max(tensor, now) + round(code.work.pipe)
-                done = tensor
+                tensor = max(tensor[0], step.now) + round(work.pipe), index
+                done = tensor[0]
                 if code.group >= 0:
-                    commits.append(done)
+                    commits.append(tensor)
             elif code.kind == "copy":
-                copied = done
+                copied = done, index
             elif code.kind == "commit":
-                groups.append(max(copied, now))
+                groups.append(max(copied, (step.now, index)))
             elif code.kind in ("wait copies", "wait products"):
                 held = groups if code.kind == "wait copies" else commits
                 while len(held) > code.group:
-                    now = max(now, held.pop(0))
+                    step.until(held.pop(0), index)
+            elif code.kind == "stage" and self._bulk:
+                stages.append(_OVER)
             elif code.kind == "bulk" and self._bulk:
-                bulks.append(now + self._bulk)
-            elif code.kind == "wait bulk" and bulks:
-                now = max(now, *bulks)
-                bulks.clear()
-            elif code.kind == "barrier":
-                now += code.work.latency
+                stages[-1:] = [(step.now + self._bulk, index)]
+            elif code.kind == "wait bulk" and stages:
+                step.until(stages.pop(0), index)
+            elif code.kind == "barrier" and work.latency:
+                step.until((step.now + work.latency, index), index)
             if control.write_barrier is not None:
-                board[control.write_barrier] = max(board[control.write_barrier], done)
+                board[control.write_barrier] = max(board[control.write_barrier], (done, index))
             if control.read_barrier is not None:
-                read = now + min(code.work.latency, _READ)
+                read = step.now + min(work.latency, _READ), index
                 board[control.read_barrier] = max(board[control.read_barrier], read)
-            now += max(control.stall, 1)
+            step.now += 1
+            if control.stall > 1:
+                step.until((step.now + control.stall - 1, index), index)
         after: _State = (
-            tuple(max(0, clock - now) for clock in board),
-            max(0, tensor - now),
-            tuple(max(0, clock - now) for clock in groups[-_MOST_PENDING:]),
-            tuple(max(0, clock - now) for clock in commits[-_MOST_PENDING:]),
-            tuple(max(0, clock - now) for clock in bulks[-_MOST_PENDING:]),
-            tuple((name, clock - now) for name, clock in pending.items() if clock > now),
+            tuple(step.left(due) for due in board),
+            step.left(tensor),
+            tuple(step.left(due) for due in groups[-_MOST_PENDING:]),
+            tuple(step.left(due) for due in commits[-_MOST_PENDING:]),
+            tuple(step.left(due) for due in stages[-_MOST_PENDING:]),
+            tuple((name, step.left(due)) for name, due in pending.items() if due[0] > step.now),
         )
-        return now, after
+        return Piece(number, step.now, tuple(step.waits)), after
 
 
 #: Clocks after which operands of memory accesses have been read.
 _READ = 12
 #: Clocks that a warp may be ahead of the tensor unit.
 _AHEAD = 16
+
+
+def _read(kernel: Kernel) -> list[_Code]:
+    products = {name for i in kernel.instructions if _kind(i) == "mma" for name in results_of(i)}
+    return [_Code(i, _kind(i), _group(i), *_registers(i, products)) for i in kernel.instructions]
 
 
 def _occupies(work: Work) -> int:
@@ -151,7 +222,9 @@ def _kind(instruction: Instruction) -> str:
     if base == "DEPBAR":
         return "wait copies" if "LE" in words else ""
     if base == "SYNCS":
-        return "wait bulk" if "PHASECHK" in words else ""
+        return (
+            "wait bulk" if "PHASECHK" in words else "stage" if announces_bytes(instruction) else ""
+        )
     return {
         "LDGSTS": "copy",
         "LDGDEPBAR": "commit",

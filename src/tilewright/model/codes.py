@@ -32,3 +32,8 @@ UNKNOWN_TRIPS = define_code(
 CANNOT_RUN = define_code(
     "model-cannot-run", "A block needs more registers, threads or shared memory than the GPU has."
 )
+BAD_COMPARISON = define_code(
+    "model-bad-comparison",
+    "A file is no profile that can be compared with.",
+    "`tilewright profile ... --json > before.json` writes one; `--compare before.json` reads it later.",
+)

@@ -1,18 +1,24 @@
-"""A profile as text and as JSON."""
+"""Profiles as text and as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+import linecache
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-from tilewright.model.tables import Gpu
-from tilewright.model.timing import Profile
-from tilewright.model.walk import LaunchShape
+from tilewright.model.profile import Origin, Profile
+from tilewright.model.tables import KNOWN_ERROR, MODEL_VERSION, Gpu
 
+#: The version of the form of the JSON.
+FORMAT = 1
 _BAR = 30
+#: How many lines, operations and reasons the text names.
+_SHOWN = 8
 #: What the words of ``Profile.shares`` stand for.
-_MEANINGS = {
+MEANINGS = {
     "memory": "memory of the GPU",
     "l2": "bytes between L2 and multiprocessor",
     "l1": "bytes through L1",
@@ -31,31 +37,138 @@ _MEANINGS = {
 }
 
 
-def as_json(found: Profile) -> str:
-    """All of a profile as JSON; ``"modelled"`` says what the numbers are."""
-    return json.dumps({"modelled": True, **asdict(found)}, indent=1) + "\n"
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch that was profiled: its name, and how often it was made in the same way."""
+
+    name: str
+    profile: Profile
+    count: int = 1
 
 
-def as_text(found: Profile, gpu: Gpu, launch: LaunchShape) -> str:
-    """A profile for people; the first line says that it is modelled."""
-    return "\n".join(_lines(found, gpu, launch)) + "\n"
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The costs of instructions that come from one line or operation: their number, and the sums of their costs."""
+
+    name: str
+    file: str
+    line: int
+    share: float
+    stall: float
+    executions: float
+    instructions: int
 
 
-def _lines(found: Profile, gpu: Gpu, launch: LaunchShape) -> Iterator[str]:
-    grid, block = (" x ".join(map(str, extents)) for extents in (launch.grid, launch.threads))
-    yield f"{found.kernel} on {gpu.title}: modelled {_time(found.seconds)} ({found.clocks:,.0f} clocks)"
+def by_line(found: Profile) -> list[Cost]:
+    """The costs of source lines, the dearest first; of what comes from none, the name is `no line`."""
+    return _grouped(
+        found, lambda origin: ("" if origin.line else "no line", origin.file, origin.line)
+    )
+
+
+def by_operation(found: Profile) -> list[Cost]:
+    """The costs of operations by their names, of opcodes where the operation is not known."""
+    return _grouped(found, lambda origin: (origin.operation, "", 0))
+
+
+def _grouped(found: Profile, key: Callable[[Origin], tuple[str, str, int]]) -> list[Cost]:
+    sums: defaultdict[tuple[str, str, int], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0])
+    for cost in found.costs:
+        held = sums[key(cost.origin)]
+        for place, number in enumerate((cost.share, cost.stall, cost.executions, 1)):
+            held[place] += number
+    costs = [Cost(*at, share, stall, runs, int(n)) for at, (share, stall, runs, n) in sums.items()]
+    return sorted(costs, key=lambda cost: -cost.share)
+
+
+def by_reason(found: Profile) -> list[tuple[str, float]]:
+    """What warps wait for, as shares of all waiting, the longest first."""
+    clocks: Counter[str] = Counter()
+    for stall in found.stalls:
+        clocks[stall.reason] += stall.clocks  # pyright: ignore[reportArgumentType]
+    whole = sum(clocks.values()) or 1
+    return [(name, number / whole) for name, number in clocks.most_common()]
+
+
+def as_json(launches: Sequence[Launch]) -> str:
+    """All that is known of launches, but timelines; ``"modelled"`` says what the numbers are."""
+    return json.dumps(as_data(launches), indent=1) + "\n"
+
+
+def as_data(launches: Sequence[Launch]) -> dict[str, Any]:
+    """The same as Python's values."""
+    return {
+        "format": FORMAT,
+        "modelled": True,
+        "version": MODEL_VERSION,
+        "known_error": KNOWN_ERROR,
+        "seconds": sum(launch.profile.seconds * launch.count for launch in launches),
+        "launches": [_data(launch) for launch in launches],
+    }
+
+
+_LEFT_OUT = frozenset(
+    {"timeline", "version", "known_error", "costs", "stalls", "loops", "occupancy"}
+)
+
+
+def _data(launch: Launch) -> dict[str, Any]:
+    found = launch.profile
+    plain = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in _LEFT_OUT}
+    return {
+        "name": launch.name,
+        "count": launch.count,
+        **plain,
+        "grid": list(found.grid),
+        "threads": list(found.threads),
+        "blind": list(found.blind),
+        "occupancy": asdict(found.occupancy),
+        "loops": [asdict(loop) for loop in found.loops],
+        "lines": [asdict(cost) for cost in by_line(found)],
+        "operations": [asdict(cost) for cost in by_operation(found)],
+        "instructions_by_cost": [asdict(cost) for cost in found.costs],
+        "stalls": [asdict(stall) for stall in found.stalls],
+    }
+
+
+def as_text(launches: Sequence[Launch], gpu: Gpu) -> str:
+    """Profiles for people; the first line of each says that it is modelled."""
+    lines: list[str] = []
+    if len(launches) > 1:
+        lines += [*_overview(launches, gpu), ""]
+    for launch in launches:
+        lines += [*_lines(launch, gpu), ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def _overview(launches: Sequence[Launch], gpu: Gpu) -> Iterator[str]:
+    whole = sum(launch.profile.seconds * launch.count for launch in launches)
+    yield f"all launches on {gpu.title}: modelled {time_of(whole)}"
+    for launch in launches:
+        seconds = launch.profile.seconds * launch.count
+        often = f" ({launch.count} times)" if launch.count > 1 else ""
+        yield f"  {seconds / whole:>4.0%} {time_of(seconds):>10}  {launch.name}{often}"
+
+
+def _lines(launch: Launch, gpu: Gpu) -> Iterator[str]:
+    found = launch.profile
+    grid, block = (" x ".join(map(str, extents)) for extents in (found.grid, found.threads))
+    often = f", {launch.count} times" if launch.count > 1 else ""
+    yield f"{launch.name} on {gpu.title}: modelled {time_of(found.seconds)} ({found.clocks:,.0f} clocks){often}"
     yield f"  model {found.version}; known error: {found.known_error}"
     yield f"  grid {grid}, blocks of {block} threads"
     far = found.seconds / found.roofline_seconds if found.roofline_seconds else None
-    distance = f", {far:.2f} times the roofline of {_time(found.roofline_seconds)}" if far else ""
-    yield f"  bound by {_MEANINGS.get(found.bound_by, found.bound_by)}{distance}"
+    roof = time_of(found.roofline_seconds)
+    distance = f", {far:.2f} times the roofline of {roof}" if far else ""
+    yield f"  bound by {MEANINGS.get(found.bound_by, found.bound_by)}{distance}"
     yield ""
     yield "share of the time that is used (modelled)"
     for name, share in found.shares.items():
         if share >= 0.005:
-            yield f"  {name:<8} {share:>4.0%} {'#' * round(share * _BAR):<{_BAR}} {_MEANINGS.get(name, '')}"
+            yield f"  {name:<8} {share:>4.0%} {'#' * round(share * _BAR):<{_BAR}} {MEANINGS.get(name, '')}"
     yield ""
     yield from _resources(found)
+    yield from _costs(found)
     if found.loops:
         yield ""
         yield "loops (turns of a warp; share of all instructions)"
@@ -66,8 +179,39 @@ def _lines(found: Profile, gpu: Gpu, launch: LaunchShape) -> Iterator[str]:
                 f"{loop.length} instructions, {share:.0%}"
             )
     yield ""
-    yield "what the model does not see here"
-    yield from (f"  {what}" for what in found.blind)
+    yield from _knowledge(found)
+
+
+def _knowledge(found: Profile) -> Iterator[str]:
+    if found.simulated:
+        yield f"conflicts, sectors and bytes: as in {found.simulated} blocks that were simulated"
+    if found.blind:
+        yield "what the model does not see here"
+        yield from (f"  {what}" for what in found.blind)
+
+
+def _costs(found: Profile) -> Iterator[str]:
+    lines = by_line(found)
+    if any(cost.line for cost in lines):
+        yield ""
+        yield "cost by source line"
+        for cost in lines[:_SHOWN]:
+            where = f"{cost.file.rpartition('/')[2]}:{cost.line}" if cost.line else cost.name
+            yield f"  {cost.share:>4.0%}  {where:<20} {source_line(cost.file, cost.line)}".rstrip()
+    yield ""
+    yield "cost by operation"
+    for cost in by_operation(found)[:_SHOWN]:
+        yield f"  {cost.share:>4.0%}  {cost.name} ({cost.instructions} instructions)"
+    if found.stalls:
+        yield ""
+        yield "warps wait for (share of all waiting of a block that is alone)"
+        for name, share in by_reason(found)[:_SHOWN]:
+            yield f"  {share:>4.0%}  {name}"
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of a line of a source file, where it can be read."""
+    return linecache.getline(file, line).strip() if line else ""
 
 
 def _resources(found: Profile) -> Iterator[str]:
@@ -76,7 +220,7 @@ def _resources(found: Profile) -> Iterator[str]:
         f"occupancy: {occupancy.blocks} blocks, {occupancy.warps} of {occupancy.most_warps} warps; "
         f"limited by {occupancy.limit}"
     )
-    yield f"rounds of blocks: {found.rounds:.2f}; {found.tail:.0%} of their places are used"
+    yield f"waves of blocks: {found.rounds:.2f}; {found.tail:.0%} of their places are used"
     yield (
         f"registers {found.registers}, shared memory {found.shared_bytes} bytes, "
         f"{found.spills} instructions for spills"
@@ -85,18 +229,20 @@ def _resources(found: Profile) -> Iterator[str]:
         f"a block: {found.instructions:,.0f} warp instructions, {found.block_latency:,} clocks if it is alone"
     )
     yield (
-        f"bytes: {_size(found.loaded_bytes)} loaded and {_size(found.stored_bytes)} stored through L2, "
-        f"{_size(found.memory_bytes)} of memory"
+        f"bytes: {size_of(found.loaded_bytes)} loaded and {size_of(found.stored_bytes)} stored through L2, "
+        f"{size_of(found.memory_bytes)} of memory"
     )
     if found.flops:
         yield f"tensor units: {found.flops / found.seconds / 1e12:.0f} Tflop/s"
 
 
-def _time(seconds: float) -> str:
+def time_of(seconds: float) -> str:
+    """A time for people."""
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} us"
 
 
-def _size(count: float) -> str:
+def size_of(count: float) -> str:
+    """A number of bytes for people."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

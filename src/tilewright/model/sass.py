@@ -1,6 +1,6 @@
 """Machine code of NVIDIA GPUs as instructions: operands, control codes, basic blocks and loops.
 
-The text of instructions comes from nvdisasm (``nvdisasm -c -json``), which whoever calls gives; control
+The text of instructions comes from nvdisasm (``nvdisasm -c -json -g``), which whoever calls gives; control
 codes are decoded here from the 128 bits of each instruction (Volta and later).
 """
 
@@ -72,6 +72,8 @@ class Instruction:
     predicate: str
     control: Control
     target: int | None
+    line: tuple[str, int] | None = None
+    """File and line, where the code has debug information."""
 
     @property
     def base(self) -> str:
@@ -202,19 +204,20 @@ def _is_filler(instruction: Instruction) -> bool:
 def read_kernels(cubin: bytes, disassemble: Callable[[bytes], str]) -> list[Kernel]:
     """The kernels of a cubin.
 
-    ``disassemble`` gives what ``nvdisasm -c -json`` prints for it. Raises TileIRError
+    ``disassemble`` gives what ``nvdisasm -c -json`` prints for it, with `-g` lines too. Raises TileIRError
     (``model-not-a-cubin``) where file or text cannot be read.
     """
     found = read_cubin_file(cubin)
     try:
-        functions = json.loads(disassemble(cubin))[1]
+        parts = json.loads(disassemble(cubin))
+        functions, files = parts[1], _files(parts)
         texts = {function["function-name"]: function for function in functions}
     except (json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
         raise TileIRError.single(
             NOT_A_CUBIN, f"nvdisasm says nothing that can be read ({error})"
         ) from error
     return [
-        Kernel(held, found.compute, tuple(_instructions(held.code, texts[held.name])))
+        Kernel(held, found.compute, tuple(_instructions(held.code, texts[held.name], files)))
         for held in found.kernels
         if held.name in texts
     ]
@@ -232,7 +235,17 @@ def kernel_named(kernels: Sequence[Kernel], name: str | None) -> Kernel:
     raise TileIRError.single(NO_SUCH_KERNEL, what, help=f"kernels of the file: {names}")
 
 
-def _instructions(code: bytes, function: dict[str, object]) -> Iterable[Instruction]:
+def _files(parts: Sequence[dict[str, object]]) -> list[str]:
+    """The names of source files, which stand behind the functions."""
+    listed = parts[2].get("files", []) if len(parts) > 2 else []
+    assert isinstance(listed, list)
+    return [str(each["file"]) for each in listed]
+
+
+def _instructions(
+    code: bytes, function: dict[str, object], files: Sequence[str]
+) -> Iterable[Instruction]:
+    line: tuple[str, int] | None = None
     texts = function["sass-instructions"]
     start = function["start"]
     assert isinstance(texts, list) and isinstance(start, int)
@@ -242,6 +255,10 @@ def _instructions(code: bytes, function: dict[str, object]) -> Iterable[Instruct
         at = number * INSTRUCTION_BYTES
         operands = split_operands(text.get("operands", ""))
         base = text["opcode"].partition(".")[0]
+        # A line holds for the instructions that follow, too.
+        if (number_of_file := text.get("source-file-id")) is not None:
+            name = str(files[number_of_file]) if number_of_file < len(files) else ""
+            line = name, int(text["source-line"])
         yield Instruction(
             start + at,
             text["opcode"],
@@ -249,6 +266,7 @@ def _instructions(code: bytes, function: dict[str, object]) -> Iterable[Instruct
             _guard(text.get("predicate", "")),
             Control.decode(int.from_bytes(code[at : at + INSTRUCTION_BYTES], "little")),
             _target(operands) if base in _BRANCHES or base == "CALL" else None,
+            line,
         )
 
 

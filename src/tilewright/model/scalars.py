@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.model.sass import Instruction, is_always
 
@@ -31,10 +31,10 @@ _ADDRESS = re.compile(r"^\[(R\d+|RZ)?\+?(-?0x[0-9a-f]+)?\]$")
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What a thread sees beside its registers: words of the constant bank 0 by their offsets, and
-    special registers by their names (`SR_TID.X`)."""
+    special registers by their names (`SR_TID.X`); those that are not here are among the registers."""
 
     constants: Mapping[int, int]
-    special: Mapping[str, int]
+    special: Mapping[str, int] = field(default_factory=dict)
 
 
 def is_predicate(operand: str) -> bool:
@@ -132,6 +132,16 @@ def _width(instruction: Instruction) -> int:
     return 2 if wide or double or pair else 1
 
 
+def announces_bytes(instruction: Instruction) -> bool:
+    """Whether an instruction tells a barrier in memory how many bytes will come."""
+    return (
+        instruction.base == "SYNCS"
+        and "ARRIVE" in instruction.modifiers
+        and not {"A1T0", "ART0"} & set(instruction.modifiers)
+        and len(instruction.operands) > 2
+    )
+
+
 def packed_predicates(instruction: Instruction) -> list[str]:
     """The predicates that `P2R` and `R2P` move between a register and predicates, by their mask."""
     mask = instruction.operands[-1]
@@ -189,8 +199,9 @@ def getter(operand: str, environment: Environment) -> Getter:
     if match := _CONSTANT.match(operand):
         return _constant(match, environment)
     if operand.startswith("SR_"):
-        special = environment.special.get(operand)
-        return lambda r: special
+        if (special := environment.special.get(operand)) is not None:
+            return lambda r: special
+        return lambda r: r.get(operand)
     if is_predicate(operand):
         return predicate(operand)
     return lambda r: r.get(operand, 0)

@@ -20,7 +20,10 @@ from tilewright.model.codes import BAD_TABLE, UNKNOWN_GPU
 #: The version of the model: a change of its rules or numbers changes what it says.
 MODEL_VERSION = "1"
 #: What is known of its error; there has been no hardware to compare with.
-KNOWN_ERROR = "not yet compared with hardware; ratios of like kernels are more reliable than times"
+KNOWN_ERROR = (
+    "not measured; published times of like kernels differ by 32 % in the median of 22 (docs/model.md); ratios of like "
+    "kernels are more reliable than times"
+)
 
 
 @dataclass(frozen=True, slots=True)

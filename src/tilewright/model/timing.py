@@ -7,7 +7,8 @@ The work of a block is the sum over its warps of what each instruction on their 
 ``work``), for each unit; its latency is that of the warp that takes longest alone (``chain``). Resident blocks
 share the unit that has most to do as customers share a server between times of thinking (mean value
 analysis of a closed queueing network): one block takes its latency, many take what the unit needs. Blocks that differ
-are represented by a few of them. What the model does not see is in ``Profile.blind``.
+are represented by a few of them (``sampling``), of which a run may have shown more than the code says
+(``Options.facts``). What the model does not see is in ``Profile.blind``.
 """
 
 from __future__ import annotations
@@ -15,101 +16,68 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.diagnostics import TileIRError
 from tilewright.model.chain import Chain
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE
+from tilewright.model.costs import asked_of, instruction_costs, stalls, warp_row
 from tilewright.model.opcodes import Unit, unit_of, unknown_opcodes
-from tilewright.model.sass import Kernel, Loop
-from tilewright.model.tables import KNOWN_ERROR, MODEL_VERSION, Gpu
+from tilewright.model.profile import (
+    BlockFacts,
+    InstructionCost,
+    LineFacts,
+    LoopCost,
+    Occupancy,
+    Options,
+    Profile,
+    Span,
+    Stall,
+    WarpRow,
+)
+from tilewright.model.sampling import samples
+from tilewright.model.sass import Instruction, Kernel, Loop
+from tilewright.model.tables import Gpu
 from tilewright.model.walk import LaunchShape, Walker, WarpPath
 from tilewright.model.work import PARTITIONS, WARP, Work, work_of
 
-#: Blocks of the grid that are looked at, at most.
-_SAMPLES = 6
-_REGISTER_UNIT, _WARP_REGISTERS = 8, 32
+__all__ = [
+    "BlockFacts",
+    "InstructionCost",
+    "LineFacts",
+    "LoopCost",
+    "Occupancy",
+    "Options",
+    "Profile",
+    "Span",
+    "Stall",
+    "WarpRow",
+    "clocks_of_a_block",
+    "hot_loop_name",
+    "profile",
+]
+
+_WARP_REGISTERS = 32
 _SHARED_UNIT = 128
-_WAVE = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the code does not say.
-
-    ``trips``: turns of loops by name. ``dynamic_shared_bytes`` of a block. ``footprint_bytes``: of the arrays of the
-    launch, each counted once; None: every byte of every block comes from the memory of the GPU.
-    ``shared_factor``: how many times more waves of shared memory are needed than without bank conflicts.
-    """
-
-    trips: Mapping[str, int] = field(default_factory=dict)
-    dynamic_shared_bytes: int = 0
-    footprint_bytes: int | None = None
-    shared_factor: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """Blocks that a multiprocessor holds at once, what limits them, and warps out of those it could hold."""
-
-    blocks: int
-    limit: str
-    warps: int
-    most_warps: int
-
-
-@dataclass(frozen=True, slots=True)
-class LoopCost:
-    """A loop that runs: turns and instructions of the warps that run it, in one block."""
-
-    name: str
-    address: int
-    depth: int
-    length: int
-    turns: float
-    instructions: float
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What the model says of a launch; every number is modelled.
-
-    ``clocks`` of the multiprocessor that is busy longest; ``seconds`` at the clock of the table. ``shares``: how
-    much of that each unit is busy, by the name of the unit, and "waiting" for what none is; ``bound_by`` is
-    the largest. ``rounds``: how
-    often a multiprocessor is filled with blocks, the last time maybe in part (``tail``: the share of it that is used).
-    ``loaded_bytes``, ``stored_bytes``: through L2; ``memory_bytes``: of the GPU's memory. ``blind``: what the model
-    does not know about this launch.
-    """
-
-    kernel: str
-    gpu: str
-    clocks: float
-    seconds: float
-    bound_by: str
-    shares: dict[str, float]
-    roofline_seconds: float
-    occupancy: Occupancy
-    rounds: float
-    tail: float
-    block_latency: int
-    instructions: float
-    registers: int
-    spills: int
-    shared_bytes: int
-    loaded_bytes: float
-    stored_bytes: float
-    memory_bytes: float
-    flops: float
-    loops: tuple[LoopCost, ...]
-    blind: tuple[str, ...]
-    version: str = MODEL_VERSION
-    known_error: str = KNOWN_ERROR
+_BULK_LOADS = frozenset({"UTMALDG", "UBLKCP"})
+_BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
 
 
 def _sums() -> defaultdict[str, float]:
     """Clocks by the names of units."""
     return defaultdict(float)
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block that is looked at: the paths of its warps, what its instructions cost, and ``weight``: how many
+    blocks of the grid it stands for."""
+
+    weight: float
+    paths: list[WarpPath]
+    facts: BlockFacts | None
+    works: list[Work] = field(default_factory=list)
+    latency: float = 0.0
 
 
 @dataclass(slots=True)
@@ -192,95 +160,147 @@ class _Timing:
     ) -> None:
         self._kernel, self._gpu, self._launch, self._options = kernel, gpu, launch, options
         self._occupancy, self._shared = occupancy, shared
-        self._walker = Walker(kernel, launch, options.trips)
+        self._known_chains: dict[tuple[int, bool], Chain] = {}
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._has_bulk_stores = "UTMASTG" in names
-        self._has_bulk_loads = bool(names & {"UTMALDG", "UBLKCP"})
+        self._has_bulk_loads = bool(names & _BULK_LOADS)
 
     def profile(self) -> Profile:
         gpu, grid = self._gpu, math.prod(self._launch.grid)
-        paths = self._sampled()
-        latency = int(gpu["hbm_latency"])
-        works = [work_of(i, gpu, latency) for i in self._kernel.instructions]
-        found = [self._block(path, works) for path in paths.values()]
-        traffic = _mean([block.loaded + block.stored for block in found]) * grid
+        blocks = self._sampled()
+        self._cost(blocks, int(gpu["hbm_latency"]))
+        found = [self._block(block) for block in blocks]
+        weights = [block.weight for block in blocks]
+        traffic = _mean([work.loaded + work.stored for work in found], weights) * grid
         memory = traffic
         if self._options.footprint_bytes is not None:
             memory = min(traffic, self._options.footprint_bytes) or self._options.footprint_bytes
         hits = 1 - memory / traffic if traffic else 0.0
         latency = round(gpu["l2_latency"] + (gpu["hbm_latency"] - gpu["l2_latency"]) * (1 - hits))
-        works = [work_of(i, gpu, latency) for i in self._kernel.instructions]
-        chains = self._latencies(list(paths.values()), works, latency)
+        self._cost(blocks, latency)
+        waits = self._chains(blocks, latency)
+        alone = _mean([block.latency for block in blocks], weights)
         sms = min(int(gpu["sms"]), grid)
         each = math.ceil(grid / sms)
-        units = _sums()
-        for block in found:
-            for name, busy in block.units.items():
-                units[name] += busy / len(found)
+        names = dict.fromkeys(name for work in found for name in work.units)
+        units = {name: _mean([w.units.get(name, 0.0) for w in found], weights) for name in names}
         times = {name: clocks * each for name, clocks in units.items()}
         resident = min(self._occupancy.blocks, each)
-        busiest = max(units.values())
-        running = each * clocks_of_a_block(busiest, _mean(chains), resident)
+        running = each * clocks_of_a_block(max(units.values()), alone, resident)
         times["memory"] = memory / (gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"])
         clocks = max(running, times["memory"], 1.0)
-        times["waiting"] = clocks - max(times.values())
-        bound = max(times, key=lambda name: times[name])
+        busiest = max(times, key=lambda name: times[name])
+        busy = times[busiest] / clocks
+        times["waiting"] = clocks - times[busiest]
         rooflines = [times[name] for name in ("tensor", "memory") if name in times]
-        rounds = each / resident
         return Profile(
             self._kernel.name,
             gpu.name,
+            self._launch.grid,
+            self._launch.threads,
             clocks,
             clocks / (gpu["clock"] * 1e9),
-            bound,
+            max(times, key=lambda name: times[name]),
             {name: time / clocks for name, time in sorted(times.items(), key=lambda t: -t[1])},
             max(rooflines, default=0.0) / (gpu["clock"] * 1e9),
             self._occupancy,
-            rounds,
+            each / resident,
             grid / (math.ceil(grid / (sms * resident)) * sms * resident),
-            round(_mean(chains)),
-            _mean([block.instructions for block in found]),
+            round(alone),
+            _mean([work.instructions for work in found], weights),
             self._kernel.file.registers,
             self._kernel.spills,
             self._shared,
-            _mean([block.loaded for block in found]) * grid,
-            _mean([block.stored for block in found]) * grid,
+            _mean([work.loaded for work in found], weights) * grid,
+            _mean([work.stored for work in found], weights) * grid,
             memory,
-            _mean([block.flops for block in found]) * grid,
-            tuple(self._loops(found)),
-            tuple(self._blind(found)),
+            _mean([work.flops for work in found], weights) * grid,
+            tuple(self._loops(found, weights)),
+            self._costs(blocks, busiest, waits, busy),
+            stalls(self._kernel, waits),
+            self._timeline(blocks[0], latency),
+            len(self._options.facts),
+            (*self._blind(found), *self._options.notes),
         )
 
-    def _sampled(self) -> dict[tuple[int, int, int], list[WarpPath]]:
-        """The paths of all warps of some blocks; those whose first warp goes the same way are alike."""
-        found: dict[tuple[int, int, int], list[WarpPath]] = {}
-        like: dict[tuple[int, ...], list[WarpPath]] = {}
-        for block in _samples(self._launch.grid):
-            first = self._walker.walk(0, block)
+    def _sampled(self) -> list[_Block]:
+        """Some blocks with the paths of all warps; those whose first warp goes the same way are alike."""
+        found: list[_Block] = []
+        like: dict[tuple[int, ...], tuple[list[WarpPath], BlockFacts | None]] = {}
+        walkers: dict[int, Walker] = {}
+        facts = self._options.facts
+        known = next(iter(facts.values()), None)
+        weights = samples(self._launch.grid)
+        # What has been run says most of those that are like it.
+        for place in sorted(weights, key=lambda place: place not in facts):
+            own = facts.get(place, known)
+            walker = walkers.get(id(own))
+            if walker is None:
+                otherwise = own.trips if own is not None else {}
+                walker = Walker(self._kernel, self._launch, self._options.trips, otherwise)
+                walkers[id(own)] = walker
+            first = walker.walk(0, place)
             key = tuple(first.blocks)
             if key not in like:
-                others = [self._walker.walk(warp, block) for warp in range(1, self._warps)]
-                like[key] = [first, *others]
-            found[block] = like[key]
-        return found
+                others = [walker.walk(warp, place) for warp in range(1, self._warps)]
+                like[key] = [first, *others], own
+            paths, similar = like[key]
+            chosen = facts.get(place, similar)
+            found.append(_Block(weights[place], paths, chosen))
+        return sorted(found, key=lambda block: -block.weight)
 
-    def _block(self, paths: Sequence[WarpPath], works: Sequence[Work]) -> _BlockWork:
+    def _cost(self, blocks: Sequence[_Block], latency: int) -> None:
+        """Give blocks the work of each instruction; the same list to those of which the same is known."""
+        plain = [work_of(i, self._gpu, latency) for i in self._kernel.instructions]
+        known: dict[int, list[Work]] = {}
+        for block in blocks:
+            key = id(block.facts)
+            if key not in known:
+                known[key] = [
+                    self._as_run(work, instruction, block.facts)
+                    for work, instruction in zip(plain, self._kernel.instructions, strict=True)
+                ]
+            block.works = known[key]
+
+    def _as_run(self, work: Work, instruction: Instruction, facts: BlockFacts | None) -> Work:
+        """Work as a run showed it, where it did."""
+        line = instruction.line
+        if work.unit not in (Unit.SHARED, Unit.GLOBAL, Unit.TMA):
+            return work
+        found = facts.lines.get(line[1]) if facts is not None and line is not None else None
+        if found is None:
+            factor = self._options.shared_factor
+            return work if factor == 1 else replace(work, shared_bytes=work.shared_bytes * factor)
+        if work.unit is Unit.TMA:
+            if not instruction.base.startswith(_BULK_STORES):
+                return work
+            size = found.bulk_bytes or 0
+            return replace(work, stored_bytes=size, shared_bytes=size)
+        return replace(
+            work,
+            shared_bytes=work.shared_bytes * found.wave_factor,
+            l1_bytes=work.l1_bytes * found.sector_factor,
+            loaded_bytes=work.loaded_bytes * found.sector_factor,
+            stored_bytes=work.stored_bytes * found.sector_factor,
+        )
+
+    def _block(self, block: _Block) -> _BlockWork:
         """Sums over warps; a warp runs in the quarter of its number modulo four."""
         quarters = [_sums() for _ in range(PARTITIONS)]
         whole = _sums()
         total = _BlockWork()
-        gpu, factor = self._gpu, self._options.shared_factor
-        block_works = self._summed(works)
+        gpu = self._gpu
+        block_works = self._summed(block.works)
         stored_in_shared = 0.0
-        for number, path in enumerate(paths):
+        for number, path in enumerate(block.paths):
             quarter = quarters[number % PARTITIONS]
             counts = path.counts()
-            for block, times in counts.items():
-                piece = block_works[block]
+            for basic, times in counts.items():
+                piece = block_works[basic]
                 for name, clocks in piece.units.items():
                     quarter[name] += clocks * times
-                whole["shared"] += piece.shared * factor / gpu["shared_rate"] * times
+                whole["shared"] += piece.shared / gpu["shared_rate"] * times
                 whole["l1"] += piece.l1 / gpu["l1_rate"] * times
                 total.loaded += piece.loaded * times
                 total.stored += piece.stored * times
@@ -328,26 +348,77 @@ class _Timing:
             pieces.append(piece)
         return pieces
 
-    def _latencies(
-        self, sampled: Sequence[Sequence[WarpPath]], works: Sequence[Work], latency: int
-    ) -> list[float]:
-        """The latency of each block that is looked at: that of its longest warp, and one bulk copy where
-        others than those who wait issue them."""
-        own = Chain(self._kernel, works, latency)
-        others = Chain(self._kernel, works, 0)
-        known: dict[tuple[int, ...], int] = {}
-        found: list[float] = []
-        for paths in sampled:
+    def _chains(self, blocks: Sequence[_Block], latency: int) -> dict[tuple[int, int], float]:
+        """Set the latency of each block: that of its longest warp, and one bulk copy where
+        others than those who wait issue them. What warps of a block wait for on average."""
+        waits: defaultdict[tuple[int, int], float] = defaultdict(float)
+        whole = sum(block.weight for block in blocks)
+        known: dict[tuple[object, ...], tuple[int, Counter[tuple[int, int]]]] = {}
+        for block in blocks:
             longest, handed = 0, False
-            for path in paths:
-                key = tuple(path.blocks)
+            for path in block.paths:
+                chain = self._chain(block, path, latency)
+                key = id(block.works), *path.blocks
                 if key not in known:
-                    alone = self._serves_itself(path)
-                    known[key] = (own if alone else others).clocks(path.blocks)
-                longest = max(longest, known[key])
+                    known[key] = chain.clocks(path.blocks), chain.waits(path.blocks)
+                clocks, own = known[key]
+                longest = max(longest, clocks)
+                for pair, waited in own.items():
+                    waits[pair] += waited * block.weight / whole
                 handed = handed or path.loaded_bytes > 0
-            found.append(longest + (latency if handed else 0))
-        return found
+            block.latency = longest + (latency if handed else 0)
+        return waits
+
+    def _costs(
+        self,
+        blocks: Sequence[_Block],
+        busiest: str,
+        waits: Mapping[tuple[int, int], float],
+        busy: float,
+    ) -> tuple[InstructionCost, ...]:
+        """The costs of instructions in a block on average. Bulk loads share what barriers were told to expect."""
+        code = self._kernel.instructions
+        executions, asked = [0.0] * len(code), [0.0] * len(code)
+        whole = sum(block.weight for block in blocks)
+        rates = {name: self._gpu[name] for name in ("issue_rate", "shared_rate", "l1_rate")}
+        for block in blocks:
+            times: Counter[int] = Counter()
+            for path in block.paths:
+                times.update(path.counts())
+            for number, count in times.items():
+                basic = self._kernel.blocks[number]
+                for index in range(basic.first, basic.last + 1):
+                    executed = count * block.weight / whole
+                    executions[index] += executed
+                    asked[index] += asked_of(busiest, block.works[index], rates) * executed
+        if busiest in ("l2", "memory", "shared"):
+            size = _mean(
+                [sum(p.loaded_bytes for p in b.paths) for b in blocks], [b.weight for b in blocks]
+            )
+            rate = self._gpu["shared_rate"] if busiest == "shared" else 1
+            loads = [n for n, i in enumerate(code) if i.base in _BULK_LOADS and executions[n]]
+            executed = sum(executions[index] for index in loads)
+            for index in loads:
+                asked[index] += size / rate * executions[index] / executed
+        origins = self._options.origins
+        return instruction_costs(self._kernel, executions, asked, waits, busy, origins)
+
+    def _timeline(self, block: _Block, latency: int) -> tuple[WarpRow, ...]:
+        """What the warps of a block do when, if it is alone."""
+        return tuple(
+            warp_row(self._kernel, n, self._chain(block, path, latency), path.blocks, block.works)
+            for n, path in enumerate(block.paths)
+        )
+
+    def _chain(self, block: _Block, path: WarpPath, latency: int) -> Chain:
+        """What knows the latency of a path through a block, one for all that are alike."""
+        alone = self._serves_itself(path)
+        key = id(block.works), alone
+        if key not in self._known_chains:
+            like = next(iter(self._known_chains.values()), None)
+            made = Chain(self._kernel, block.works, latency if alone else 0, like)
+            self._known_chains[key] = made
+        return self._known_chains[key]
 
     def _serves_itself(self, path: WarpPath) -> bool:
         """Whether a warp works on what it copies, rather than copying for others."""
@@ -362,9 +433,9 @@ class _Timing:
         }
         return Unit.TMA in units and bool(units & {Unit.TENSOR, Unit.SHARED})
 
-    def _loops(self, found: Sequence[_BlockWork]) -> Iterator[LoopCost]:
+    def _loops(self, found: Sequence[_BlockWork], weights: Sequence[float]) -> Iterator[LoopCost]:
         for loop in self._kernel.loops:
-            turns = _mean([block.turns[loop.number] for block in found])
+            turns = _mean([block.turns[loop.number] for block in found], weights)
             if turns and not loop.waits:
                 yield LoopCost(
                     loop.name,
@@ -372,7 +443,7 @@ class _Timing:
                     loop.depth,
                     len(self._kernel.body(loop)),
                     turns,
-                    _mean([block.inside[loop.number] for block in found]),
+                    _mean([block.inside[loop.number] for block in found], weights),
                 )
 
     def _address(self, loop: Loop) -> int:
@@ -387,13 +458,14 @@ class _Timing:
         if any(block.guesses for block in found):
             most = max(block.guesses for block in found)
             yield f"{most} branches of a block depend on data; they are taken to fall through"
-        if self._options.shared_factor == 1.0 and mix["LDS"] + mix["STS"]:
-            yield "bank conflicts of shared memory: none are assumed"
-        if mix["LDG"] + mix["STG"]:
-            yield "global accesses are taken to be coalesced, by all lanes"
+        if not self._options.facts:
+            if self._options.shared_factor == 1.0 and mix["LDS"] + mix["STS"]:
+                yield "bank conflicts of shared memory: none are assumed"
+            if mix["LDG"] + mix["STG"]:
+                yield "global accesses are taken to be coalesced, by all lanes"
         if mix["ATOMG"] + mix["RED"] + mix["REDG"] + mix["ATOM"]:
             yield "atomics that meet at one address"
-        if self._has_bulk_stores:
+        if self._has_bulk_stores and not self._options.facts:
             yield "sizes of bulk stores: what is written to shared memory is taken to be stored"
         if self._options.footprint_bytes is None:
             yield "reuse in L2: every byte is taken to come from memory; give the footprint"
@@ -441,14 +513,6 @@ def clocks_of_a_block(busy: float, latency: float, resident: int) -> float:
     return 1 / throughput
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _samples(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
-    """A few blocks, spread evenly over the grid: the first, the last, and some between."""
-    count = math.prod(grid)
-    take = min(count, _SAMPLES)
-    numbers = {round(i * (count - 1) / max(1, take - 1)) for i in range(take)}
-    x, y, _ = grid
-    return [(n % x, n // x % y, n // (x * y)) for n in sorted(numbers)]
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    whole = sum(weights)
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / whole

@@ -22,6 +22,7 @@ from tilewright.model.scalars import (
     Getter,
     Operation,
     Registers,
+    announces_bytes,
     getter,
     names_in,
     operation,
@@ -37,6 +38,8 @@ _MOST_STEPS = 2_000_000
 #: architecture that does so.
 _LAYOUTS = ((100, 0x360, 0x370, 0x200, 0x37C), (0, 0x0, 0xC, 0x144, 0x28))
 _STACK = 0x00FFF000
+#: Stands among registers for the bytes that barriers were told to expect.
+_ANNOUNCED = "announced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +101,17 @@ class _Step:
 
 class Walker:
     """Walks through a kernel for one launch. ``trips``: turns of loops by their names, which hold
-    whatever the code says."""
+    whatever the code says; ``otherwise``: those that hold where the code does not say it."""
 
     def __init__(
-        self, kernel: Kernel, launch: LaunchShape, trips: Mapping[str, int] | None = None
+        self,
+        kernel: Kernel,
+        launch: LaunchShape,
+        trips: Mapping[str, int] | None = None,
+        otherwise: Mapping[str, int] | None = None,
     ) -> None:
         self._kernel, self._launch, self._trips = kernel, launch, dict(trips or {})
+        self._otherwise = dict(otherwise or {})
         self._constants = _constants(kernel, launch)
         self._needed = _slice(kernel)
         self._inner: dict[int, Loop] = {}
@@ -114,13 +122,14 @@ class Walker:
         self._forced = {
             loop.number: self._trips[loop.name] for loop in kernel.loops if loop.name in self._trips
         }
+        self._steps = self._made_steps()
 
     def walk(self, warp: int, block: tuple[int, int, int]) -> WarpPath:
         """The path of a warp of a block of the grid; a TileIRError (``model-unknown-trips``) where a loop
         depends on data and no number of turns is given."""
         path = WarpPath([], Counter())
-        steps = self._steps(self._special(warp, block), path)
-        registers: Registers = {}
+        steps = self._steps
+        registers: Registers = {**self._special(warp, block), _ANNOUNCED: 0}
         visits: dict[int, int] = {}
         calls: list[int] = []
         at: int | None = 0
@@ -136,6 +145,7 @@ class Walker:
             for run in step.operations:
                 run(registers)
             at = self._next(at, step, registers, visits, calls, path)
+        path.loaded_bytes = registers[_ANNOUNCED] or 0
         return path
 
     def _special(self, warp: int, block: tuple[int, int, int]) -> dict[str, int]:
@@ -151,8 +161,8 @@ class Walker:
             **{f"SR_CTAID.{axis}": number for axis, number in zip("XYZ", block, strict=True)},
         }
 
-    def _steps(self, special: Mapping[str, int], path: WarpPath) -> list[_Step]:
-        environment = Environment(self._constants, special)
+    def _made_steps(self) -> list[_Step]:
+        environment = Environment(self._constants)
         code, blocks = self._kernel.instructions, self._kernel.blocks
         firsts = self._kernel.block_at
         steps: list[_Step] = []
@@ -161,8 +171,8 @@ class Walker:
             for index in range(block.first, block.last + 1):
                 if index in self._needed:
                     operations.append(operation(code[index], environment))
-                if _expects_bytes(code[index]):
-                    operations.append(_expectation(code[index], environment, path))
+                if announces_bytes(code[index]):
+                    operations.append(_expectation(code[index], environment))
             last = code[block.last]
             steps.append(
                 _Step(
@@ -217,6 +227,8 @@ class Walker:
     ) -> int | None:
         """Another turn of a loop whose end is given or does not depend on what is known."""
         turns = self._forced.get(loop.number)
+        if turns is None:
+            turns = self._otherwise.get(loop.name)
         if turns is None:
             if not loop.waits:
                 raise self._unknown(loop)
@@ -293,23 +305,13 @@ def _condition(instruction: Instruction) -> Getter:
     return both
 
 
-def _expects_bytes(instruction: Instruction) -> bool:
-    """Whether it tells a barrier in memory how many bytes will come."""
-    return (
-        instruction.base == "SYNCS"
-        and "ARRIVE" in instruction.modifiers
-        and not {"A1T0", "ART0"} & set(instruction.modifiers)
-        and len(instruction.operands) > 2
-    )
-
-
-def _expectation(instruction: Instruction, environment: Environment, path: WarpPath) -> Operation:
+def _expectation(instruction: Instruction, environment: Environment) -> Operation:
     guard = predicate(instruction.predicate)
     size = getter(instruction.operands[-1], environment)
 
     def run(r: Registers) -> None:
         if guard(r) is not False:
-            path.loaded_bytes += size(r) or 0
+            r[_ANNOUNCED] = (r[_ANNOUNCED] or 0) + (size(r) or 0)
 
     return run
 
@@ -361,7 +363,7 @@ def _roots(instruction: Instruction) -> list[str]:
     found: list[str] = []
     if instruction.is_branch or instruction.base in ("EXIT", "CALL", "RET"):
         found += names_in(instruction.predicate) + names_in(_condition_text(instruction))
-    if _expects_bytes(instruction):
+    if announces_bytes(instruction):
         found += names_in(instruction.operands[-1]) + names_in(instruction.predicate)
     return found
 

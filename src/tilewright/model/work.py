@@ -40,9 +40,9 @@ class Work:
     pipe: float
     latency: int
     shared_bytes: float = 0
-    l1_bytes: int = 0
-    loaded_bytes: int = 0
-    stored_bytes: int = 0
+    l1_bytes: float = 0
+    loaded_bytes: float = 0
+    stored_bytes: float = 0
     flops: float = 0
 
 

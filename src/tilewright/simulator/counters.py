@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
     from tilewright.numerics.arrays import Array
+    from tilewright.simulator.state import Warp
 
 _BANKS = 32
 _BANK_BYTES = 4
@@ -42,7 +45,9 @@ class Counters:
     barriers: int = 0
     mbarrier_waits: int = 0
 
-    def shared_access(self, addresses: Array, size: int, count: int = 1) -> None:
+    def shared_access(
+        self, addresses: Array, size: int, warp: Warp, op: Operation, count: int = 1
+    ) -> None:
         """So many equal shares of these addresses are accessed at a time, ``size`` bytes each."""
         self.shared_accesses += count
         if not addresses.size:
@@ -51,6 +56,8 @@ class Counters:
         waves, more = _waves_of_all((addresses - base).tobytes(), size, count)
         self.shared_waves += waves
         self.bank_conflicts += more
+        if warp.launch.recorder is not None:
+            warp.launch.recorder.shared(warp, op, waves, waves - more, count)
 
     def as_dict(self) -> dict[str, int]:
         return asdict(self)
@@ -60,11 +67,11 @@ class Counters:
 def _waves_of_all(addresses: bytes, size: int, count: int) -> tuple[int, int]:
     """The totals of what ``_waves_of`` says of each share of the addresses, which are of int64."""
     shares = np.split(np.frombuffer(addresses, np.int64), count)
-    found = [_waves_of(share, size) for share in shares]
+    found = [waves_of(share, size) for share in shares]
     return sum(waves for waves, _ in found), sum(more for _, more in found)
 
 
-def _waves_of(addresses: Array, size: int) -> tuple[int, int]:
+def waves_of(addresses: Array, size: int) -> tuple[int, int]:
     """How many waves an access takes, and how many more than the words that it needs."""
     # Accesses of 8 and 16 bytes go by halves and quarters of the warp.
     lanes = max(1, min(addresses.size, _WAVE_BYTES // max(size, _BANK_BYTES)))

@@ -54,6 +54,10 @@ def _natural_alignment(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
+#: How memory of the host and of a GPU is aligned that nobody asks to be aligned further.
+_HOST_ALIGNMENT, _DEVICE_ALIGNMENT = 16, 256
+
+
 class Access:
     """The accesses of an operation: element type, alignment, and what is said of bad ones.
 
@@ -121,7 +125,8 @@ class Access:
     def read(self, warp: Warp, addresses: Array, who: Callable[[], Array]) -> Array:
         """The elements at addresses, in the type that registers hold."""
         found = np.empty(addresses.shape, self.dtype)
-        for region, places in self.regions(warp, addresses, who):
+        targets = self.regions(warp, addresses, who)
+        for region, places in targets:
             view, at = self._places(region, addresses[places])
             if view is None:
                 found[places] = region.data[at].view(self.dtype)[:, 0]
@@ -129,6 +134,8 @@ class Access:
                 found[places] = view[at]
                 self._note(warp, region, addresses[places], who()[places])
         warp.launch.counters.global_bytes_read += addresses.size * self.size
+        if warp.launch.recorder is not None:
+            self._record(warp, addresses, targets, who)
         return found != 0 if self.element.bits == 1 else found
 
     def write(self, warp: Warp, addresses: Array, values: Array, who: Callable[[], Array]) -> None:
@@ -136,13 +143,16 @@ class Access:
         values = np.ascontiguousarray(values.astype(self.dtype, copy=False))
         targets = self.regions(warp, addresses, who)
         for region, _ in targets:
-            if region.read_only:
+            if region.read_only and warp.launch.recorder is None:
                 raise Fault(
                     codes.ARGUMENT,
                     f"{self.op.name} writes to {region.name}, which is read-only",
                     self.op,
                 )
         warp.launch.counters.global_bytes_written += addresses.size * self.size
+        if warp.launch.recorder is not None:
+            self._record(warp, addresses, targets, who)
+            targets = [target for target in targets if not target[0].read_only]
         for region, places in targets:
             view, at = self._places(region, addresses[places])
             chosen = values[places]
@@ -151,6 +161,23 @@ class Access:
             else:
                 view[at] = chosen
                 self._note(warp, region, addresses[places], who()[places], chosen)
+
+    def _record(
+        self,
+        warp: Warp,
+        addresses: Array,
+        targets: list[tuple[Region, Array | slice]],
+        who: Callable[[], Array],
+    ) -> None:
+        """Tell the recorder of an access, as if every array began where a GPU's memory does: at a multiple of
+        256 bytes, unless it lies askew."""
+        assert warp.launch.recorder is not None
+        each, found, starts = max(1, self.whole // self.size), who(), addresses.copy()
+        for region, places in targets:
+            if region.start % _HOST_ALIGNMENT == 0:
+                starts[places] -= region.start % _DEVICE_ALIGNMENT
+        lanes = found if found.size == addresses.size else None
+        warp.launch.recorder.global_elements(warp, self.op, starts, lanes, self.size, each)
 
     def _note(
         self,

@@ -121,12 +121,18 @@ class Group(Warp):
         )  # fmt: skip
         self.members, self.size = members, size
         self.steps = max(member.steps for member in members)
+        self.weight = first.weight
         x, y, z = (join([member.thread[axis] for member in members]) for axis in range(3))
         self.thread = x, y, z
         self.agents = tuple(member.agent for member in members)
         self.rows = np.array([m.agent - block.shadow.first_agent for m in members])
         self._present: Sequence[tuple[int, Warp]] = tuple(enumerate(members))
         self._masked = False
+
+    def set_weight(self, weight: float) -> None:
+        self.weight = weight
+        for member in self.members:
+            member.weight = weight
 
     def set_mask(self, mask: Array) -> None:
         self.settle()

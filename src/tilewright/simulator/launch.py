@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
@@ -44,6 +44,7 @@ from tilewright.simulator.groups import widened
 from tilewright.simulator.memory import SHARED, Buffer
 from tilewright.simulator.ops.control import body_of
 from tilewright.simulator.ops.memrefs import local_value, memory_size, shared_value
+from tilewright.simulator.recording import Recorder
 from tilewright.simulator.schedule import Schedule
 from tilewright.simulator.shadow import Shadow
 from tilewright.simulator.shared_layout import SharedLayout
@@ -124,7 +125,7 @@ class _Kernel:
 class Program:
     """The kernels of a module of ``nvgpu``, ready to be launched on a simulated GPU.
 
-    ``module`` is verified first: ``TileIRError`` with all its errors. ``options`` are those of launches
+    ``module`` is verified first, unless it is already: ``TileIRError`` with all its errors. ``options`` are those of launches
     that give none.
     """
 
@@ -133,8 +134,11 @@ class Program:
         module: ModuleOp,
         arch: str = "sm_90a",
         options: LaunchOptions = DEFAULT_OPTIONS,
+        *,
+        is_verified: bool = False,
     ):
-        verifier.verify(module)  # pyright: ignore[reportArgumentType]
+        if not is_verified:
+            verifier.verify(module)  # pyright: ignore[reportArgumentType]
         self.module = module
         self.arch = arch
         self.options = options
@@ -229,10 +233,12 @@ class Program:
         memory: Sequence[Array],
         outputs: tuple[Array, ...] | None = None,
         arch: str | None = None,
+        recorder: Recorder | None = None,
     ) -> SimulationResult:
         """:meth:`launch`, with options that have been checked, and all memory that is reached by address.
 
-        ``outputs`` are those of the result: by default the arrays among ``args``.
+        ``outputs`` are those of the result: by default the arrays among ``args``. With a ``recorder`` only its
+        blocks run (``recording``).
         """
         numerics = cast("Mode", options.numerics)
         printed: list[str] = []
@@ -266,6 +272,7 @@ class Program:
             ),
             time_limit=options.time_limit,
             registers=options.registers or registers_at_launch(function, shape.threads),
+            recorder=recorder,
         )
         started = time.perf_counter()
         completed = _run(launch, translated, values)
@@ -410,19 +417,33 @@ def _suspending(body: Nested) -> Suspending:
 
 def _run(launch: Launch, kernel: _Kernel, values: list[Any]) -> bool:
     """Run all clusters; whether they came to their end."""
-    starts = [range(0, g, c) for g, c in zip(launch.grid, launch.cluster)]
+    recorder = launch.recorder
     try:
-        for z, y, x in product(*reversed(starts)):
+        for x, y, z in _corners(launch):
             launch.check_time()
+            if recorder is not None:
+                recorder.begin((x, y, z))
             cluster = _cluster(launch, kernel, values, (x, y, z))
             # Infinities and NaN are ordinary results.
             with np.errstate(all="ignore"):
                 fixed = kernel.translator.fixed
                 Schedule(cluster, kernel.body, fixed, kernel.registers).run()
+            if recorder is not None:
+                recorder.end()
     except Fault as fault:
         launch.findings.diagnostics.append(fault.diagnostic())
         return False
     return True
+
+
+def _corners(launch: Launch) -> Iterable[tuple[int, int, int]]:
+    """The first blocks of the clusters that run."""
+    if launch.recorder is not None:
+        inside = zip(*launch.recorder.blocks, strict=True)
+        parts = [[n // c * c for n in axis] for axis, c in zip(inside, launch.cluster)]
+        return dict.fromkeys(zip(*parts, strict=True))  # pyright: ignore[reportReturnType]
+    starts = [range(0, g, c) for g, c in zip(launch.grid, launch.cluster)]
+    return ((x, y, z) for z, y, x in product(*reversed(starts)))
 
 
 def _cluster(

@@ -178,6 +178,9 @@ def store(
     """Write elements of active lanes at places."""
     buffer = memref.buffer
     if buffer.read_only:
+        if warp.launch.recorder is not None:
+            note_access(warp, memref, place, dtype.itemsize, op, is_write=True)
+            return
         raise Fault(codes.ARGUMENT, f"{op.name} writes to {buffer.name}, which is read-only", op)
     if buffer.lane_bytes:
         place = _lane_places(warp, memref, place, dtype.itemsize)
@@ -215,7 +218,12 @@ def note_access(
             counters.shared_bytes_read += total
     elif space == LOCAL:
         counters.local_bytes += total
-    elif is_write:
+        return
+    elif warp.launch.recorder is not None:
+        warp.launch.recorder.global_bytes(warp, op, place * size, size)
+    if space == SHARED:
+        return
+    if is_write:
         counters.global_bytes_written += total
     else:
         counters.global_bytes_read += total
@@ -249,7 +257,7 @@ def _note_shared(warp: Warp, place: Array, size: int, op: Operation, is_write: b
         where = bytes_at(place, size)
         owners = None if owners is None else owners.repeat(each)
     note_order(warp, where, op, owners, is_write=is_write)
-    count_banks(warp, addresses, size * each, on)
+    count_banks(warp, addresses, size * each, op, on)
 
 
 def note_order(
@@ -271,26 +279,28 @@ def note_order(
         block.cluster.progress += 1
 
 
-def count_banks(warp: Warp, addresses: Array, size: int, on: Array | None = None) -> None:
+def count_banks(
+    warp: Warp, addresses: Array, size: int, op: Operation, on: Array | None = None
+) -> None:
     """Count one access of shared memory by each warp that has a lane that is ``on``.
 
     ``addresses`` are those of all lanes, of whom all are on where ``on`` is None.
     """
     counters = warp.launch.counters
     if on is None:
-        counters.shared_access(addresses, size, len(warp.members))
+        counters.shared_access(addresses, size, warp, op, len(warp.members))
         return
     rows, active = addresses.reshape(-1, WARP_SIZE), on.reshape(-1, WARP_SIZE)
     some = active.any(axis=1)
     rows, active = rows[some], active[some]
     if size > _WORD_BYTES:
         for row, part in zip(rows, active):
-            counters.shared_access(row[part], size)
+            counters.shared_access(row[part], size, warp, op)
     elif len(rows):
         # Lanes that go where another goes take no more time.
         others = rows[np.arange(len(rows)), active.argmax(axis=1)]
         filled = np.where(active, rows, others[:, None])
-        counters.shared_access(filled.reshape(-1), size, len(rows))
+        counters.shared_access(filled.reshape(-1), size, warp, op, len(rows))
 
 
 _WORD_BYTES = 4

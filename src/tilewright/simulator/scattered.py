@@ -45,10 +45,13 @@ def store_where(
 ) -> None:
     """Write the elements that are ``wanted``; of several at one place the last stays."""
     buffer = memref.buffer
-    if buffer.read_only:
+    is_recorded = warp.launch.recorder is not None
+    if buffer.read_only and not is_recorded:
         raise Fault(codes.ARGUMENT, f"{op.name} writes to {buffer.name}, which is read-only", op)
     places, wanted = _chosen(warp, memref, places, wanted, values.dtype)
     _note(warp, memref, places, wanted, values.dtype.itemsize, op, is_write=True)
+    if buffer.read_only:
+        return
     if not buffer.lane_bytes:
         lanes = np.broadcast_to(_LANES, wanted.shape)[wanted]
         check_lanes(warp, memref, places[wanted], values[wanted], op, lanes)
@@ -92,9 +95,12 @@ def _note(
     name = f"{names}_bytes_{'written' if is_write else 'read'}"
     setattr(counters, name, getattr(counters, name) + total)
     if space != SHARED or not total:
+        if total and (recorder := warp.launch.recorder) is not None:
+            who, each = np.nonzero(wanted)[0], wanted.shape[1]
+            recorder.global_elements(warp, op, places[wanted] * size, who, size, each)
         return
     for column in range(places.shape[1]):
-        counters.shared_access(places[wanted[:, column], column] * size, size)
+        counters.shared_access(places[wanted[:, column], column] * size, size, warp, op)
     where, block = bytes_at(places[wanted], size), warp.block
     if is_write:
         block.shadow.write(where, warp, op, "writes")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tilewright.numerics.arrays import Array
     from tilewright.simulator.memory import Buffer
+    from tilewright.simulator.recording import Recorder
     from tilewright.simulator.shadow import Shadow
 
 WARP_SIZE = 32
@@ -79,6 +80,8 @@ class Launch:
     deadline: float | None = None
     registers: int = 0
     """What each thread has when a block begins."""
+    recorder: Recorder | None = None
+    """Told what operations do; only its blocks run, and what cannot be written is not."""
 
     def __post_init__(self) -> None:
         if self.time_limit is not None:
@@ -306,6 +309,8 @@ class Warp:
     product_count: int = 0
     """Numbers the asynchronous operations that read shared memory."""
     cluster_generation: int = 0
+    weight: float = 1.0
+    """How many turns of loops that are recorded the current one stands for."""
     size: int = WARP_SIZE
     members: tuple[Warp, ...] = ()
     register_count: int = 0
@@ -349,6 +354,9 @@ class Warp:
         self.mask = mask
         self.active = int(np.count_nonzero(mask))
 
+    def set_weight(self, weight: float) -> None:
+        self.weight = weight
+
     def settle(self) -> None:
         """Bring the times of the members up to date."""
 
@@ -364,6 +372,8 @@ class Warp:
     def count_step(self, op: Operation) -> None:
         """A turn of a loop; a fault where there are too many, or the time is over."""
         self.steps += 1
+        if self.launch.recorder is not None:
+            self.launch.recorder.step(self, op)
         if self.launch.deadline is not None:
             self.launch.check_time(f"{self.name()} was in this loop", op)
         if self.steps > self.launch.max_steps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -170,15 +170,17 @@ class _Loop:
     code: Code
     yielded: tuple[int, ...]
 
-    def numbers(self, warp: Warp) -> range | None:
-        """The values of the variable, or None where lanes may have different ones."""
+    def numbers(self, warp: Warp, at: int | None = None) -> Sequence[int] | None:
+        """The values of the variable, or None where lanes may have different ones. ``at``: the loop goes on
+        behind that one."""
         regs = warp.regs
         first, end, step = (regs[slot] for slot in self.bounds)
         if not (type(first) is type(end) is type(step) is int):
             return None
         if step <= 0:
             raise Fault(codes.UNDEFINED, f"the step of scf.for is {step}", self.op)
-        return range(first, end, step)
+        found, recorder = range(first, end, step), warp.launch.recorder
+        return found if recorder is None else recorder.turns(warp, self.op, found, at)
 
     def run(self, warp: Warp) -> None:
         numbers, regs = self.numbers(warp), warp.regs
@@ -212,7 +214,7 @@ class _Loop:
 
     def resume(self, warp: Warp, saved: list[Any]) -> Coroutine:
         index = saved.pop(0)
-        numbers = self.numbers(warp)
+        numbers = self.numbers(warp, index)
         assert numbers is not None
         warp.path.append(index)
         yield from self.code.resume(warp, saved)
@@ -220,7 +222,7 @@ class _Loop:
         assign(warp, self.carried, self.yielded, None)
         yield from self.go_on(warp, numbers[numbers.index(index) + 1 :])
 
-    def go_on(self, warp: Warp, numbers: range) -> Coroutine:
+    def go_on(self, warp: Warp, numbers: Sequence[int]) -> Coroutine:
         regs, path = warp.regs, warp.path
         depth = len(path)
         path.append(0)
@@ -238,6 +240,7 @@ class _Loop:
             lanes(warp.regs[slot], np.dtype(np.int64), warp.size) for slot in self.bounds
         )
         whole, index = warp.mask, first
+        _note_entry(warp, self.op)
         if (step[whole] <= 0).any():
             raise Fault(codes.UNDEFINED, "the step of scf.for is not positive", self.op)
         while (mask := whole & (index < end)).any():
@@ -249,6 +252,11 @@ class _Loop:
             index = index + step
         warp.set_mask(whole)
         assign(warp, self.results, self.carried, None)
+
+
+def _note_entry(warp: Warp, op: Operation) -> None:
+    if warp.launch.recorder is not None:
+        warp.launch.recorder.enter(warp, op)
 
 
 @implements("scf.while")
@@ -266,6 +274,7 @@ def _while(op: Any, t: Translator) -> Suspending:
         for slot in results:
             warp.regs[slot] = None
         warp.path.append(_TEST)
+        _note_entry(warp, op)
         yield from go_on(warp, _TEST, [])
 
     def resume(warp: Warp, saved: list[Any]) -> Coroutine:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerType, VectorType
 
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
+from tilewright.simulator.counters import waves_of
 from tilewright.simulator.findings import Fault, OneByOne
 from tilewright.simulator.global_memory import ADDRESS, Access
 from tilewright.simulator.memory import MemRef, locate
@@ -78,6 +79,9 @@ def _copy(op: Any, t: Translator) -> Step:
             begin(member, to, _ALL, own, data)
         group.launch.counters.async_copy_bytes += group.active * total
         group.launch.counters.global_bytes_read += group.active * total
+        if (recorder := group.launch.recorder) is not None:
+            recorder.global_bytes(group, op, first * element.size, total)
+            _record_fill(group, op, places * element.size, total)
 
     def begin(warp: Warp, to: MemRef, lanes_: Array, places: Array, values: Array) -> None:
         end = warp.time + LATENCY + lanes_.size * total / COPY_BYTES
@@ -110,6 +114,8 @@ def _copy(op: Any, t: Translator) -> Step:
         shadow.stamp(where, warp.agent, NEVER, op, warp.name(), _STARTS, Proxy.GENERIC)
         begin(warp, to, np.flatnonzero(warp.mask), places[:, None] + offsets, values)
         warp.launch.counters.async_copy_bytes += warp.active * total
+        if warp.launch.recorder is not None:
+            _record_fill(warp, op, places * element.size, total)
         warp.launch.counters.global_bytes_read += (
             int(found[warp.mask].sum()) // packed * element.size
         )
@@ -159,8 +165,18 @@ def _copy_by_address(op: Any, t: Translator) -> Step:
         copy = Copy(op, to, active, places[:, None] + offsets, values, groups, warp.time, end)
         warp.copies.open.append(copy)
         warp.launch.counters.async_copy_bytes += warp.active * total
+        if warp.launch.recorder is not None:
+            _record_fill(warp, op, places, total)
 
     return step
+
+
+def _record_fill(warp: Warp, op: Operation, starts: Array, size: int) -> None:
+    """Tell the recorder of the waves that copies take to write shared memory, warp by warp."""
+    assert warp.launch.recorder is not None
+    for own in np.split(starts, max(1, starts.size // WARP_SIZE)):
+        waves, more = waves_of(own, size)
+        warp.launch.recorder.shared(warp, op, waves, waves - more, 1)
 
 
 def _read(
@@ -195,6 +211,9 @@ def _read(
     _check_aligned(warp, place[reading], total, element.size, op, source.buffer.name)
     rows, columns = np.nonzero(reading[:, None] & (offsets < found[:, None]))
     values[rows, columns] = source.buffer.view(element.dtype)[place[rows] + columns]
+    if (recorder := warp.launch.recorder) is not None:
+        who = np.flatnonzero(reading)
+        recorder.global_elements(warp, op, place[reading] * element.size, who, total)
     return values[warp.mask]
 
 

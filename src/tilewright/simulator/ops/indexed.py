@@ -102,13 +102,25 @@ def _note(
         # A gather is one access of each lane after the other.
         for column in range(places.shape[1]):
             active = None if on is None else on[:, column]
-            count_banks(warp, places[:, column] * size, size, active)
+            count_banks(warp, places[:, column] * size, size, op, active)
     elif space == LOCAL:
         counters.local_bytes += total
     elif is_write:
+        _record(warp, op, moved, owners, size, places.shape[1])
         counters.global_bytes_written += total
     else:
+        _record(warp, op, moved, owners, size, places.shape[1])
         counters.global_bytes_read += total
+
+
+def _record(
+    warp: Warp, op: Operation, moved: Array, owners: Array | None, size: int, each: int
+) -> None:
+    """Tell the recorder, if there is one; ``owners`` numbers the warps of a group."""
+    if (recorder := warp.launch.recorder) is None or not moved.size:
+        return
+    who = np.arange(len(moved)).repeat(each) if owners is None else owners * WARP_SIZE
+    recorder.global_elements(warp, op, moved.reshape(-1) * size, who, size, each)
 
 
 @implements("vector.gather", wide=True)
@@ -142,12 +154,14 @@ def _scatter(op: Any, t: Translator) -> Step:
     def step(warp: Warp) -> None:
         memref, places, on = selection.of(warp)
         buffer = memref.buffer
-        if buffer.read_only:
+        if buffer.read_only and warp.launch.recorder is None:
             raise Fault(
                 codes.ARGUMENT, f"{op.name} writes to {buffer.name}, which is read-only", op
             )
         values = lanes(warp.regs[value], element.dtype, warp.size).reshape(places.shape)
         _note(warp, memref, places, on, element.size, op, is_write=True)
+        if buffer.read_only:
+            return
         if on is not None:
             places, values = places[on], values[on]
         buffer.view(element.dtype)[places] = values

@@ -84,7 +84,7 @@ def _note_rows(warp: Warp, rows: Array, op: Operation) -> None:
     note_order(warp, Bytes(rows, _ROW_BYTES, _ROW_BYTES), op, is_write=False)
     counters = warp.launch.counters
     counters.shared_bytes_read += rows.size * _ROW_BYTES
-    counters.shared_access(rows, _ROW_BYTES, rows.size // 8)
+    counters.shared_access(rows, _ROW_BYTES, warp, op, rows.size // 8)
 
 
 def _distributed(rows: Array, tiles: int, transposes: bool, element: Element) -> Array:

@@ -136,6 +136,8 @@ def _start_load(
     shadow.stamp(where, barrier.agent, NEVER, op, warp.name(), what, Proxy.ASYNC)
     launch.counters.tma_bytes_loaded += size
     launch.counters.global_bytes_read += size
+    if launch.recorder is not None:
+        launch.recorder.bulk(warp, op, size)
     begin = warp.time
     end = begin + LATENCY + size / COPY_BYTES
 
@@ -216,12 +218,15 @@ def _start_store(
     launch.counters.tma_bytes_stored += size
     launch.counters.shared_bytes_read += size
     launch.counters.global_bytes_written += size
+    if launch.recorder is not None:
+        launch.recorder.bulk(warp, op, size)
     begin = warp.time
     store = Store(op, lane, number, where, end=begin + LATENCY + size / COPY_BYTES)
     warp.stores.open.append(store)
 
     def land() -> None:
-        tensor_map.store(corner, read_box(block, start, tensor_map))
+        if launch.recorder is None or tensor_map.tensor.flags.writeable:
+            tensor_map.store(corner, read_box(block, start, tensor_map))
         store.landed = True
         block.cluster.progress += 1
         launch.timeline.add(warp, "store", op, begin, store.end)

@@ -19,7 +19,7 @@ from tilewright.simulator.layouts import tile_offsets
 from tilewright.simulator.memory import SHARED, MemRef
 from tilewright.simulator.ops.threads import collective
 from tilewright.simulator.shadow import Proxy
-from tilewright.simulator.state import Warp
+from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of
 
 if TYPE_CHECKING:
@@ -323,12 +323,18 @@ def _store(op: Any, t: Translator) -> Step:
                 for j in range(0, columns, 8):
                     for register in (0, 1):
                         part = places[row + (lane >> 2), j + 2 * (lane & 3) + register]
-                        counters.shared_access(part * size, size)
+                        counters.shared_access(part * size, size, warp, op)
             warp.block.cluster.progress += 1
         else:
             counters.global_bytes_written += values.nbytes
+            if warp.launch.recorder is not None:
+                starts = places.reshape(-1) * size
+                everyone, each = np.zeros(starts.size, np.int64), starts.size // WARP_SIZE
+                warp.launch.recorder.global_elements(warp, op, starts, everyone, size, each)
             warp.block.global_log.note(warp, memref.buffer, places, size, op, values)
         if memref.buffer.read_only:
+            if warp.launch.recorder is not None:
+                return
             raise Fault(codes.ARGUMENT, f"{op.name} writes to a read-only array", op)
         try:
             memref.buffer.view(values.dtype)[places] = values

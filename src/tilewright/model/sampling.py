@@ -1,0 +1,39 @@
+"""Which blocks of a grid stand for all: the edges of each axis, and some between them."""
+
+from __future__ import annotations
+
+from itertools import product
+
+Place = tuple[int, int, int]
+#: Blocks between the edges, by how many axes have more than one block.
+_BETWEEN = {1: 4, 2: 1}
+
+
+def samples(grid: Place) -> dict[Place, float]:
+    """Some blocks of the grid with the number of blocks that each stands for, the heaviest first.
+
+    The first and the last along an axis stand for themselves; the others of the axis are shared by blocks in the
+    middle of equal parts of it, so that what grows evenly along it comes out right. In three dimensions the first
+    ones count among those in the middle.
+    """
+    axes = sum(extent > 1 for extent in grid)
+    parts = [_of_axis(extent, axes) for extent in grid]
+    found = {
+        (x, y, z): wx * wy * wz
+        for (z, wz), (y, wy), (x, wx) in product(*(axis.items() for axis in reversed(parts)))
+    }
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def _of_axis(extent: int, axes: int) -> dict[int, float]:
+    if extent <= 2:
+        return dict.fromkeys(range(extent), 1.0)
+    if axes > 2:
+        return {(extent - 1) // 2: extent - 1.0, extent - 1: 1.0}
+    inner = extent - 2
+    count = min(inner, _BETWEEN[axes])
+    found: dict[int, float] = {0: 1.0, extent - 1: 1.0}
+    for number in range(count):
+        place = 1 + int((number + 0.5) * inner / count)
+        found[place] = inner / count
+    return found

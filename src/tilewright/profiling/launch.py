@@ -1,0 +1,209 @@
+"""The profile of a launch of a kernel of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+from tilewright.gpu.abi import Parameter
+from tilewright.gpu.compile import CompileOptions
+from tilewright.gpu.tiles import ThreadProgram, TileProgram
+from tilewright.gpu.tools import disassemble_to_json
+from tilewright.launching.modules import is_tile_ir
+from tilewright.model.profile import BlockFacts, Options, Profile
+from tilewright.model.sass import kernel_named, read_kernels
+from tilewright.model.tables import Gpu, gpu_named
+from tilewright.model.timing import profile
+from tilewright.model.walk import LaunchShape, parameter_words
+from tilewright.numerics.arrays import Array
+from tilewright.profiling.codes import BLOCK_OF_THREADS
+from tilewright.profiling.origins import origins_of
+from tilewright.profiling.running import Found, run_blocks
+
+#: What machine code is made for a GPU, by its compute capability times ten.
+TARGETS = {80: "sm_80", 89: "sm_89", 90: "sm_90a", 100: "sm_100a", 120: "sm_120a"}
+#: Where the arrays of a modelled launch begin: far from each other, and well aligned.
+_FIRST_ADDRESS, _APART = 1 << 36, 1 << 36
+#: Seconds that a block may be run for: far more than it takes, unless a loop does not end.
+RUN_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a launch leaves to be said.
+
+    ``block``: threads, for kernels of ``nvgpu`` that do not say them; ``cluster`` and ``dynamic_shared_bytes`` as for a
+    launch. ``trips``: turns of loops by name, whatever the code says. ``footprint_bytes``: bytes that must come
+    from the memory of the GPU, by default those of all arrays. ``run_seconds``: for how long a block may run on
+    the simulator at most; 0: none does, and nothing is known of conflicts and sectors.
+    """
+
+    block: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+    dynamic_shared_bytes: int = 0
+    trips: Mapping[str, int] = field(default_factory=dict)
+    footprint_bytes: int | None = None
+    run_seconds: float = RUN_SECONDS
+
+
+def profile_launch(
+    module: Operation,
+    gpu: Gpu | str,
+    grid: int | Sequence[int],
+    args: Sequence[object],
+    *,
+    entry: str | None = None,
+    memory: Sequence[Array] = (),
+    asked: Asked = Asked(),
+) -> Profile:
+    """The modelled profile of one launch; nothing of the caller's is changed.
+
+    ``module`` is verified Tile IR or ``nvgpu``; ``gpu`` a table or the name of one; ``entry`` the kernel, the only one by
+    default. ``grid``, ``args`` and ``memory`` are those of a launch on the simulator: arrays are read, never
+    written, and large ones need not hold anything but what addresses and branches depend on.
+
+    Raises TileIRError: an unknown GPU, tools that are missing, what cannot be compiled for the GPU or does not fit on
+    it, arguments that do not fit, and loops whose turns nobody knows.
+    """
+    return Profiler(module, gpu, entry).profile(grid, args, memory=memory, asked=asked)
+
+
+class Profiler:
+    """A kernel compiled for a GPU, of which launches are profiled. Arguments and errors are those of
+    ``profile_launch``."""
+
+    def __init__(self, module: Operation, gpu: Gpu | str, entry: str | None = None):
+        self.gpu = gpu_named(gpu) if isinstance(gpu, str) else gpu
+        target, how = TARGETS[self.gpu.compute], CompileOptions(lines=True)
+        self._tiles = TileProgram(module, target, how=how) if is_tile_ir(module) else None
+        if self._tiles is not None:
+            compiled = self._tiles.compile(entry)
+            self._threads = self._tiles.threads(entry)
+        else:
+            assert isinstance(module, ModuleOp)
+            compiled = ThreadProgram(module, target, how=how).compile(entry)
+            self._threads = module
+        self.compiled = compiled
+        self._entry = entry
+        kernels = read_kernels(compiled.assemble().cubin, disassemble_to_json)
+        self.kernel = kernel_named(kernels, compiled.name)
+        self.origins = origins_of(compiled.operations)
+
+    @property
+    def function(self) -> FuncOp:
+        """The kernel at the level of threads."""
+        operations = self.compiled.operations
+        if operations:
+            op: Operation | None = operations[0]
+            while op is not None and not isinstance(op, FuncOp):
+                op = op.parent_op()
+            if op is not None and op.is_kernel:
+                return op
+        found = [op for op in self._threads.walk() if isinstance(op, FuncOp) and op.is_kernel]
+        return found[0]
+
+    def profile(
+        self,
+        grid: int | Sequence[int],
+        args: Sequence[object],
+        *,
+        memory: Sequence[Array] = (),
+        asked: Asked = Asked(),
+    ) -> Profile:
+        """The modelled profile of a launch."""
+        extents, given, own = self._given(grid, args)
+        threads = self._threads_of(asked)
+        numbers = [*_numbers(self.compiled.parameters, given)]
+        launch = LaunchShape(extents, threads, parameter_words(self.kernel, numbers))
+        arrays = _distinct([*given[:own], *memory])
+        found = Found({}, ())
+        if asked.run_seconds > 0:
+            found = run_blocks(self, launch, given, own, memory, asked)
+        footprint = asked.footprint_bytes
+        if footprint is None and arrays:
+            footprint = sum(array.nbytes for array in arrays)
+        dynamic = self.compiled.dynamic_shared_bytes + asked.dynamic_shared_bytes
+        options = Options(
+            trips=asked.trips,
+            dynamic_shared_bytes=dynamic,
+            footprint_bytes=footprint,
+            facts=found.facts,
+            origins=self.origins,
+            notes=found.notes,
+        )
+        return profile(self.kernel, self.gpu, launch, options)
+
+    def _given(
+        self, grid: int | Sequence[int], args: Sequence[object]
+    ) -> tuple[tuple[int, int, int], list[object], int]:
+        """The grid, what the parameters of the compiled kernel are given, and how many of these are the caller's."""
+        if self._tiles is not None:
+            return self._tiles.arguments(self._entry, grid, args)
+        x, y, z = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
+        return (x, y, z), list(args), len(args)
+
+    def _threads_of(self, asked: Asked) -> tuple[int, int, int]:
+        said = self.compiled.block
+        if said is None and asked.block is None:
+            raise TileIRError.single(
+                BLOCK_OF_THREADS,
+                f"kernel '{self.compiled.name}' does not say how many threads a block has",
+                help="add --block X[,Y[,Z]] (in Python: Asked(block=...))",
+            )
+        if said is not None and asked.block not in (None, (*said, 1, 1)[:3]):
+            raise TileIRError.single(
+                BLOCK_OF_THREADS,
+                f"kernel '{self.compiled.name}' is for blocks of {said}, not {asked.block}",
+            )
+        x, y, z = (*(said if said is not None else asked.block or ()), 1, 1)[:3]
+        return x, y, z
+
+
+def _distinct(values: Sequence[object]) -> list[Array]:
+    """The arrays, each memory once."""
+    found: dict[int, Array] = {}
+    for value in values:
+        if isinstance(value, np.ndarray):
+            at = value.__array_interface__["data"][0]
+            if at not in found or found[at].nbytes < value.nbytes:
+                found[at] = value
+    return list(found.values())
+
+
+def _numbers(
+    parameters: Sequence[Parameter], given: Sequence[object]
+) -> Iterator[tuple[int, int | float | None]]:
+    """Bytes and value of each number that the machine code takes; None where it is not known."""
+    address = _FIRST_ADDRESS
+    for parameter, value in zip(parameters, given, strict=True):
+        at = address if isinstance(value, np.ndarray) else value
+        address += _APART
+        for place in parameter.fields:
+            yield place.size, _field(place.what, place.size, value, at)
+
+
+def _field(what: str, size: int, value: Any, at: Any) -> int | float | None:
+    if what in ("pointer", "allocated", "aligned"):
+        return at if isinstance(at, int) else None
+    if what == "offset":
+        return 0
+    if what == "value":
+        number = value.item() if isinstance(value, np.generic) else value
+        if isinstance(number, bool | int):
+            return int(number)
+        return number if isinstance(number, float) and size in (4, 8) else None
+    if isinstance(value, np.ndarray) and what.startswith("size"):
+        return int(value.shape[int(what.removeprefix("size"))])
+    if isinstance(value, np.ndarray) and what.startswith("stride"):
+        return int(value.strides[int(what.removeprefix("stride"))]) // max(value.itemsize, 1)
+    return None
+
+
+__all__ = ["RUN_SECONDS", "TARGETS", "Asked", "BlockFacts", "Profiler", "profile_launch"]

@@ -1,0 +1,208 @@
+"""Blocks of a launch that are run on the simulator, and what that shows of the lines of the machine code."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tilewright.diagnostics import TileIRError
+from tilewright.launching.options import LaunchOptions
+from tilewright.launching.time_limits import TIME_LIMIT
+from tilewright.model.profile import BlockFacts, LineFacts, Place
+from tilewright.model.sampling import samples
+from tilewright.model.sass import Kernel
+from tilewright.model.walk import LaunchShape
+from tilewright.numerics.arrays import Array
+from tilewright.simulator.launch import Program, SimulationResult
+from tilewright.simulator.recording import BlockRecord, Recorder
+
+if TYPE_CHECKING:
+    from tilewright.profiling.launch import Asked, Profiler
+
+#: Turns that loops leave out are a multiple of this where rings have phases: of twice 1, 2, 3, 4, 6 and 8 slots.
+_PHASES = 48
+#: The part of the grid that blocks that were run stand for, at which more of them say little.
+_ENOUGH = 0.97
+#: What a recorder is told of, after which no further block is begun: about a second.
+_MOST_EVENTS = 10_000
+_LOOPS = frozenset({"scf.for", "scf.while"})
+#: The part of a loop's instructions that must come from inside a loop of the kernel for it to be that loop.
+_MOSTLY = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What runs of blocks showed, and what they could not show."""
+
+    facts: Mapping[Place, BlockFacts]
+    notes: tuple[str, ...]
+
+
+def run_blocks(
+    profiler: Profiler,
+    launch: LaunchShape,
+    given: Sequence[object],
+    own: int,
+    memory: Sequence[Array],
+    asked: Asked,
+) -> Found:
+    """Run blocks that stand for the grid, the heaviest first, until they stand for nearly all of it or enough has been
+    seen. ``own`` of what is given are the caller's, whose arrays stay as they are."""
+    runner = _Runner(profiler, launch, [*_read_only(given[:own]), *given[own:]], memory, asked)
+    weights = samples(launch.grid)
+    whole, done = sum(weights.values()), 0.0
+    records: dict[Place, BlockRecord] = {}
+    notes: list[str] = []
+    for place, weight in weights.items():
+        if records and (runner.events >= _MOST_EVENTS or done >= _ENOUGH * whole):
+            break
+        try:
+            record, stopped = runner.run(place, asked.run_seconds)
+        except TileIRError as error:
+            notes.append(f"block {place} could not be run: {error.diagnostics[0].message}")
+            break
+        records[place] = record
+        done += weight
+        if stopped:
+            notes.append(stopped)
+            break
+    names = {op.name for record in records.values() for op in record.accesses}
+    loops = _loops(profiler.kernel, profiler.compiled.operations)
+    facts = {
+        place: _facts(record, profiler.compiled.operations, names, loops)
+        for place, record in records.items()
+    }
+    return Found(facts, tuple(notes))
+
+
+def _read_only(values: Sequence[object]) -> Iterator[object]:
+    for value in values:
+        if isinstance(value, np.ndarray):
+            view = value.view()
+            view.flags.writeable = False
+            yield view
+        else:
+            yield value
+
+
+class _Runner:
+    """Runs single blocks of a launch."""
+
+    def __init__(
+        self,
+        profiler: Profiler,
+        launch: LaunchShape,
+        given: Sequence[object],
+        memory: Sequence[Array],
+        asked: Asked,
+    ):
+        function = profiler.function
+        module: Operation = function
+        while (around := module.parent_op()) is not None:
+            module = around
+        assert isinstance(module, ModuleOp)
+        self._program = Program(module, profiler.compiled.arch.name, is_verified=True)
+        self._function, self._launch, self._asked = function, launch, asked
+        self._given = given
+        self.events = 0
+        self._memory = [array for array in _read_only(memory) if isinstance(array, np.ndarray)]
+        has_phases = any("mbarrier" in op.name for op in module.walk())
+        self._period = _PHASES if has_phases else 1
+
+    def run(self, place: Place, seconds: float) -> tuple[BlockRecord, str]:
+        """The record of a block, and why it is not whole, if it is not. A TileIRError where there is none."""
+        started = time.monotonic()
+        recorder, result = self._run(place, self._period, seconds)
+        first = result.errors[0] if result.errors else None
+        if not result.completed and (first is None or first.code != TIME_LIMIT) and self._period:
+            # Without the turns that were left out it may have gone wrong.
+            left = max(0.5, seconds - (time.monotonic() - started))
+            recorder, result = self._run(place, 0, left)
+            self._period = 0 if result.completed else self._period
+        record = next(iter(recorder.records.values()))
+        if result.completed:
+            return record, ""
+        why = result.errors[0].message if result.errors else "it did not end"
+        return record, f"what block {place} does beyond its first part: its run was ended ({why})"
+
+    def _run(self, place: Place, period: int, seconds: float) -> tuple[Recorder, SimulationResult]:
+        recorder = Recorder([place], period)
+        options = LaunchOptions(
+            strict=False,
+            time_limit=seconds,
+            dynamic_shared_bytes=self._asked.dynamic_shared_bytes,
+            cluster=self._asked.cluster,
+            timeline_blocks=0,
+        )
+        result = self._program.simulate(
+            self._function,
+            self._launch.grid,
+            self._given,
+            options,
+            block=self._launch.threads,
+            memory=self._memory,
+            recorder=recorder,
+        )
+        self.events += recorder.events
+        return recorder, result
+
+
+def _facts(
+    record: BlockRecord,
+    operations: Sequence[Operation],
+    names: set[str],
+    loops: Mapping[str, Operation],
+) -> BlockFacts:
+    """What a record says of lines and loops of the machine code."""
+    lines: dict[int, LineFacts] = {}
+    for number, op in enumerate(operations, 1):
+        found = record.accesses.get(op)
+        if found is not None:
+            bulk = found.bulk / found.count if found.bulk else None
+            lines[number] = LineFacts(found.wave_factor, found.sector_factor, bulk)
+        elif record.complete and op.name in names:
+            # No lane ever came to it, as at the end of an array.
+            lines[number] = LineFacts(sector_factor=0.0)
+    trips: dict[str, int] = {}
+    if record.complete:
+        for name, op in loops.items():
+            if (turns := record.turns_of(op)) is not None:
+                # The test of a `while` is made once more than its body.
+                trips[name] = max(1, round(turns - (op.name == "scf.while")))
+    return BlockFacts(lines, trips)
+
+
+def _loops(kernel: Kernel, operations: Sequence[Operation]) -> dict[str, Operation]:
+    """The loop of the kernel that each loop of the machine code is, as its instructions tell."""
+    found: dict[str, Operation] = {}
+    for loop in kernel.loops:
+        around: Counter[Operation] = Counter()
+        count = 0
+        for instruction in kernel.body(loop):
+            number = instruction.line[1] if instruction.line is not None else 0
+            if not 1 <= number <= len(operations):
+                continue
+            count += 1
+            op: Operation | None = operations[number - 1]
+            while op is not None:
+                if op.name in _LOOPS:
+                    around[op] += 1
+                op = op.parent_op()
+        likely = [op for op, times in around.items() if times >= _MOSTLY * count]
+        if likely:
+            found[loop.name] = max(likely, key=_depth)
+    return found
+
+
+def _depth(op: Operation) -> int:
+    depth, around = 0, op.parent_op()
+    while around is not None:
+        depth, around = depth + 1, around.parent_op()
+    return depth

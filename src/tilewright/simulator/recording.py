@@ -1,0 +1,198 @@
+"""What operations of a kernel do in some blocks of a launch, for whoever predicts the time of the whole.
+
+A recorder is passed to ``Program.simulate``. Only its blocks run, and stores to arrays that cannot be
+written are left out, so that nothing of the caller's changes. Long counted loops are cut short: the first
+turns, one that stands for those that are left out, and the last ones. What they leave out is a multiple of
+``period``, so that rings of barriers find the phases that they expect. What kernels compute is not right then;
+where they access memory is, but where addresses or branches depend on the data that they compute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.numerics.arrays import Array
+    from tilewright.simulator.state import Warp
+
+Place = tuple[int, int, int]
+SECTOR = 32
+_WARP = 32
+#: Turns of a loop at its beginning and at its end that are not left out.
+_FIRST, _LAST = 3, 2
+
+
+@dataclass(slots=True)
+class Accesses:
+    """What an operation accessed: totals over the warps of a block.
+
+    ``waves`` of shared memory, of which ``least_waves`` are needed for the data; ``sectors`` of 32 bytes
+    of global memory, and ``whole`` bytes: what all lanes would access if all were active; ``bulk`` bytes of
+    bulk copies.
+    """
+
+    count: float = 0
+    waves: float = 0
+    least_waves: float = 0
+    sectors: float = 0
+    whole: float = 0
+    bulk: float = 0
+
+    @property
+    def wave_factor(self) -> float:
+        """How many times more waves than the data needs."""
+        return self.waves / self.least_waves if self.least_waves else 1.0
+
+    @property
+    def sector_factor(self) -> float:
+        """Bytes of sectors for each byte that full warps would ask for."""
+        return self.sectors * SECTOR / self.whole if self.whole else 1.0
+
+
+@dataclass(slots=True)
+class BlockRecord:
+    """What happened in one block. ``turns``, ``entries`` of loops: totals over warps."""
+
+    accesses: dict[Operation, Accesses] = field(default_factory=lambda: defaultdict(Accesses))
+    turns: Counter[Operation] = field(default_factory=Counter)
+    entries: Counter[Operation] = field(default_factory=Counter)
+    complete: bool = False
+
+    def turns_of(self, loop: Operation) -> float | None:
+        """The turns of a loop each time that it is entered; None where it was not."""
+        return self.turns[loop] / self.entries[loop] if self.entries[loop] else None
+
+
+@dataclass(slots=True, eq=False)
+class Recorder:
+    """Records the ``blocks`` of a launch. ``period``: what loops leave out is a multiple of it; 0: they
+    leave out nothing. ``records`` has each block that was begun."""
+
+    blocks: Sequence[Place]
+    period: int = 1
+    records: dict[Place, BlockRecord] = field(default_factory=dict)
+    events: int = 0
+    """What it was told of so far, which tells how long it took independently of the computer."""
+    _now: BlockRecord = field(default_factory=BlockRecord)
+
+    def begin(self, corner: Place) -> None:
+        """What follows happens in the cluster at this corner of the grid."""
+        self._now = self.records[corner] = BlockRecord()
+
+    def end(self) -> None:
+        self._now.complete = True
+
+    # Accesses
+
+    def shared(self, warp: Warp, op: Operation, waves: int, least: int, count: int) -> None:
+        found = self._now.accesses[op]
+        self.events += 1
+        found.count += count * warp.weight
+        found.waves += waves * warp.weight
+        found.least_waves += least * warp.weight
+
+    def bulk(self, warp: Warp, op: Operation, size: int) -> None:
+        found = self._now.accesses[op]
+        found.count += warp.weight
+        found.bulk += size * warp.weight
+
+    def global_bytes(self, warp: Warp, op: Operation, starts: Any, size: int) -> None:
+        """An access of ``size`` bytes from each lane's first byte: one number for all, (lanes,) or (lanes, n)."""
+        starts = np.asarray(starts)
+        if not starts.ndim:
+            self.global_elements(warp, op, starts.reshape(1), None, size)
+            return
+        each = starts.shape[1] if starts.ndim == 2 else 1
+        numbers = np.arange(len(starts))
+        if not warp.full and len(starts) == warp.size:
+            starts, numbers = starts[warp.mask], numbers[warp.mask]
+        self.global_elements(warp, op, starts.reshape(-1), numbers.repeat(each), size, each)
+
+    def global_elements(
+        self,
+        warp: Warp,
+        op: Operation,
+        starts: Array,
+        who: Array | None,
+        size: int,
+        each: int = 1,
+    ) -> None:
+        """An access of ``size`` bytes from each of these on; ``who`` is the lane of each, all of them where it
+        is None. Each lane accesses up to ``each``."""
+        found = self._now.accesses[op]
+        self.events += 1
+        warps = max(1, warp.size // _WARP)
+        found.count += warps * warp.weight
+        found.whole += warp.size * each * size * warp.weight
+        first, last = starts // SECTOR, (starts + (size - 1)) // SECTOR
+        tag = 0 if who is None else (who // _WARP) << 48
+        sectors = np.unique(first + tag)
+        if (last != first).any():
+            span = np.arange(int((last - first).max()) + 1)
+            all_of = np.minimum(first[:, None] + span, last[:, None])
+            sectors = np.unique(all_of + (tag if who is None else np.asarray(tag)[:, None]))
+        found.sectors += sectors.size * (warps if who is None else 1) * warp.weight
+
+    # Loops
+
+    def enter(self, warp: Warp, op: Operation) -> None:
+        self._now.entries[op] += len(warp.members)
+
+    def step(self, warp: Warp, op: Operation) -> None:
+        self.events += 1
+        self._now.turns[op] += len(warp.members) * warp.weight  # pyright: ignore[reportArgumentType]
+
+    def turns(self, warp: Warp, op: Operation, numbers: range, at: int | None) -> Sequence[int]:
+        """The turns of a counted loop that are made; ``at``: it goes on behind that one."""
+        if at is None:
+            self.enter(warp, op)
+        count = len(numbers)
+        left_out = 0
+        if self.period:
+            left_out = (count - _FIRST - _LAST) // self.period * self.period
+        if left_out <= 0:
+            return Turns(warp, numbers, [1.0] * count, at)
+        kept = [*numbers[:_FIRST], *numbers[_FIRST + left_out :]]
+        weights = [1.0] * len(kept)
+        # The last of the first ones is a turn like those that are left out.
+        weights[_FIRST - 1] += left_out
+        return Turns(warp, kept, weights, at)
+
+
+class Turns(Sequence[int]):
+    """The values of a loop's variable; going through them says how many turns each stands for."""
+
+    def __init__(
+        self, warp: Warp, values: Sequence[int], weights: Sequence[float], at: int | None = None
+    ):
+        self._warp, self._values, self._weights = warp, values, weights
+        self._around = warp.weight
+        if at is not None:
+            self._around /= weights[values.index(at)]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Turns: ...
+    def __getitem__(self, place: int | slice) -> int | Turns:
+        if isinstance(place, int):
+            return self._values[place]
+        rest = Turns(self._warp, self._values[place], self._weights[place])
+        rest._around = self._around
+        return rest
+
+    def __iter__(self) -> Iterator[int]:
+        for value, weight in zip(self._values, self._weights, strict=True):
+            self._warp.set_weight(self._around * weight)
+            yield value
+        self._warp.set_weight(self._around)

@@ -1,0 +1,188 @@
+"""Profiles of launches: what blocks that are run on the simulator add to the code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.model.support import requires_tools
+
+import tilewright
+from tilewright.diagnostics import TileIRError
+from tilewright.profiling import Asked, Profiler, profile_launch
+from tilewright.simulator.launch import Program
+from tilewright.simulator.recording import Recorder
+
+pytestmark = [requires_tools, pytest.mark.oracle]
+
+
+def _strided(stride: int, size: int = 4096) -> Any:
+    """A kernel whose threads load and store words of shared and of global memory, so many apart."""
+    return tilewright.parse(f"""
+    module attributes {{gpu.container_module}} {{
+      gpu.module @kernels {{
+        gpu.func @strided(%a: memref<?xf32>, %n: index) workgroup(%s: memref<{size}xf32, 3>) kernel
+            attributes {{gpu.known_block_size = array<i32: 32, 1, 1>}} {{
+          %c0 = arith.constant 0 : index
+          %c1 = arith.constant 1 : index
+          %k = arith.constant {stride} : index
+          %t = gpu.thread_id x
+          %at = arith.muli %t, %k : index
+          scf.for %i = %c0 to %n step %c1 {{
+            %x = memref.load %a[%at] : memref<?xf32>
+            memref.store %x, %s[%at] : memref<{size}xf32, 3>
+            gpu.barrier
+            %y = memref.load %s[%at] : memref<{size}xf32, 3>
+            memref.store %y, %a[%at] : memref<?xf32>
+            gpu.barrier
+          }}
+          gpu.return
+        }}
+      }}
+    }}
+    """)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 8, 32])
+def test_conflicts_and_sectors_are_those_of_the_addresses(stride: int) -> None:
+    """Words n apart are n to a bank; of each sector of 32 bytes 8 / n words are wanted."""
+    a = np.ones(32 * 32, np.float32)
+    found = {
+        n: profile_launch(_strided(n), "h100", 4096, [a, 50]) for n in dict.fromkeys((1, stride))
+    }
+    busy = {n: one.shares["shared"] * one.clocks for n, one in found.items()}
+    assert busy[stride] == pytest.approx(stride * busy[1], rel=0.02)
+    loaded = {n: one.loaded_bytes for n, one in found.items()}
+    assert loaded[stride] == pytest.approx(min(stride, 8) * loaded[1])
+    # The data come as many clocks later as waves are added, but where longer waits hide it at the ends of the loop.
+    more = found[stride].block_latency - found[1].block_latency
+    assert more >= 45 * (stride - 1)
+    assert found[stride].seconds >= found[1].seconds
+    assert (a == 1).all()
+
+
+def test_lanes_that_are_not_active_move_nothing() -> None:
+    module = tilewright.parse("""
+    entry @copy(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, %n: tile<i32>) {
+      %x, %y, %z = get_tile_block_id : tile<i32>
+      %from = make_tensor_view %a, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+      %to = make_tensor_view %b, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+      %ft = make_partition_view %from : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>
+      %tt = make_partition_view %to : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>
+      %v, %t = load_view_tko weak %ft[%x] : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
+      %u = store_view_tko weak %v, %tt[%x] : tile<1024xf32>, partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
+      return
+    }
+    """)
+    sizes = (4096, 3 * 1024 + 256)
+    found = [
+        profile_launch(module, "a100", 4, [np.ones(n, np.float32), np.zeros(n, np.float32), n])
+        for n in sizes
+    ]
+    for size, one in zip(sizes, found, strict=True):
+        assert one.loaded_bytes == pytest.approx(4 * size)
+        assert one.stored_bytes == pytest.approx(4 * size)
+
+
+_UNTIL = """
+module attributes {gpu.container_module} {
+  gpu.module @kernels {
+    gpu.func @until(%a: memref<?xi32>) kernel attributes {gpu.known_block_size = array<i32: 32, 1, 1>} {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %zero = arith.constant 0 : i32
+      %t = gpu.thread_id x
+      %end = scf.while (%i = %c0) : (index) -> index {
+        %x = memref.load %a[%i] : memref<?xi32>
+        %goes = arith.cmpi ne, %x, %zero : i32
+        scf.condition(%goes) %i : index
+      } do {
+      ^bb0(%i: index):
+        %next = arith.addi %i, %c1 : index
+        scf.yield %next : index
+      }
+      %found = arith.index_cast %end : index to i32
+      memref.store %found, %a[%t] : memref<?xi32>
+      gpu.return
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("turns", [5, 40])
+def test_loops_on_data_run_as_often_as_the_data_say(turns: int) -> None:
+    a = np.ones(64, np.int32)
+    a[turns] = 0
+    found = profile_launch(tilewright.parse(_UNTIL), "h100", 1, [a])
+    (loop,) = found.loops
+    assert abs(loop.turns - turns) <= 1
+    assert a[turns] == 0 and a.sum() == 63
+
+
+def test_loops_on_data_need_a_run_or_a_number() -> None:
+    module = tilewright.parse(_UNTIL)
+    a = np.ones(64, np.int32)
+    with pytest.raises(TileIRError, match="how often loop L0 of"):
+        profile_launch(module, "h100", 1, [a], asked=Asked(run_seconds=0))
+    given = profile_launch(module, "h100", 1, [a], asked=Asked(run_seconds=0, trips={"L0": 9}))
+    assert given.loops[0].turns == 9
+    # It runs beyond the end of the array: the run ends, and nothing is known of the loop.
+    with pytest.raises(TileIRError, match="how often loop L0 of"):
+        profile_launch(module, "h100", 1, [a])
+
+
+def _turns(program: Program, module: Any, period: int, n: int) -> Recorder:
+    from tilewright.launching.options import LaunchOptions
+
+    recorder = Recorder([(0, 0, 0)], period)
+    program.simulate(
+        program.kernel("strided"),
+        (1, 1, 1),
+        [np.ones(4096, np.float32), n],
+        LaunchOptions(),
+        block=32,
+        memory=[],
+        recorder=recorder,
+    )
+    return recorder
+
+
+def test_loops_that_are_cut_short_count_as_if_they_were_not() -> None:
+    module = _strided(4)
+    program = Program(module)
+    whole, short = (_turns(program, module, period, 200) for period in (0, 1))
+    assert short.events < whole.events / 20
+    (every,), (few,) = whole.records.values(), short.records.values()
+    assert every.turns == few.turns
+    assert every.accesses == few.accesses
+    for period in (7, 48):
+        (some,) = _turns(program, module, period, 200).records.values()
+        assert some.accesses == every.accesses
+
+
+def test_profiles_are_the_same_each_time_and_more_of_anything_is_no_slower() -> None:
+    module, a = _strided(4), np.ones(4096, np.float32)
+    first, again = (profile_launch(module, "h100", 512, [a, 64]) for _ in range(2))
+    assert first == again
+    assert profile_launch(module, "h200", 512, [a, 64]).seconds <= first.seconds
+    assert profile_launch(module, "h100", 1024, [a, 64]).seconds > first.seconds
+    assert first.seconds >= first.roofline_seconds
+
+
+def test_what_cannot_be_profiled_is_refused() -> None:
+    module, a = _strided(4), np.ones(4096, np.float32)
+    with pytest.raises(TileIRError, match="no table for the GPU 'gtx1080'"):
+        profile_launch(module, "gtx1080", 1, [a, 1])
+    with pytest.raises(TileIRError, match="for blocks of"):
+        profile_launch(module, "h100", 1, [a, 1], asked=Asked(block=(64, 1, 1)))
+    with pytest.raises(TileIRError, match="shared memory"):
+        profile_launch(_strided(4, 1 << 17), "h100", 1, [a, 1])
+
+
+def test_a_profiler_compiles_once() -> None:
+    profiler = Profiler(_strided(2), "a100")
+    a = np.ones(4096, np.float32)
+    times = [profiler.profile(grid, [a, 10]).seconds for grid in (108, 1080)]
+    assert times[0] < times[1]

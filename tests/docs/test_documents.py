@@ -142,14 +142,14 @@ def test_jobs_of_the_development_script() -> None:
 
 
 def documents() -> list[Path]:
-    return [README, *sorted((ROOT / "docs").glob("*.md"))]
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("document", documents(), ids=lambda p: p.name)
 def test_links_and_paths_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
-    named = re.findall(r"`((?:docs|tests|examples|benchmarks|tools)/[\w/.]+)`", text)
+    named = re.findall(r"`((?:docs|src|tests|examples|benchmarks|tools)/[\w/.]+)[`:]", text)
     missing = [link for link in links if not (document.parent / link).exists()]
     missing += [path for path in named if not (ROOT / path).exists()]
     assert missing == []

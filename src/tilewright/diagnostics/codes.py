@@ -35,6 +35,7 @@ def define_code(
 
 
 def find_code(name: str) -> Code | None:
+    """The code of that name, or None where no module imported so far defines it."""
     return _REGISTRY.get(name)
 
 

@@ -23,6 +23,8 @@ def shortened(message: str) -> str:
 
 
 class Severity(StrEnum):
+    """How bad a finding is: an error, a warning, or a note that explains one of these."""
+
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"

@@ -111,4 +111,5 @@ class NamedPlace:
     what: str = ""
 
 
+#: Where a finding is: in a text, in bytecode, or at something that only has a name.
 Place = Span | ByteSpan | NamedPlace

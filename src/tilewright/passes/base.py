@@ -43,9 +43,11 @@ class Level(NamedTuple):
         return any(op.name.startswith(prefix) for op in root.walk())
 
 
+#: Tile IR, where pipelines begin.
 CUDA_TILE = Level(
     "cuda_tile", NO_TILE_IR, "wrap the kernels in `cuda_tile.module @kernels { ... }`"
 )
+#: The level below it, where pointers, memory order and bounds are explicit.
 NV_TILEAA = Level("nv_tileaa", NO_TILEAA, "put lower-cuda-tile-to-tileaa before the pass")
 #: The code of threads: kernels in a ``gpu.module``.
 NVGPU = Level("gpu", NO_TILEAA, "there are no passes on this level")

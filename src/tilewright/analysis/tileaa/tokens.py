@@ -20,6 +20,7 @@ _FOLLOWED = (scf.ForOp, scf.WhileOp, scf.IfOp, FuncOp)
 
 
 def is_token(value: SSAValue) -> bool:
+    """Whether a value is a token of ``nv_tileaa``."""
     return isinstance(value.type, T.MemTokenType)
 
 

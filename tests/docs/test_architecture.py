@@ -1,0 +1,49 @@
+"""docs/architecture.md: its table has every package in the order of imports, and counts as the dialects do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.test_structure import LEVEL, SOURCE, imported_rooms, room_of
+
+from tilewright.dialects import cuda_tile, nv_tileaa, nv_tileas
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+TABLE = TEXT.split("## Packages")[1].split("\n\n")[1]
+ROWS = [
+    {name.removesuffix(".py") for name in re.findall(r"`([\w.]+)`", row.split("|")[1])}
+    for row in TABLE.splitlines()[2:]
+]
+
+
+def test_every_package_has_a_row() -> None:
+    named = [name for row in ROWS for name in row]
+    assert sorted(named) == sorted(LEVEL.keys() - {"__main__"})
+
+
+def test_rows_stand_in_the_order_of_imports() -> None:
+    above = {name: set().union(*ROWS[: at + 1]) for at, row in enumerate(ROWS) for name in row}
+    for path in SOURCE.rglob("*.py"):
+        if (package := room_of(path)) in above:
+            assert imported_rooms(path) <= above[package], path.relative_to(SOURCE)
+
+
+def test_machines_do_not_import_each_other() -> None:
+    machines = {"machine", "cpu", "simulator", "gpu"}
+    assert len({LEVEL[name] for name in machines}) == 1
+    for path in SOURCE.rglob("*.py"):
+        if (package := room_of(path)) in machines:
+            assert imported_rooms(path) & machines <= {package}, path.relative_to(SOURCE)
+
+
+def test_operations_are_counted() -> None:
+    counts = {
+        dialect.name: [op.name for op in dialect.operations]
+        for dialect in (cuda_tile.load(), nv_tileaa.load(), nv_tileas.load())
+    }
+    further = sum(".ext." in name for name in counts["nv_tileaa"])
+    assert f"`cuda_tile` ({len(counts['cuda_tile'])} operations)" in TABLE
+    assert f"`nv_tileaa` ({len(counts['nv_tileaa']) - further}, and {further} ext" in TABLE
+    assert f"`nv_tileas` ({len(counts['nv_tileas'])})" in TABLE

@@ -149,6 +149,7 @@ def prepare(
                 (folder / file).write_bytes(made.cubin)
                 shared, scratch = made.dynamic_shared_bytes, made.scratch_bytes
                 held = {"file": file, "shared": shared, "scratch": scratch, "seconds": made.seconds}
+                held["maps"] = [plan.as_record() for plan in made.maps]
         codes.setdefault(case.name, {})[compiler] = held
 
     with ThreadPoolExecutor(workers) as pool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu_cases import Case, strides_of
+from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 
 TARGETS = ("sm_80", "sm_90a", "sm_120a")
 CACHE = Path(__file__).resolve().parent / ".cache" / "tileiras"
@@ -31,7 +32,8 @@ COMPILE_LIMIT, SIMULATE_LIMIT = 120.0, 60.0
 class Compiled:
     """Machine code, and CPU seconds of each compilation, those of child processes included.
 
-    ``dynamic_shared_bytes`` is shared memory that launches give, ``scratch_bytes`` global memory for each block.
+    ``dynamic_shared_bytes`` is shared memory that launches give, ``scratch_bytes`` global memory for each block,
+    ``maps`` the tensor maps that they make.
     ``failure`` tells why there is none.
     """
 
@@ -40,6 +42,7 @@ class Compiled:
     dynamic_shared_bytes: int = 0
     failure: str = ""
     scratch_bytes: int = 0
+    maps: tuple[TensorMapPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ def ours(bytecode: bytes, target: str, runs: int = 1) -> Compiled:
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent = time.process_time() - started + children.ru_utime + children.ru_stime
         scratch = program.scratch_bytes()
-        return Compiled(made.cubin, (spent,), kernel.dynamic_shared_bytes, "", scratch)
+        shared, maps = kernel.dynamic_shared_bytes, program.tensor_maps()
+        return Compiled(made.cubin, (spent,), shared, "", scratch, maps)
 
     return _repeated(job, runs)
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.gpu.arguments import Stream
-from tilewright.gpu.device_arrays import LEGACY_STREAM
+from tilewright.dialects.nvgpu.shapes import bit_width
+from tilewright.gpu.arguments import Stream, encoded_map
+from tilewright.gpu.device_arrays import LEGACY_STREAM, DeviceArray
 from tilewright.gpu.driver import Gpu, open_gpu
+from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.model.elf import KernelFile, read_cubin_file
 
 #: The bytes that are written between two samples, so that none finds its data in the L2.
@@ -23,11 +25,13 @@ _STATIC_SHARED = 48 << 10
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A kernel as machine code, and the shared and scratch memory that a launch gives."""
+    """A kernel as machine code, the shared and scratch memory that a launch gives, and the tensor maps
+    that it makes."""
 
     cubin: bytes
     dynamic_shared_bytes: int = 0
     scratch_bytes: int = 0
+    maps: tuple[TensorMapPlan, ...] = ()
 
 
 class Device:
@@ -82,6 +86,8 @@ class Device:
         if code.scratch_bytes:
             blocks = grid[0] * grid[1] * grid[2]
             given.append((8, self.allocate(code.scratch_bytes * blocks)))
+        values = [value for _, value in scalars]
+        given += [(128, self._map(plan, values)) for plan in code.maps]
         sizes = [size for size, _ in given]
         if sizes != [parameter.size for parameter in kernel.parameters]:
             raise RuntimeError(
@@ -89,6 +95,13 @@ class Device:
                 f"has {sizes}"
             )
         return Launcher(self, code, kernel, tuple(grid), [_packed(*each) for each in given])  # pyright: ignore[reportArgumentType]
+
+    def _map(self, plan: TensorMapPlan, values: Sequence[Any]) -> bytes:
+        """A tensor map of an argument, for these values of the arguments."""
+        extents, strides = plan.numbers(values)
+        bits = bit_width(plan.type.tensor.element_type)
+        array = DeviceArray(values[plan.array], extents, strides, bits, "f", None)
+        return encoded_map(self.gpu, plan.type, array, f"argument {plan.array}")
 
     def flush(self) -> None:
         """Drop what the L2 holds."""
@@ -137,6 +150,8 @@ class Launcher:
 
 
 def _packed(size: int, value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, float):
         return struct.pack("<f", value)
     return int(value).to_bytes(size, "little")

@@ -18,6 +18,7 @@ from benchmarks.gpu_cases import Case, cases, strides_of
 from benchmarks.gpu_device import Code, Device, samples
 from benchmarks.gpu_references import errors_of, few_of, inputs_of, reference_of
 from tilewright.diagnostics import TileIRError
+from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 
 Row = dict[str, Any]
 #: Samples of each job.
@@ -161,7 +162,12 @@ def load_codes(folder: Path, case: Case) -> dict[str, Code]:
     """The machine code of a case that was made beforehand, by compiler."""
     facts = json.loads((folder / "codes.json").read_text(encoding="utf-8"))
     return {
-        compiler: Code((folder / held["file"]).read_bytes(), held["shared"], held["scratch"])
+        compiler: Code(
+            (folder / held["file"]).read_bytes(),
+            held["shared"],
+            held["scratch"],
+            tuple(TensorMapPlan.of_record(each) for each in held.get("maps", ())),
+        )
         for compiler, held in facts.get(case.name, {}).items()
         if "file" in held
     }

@@ -84,8 +84,14 @@ def test_code_is_the_same_with_lines_and_without(path: Path) -> None:
 
 
 @requires_nvdisasm
-def test_code_leads_to_the_operation_and_back(product: Explanation) -> None:
-    for key, mnemonic in (("ptx", "mma.sync"), ("sass", "HMMA")):
+@pytest.mark.parametrize(
+    ("arch", "mnemonics"),
+    # Of wgmma ptxas tells the line of what stands around it.
+    [("sm_80", {"ptx": "mma.sync", "sass": "HMMA"}), ("sm_90a", {"ptx": "wgmma.mma_async"})],
+)
+def test_code_leads_to_the_operation_and_back(arch: str, mnemonics: dict[str, str]) -> None:
+    product = explain(PRODUCT, arch)
+    for key, mnemonic in mnemonics.items():
         assert any(mnemonic in line for line in twins(product, "tile", " = mmaf ", key))
         (operation,) = twins(product, key, mnemonic, "tile")
         assert " = mmaf " in operation
@@ -95,7 +101,7 @@ def test_code_leads_to_the_operation_and_back(product: Explanation) -> None:
 @requires_nvdisasm
 def test_every_instruction_of_a_loop_comes_from_somewhere(product: Explanation) -> None:
     for line in level(product, "sass").lines:
-        if re.search(r"\b(HMMA|FFMA|STG|LDG|LDGSTS|LDSM|BAR)\b", line.text):
+        if re.search(r"\b(HMMA|HGMMA|UTMALDG|FFMA|STG|LDG|LDGSTS|LDSM|BAR)\b", line.text):
             assert line.links, line.text
 
 

@@ -167,7 +167,7 @@ def made(case: Case, fake: FakeCuda, compiler: str = "ours") -> Code:
         theirs = cubin + b"\0" * 8
         fake.ptx_of[theirs] = kernel.ptx
         cubin = theirs
-    return Code(cubin, kernel.dynamic_shared_bytes, program.scratch_bytes())
+    return Code(cubin, kernel.dynamic_shared_bytes, program.scratch_bytes(), program.tensor_maps())
 
 
 @requires_ptxas
@@ -377,7 +377,8 @@ def test_the_worker_reads_what_was_prepared(
     """Machine code goes through files; rows come back through one."""
     case = CASES["vector add f16 4096"]
     code = made(case, fake)
-    ready = Compiled(code.cubin, (1.0,), code.dynamic_shared_bytes, "", code.scratch_bytes)
+    shared, scratch = code.dynamic_shared_bytes, code.scratch_bytes
+    ready = Compiled(code.cubin, (1.0,), shared, "", scratch, code.maps)
     both = {"ours": lambda *args: ready, "tileiras": lambda *args: Compiled(failure="not there")}
     monkeypatch.setattr(benchmark, "_COMPILERS", both)
     benchmark.prepare([case], "sm_90a", tmp_path, 1)

@@ -104,7 +104,7 @@ def test_tile_ir_becomes_ptx(
         assert main(["as", MATMUL, "-o", source]) == Exit.OK
     assert main(["compile", source, "--target", "sm_90a", "--emit", "ptx"]) == Exit.OK
     shown = capsys.readouterr()
-    assert "mma.sync.aligned" in shown.out
+    assert "wgmma.mma_async.sync.aligned" in shown.out
     assert shown.err == ""
 
 
@@ -114,7 +114,7 @@ def test_the_code_of_threads_can_be_read_again(
     threads = str(tmp_path / "threads.mlir")
     arguments = ["compile", MATMUL, "--target", "sm_90a", "--emit", "nvgpu", "-o", threads]
     assert main(arguments) == Exit.OK
-    assert "nvgpu.mma.sync" in Path(threads).read_text()
+    assert "nvvm.wgmma.product" in Path(threads).read_text()
     shown: list[str] = []
     for source in (MATMUL, threads):
         assert main(["compile", source, "--target", "sm_90a"]) == Exit.OK
@@ -127,9 +127,9 @@ def test_what_is_not_lowered_is_shown_at_the_operation(
 ) -> None:
     source = tmp_path / "large.tileir"
     source.write_text(
-        "entry @large(%p: tile<ptr<f64>>) {\n"
-        "  %x = constant <f64: 1.0> : tile<128x512xf64>\n"
-        '  %k = print_tko "%f", %x : tile<128x512xf64> -> token\n'
+        "entry @large(%n: tile<i64>) {\n"
+        "  %z = constant <i64: 0> : tile<i64>\n"
+        "  for unsigned %i in (%z to %n, step %n) : tile<i64> {\n    continue\n  }\n"
         "  return\n}\n"
     )
     assert main(["compile", str(source), "--target", "sm_90a"]) == Exit.FINDINGS

@@ -152,7 +152,7 @@ class Arguments:
     def _bind(self, stream: Stream, parameter: Parameter, value: Any) -> None:
         ty, name = parameter.type, parameter.name
         if isinstance(ty, TensorMapDescriptorType):
-            self._add(_encoded(stream.gpu, ty, self._array(value, name), name))
+            self._add(encoded_map(stream.gpu, ty, self._array(value, name), name))
         elif isinstance(ty, MemRefType):
             array = _unpacked(ty, self._array(value, name))
             _check_memref(ty, array, name)
@@ -281,7 +281,7 @@ def pack_number(ty: Attribute, arg: Any, name: str) -> bytes:
     return (arg & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
-def _encoded(gpu: Gpu, ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> bytes:
+def encoded_map(gpu: Gpu, ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> bytes:
     """The 128 bytes of a tensor map, which the driver makes."""
     plan, api = plan_map(ty, array, name), gpu.api
     rank = len(plan.box)

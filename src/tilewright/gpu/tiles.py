@@ -49,6 +49,7 @@ from tilewright.launching.options import (
 )
 from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram, ThreadLaunch
 from tilewright.launching.value_types import is_pointer, tile_like
+from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.numerics.arrays import Array
 from tilewright.passes.tileas.remarks import Remark
 
@@ -191,6 +192,10 @@ class TileProgram(_GpuProgram):
         """The bytes of global memory that a launch gives each block; the last parameter but for messages
         points to those of all blocks, where there are any."""
         return self._lowered.kernel(entry, self.options.optimization > 0).spec.scratch_bytes
+
+    def tensor_maps(self, entry: str | None = None) -> tuple[TensorMapPlan, ...]:
+        """The tensor maps that a launch makes of its arguments; the last parameters but for messages."""
+        return self._lowered.kernel(entry, self.options.optimization > 0).spec.tensor_maps
 
     def _compile(self, kernel: LoweredKernel) -> CompiledKernel:
         found = self._compiled.get(kernel.module)

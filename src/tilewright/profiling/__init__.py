@@ -20,3 +20,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(launch, name)
     raise AttributeError(f"module 'tilewright.profiling' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -34,7 +34,7 @@ def _passes(level: str) -> Leg:
 
 def _schedule(text: str) -> Reference:
     """The level of ``nv_tileas`` on the reference machine, which fills stages with noise."""
-    module = LoweredProgram(parse(text), 90, SHARED_BYTES).scheduled("k").module
+    module = LoweredProgram(parse(text), "sm_90a", SHARED_BYTES).scheduled("k").module
     assert isinstance(module, ModuleOp)
     return Reference(module)
 
@@ -105,6 +105,6 @@ def test_programs_hold_what_they_promise() -> None:
     """Rings, products by the tensor cores and of other types, and conversions of layouts are all there."""
     kinds: set[str] = set()
     for seed in range(16):
-        program = LoweredProgram(parse(scheduled_kernel(seed)), 90, SHARED_BYTES)
+        program = LoweredProgram(parse(scheduled_kernel(seed)), "sm_90a", SHARED_BYTES)
         kinds |= {remark.kind for remark in program.remarks("k")}
     assert {"ring", "product", "layout"} <= kinds

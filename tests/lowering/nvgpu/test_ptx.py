@@ -116,8 +116,8 @@ def test_elements_that_lie_apart_move_one_by_one() -> None:
 
 #: Products, and the instruction of the machine that makes them.
 INSTRUCTIONS = [
-    (Product("f16", "f32", (64, 64, 32), steps=2), r"HMMA\.16816\.F32 "),
-    (Product("bf16", "f32", (64, 64, 32), steps=2), r"HMMA\.16816\.F32\.BF16"),
+    (Product("f16", "f32", (64, 64, 32), steps=2), r"HGMMA\.64x64x16\.F32 "),
+    (Product("bf16", "f32", (64, 64, 32), steps=2), r"HGMMA\.64x64x16\.F32\.BF16"),
     (Product("tf32", "f32", (64, 64, 32), steps=2), r"HMMA\.1688\.F32\.TF32"),
     (Product("f64", "f64", (32, 32, 16), steps=2), r"DMMA"),
     (Product("i8", "i32", (64, 64, 32), steps=2), r"IMMA\.16832"),
@@ -134,8 +134,10 @@ def test_products_become_instructions_of_tensor_cores(product: Product, instruct
     assert made.spill_bytes == 0
     text = gpu.disassemble(made.cubin)
     assert re.search(instruction, text)
+    older = gpu.disassemble(_compiled(product.text(), "sm_80").assemble().cubin)
+    assert re.search(instruction.replace("HGMMA\\.64x64x16", "HMMA\\.16816"), older)
     if product.element == "f16":
-        assert re.search(r"LDSM\.16\.M88\.4", text) and re.search(r"LDSM\.16\.MT88\.4", text)
+        assert re.search(r"LDSM\.16\.M88\.4", older) and re.search(r"LDSM\.16\.MT88\.4", older)
 
 
 def test_f32_is_not_rounded_for_tensor_cores() -> None:
@@ -150,5 +152,11 @@ def test_products_assemble(element: str, arch: str) -> None:
     if element == "f8E4M3FN" and arch == "sm_80":
         return
     compiled = _compiled(Product(element, "f32", (128, 64, 64), steps=2).text(), arch)
-    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in compiled.ptx
+    by_warpgroups = element == "f16" and arch == "sm_90a"
+    instruction = (
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"
+        if by_warpgroups
+        else "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    )
+    assert instruction in compiled.ptx
     assert compiled.assemble().spill_bytes == 0

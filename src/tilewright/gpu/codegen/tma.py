@@ -22,6 +22,10 @@ def _coordinates(f: Function, values: Sequence[SSAValue]) -> list[Value]:
     return [f.as_u32(value) for value in values]
 
 
+#: The first compute capability, times ten, whose PTX names the block's own memory as a target.
+_OWN_BLOCK = 100
+
+
 @lowers("nvgpu.tma.async.load")
 def _load(f: Function, op: Operation) -> None:
     assert isinstance(op, tma.TmaAsyncLoadOp)
@@ -34,9 +38,11 @@ def _load(f: Function, op: Operation) -> None:
     if op.multicastMask is not None:
         multicast, mask = ".multicast::cluster", f", ${len(given)}"
         given.append(f.value(op.multicastMask))
+    # From sm_100 on ptxas would ask for each copy whether the address is of the block itself.
+    own = op.multicastMask is None and f.unit.arch.number >= _OWN_BLOCK
     f.asm_where(
         op.predicate,
-        f"cp.async.bulk.tensor.{len(places)}d.shared::cluster.global"
+        f"cp.async.bulk.tensor.{len(places)}d.shared::{'cta' if own else 'cluster'}.global"
         f".mbarrier::complete_tx::bytes{multicast} [$0], [$1, {{{listed}}}], [$2]{mask}",
         *given,
     )

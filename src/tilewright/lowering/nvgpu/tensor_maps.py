@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
+from xdsl.dialects import builtin as b
+from xdsl.dialects.builtin import MemRefType
 
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.lowering.nvgpu.types import SHARED_SPACE
 from tilewright.numerics.arrays import Array
 
 #: What tensor maps take: strides are multiples of so many bytes below a limit.
 _ALIGNMENT, _MAX_STRIDE, _MAX_EXTENT = 16, 1 << 40, 1 << 32
+
+#: The elements of boxes, by the names that they have in records.
+_ELEMENTS = {
+    str(ty): ty
+    for ty in (b.f16, b.bf16, b.f32, b.f64, *(b.IntegerType(width) for width in (8, 16, 32, 64)))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,42 @@ class TensorMapPlan:
     extents: tuple[Number, ...]
     strides: tuple[Number, ...]
 
+    def numbers(self, values: Sequence[object]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Extents and strides for these values of the kernel's arguments."""
+
+        def number(given: Number) -> int:
+            held = values[given.position] if isinstance(given, Argument) else given
+            return int(held)  # pyright: ignore[reportArgumentType]
+
+        return tuple(map(number, self.extents)), tuple(map(number, self.strides))
+
+    def as_record(self) -> dict[str, Any]:
+        """The plan as JSON has it: see ``of_record``."""
+        numbers = [
+            [{"argument": n.position} if isinstance(n, Argument) else n for n in held]
+            for held in (self.extents, self.strides)
+        ]
+        element, box = str(self.type.tensor.element_type), list(self.type.tensor.get_shape())
+        return {
+            "array": self.array,
+            "extents": numbers[0],
+            "strides": numbers[1],
+            "element": element,
+            "box": box,
+            "swizzle": self.type.swizzle.keyword,
+        }
+
+    @staticmethod
+    def of_record(record: Mapping[str, Any]) -> TensorMapPlan:
+        """The plan that ``as_record`` has written."""
+        extents, strides = (
+            tuple(Argument(n["argument"]) if isinstance(n, dict) else n for n in record[name])
+            for name in ("extents", "strides")
+        )
+        box = MemRefType(_ELEMENTS[record["element"]], record["box"], memory_space=SHARED_SPACE)
+        ty = TensorMapDescriptorType(box, record["swizzle"])
+        return TensorMapPlan(ty, record["array"], extents, strides)
+
     def view(self, arrays: Mapping[int, Array], values: Sequence[object]) -> Array | None:
         """The part of the argument's memory that the map is of; None where there can be no map of it: it is
         empty, its rows are not aligned, or the extents leave the argument's memory."""
@@ -42,12 +88,8 @@ class TensorMapPlan:
         if array is None:
             return None
 
-        def number(given: Number) -> int:
-            held = values[given.position] if isinstance(given, Argument) else given
-            return int(held)  # pyright: ignore[reportArgumentType]
-
-        extents = tuple(map(number, self.extents))
-        strides = tuple(number(stride) * array.itemsize for stride in self.strides)
+        extents, steps = self.numbers(values)
+        strides = tuple(step * array.itemsize for step in steps)
         if any(not 0 < extent < _MAX_EXTENT for extent in extents):
             return None
         if array.ctypes.data % _ALIGNMENT or not array.flags.c_contiguous:

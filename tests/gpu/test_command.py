@@ -130,7 +130,7 @@ def test_what_is_not_lowered_is_shown_at_the_operation(
         "entry @large(%n: tile<i64>) {\n"
         "  %z = constant <i64: 0> : tile<i64>\n"
         "  for unsigned %i in (%z to %n, step %n) : tile<i64> {\n"
-        "    %t = print_tko \"%ld\", %i : tile<i64> -> token\n    continue\n  }\n"
+        '    %t = print_tko "%ld", %i : tile<i64> -> token\n    continue\n  }\n'
         "  return\n}\n"
     )
     assert main(["compile", str(source), "--target", "sm_90a"]) == Exit.FINDINGS

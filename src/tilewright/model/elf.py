@@ -15,6 +15,8 @@ from tilewright.diagnostics import TileIRError
 from tilewright.model.codes import NOT_A_CUBIN
 
 _MACHINE_CUDA = 190
+#: From Hopper on the section of shared memory begins with what the system has of each block.
+_SYSTEM_SHARED, _SYSTEM_SHARED_SINCE = 1024, 90
 _TEXT, _INFO, _SHARED = ".text.", ".nv.info", ".nv.shared."
 #: Attributes: their numbers in `.nv.info`.
 _REGISTERS, _FRAME, _PARAM_BANK, _PARAM, _PARAM_V2 = 0x2F, 0x11, 0x0A, 0x17, 0x45
@@ -94,9 +96,12 @@ def _read(data: bytes) -> CubinFile:
     sections = {section.name: section for section in _sections(data)}
     names = [name.removeprefix(_TEXT) for name in sections if name.startswith(_TEXT)]
     shared = _of_file(sections.get(_INFO), _symbols(sections))
-    kernels = [_kernel(name, sections, shared) for name in names if f"{_INFO}.{name}" in sections]
     # ABI 7 and older keep the architecture in the low byte, later ones in the second.
     compute = flags >> 8 & 0xFF if data[8] >= 8 else flags & 0xFF
+    system = _SYSTEM_SHARED if compute >= _SYSTEM_SHARED_SINCE else 0
+    kernels = [
+        _kernel(name, sections, shared, system) for name in names if f"{_INFO}.{name}" in sections
+    ]
     return CubinFile(compute, tuple(kernels))
 
 
@@ -150,7 +155,7 @@ def _of_file(section: _Section | None, symbols: list[str]) -> dict[tuple[int, st
 
 
 def _kernel(
-    name: str, sections: dict[str, _Section], shared: dict[tuple[int, str], int]
+    name: str, sections: dict[str, _Section], shared: dict[tuple[int, str], int], system: int
 ) -> KernelFile:
     text = sections[_TEXT + name]
     held: dict[int, bytes] = {}
@@ -171,7 +176,7 @@ def _kernel(
         name,
         text.data,
         shared.get((_REGISTERS, name), text.info >> 24),
-        memory.size if memory is not None else 0,
+        max(memory.size - system, 0) if memory is not None else 0,
         shared.get((_FRAME, name), 0),
         barriers,
         threads,

@@ -25,8 +25,10 @@ from tilewright.analysis.tileaa.geometry import Extent, cut_by, made_by, view_ax
 from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp, CreateMemTokenOp
+from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.layouts.shared import ROW_BYTES, SharedLayout
@@ -45,8 +47,9 @@ from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 
 STRIDE_BYTES = 16
-#: What each block on a multiprocessor takes beside its own, at most, in bytes.
-_RESERVED = 1024
+#: What each block takes of a multiprocessor beside what it asks for, and, of that, beside its rings: barriers,
+#: and what aligns the rings.
+_RESERVED, _BESIDE_RINGS = 1024, 1024
 DEFAULT_STAGES = 4
 
 
@@ -208,9 +211,13 @@ class _TmaLoop(LoopAhead):
     def _stages(self, each: int, others: int) -> int:
         """How many stages of ``each`` bytes there are room for, beside ``others``: with three or more in
         half of the memory, two blocks share a multiprocessor, and one computes while the other waits."""
-        half = self.shared_bytes // 2 - _RESERVED
-        for budget in (half, self.shared_bytes):
-            stages = min(self.stages, (budget - others - self.room()) // max(each, 1))
+        half = (self.shared_bytes + _RESERVED) // 2 - _RESERVED - _BESIDE_RINGS
+        # What changes its layout behind the loop lies where the ring was.
+        inside = any(isinstance(op, S.ConvertLayoutOp | ReduceOp) for op in self.body.walk())
+        alone = not inside and isinstance(self.loop.parent_op(), FuncOp)
+        stages = 0
+        for budget, room in ((half, 0 if alone else self.room()), (self.shared_bytes, self.room())):
+            stages = min(self.stages, (budget - others - room) // max(each, 1))
             if stages >= 3:
                 break
         return stages

@@ -29,7 +29,9 @@ entry @k(%x: tile<ptr<f16>>, %n: tile<i32>) {hints} {{
 
 
 def remarks(text: str, arch: str, kind: str) -> list[str]:
-    return [found.message for found in TileProgram(parse(text), arch).remarks() if found.kind == kind]
+    return [
+        found.message for found in TileProgram(parse(text), arch).remarks() if found.kind == kind
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ KERNELS = (
     "softmax f16 1x1024",
     "prefix sum f32 1024",
     "product f16 64x64x64",
+    "product f16 256x128x32",
+    "product tf32 128x128x32",
+    "product i8 128x128x128",
+    "convolution f16 3x3, 64 to 64",
 )
 TARGETS = ("sm_80", "sm_90a", "sm_120a")
 MARGIN = 0.05

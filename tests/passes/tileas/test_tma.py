@@ -231,3 +231,50 @@ def test_remarks() -> None:
 def test_without_maps_the_rings_of_cp_async_stay() -> None:
     module = K.lowered(K.product(), LAYOUTS + ",tileas-pipeline")
     assert [op for op in module.walk() if isinstance(op, AsyncTiledLoadOp)]
+
+
+V = "tensor_view<64x128xf16, strides=[128,1]>"
+W = "tensor_view<128x64xf16, strides=[64,1]>"
+C = "tensor_view<64x64xf32, strides=[64,1]>"
+STORED_BEFORE = f"""
+entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) {{
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %two = constant <i32: 2> : tile<i32>
+  %nothing = constant <f32: 0.0> : tile<64x64xf32>
+  %h = constant <f16: 2.0> : tile<64x64xf16>
+  %a1 = assume div_by<16>, %a : tile<ptr<f16>>
+  %b1 = assume div_by<16>, %b : tile<ptr<f16>>
+  %av = make_tensor_view %a1, shape = [64, 128], strides = [128, 1] : {V}
+  %bv = make_tensor_view %b1, shape = [128, 64], strides = [64, 1] : {W}
+  %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : {C}
+  %at = make_partition_view %av : partition_view<tile=(64x64), padding_value = zero, {V}>
+  %bt = make_partition_view %bv : partition_view<tile=(64x64), padding_value = zero, {W}>
+  %ct = make_partition_view %cv : partition_view<tile=(64x64), {C}>
+  %s0 = store_view_tko weak %h, %at[%zero, %one] : tile<64x64xf16>, partition_view<tile=(64x64), padding_value = zero, {V}>, tile<i32> -> token
+  %sum = for %step in (%zero to %two, step %one) : tile<i32> iter_values(%acc = %nothing) -> (tile<64x64xf32>) {{
+    %l, %t1 = load_view_tko weak %at[%zero, %step] token = %s0 : partition_view<tile=(64x64), padding_value = zero, {V}>, tile<i32> -> tile<64x64xf16>, token
+    %r, %t2 = load_view_tko weak %bt[%step, %zero] : partition_view<tile=(64x64), padding_value = zero, {W}>, tile<i32> -> tile<64x64xf16>, token
+    %n = mmaf %l, %r, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+    continue %n : tile<64x64xf32>
+  }}
+  %s1 = store_view_tko weak %sum, %ct[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), {C}>, tile<i32> -> token
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_what_threads_store_is_visible_to_copies(arch: str) -> None:
+    """A store that tokens order before the loop's loads: no tensor map, and threads meet in between."""
+    program = TileProgram(parse(STORED_BEFORE), arch)
+    for seed in range(4):
+        a, b = np.ones((64, 128), np.float16), np.ones((128, 64), np.float16)
+        c = np.zeros((64, 64), np.float32)
+        program.launch("k", 1, [a, b, c], LaunchOptions(seed=seed))
+        assert (c == 64 + 128).all()
+    text = print_text(program.threads("k"))
+    copy = text.index("cp.async.shared.global")
+    assert "gpu.barrier" in text[text.index("llvm.store") : copy]
+    maps = program._lowered.kernel("k").spec.tensor_maps  # pyright: ignore[reportPrivateUsage]
+    assert len(maps) == (1 if arch == "sm_90a" else 0)

@@ -286,6 +286,19 @@ class LoopAhead:
             return "its storage is written by others"
         return ""
 
+    def follows_access(self, load: TiledLoadOp) -> bool:
+        """Whether tokens order an access outside of the loop, which may touch the same memory, before a
+        load: what threads have done there must be visible to others before copies start."""
+        tokens, aliases = self.facts.tokens, self.facts.aliases
+        within = set(self.body.walk())
+        return any(
+            isinstance(op, Access)
+            and op not in within
+            and must_stay(op, load, aliases)
+            and tokens.ordered(op, load, around=True)
+            for op in self.func.walk()
+        )
+
     def _width(self, load: TiledLoadOp, target: TiledViewType) -> int:
         """How many neighbours, in the view and in storage, a thread copies at once."""
         shape = access_shape(self.facts, load)
@@ -338,7 +351,7 @@ class LoopAhead:
         loop, body = self.loop, self.body
         rings = [self.ring(load, stages) for load in loads]
         before = Filler(InsertPoint.before(loop), loop)
-        if self._is_nested():
+        if self._is_nested() or any(self.follows_access(load.load) for load in loads):
             before.add(BarrierOp.create())
         lower, upper, step = loop.operands[:3]
         ahead, previous, tokens = lower, None, []

@@ -12,7 +12,7 @@ one of a round: behind it all have waited for their parts of stage i, and have d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -416,8 +416,25 @@ class LoopAhead:
         counters: tuple[SSAValue | None, SSAValue, SSAValue],
         slot: SSAValue,
     ) -> None:
-        """Start the copies of a round into a stage, if there is such a round: its counter is below
-        the upper bound, and has not wrapped."""
+        """Start the copies of a round into a stage, if there is such a round."""
+
+        def fill(inner: Filler, values: dict[SSAValue, SSAValue]) -> None:
+            for load, ring in zip(loads, rings, strict=True):
+                self.index_of_round(inner, load, values)
+                stage = inner.stage(ring, slot, load.target)
+                inner.add(self._copy(load, values, stage))
+
+        self.if_round(filler, counters, fill)
+
+    def if_round(
+        self,
+        filler: Filler,
+        counters: tuple[SSAValue | None, SSAValue, SSAValue],
+        fill: Callable[[Filler, dict[SSAValue, SSAValue]], None],
+    ) -> None:
+        """What ``fill`` does with values of another round, if there is such a round: its counter is below
+        the upper bound, and has not wrapped. ``counters``: that of the round before it, if that is known,
+        its own, the bound."""
         previous, counter, upper = counters
         below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
         condition = filler.compare(below, counter, upper)
@@ -426,16 +443,17 @@ class LoopAhead:
             condition = filler.one(arith.AndIOp, (condition, grows), b.i1)
         block = Block()
         inner = Filler(InsertPoint.at_end(block), self.loop)
-        values: dict[SSAValue, SSAValue] = {self.body.args[0]: counter}
-        for load, ring in zip(loads, rings, strict=True):
-            for op in load.needs:
-                if op.results[0] not in values:
-                    inner.add(op.clone(values))
-            stage = inner.stage(ring, slot, load.target)
-            inner.add(self._copy(load, values, stage))
+        fill(inner, {self.body.args[0]: counter})
         inner.add(scf.YieldOp.create())
         empty = Block([scf.YieldOp.create()])
         filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+
+    @staticmethod
+    def index_of_round(inner: Filler, load: LoadAhead, values: dict[SSAValue, SSAValue]) -> None:
+        """Compute the indices of a load for the round of ``values``, which take the results."""
+        for op in load.needs:
+            if op.results[0] not in values:
+                inner.add(op.clone(values))
 
     def _copy(
         self, load: LoadAhead, values: dict[SSAValue, SSAValue], stage: SSAValue

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tilewright.analysis.tileaa import Facts
@@ -35,8 +35,6 @@ from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 from tilewright.passes.base import NV_TILEAA, TilePass
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.pipeline import (
-    BELOW,
-    BELOW_UNSIGNED,
     Filler,
     LoadAhead,
     LoopAhead,
@@ -285,25 +283,17 @@ class _TmaLoop(LoopAhead):
         counters: tuple[SSAValue | None, SSAValue, SSAValue],
     ) -> None:
         """Start the copies of a round, if there is such a round."""
-        previous, counter, upper = counters
-        below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
-        condition = filler.compare(below, counter, upper)
-        if previous is not None:
-            grows = filler.compare(below, previous, counter)
-            condition = filler.one(arith.AndIOp, (condition, grows), b.i1)
-        block = Block()
-        inner = Filler(InsertPoint.at_end(block), self.loop)
-        values: dict[SSAValue, SSAValue] = {self.body.args[0]: counter}
-        for ring, iterator in zip(rings, iterators, strict=True):
-            ring.fill(inner, iterator, values)
-        inner.add(scf.YieldOp.create())
-        empty = Block([scf.YieldOp.create()])
-        filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+
+        def fill(inner: Filler, values: dict[SSAValue, SSAValue]) -> None:
+            for ring, iterator in zip(rings, iterators, strict=True):
+                ring.fill(inner, iterator, values)
+
+        self.if_round(filler, counters, fill)
 
 
 def _carry(loop: scf.ForOp, given: Sequence[SSAValue], ends: Sequence[SSAValue]) -> list[SSAValue]:
-    """Let a loop carry values: ``given`` is what its body starts with in the first round, ``ends`` what each leaves to
-    the next. What it has at last."""
+    """Let a loop carry values: ``given`` is what its body starts with in the first round, ``ends`` what each
+    leaves to the next. What it has at last."""
     body = loop.body.block
     for value in given:
         argument = body.insert_arg(value.type, len(body.args))
@@ -352,9 +342,7 @@ class _Pipeline:
         )
         inner.add(opened)
         for load, desc, slot in zip(self.loads, self.descriptors, opened.results, strict=True):
-            for op in load.needs:
-                if op.results[0] not in values:
-                    inner.add(op.clone(values))
+            self.loop.index_of_round(inner, load, values)
             indices = [values.get(index, index) for index in load.load.indices]
             copy = P.AsyncTiledTmaLoadOp.create(
                 operands=(desc, *indices, slot, stage),

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 
 #: Floors from the ground up; a room may import rooms of lower floors, and itself.
 FLOORS: tuple[frozenset[str], ...] = (
-    frozenset({"diagnostics"}),
+    frozenset({"diagnostics", "garbage"}),
     frozenset({"numerics", "layouts", "model"}),
     frozenset({"dialects"}),
     frozenset({"text", "bytecode", "analysis"}),

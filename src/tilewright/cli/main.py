@@ -7,7 +7,6 @@ A sub-command is a module with two functions: ``add_arguments(parser)`` and
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -18,12 +17,9 @@ from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.session import OutputClosedError, Session, UsageError
 from tilewright.diagnostics import TileIRError
+from tilewright.garbage import rare_collections
 
 PROGRAM = "tilewright"
-
-# Imports and IR make many objects and hardly any garbage; Python's own threshold of 700 costs a
-# seventh of a short run.
-_OBJECTS_PER_COLLECTION = 100_000
 
 
 class SubCommand(Protocol):
@@ -98,12 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _interrupted(Session(arguments))
     own, theirs = programs.split(arguments)
     session = Session(arguments, theirs or ())
-    thresholds = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_PER_COLLECTION, *thresholds[1:])
-    try:
+    with rare_collections:
         return _guarded(own, session)
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 def _guarded(arguments: list[str], session: Session) -> int:

@@ -16,6 +16,7 @@ from tilewright.cpu.target import HOST, CpuTarget, cpu_target
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.garbage import rare_collections
 from tilewright.launching.assertions import OperationSource
 from tilewright.lowering.calls import without_calls
 from tilewright.passes.tileas.remarks import Remark, Remarks
@@ -92,6 +93,7 @@ def kernels_of(module: ModuleOp) -> dict[str, FuncOp]:
     return found
 
 
+@rare_collections
 def prepared_kernel(
     module: ModuleOp, entry: str | None = None, options: CompileOptions = CompileOptions()
 ) -> FuncOp:
@@ -107,6 +109,7 @@ def plan_text(
     return make_plan(func.body.blocks[0], distinct_arguments=options.distinct_arguments).describe()
 
 
+@rare_collections
 def compile_kernel(
     module: ModuleOp, entry: str | None = None, options: CompileOptions = CompileOptions()
 ) -> CompiledKernel:

@@ -17,6 +17,7 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError, define_code
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.garbage import rare_collections
 from tilewright.passes.base import NV_TILEAA, Level, TilePass
 from tilewright.passes.canonicalize import Canonicalize
 from tilewright.passes.cse import CommonSubexpressionElimination
@@ -272,6 +273,7 @@ def _bad_option(message: str, place: Place, help: str = "") -> Diagnostic:
     return Diagnostic(Severity.ERROR, BAD_PASS_OPTION, message, place, help=help)
 
 
+@rare_collections
 def run_pipeline(
     module: AnyModule,
     pipeline: str | Sequence[TilePass],

@@ -36,6 +36,7 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp, FuncOp, ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import format_identity
 from tilewright.dialects.cuda_tile.types import element_name
 from tilewright.dialects.syntax.directives import format_symbol, quote
+from tilewright.garbage import rare_collections
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits, format_float
 from tilewright.text.layout_aliases import with_layout_aliases
@@ -50,6 +51,7 @@ _PREFIX = "cuda_tile."
 _CARRIED = {"scf.for": 2, "scf.while": 0, "scf.if": 1}
 
 
+@rare_collections
 def print_text(
     module: Operation,
     *,

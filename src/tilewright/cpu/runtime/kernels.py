@@ -25,6 +25,7 @@ from tilewright.cpu.runtime.interrupts import attention_symbols
 from tilewright.cpu.runtime.pool import Choice, Pace
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
 from tilewright.cpu.runtime.strands import strand_symbols
+from tilewright.garbage import rare_collections
 from tilewright.launching.modules import KernelOp
 
 _IN_MEMORY = 256
@@ -66,6 +67,7 @@ def object_code(compiled: CompiledKernel, level: OptLevel, timings: Timings) -> 
     return made
 
 
+@rare_collections
 def prepare_kernel(
     module: Operation,
     kernel: KernelOp,

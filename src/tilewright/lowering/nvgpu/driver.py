@@ -16,6 +16,7 @@ from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nvgpu.support import gpu_kernels, llvm
 from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu import (
     atomics,
@@ -93,6 +94,7 @@ def lower_to_nvgpu(
     return lower_kernels(module, options or NvgpuOptions(), entry, Kernel)
 
 
+@rare_collections
 def lower_kernels(
     module: b.ModuleOp, options: NvgpuOptions, entry: str | None, kind: type[Kernel]
 ) -> LoweredThreads:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
@@ -26,6 +27,7 @@ class Scheduled:
     remarks: tuple[Remark, ...]
 
 
+@rare_collections
 def schedule(
     module: ModuleOp,
     entry: str,

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, Region
 from tilewright.diagnostics import Collector, TileIRError
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.module import Function, GlobalOp, ModuleOp
+from tilewright.garbage import rare_collections
 from tilewright.lowering.tileaa import (
     arithmetic,
     assumptions,
@@ -42,6 +43,7 @@ class Lowered:
     origins: Mapping[Operation, TileOp]
 
 
+@rare_collections
 def lower_to_tileaa(module: AnyModule, options: TileAAOptions | None = None) -> Lowered:
     """A module of ``nv_tileaa`` that does what ``module`` does, which stays as it is.
 

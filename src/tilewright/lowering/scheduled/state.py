@@ -145,6 +145,8 @@ class ScheduledKernel(Kernel):
         )
 
     def lower(self, op: Operation) -> None:
+        if op.regions:
+            self._before_regions(op)
         self._lower(op)
         self._end_lifetimes(op)
 
@@ -349,17 +351,33 @@ class ScheduledKernel(Kernel):
             self.barrier()
         (self._storage_writes if writes else self._storage_reads).add(storage)
 
+    def _before_regions(self, op: Operation) -> None:
+        """Threads meet in front of a loop that reads what they have written, and not in each round."""
+        reads, writes = _storage_uses(op)
+        if (reads - writes) & self._storage_writes:
+            self.barrier()
+
     def enter_regions(self, op: Operation) -> None:
         self.sync.shared, self.being_read = True, None
         for inner in op.walk():
             if isinstance(inner, Access) or inner.name in ("nv_tileaa.ext.fence",):
                 self._pending.append(inner)
-            elif isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
-                self._storage_writes.add(base_of(inner.target))
-            elif isinstance(inner, S.DotOp | S.LocalLoadOp):
-                for value in inner.operands:
-                    if isinstance(value.type, TiledViewType):
-                        self._storage_reads.add(base_of(value))
+        reads, writes = _storage_uses(op)
+        self._storage_reads |= reads
+        self._storage_writes |= writes
+
+
+def _storage_uses(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:
+    """What an operation and those in it read, and write."""
+    reads: set[SSAValue] = set()
+    writes: set[SSAValue] = set()
+    for inner in op.walk():
+        if isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
+            writes.add(base_of(inner.target))
+        elif isinstance(inner, S.DotOp | S.LocalLoadOp):
+            held = (value for value in inner.operands if isinstance(value.type, TiledViewType))
+            reads |= {base_of(value) for value in held}
+    return reads, writes
 
 
 def _bytes(storage: SSAValue) -> int:

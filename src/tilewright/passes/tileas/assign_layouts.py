@@ -129,6 +129,8 @@ class _Assigner:
             op: access_shape(self.facts, op) for op in func.walk() if isinstance(op, Access)
         }
         self.staged: dict[tuple[SSAValue, int], SSAValue] = {}
+        #: Storage by the value that it holds, and by the block behind whose copy it does.
+        self.stored: dict[tuple[SSAValue, Attribute, Block], SSAValue] = {}
 
     def run(self) -> None:
         block = self.func.body.block
@@ -575,14 +577,20 @@ class _Assigner:
         return self._stored(op, value, SharedAttr.of(places))
 
     def _stored(self, op: Operation, value: SSAValue, places: SharedAttr) -> SSAValue:
-        """Storage with a copy of a value."""
+        """Storage with a copy of a value, made in front of the loops that do not change it."""
         ty = TiledViewType(T.dims_of(value.type), T.element_of(value.type), "smem", places)
+        op = _before_loops(op, value)
+        block = op.parent
+        assert block is not None
+        if (found := self.stored.get((value, ty, block))) is not None:
+            return found
         storage = S.AllocTensorOp.create(result_types=(ty,))
         inherit_place(storage, op)
         Rewriter.insert_op(storage, InsertPoint.at_start(self.func.body.block))
         copy = S.CopyOp.create(operands=(value, storage.results[0]))
         inherit_place(copy, op)
         Rewriter.insert_op(copy, InsertPoint.before(op))
+        self.stored[value, ty, block] = storage.results[0]
         return storage.results[0]
 
     # Control flow.
@@ -658,6 +666,17 @@ class _Assigner:
 
     def leave(self, op: Operation) -> None:
         """What control flow does with its ends, the loop or branch has seen to."""
+
+
+def _before_loops(op: Operation, value: SSAValue) -> Operation:
+    """The outermost loop around an operation in which a value is not made, else the operation."""
+    home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while op.parent is not home:
+        outer = op.parent_op()
+        if not isinstance(outer, scf.ForOp | scf.WhileOp):
+            break
+        op = outer
+    return op
 
 
 def goes_by_element(op: Access) -> bool:

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import gc
 import threading
-from contextlib import ContextDecorator
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 #: New objects between two collections of the youngest ones, in such a stretch.
 OBJECTS = 100_000
 
 
-class RareCollections(ContextDecorator):
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class RareCollections:
     """A context, or a decorator, in which collections are rare, in all threads of the process.
 
     Nested stretches, and those of several threads, count as one. Behind the last one the thresholds are
@@ -40,6 +46,14 @@ class RareCollections(ContextDecorator):
             self._depth -= 1
             if self._depth == 0 and gc.get_threshold() == (OBJECTS, *self._before[1:]):
                 gc.set_threshold(*self._before)
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @wraps(function)
+        def rarely(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with self:
+                return function(*args, **kwargs)
+
+        return rarely
 
 
 #: The one of the process.

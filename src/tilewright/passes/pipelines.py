@@ -46,6 +46,7 @@ from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
+from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.tma import TmaPipelines
@@ -138,6 +139,7 @@ PASSES = PassTable(
         WeakenAtomics,
         ConstantPowers,
         MergeReductions,
+        Allocate,
         AssignLayouts,
         Pipeline,
         TmaPipelines,
@@ -173,7 +175,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-dce",
     ),
     "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
-    "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
+    "tileas": ("tileas-assign-layouts", "tileas-pipeline", "tileas-allocate"),
 }
 
 AnyModule = ModuleOp | builtin.ModuleOp

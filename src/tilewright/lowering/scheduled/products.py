@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.ops import DotOp, atom_of
+from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
 from tilewright.layouts.layout import axis_bits
@@ -19,7 +20,7 @@ from tilewright.lowering.nvgpu.fragments import instruction_for
 from tilewright.lowering.nvgpu.types import I32, I64, vector_like
 from tilewright.lowering.nvgpu.vectors import reshaped
 from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
-from tilewright.lowering.scheduled.state import ScheduledKernel, base_of, converted_sums
+from tilewright.lowering.scheduled.state import ScheduledKernel, converted_sums
 from tilewright.lowering.scheduled.table import lowers
 from tilewright.lowering.scheduled.warpgroups import warpgroup_dot
 from tilewright.passes.tileas.products import FRAGMENTS, Plan

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.ops import DotOp
+from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support.wgmma import STEP_BYTES, SUMS, WgmmaProductOp
@@ -20,7 +21,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.shared import ROW_BYTES
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, element_type, vector_like
 from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
-from tilewright.lowering.scheduled.state import ScheduledKernel, base_of, converted_sums
+from tilewright.lowering.scheduled.state import ScheduledKernel, converted_sums
 from tilewright.passes.tileas.warpgroup_products import ELEMENTS, ROWS, WARPS, WarpgroupPlan
 
 #: Fields of a descriptor, from PTX: addresses and distances in units of 16 bytes.

@@ -239,7 +239,7 @@ PRODUCTS = [
     Case(
         "mma.sync",
         "nvgpu-mma-type",
-        "expected 'matrixA' to be of one of f16, bf16, f32, f64, i8, i4, got 'i16'",
+        "expected 'matrixA' to be of one of f16, bf16, f32, f64, i8, i4, f8E4M3FN, f8E5M2, got 'i16'",
         product("4x2xi16", "2x2xi16", "2x2xi32", "mmaShape = [16, 8, 16]"),
         _LEGAL,
         _factors("4x2xi16", "2x2xi16", "2x2xi32"),

@@ -11,6 +11,7 @@ import pytest
 from xdsl.ir import Operation
 
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
+from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp
 from tilewright.machine import Program
 from tilewright.simulator import SimulationResult
 from tilewright.simulator.tiles import TileProgram
@@ -168,6 +169,13 @@ SMALL = [
     Case("f8E5M2", "f16", (16, 16, 32), "mk", warps=1),
     Case("f8E4M3FN", "f32", (16, 16, 16), "kn"),
     Case("f8E4M3FN", "f32", (64, 64, 64), "kn", fast=True),
+    Case("f8E5M2", "f16", (64, 32, 64), "kk", fast=True),
+    *(Case("i8", "i32", (64, 32, 64), "kk", signs=" ".join(pair))
+      for pair in itertools.product(("signed", "unsigned"), repeat=2)),
+    Case("i8", "i32", (128, 128, 128), "kk", warps=8),
+    Case("i8", "i32", (64, 128, 128), "kk", warps=8),
+    Case("i8", "i32", (64, 16, 32), "kk"),
+    Case("i8", "i32", (64, 8, 32), "kk"),
 ]  # fmt: skip
 
 
@@ -195,6 +203,43 @@ def test_sums_of_f8_keep_the_precision_of_f32(element: str, arch: str) -> None:
     assert (np.abs(arrays[2] - a @ b) <= bound).all()
     small = 2.0**-13 * (np.abs(a) @ np.abs(b))
     assert (bound < small).all()
+
+
+@pytest.mark.parametrize("element", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
+def test_sums_that_may_be_fast_keep_fourteen_bits(element: str, arch: str) -> None:
+    """Each instruction cuts its 16 or 32 products and the sum off 13 bits below the largest of them,
+    and its sum to 14 bits; that is seen, too."""
+    case = Case(element, "f32", (64, 64, 128), "kk", steps=3, fast=True)
+    arrays = case.arrays(1, whole=False)
+    run(case, arch, arrays)
+    a, b = (array.astype(np.float64) for array in arrays[:2])
+    magnitudes = np.abs(a) @ np.abs(b).T
+    chunk = 16 if arch == "sm_89" else 32
+    steps = a.shape[1] // chunk
+    error = np.abs(arrays[2] - a @ b.T)
+    assert (error <= 2.0**-13 * steps * (chunk + 2) * magnitudes).all()
+    assert (error > 2.0**-23 * a.shape[1] * magnitudes).any()
+
+
+@pytest.mark.parametrize(
+    ("case", "arch", "is_expected"),
+    [
+        (Case("i8", "i32", (64, 64, 64)), "sm_90a", True),
+        (Case("i8", "i32", (64, 64, 64)), "sm_90", False),
+        (Case("i8", "i32", (64, 64, 64), "kn"), "sm_90a", False),
+        (Case("i8", "i32", (64, 64, 64), "mk"), "sm_90a", False),
+        (Case("i8", "i32", (32, 64, 64)), "sm_90a", False),
+        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_90a", False),
+        (Case("f8E5M2", "f32", (64, 64, 64), fast=True), "sm_90a", True),
+        (Case("f8E5M2", "f32", (64, 64, 64), "kn", fast=True), "sm_90a", False),
+    ],
+)
+def test_warpgroups_take_bytes_along_k(case: Case, arch: str, is_expected: bool) -> None:
+    """Of floats only where the product may be fast."""
+    ops = lowered(case, arch)[1]
+    assert bool(_of(ops, WgmmaProductOp)) == is_expected
+    assert bool(_of(ops, MmaSyncOp)) != is_expected
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -13,9 +14,10 @@ from xdsl.ir import Operation
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
 from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp
 from tilewright.machine import Program
+from tilewright.passes import run_pipeline
 from tilewright.simulator import SimulationResult
 from tilewright.simulator.tiles import TileProgram
-from tilewright.text import parse
+from tilewright.text import parse, print_text
 
 NUMPY = {
     "i8": np.int8,
@@ -240,6 +242,41 @@ def test_warpgroups_take_bytes_along_k(case: Case, arch: str, is_expected: bool)
     ops = lowered(case, arch)[1]
     assert bool(_of(ops, WgmmaProductOp)) == is_expected
     assert bool(_of(ops, MmaSyncOp)) != is_expected
+
+
+def _of_two_kinds(case: Case) -> str:
+    """A case at the level of nv_tileaa, whose right operand is f8E5M2."""
+    lowered = run_pipeline(parse(case.text()), "lower-cuda-tile-to-tileaa,tileaa")
+    _, n, k = case.dims
+    lines = []
+    for line in print_text(lowered).splitlines():
+        if re.match(r" *%(qb|vb|pb|b0)\b", line):
+            line = line.replace("f8E4M3FN", "f8E5M2")
+        line = line.replace(f"<{k}x{n}xf8E4M3FN", f"<{k}x{n}xf8E5M2")
+        lines.append(line.replace("%b: !nv_tileaa.ptr<f8E4M3FN", "%b: !nv_tileaa.ptr<f8E5M2"))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a", "sm_120a"])
+def test_f8_of_two_kinds(arch: str) -> None:
+    """The reference machine runs them, and mma.sync makes them as they are, or widened."""
+    case = Case("f8E4M3FN", "f32", (64, 32, 64), "kn")
+    text = _of_two_kinds(case)
+    arrays = case.arrays()
+    arrays[1] = arrays[1].astype(NUMPY["f8E5M2"])
+    expected = case.expected(arrays)
+    wanted = [array.copy() for array in arrays]
+    Program(parse(text)).launch("k", 1, wanted)
+    np.testing.assert_array_equal(wanted[2], expected)
+    program = TileProgram(parse(text), arch)
+    kinds = {
+        tuple(operand.type.element_type.name for operand in op.operands[:2])  # pyright: ignore[reportAttributeAccessIssue]
+        for op in program.threads().walk()
+        if isinstance(op, MmaSyncOp)
+    }
+    assert kinds == {("f8E4M3FN", "f8E5M2") if arch == "sm_120a" else ("f16", "f16")}
+    assert not program.launch("k", 1, arrays).findings
+    np.testing.assert_array_equal(arrays[2], expected)
 
 
 @pytest.mark.parametrize("seed", range(12))

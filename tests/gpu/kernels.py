@@ -93,7 +93,9 @@ _PRODUCTS = {
     "f8E5M2": r"QMMA\.16832\.\w+\.E5M2\.E5M2",
 }
 #: Hopper and the Blackwell of data centres make products of f8 by conversions.
-_CONVERTED = dict.fromkeys(("sm_90a", "sm_100a"), r"F2FP\.F16\.E\dM\d\.UNPACK_B[\s\S]*HMMA")
+_CONVERTED: dict[str, str] = dict.fromkeys(
+    ("sm_90a", "sm_100a"), r"F2FP\.F16\.E\dM\d\.UNPACK_B[\s\S]*HMMA"
+)
 
 
 def products() -> list[Kernel]:

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
 from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp
+from tilewright.gpu import tiles as gpu_tiles
 from tilewright.machine import Program
 from tilewright.passes import run_pipeline
 from tilewright.simulator import SimulationResult
@@ -277,6 +278,22 @@ def test_f8_of_two_kinds(arch: str) -> None:
     assert kinds == {("f8E4M3FN", "f8E5M2") if arch == "sm_120a" else ("f16", "f16")}
     assert not program.launch("k", 1, arrays).findings
     np.testing.assert_array_equal(arrays[2], expected)
+
+
+@pytest.mark.parametrize(
+    ("case", "arch", "says"),
+    [
+        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_90a", "themselves keep 14 bits of a sum"),
+        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_89", "themselves keep 14 bits of a sum"),
+        (Case("f8E5M2", "f32", (64, 64, 64), fast=True), "sm_89", "m16n8k32 of f8E5M2 by"),
+        (Case("i8", "i32", (64, 64, 64), "kn"), "sm_90a", "an operand of i8 lies across k"),
+        (Case("i8", "i32", (64, 64, 64), "mn"), "sm_80", "a and b transposed by ldmatrix in pairs"),
+        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_100a", "widened to f16 in registers"),
+    ],
+)
+def test_remarks_say_why(case: Case, arch: str, says: str) -> None:
+    found = [r.message for r in gpu_tiles.TileProgram(parse(case.text()), arch).remarks()]
+    assert any(says in message for message in found), found
 
 
 @pytest.mark.parametrize("seed", range(12))

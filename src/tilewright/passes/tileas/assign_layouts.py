@@ -55,7 +55,7 @@ from tilewright.passes.tileas.access_layouts import (
 from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.part_layouts import static_part
-from tilewright.passes.tileas.products import WIDER, Plan, chained_products, plan_product
+from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
@@ -441,6 +441,12 @@ class _Assigner:
         if any(turned):
             plan = plan.with_turned(turned, op in self.chained)
         self.remarks.add("product", plan.describe(), op)
+        if plan.atom == WIDENED and "fast_acc" not in op.attributes and self.target.adds_coarsely:
+            self.remarks.add(
+                "product",
+                "products of f8 themselves keep 14 bits of a sum, which needs fast_acc",
+                op,
+            )
         sums = plan.sums
         operands = [self._operand(op, plan, side) for side in (0, 1)]
         properties: dict[str, Attribute] = {}
@@ -474,6 +480,9 @@ class _Assigner:
             # Elements of other sizes lie along k, and tiles stay as they are in memory.
             k_inner = [self._inner_axis(value) for value in (op.a, op.b)]
             if (not in_registers and k_inner[0] != along_k) or k_inner[1] != along_k - 1:
+                self.remarks.add(
+                    "product", f"no wgmma: an operand of {plan.name} lies across k", op
+                )
                 return False
         self.remarks.add("product", plan.describe(), op)
         a = self.wanted(op.a, plan.a) if in_registers else self._in_shared(op, op.a, plan, along_k)

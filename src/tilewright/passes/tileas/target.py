@@ -42,6 +42,11 @@ class Target:
         return "mma_sync_f16" if self.compute >= 89 else ""
 
     @property
+    def adds_coarsely(self) -> bool:
+        """Whether there are products of floats of 8 bits that keep fewer bits than f32 has."""
+        return self.compute == 89 or self.has_wgmma
+
+    @property
     def has_tma(self) -> bool:
         """Whether boxes of tensors are copied by descriptors, and barriers count their bytes."""
         return self.compute >= 90 and self.maps

@@ -128,11 +128,11 @@ class _Product:
         """Both matrices multiplied, and added to the sums."""
         if self.element.is_float:
             return multiply_add(lhs, rhs, sums, self.element.name, self.unit, self.numerics)
-        sides = [
+        left, right = (
             side.view(np.uint8) if is_unsigned else side
             for side, is_unsigned in zip((lhs, rhs), self.unsigned, strict=True)
-        ]
-        return multiply_add_integers(*sides, sums, saturating=False)
+        )
+        return multiply_add_integers(left, right, sums, saturating=False)
 
     def left(self, warp: Warp, given: Any, place: int) -> list[Array]:
         """The warp's 16 rows of each block of A."""

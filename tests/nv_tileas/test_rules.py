@@ -544,8 +544,15 @@ CASES = [
     Case(
         "dot",
         "as-layout",
-        "expected one of mma_sync, wgmma, got other",
+        "expected one of mma_sync, wgmma, mma_sync_f16, got other",
         dot(atom="other"),
+        dot(atom="mma_sync"),
+    ),
+    Case(
+        "dot",
+        "as-layout",
+        "mma_sync_f16 takes floats of 8 bits, got f16",
+        dot(atom="mma_sync_f16"),
         dot(atom="mma_sync"),
     ),
     Case(

@@ -121,7 +121,7 @@ def occupancy(
     return Occupancy(blocks, blocks * warps, arch.max_warps, limits)
 
 
-_SM75, _SM80, _SM90, _SM100 = (Requirement(number) for number in (75, 80, 90, 100))
+_SM75, _SM80, _SM89, _SM90, _SM100 = (Requirement(n) for n in (75, 80, 89, 90, 100))
 _WGMMA = Requirement(90, ("sm_90a",))
 _SETMAX = Requirement(90, ("sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a"))
 
@@ -191,7 +191,10 @@ def requirement_of(op: Operation) -> Requirement | None:
         from tilewright.simulator.values import element_of
 
         shape = tuple(op.shape)  # pyright: ignore[reportAttributeAccessIssue]
-        return _SM75 if (element_of(op.operands[0].type).name, shape) in _OLD_PRODUCTS else _SM80
+        name = element_of(op.operands[0].type).name
+        if name.startswith("f8"):
+            return _SM89
+        return _SM75 if (name, shape) in _OLD_PRODUCTS else _SM80
     if op.name in _TO_TF32:
         if op.rounding == "rna":  # pyright: ignore[reportAttributeAccessIssue]
             return _SM80

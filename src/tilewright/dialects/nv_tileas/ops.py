@@ -52,7 +52,7 @@ from tilewright.dialects.nv_tileas.base import (
 
 GROUP = "placement"
 
-ATOMS = ("mma_sync", "wgmma")
+ATOMS = ("mma_sync", "wgmma", "mma_sync_f16")
 ATOM = ClassKind(f"one of {', '.join(ATOMS)}", (StringAttr,))
 STORAGE = ClassKind("a tiled_view of nv_tileas", (S.TiledViewType,))
 OPERAND = EitherKind("a tile of numbers or a tiled_view of nv_tileas", (NUMBER_TILE, STORAGE))
@@ -287,8 +287,8 @@ class DotOp(AliasOp):
     """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores; operands may lie in shared memory.
 
     ``warps`` is the grid of warps over rows and columns of the result, whose layout is that of the
-    instruction's sums. ``atom`` is the instruction: ``mma_sync`` where it is absent, or ``wgmma``, whose
-    right operand is in storage.
+    instruction's sums. ``atom`` is the instruction: ``mma_sync`` where it is absent, ``wgmma``, whose
+    right operand is in storage, or ``mma_sync_f16``, of 8-bit floats that threads widen in registers.
     """
 
     a = operand_def(OPERAND)
@@ -341,6 +341,13 @@ class DotOp(AliasOp):
             )
         if atom_of(self) == "wgmma" and not isinstance(self.b.type, S.TiledViewType):
             report.error(RESIDENCY, "the right operand of wgmma lies in smem", type_of("b"))
+        if atom_of(self) == "mma_sync_f16":
+            for name, value in (("a", self.a), ("b", self.b)):
+                element = T.element_name(value.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+                if element not in ("f8E4M3FN", "f8E5M2"):
+                    message = f"mma_sync_f16 takes floats of 8 bits, got {element}"
+                    report.error(LAYOUT, message, type_of(name))
+                    break
         warps = int_list(self.properties["warps"])
         if len(warps) != 2 or any(n <= 0 or n & (n - 1) for n in warps) or prod(warps) > 32:
             report.error(

@@ -10,6 +10,7 @@ from xdsl.dialects.arith import AddiOp, AndIOp, ShRUIOp
 from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
 from xdsl.ir import Attribute, SSAValue
 
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.ops import DotOp
@@ -50,6 +51,9 @@ def warpgroup_dot(low: ScheduledKernel, op: DotOp) -> None:
         "element": element,
         "waitGroup": b.IntegerAttr(0, I32),
     }
+    for side in "ab":
+        if enum_property(op, f"signedness_{side}") == "unsigned":
+            properties[f"unsigned{side.upper()}"] = b.UnitAttr()
     *_, rows, along = axis_bits(a_dims)
     if isinstance(op.a.type, TiledViewType):
         low.before_storage(base_of(op.a), writes=False)

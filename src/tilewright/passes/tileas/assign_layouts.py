@@ -55,7 +55,7 @@ from tilewright.passes.tileas.access_layouts import (
 from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.part_layouts import static_part
-from tilewright.passes.tileas.products import Plan, chained_products, plan_product
+from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
@@ -432,25 +432,40 @@ class _Assigner:
         assert isinstance(op, DotOp)
         if self._by_warpgroups(op):
             return
-        plan = plan_product(op, self.threads // 32, op in self.chained)
+        plan = plan_product(op, self.threads // 32, op in self.chained, self.target)
         if plan is None:
             self.remarks.add(
                 "product", "no instruction of the tensor cores has these types and extents", op
             )
             self.by_default(op)
             return
-        fragment, grid = plan.fragment, "x".join(map(str, plan.warps))
-        self.remarks.add(
-            "product",
-            f"mma.sync m{fragment.m}n{fragment.n}k{fragment.k} of {plan.name} by {grid} warps",
-            op,
-        )
+        turned = self._turned(op, plan)
+        if any(turned):
+            plan = plan.with_turned(turned, op in self.chained)
+        self.remarks.add("product", plan.describe(), op)
+        if plan.atom == WIDENED and "fast_acc" not in op.attributes and self.target.adds_coarsely:
+            self.remarks.add(
+                "product",
+                "products of f8 themselves keep 14 bits of a sum, which needs fast_acc",
+                op,
+            )
         sums = plan.sums
-        operands = [
-            self._operand(op, op.a, plan, plan.a, len(plan.a_dims) - 1),
-            self._operand(op, op.b, plan, plan.b, len(plan.b_dims) - 2),
-        ]
-        self._product(op, operands, sums, plan.warps, {})
+        operands = [self._operand(op, plan, side) for side in (0, 1)]
+        properties: dict[str, Attribute] = {}
+        if plan.atom != "mma_sync":
+            properties["atom"] = b.StringAttr(plan.atom)
+        self._product(op, operands, sums, plan.warps, properties)
+
+    def _turned(self, op: DotOp, plan: Plan) -> tuple[bool, bool]:
+        """Which operands of 8 bits stay along the rows or columns of the result, as they come."""
+        found: list[bool] = []
+        for value, layout, can in zip((op.a, op.b), (plan.a, plan.b), plan.can_turn, strict=True):
+            own, dims = self.layouts.get(value), T.dims_of(value.type)
+            other = len(dims) - 2 if value is op.a else len(dims) - 1
+            can = can and own is not None and self._inner_axis(value) == other
+            held = own is not None and plan_conversion(own, layout, 1).registers is not None
+            found.append(can and not held)
+        return found[0], found[1]
 
     def _by_warpgroups(self, op: DotOp) -> bool:
         """Make a product one of ``wgmma``, where the GPU has it, and in the layouts that operands
@@ -467,6 +482,9 @@ class _Assigner:
             # Elements of other sizes lie along k, and tiles stay as they are in memory.
             k_inner = [self._inner_axis(value) for value in (op.a, op.b)]
             if (not in_registers and k_inner[0] != along_k) or k_inner[1] != along_k - 1:
+                self.remarks.add(
+                    "product", f"no wgmma: an operand of {plan.name} lies across k", op
+                )
                 return False
         self.remarks.add("product", plan.describe(), op)
         a = self.wanted(op.a, plan.a) if in_registers else self._in_shared(op, op.a, plan, along_k)
@@ -503,12 +521,13 @@ class _Assigner:
         op.erase()
         self.layouts[new.result], self.strength[new.result] = sums, 3
 
-    def _operand(
-        self, op: Operation, value: SSAValue, plan: Plan, layout: Layout, along_k: int
-    ) -> SSAValue:
-        """An operand as the tensor cores take it: in registers where it is there, or where they have
-        no other way; else in shared memory."""
-        value = self._widened(op, value, plan.name)
+    def _operand(self, op: DotOp, plan: Plan, side: int) -> SSAValue:
+        """The left or right operand as the tensor cores take it: in registers where it is there, or where
+        they have no other way; else in shared memory."""
+        value, layout = ((op.a, plan.a), (op.b, plan.b))[side]
+        is_turned = plan.turned[side]
+        if plan.name not in WIDER:
+            value = self._widened(op, value, plan.name)
         own = self.layouts.get(value)
         size = plan.fragment.bits // 8
         if plan.name == "tf32" and capability_of(self.func) >= ROUNDS_TO_TF32:
@@ -517,9 +536,12 @@ class _Assigner:
                 return found
         if plan.fragment.bits == 64:
             return self.wanted(value, layout)
-        if own is not None and plan_conversion(own, layout, size).registers is not None:
+        held = own is not None and plan_conversion(own, layout, size).registers is not None
+        if held and not is_turned:
             return self.wanted(value, layout)
-        return self._in_shared(op, value, plan, along_k)
+        last = len(T.dims_of(value.type)) - 1
+        # Along k, which is the last axis of A and the one before of B, unless it is turned.
+        return self._in_shared(op, value, plan, last - (side != is_turned))
 
     def _rounded_behind(self, op: Operation, value: SSAValue, layout: Layout) -> SSAValue | None:
         """A loaded tile of f32 that is rounded to tf32: it lies in shared memory as it was loaded, so that
@@ -559,13 +581,12 @@ class _Assigner:
         return new.results[0]
 
     def _in_shared(
-        self, op: Operation, value: SSAValue, plan: Plan | WarpgroupPlan, along_k: int
+        self, op: Operation, value: SSAValue, plan: Plan | WarpgroupPlan, inner: int
     ) -> SSAValue:
         dims = T.dims_of(value.type)
         if value not in self.layouts:
             chunk = 16 // element_bytes(value.type)
             value = self.wanted(value, coalesced(dims, self.threads, Shape(len(dims) - 1, chunk)))
-        inner = along_k
         if plan.bits == 16:
             inner = _fastest(self.layouts[value], dims)
             if inner < len(dims) - 2:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
@@ -78,12 +77,7 @@ def _sums_together(op: Operation) -> int:
     block = op.parent
     assert block is not None
     products = [other for other in block.ops if isinstance(other, DotOp)]
-    return sum(_registers(other.results[0]) * _copies(other) for other in products)
-
-
-def _copies(op: DotOp) -> int:
-    """How often the sums are held: products of integers are made from zero and added then."""
-    return 2 if isinstance(T.element_of(op.c.type), b.IntegerType) else 1
+    return sum(_registers(other.results[0]) for other in products)
 
 
 def _ring_bytes(op: DotOp) -> int:

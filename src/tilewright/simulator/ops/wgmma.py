@@ -122,6 +122,17 @@ class _Product:
         self.a_along_k, self.b_along_k = op.transposeA is None, op.transposeB is None
         self.unit = unit_of("wgmma", self.element.name, t.arch.compute)
         self.numerics: Any = t.numerics
+        self.unsigned = op.unsignedA is not None, op.unsignedB is not None
+
+    def multiply(self, lhs: Array, rhs: Array, sums: Array) -> Array:
+        """Both matrices multiplied, and added to the sums."""
+        if self.element.is_float:
+            return multiply_add(lhs, rhs, sums, self.element.name, self.unit, self.numerics)
+        left, right = (
+            side.view(np.uint8) if is_unsigned else side
+            for side, is_unsigned in zip((lhs, rhs), self.unsigned, strict=True)
+        )
+        return multiply_add_integers(left, right, sums, saturating=False)
 
     def left(self, warp: Warp, given: Any, place: int) -> list[Array]:
         """The warp's 16 rows of each block of A."""
@@ -186,12 +197,7 @@ def _product(op: Any, t: Translator) -> Step:
         for block, lhs in enumerate(lefts):
             sums = np.empty((WARP_ROWS, product.columns), given.dtype)
             sums[rows, columns] = given[:, block]
-            if product.element.is_float:
-                name = product.element.name
-                found = multiply_add(lhs, rhs, sums, name, product.unit, product.numerics)
-            else:
-                found = multiply_add_integers(lhs, rhs, sums, saturating=False)
-            made[:, block] = found[rows, columns]
+            made[:, block] = product.multiply(lhs, rhs, sums)[rows, columns]
         begin_product(warp, op, tuple(product.ranges), multiplications)
         r[result] = made.reshape(WARP_SIZE, -1)
         wait_products(warp, unfinished, op)

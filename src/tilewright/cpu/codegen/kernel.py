@@ -9,7 +9,7 @@ from functools import partial
 from llvmlite import ir
 from xdsl.ir import Attribute, Block, Operation
 
-from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
+from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site, symbol_of
 from tilewright.cpu.codegen import (
     agents,
     alone,
@@ -93,7 +93,7 @@ def emit(
     plugins: Collection[str],
 ) -> Made:
     """The code of a kernel."""
-    symbol = llvm.symbol_of("kernel", func.symbol)
+    symbol = symbol_of("kernel", func.symbol)
     module = llvm.TargetModule(symbol, target)
     unit = Unit(module, target, checked, globals_=globals_, plugins=plugins)
     ops = list(func.walk())

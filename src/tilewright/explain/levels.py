@@ -464,15 +464,16 @@ class _Builder:
         self, module: builtin.ModuleOp, passes: Sequence[TilePass], changes: list[Change]
     ) -> None:
         """Run the passes, and keep what each one changed."""
-        before = self.list(module).text.splitlines()
+        before, text = self.list(module).text.splitlines(), list_text(module).text
         timings: list[PassTiming] = []
 
         def after(done: TilePass, changed: Operation) -> None:
-            nonlocal before
-            name_for_good(changed)
-            lines = self.list(changed).text.splitlines()
+            nonlocal before, text
+            # What has changed nothing need not be folded again, which costs a copy of the module.
+            now = name_for_good(changed).text
+            lines = before if now == text else self.list(changed).text.splitlines()
             changes.append(compare(str(done), timings[-1].seconds, before, lines))
-            before = lines
+            before, text = lines, now
 
         run_pipeline(module, passes, after_pass=after, timings=timings)
 

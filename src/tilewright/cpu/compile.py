@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.codegen import kernel
+from tilewright.cpu.codegen.origins import NumberOf
 from tilewright.cpu.codegen.plan import make_plan
 from tilewright.cpu.codegen.table import refuse
 from tilewright.cpu.compiled import DEFAULT_COMPILING, CompiledKernel, CompileOptions
@@ -49,9 +50,15 @@ def plan_text(
 
 
 def compile_kernel(
-    module: ModuleOp, entry: str | None = None, options: CompileOptions = DEFAULT_COMPILING
+    module: ModuleOp,
+    entry: str | None = None,
+    options: CompileOptions = DEFAULT_COMPILING,
+    number_of: NumberOf | None = None,
 ) -> CompiledKernel:
     """The code of a kernel of a verified module; the only one where no name is given.
+
+    ``number_of`` gives operations after the pipeline ``cpu`` numbers from 0: the code then tells by debug
+    information, in which the lines are the numbers plus one, what each instruction is from.
 
     Raises TileIRError for a name that the module lacks, and for operations without code.
     """
@@ -65,6 +72,7 @@ def compile_kernel(
         distinct_arguments=options.distinct_arguments,
         globals_=_globals(module),
         plugins=options.plugins,
+        number_of=number_of,
     )
     return CompiledKernel(
         str(made.module),

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.elements import I1, I64, PTR, Literal
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Type, Value
+from tilewright.cpu.codegen.origins import Origins
 from tilewright.cpu.target import CpuTarget
 
 INTRINSIC_SUFFIX = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
@@ -20,6 +21,7 @@ class TargetModule(ir.Module):
         super().__init__(name=name)
         self.triple, self.data_layout = target.triple, target.data_layout
         self.target = target
+        self.origins: Origins | None = None
 
 
 def target_of(b: Builder) -> CpuTarget:

@@ -22,6 +22,7 @@ from tilewright.lowering import lower_to_tileaa
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
+
 def _without(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name: array for name, array in arrays.items() if name != "r"}
 

@@ -39,7 +39,9 @@ class Nest:
 
     def __init__(self, builder: Builder, *, masked: bool = False, work: int | None = None):
         self.levels = [builder]
-        self._origins: Origins | None = getattr(builder.module, "origins", None)
+        # Where only patterns of positions are looked at there is no builder.
+        module = None if builder is None else builder.module
+        self._origins: Origins | None = getattr(module, "origins", None)
         self.masked = masked
         self.work = work
         self._memo: dict[object, Lane] = {}

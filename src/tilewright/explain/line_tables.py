@@ -29,7 +29,7 @@ _PTX_CODE = re.compile(r"\s+[@\w{}]")
 _ASM_MARK = re.compile(r"\s*\.(?:file\s+\d|cfi_)|\.L(?:tmp|func_begin)\d+:")
 _ASM_CODE = re.compile(r"\s+[a-z]")
 _SASS_LINE = re.compile(r"\s*//## File \"[^\"]*\", line (\d+)")
-_SASS_CODE = re.compile(r"\s*/\*[0-9a-f]{4,}\*/")
+_SASS_CODE = re.compile(r"\s*(/\*[0-9a-f]{4,}\*/)\s+(@!?U?P\w+)?\s*(.*)")
 
 
 def read_llvm(text: str) -> list[TracedLine]:
@@ -94,7 +94,10 @@ def read_asm(text: str) -> list[TracedLine]:
 
 
 def read_sass(text: str) -> list[TracedLine]:
-    """Instructions with the comments of ``nvdisasm -g``; of code that was inlined the line inside."""
+    """Instructions with the comments of ``nvdisasm -g``; of code that was inlined the line inside.
+
+    nvdisasm leaves more than a column's width free between address and instruction; here it is little.
+    """
     traced: list[TracedLine] = []
     here: int | None = None
     was_told = False
@@ -104,10 +107,13 @@ def read_sass(text: str) -> list[TracedLine]:
             was_told = True
             continue
         was_told = False
-        is_code = _SASS_CODE.match(line) is not None
+        code = _SASS_CODE.match(line)
         if line.startswith(".text."):
             here = None
-        traced.append((line, here if is_code else None))
+        if code is None:
+            traced.append((line, None))
+        else:
+            traced.append((f"  {code[1]} {code[2] or '':5} {code[3]}", here))
     return traced
 
 

@@ -81,6 +81,17 @@ def _module_of(command: str) -> SubCommand:
     return cast("SubCommand", import_module(f"tilewright.cli.{COMMANDS[command][0]}"))
 
 
+def command() -> int:
+    """``main`` as the last thing that a process does; returns the exit status.
+
+    Python looks for garbage once more when it ends, which takes half a second where torch and modules
+    of IR are in memory. What is left then is the system's to take back.
+    """
+    status = main()
+    gc.freeze()
+    return status
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (without the program's name); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)

@@ -17,6 +17,7 @@ from tilewright.cpu.codegen.elements import I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.origins import Origins
 from tilewright.cpu.codegen.plan import Plan
 from tilewright.cpu.codegen.table import LOWERINGS, REFUSED, refuse
 from tilewright.cpu.codegen.tiles import (
@@ -75,6 +76,8 @@ class Unit:
     """Names of the functions that are given for foreign code."""
     remarks: Remarks = field(default_factory=Remarks)
     """What is decided while code is made."""
+    origins: Origins | None = None
+    """Where instructions come from, if that is to be told."""
 
     def prepare(self, function: ir.Function) -> None:
         """Give a function the attributes that all code has."""
@@ -140,6 +143,9 @@ class FunctionEmitter:
         self.pending_since = 0
         self._flushing = False
         self.now = 0
+        self._at: Operation | None = None
+        if unit.origins is not None:
+            unit.origins.leave(builder)
 
     # -- values ------------------------------------------------------------------------------
 
@@ -164,6 +170,8 @@ class FunctionEmitter:
             if not self.pending:
                 self.pending_since = self.now
             self.pending.append((target, tile))
+            if self.unit.origins is not None and self._at is not None:
+                self.unit.origins.note(self.pending[-1][1], self._at)
             tile = target
         self.values[value] = tile
 
@@ -363,7 +371,17 @@ class FunctionEmitter:
         if self.pending and not (traits.is_lazy(op) or op.name in _READ_ONCE):
             self.flush()
         self._join(op)
+        origins = self.unit.origins
+        if origins is None:
+            lowering(self, op)
+            return
+        around, self._at, outer = self._at, op, self.builder.debug_metadata
+        origins.enter(self.builder, op)
         lowering(self, op)
+        for result in op.results:
+            if isinstance(tile := self.values.get(result), Tile) and not isinstance(tile, Strided):
+                origins.note(tile, op)
+        self._at, self.builder.debug_metadata = around, outer
 
     def _join(self, op: Operation) -> None:
         """Wait for the agents that must have ended before an operation."""

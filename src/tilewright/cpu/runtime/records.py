@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 import tilewright
-from tilewright.cpu.compile import CompiledKernel, CompileOptions
+from tilewright.cpu.compiled import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.cache import DiskCache, key_of
 from tilewright.cpu.runtime.engine import OptLevel
 from tilewright.cpu.target import cpu_target

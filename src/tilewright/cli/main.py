@@ -7,6 +7,7 @@ A sub-command is a module with two functions: ``add_arguments(parser)`` and
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module

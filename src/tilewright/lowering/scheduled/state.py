@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tilewright.analysis.tileaa import is_effect, must_stay
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.extensions import FenceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
@@ -149,7 +150,7 @@ class ScheduledKernel(Kernel):
         self._end_lifetimes(op)
 
     def _lower(self, op: Operation) -> None:
-        rule = RULES.get(op.name)
+        rule = RULES.rule_of(op)
         if rule is None or self.lanes is not None:
             super().lower(op)
             return
@@ -352,7 +353,7 @@ class ScheduledKernel(Kernel):
     def enter_regions(self, op: Operation) -> None:
         self.sync.shared, self.being_read = True, None
         for inner in op.walk():
-            if isinstance(inner, Access) or inner.name in ("nv_tileaa.ext.fence",):
+            if isinstance(inner, Access | FenceOp):
                 self._pending.append(inner)
             elif isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
                 self._storage_writes.add(base_of(inner.target))

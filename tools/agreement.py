@@ -264,7 +264,9 @@ KERNELS: dict[str, list[Kernel]] = {
 #: Tests of ``tests/cpu/mathlib`` hold the functions of the CPU against exact results; the reference
 #: is within half a unit of those.
 ULP: dict[str, int] = {
-    **dict.fromkeys(("exp", "exp2", "log", "log2", "tan", "cosh", "tanh", "rsqrt", "fpowf"), 2),
+    **dict.fromkeys(
+        ("exp", "exp2", "log", "log2", "tan", "cosh", "tanh", "rsqrt", "fpowf", "fpowi"), 2
+    ),
     **dict.fromkeys(("sin", "cos", "sinh", "atan2"), 3),
 }
 
@@ -485,13 +487,13 @@ def cell(machine: str, given: Job, found: np.ndarray | str, expected: np.ndarray
 
 def _case_outcome(machine: str, case: Case) -> str:
     inputs = {name: np.asarray(value).copy() for name, value in case.inputs.items()}
+    start = case.options.get("start", {})
     results = {
-        name: inputs[name] if name in inputs else np.zeros_like(np.asarray(value))
+        name: np.array(start.get(name, np.zeros_like(np.asarray(value))))
         for name, value in case.expected.items()
     }
-    fresh = {name: array for name, array in results.items() if name not in inputs}
-    module = parse(kernel_text(case.body, inputs, fresh, case.globals))
-    arrays = [*inputs.values(), *fresh.values()]
+    module = parse(kernel_text(case.body, inputs, results, case.globals))
+    arrays = [*inputs.values(), *results.values()]
     held = [array.reshape(1) if not array.ndim else array for array in arrays]
     grid = (*case.grid, 1, 1)[:3]
     try:
@@ -547,7 +549,11 @@ kernels convert them from and to another type. Where types do not matter, `any` 
 
 
 def answers(ops: Iterable[str]) -> dict[str, dict[str, dict[str, list[str]]]]:
-    """The cells of operations: by operation, element type and machine."""
+    """The cells of operations: by operation, element type and machine.
+
+    Raises ``Disagreement`` with all results that are not what they may be.
+    """
+    problems: list[str] = []
     found: dict[str, dict[str, dict[str, list[str]]]] = {op: {} for op in ops}
     batches: dict[tuple[str, str], list[Job]] = defaultdict(list)
     for op in found:
@@ -565,8 +571,14 @@ def answers(ops: Iterable[str]) -> dict[str, dict[str, dict[str, list[str]]]]:
             for machine in SHOWN:
                 ran = expected if machine == "reference" else outcomes(machine, together)
                 for given, result, wanted in zip(together, ran, expected, strict=True):
-                    answer = cell(machine, given, result, wanted)
+                    try:
+                        answer = cell(machine, given, result, wanted)
+                    except Disagreement as problem:
+                        problems.append(str(problem))
+                        continue
                     found[given.op][given.element][machine].append(answer)
+    if problems:
+        raise Disagreement("\n".join(problems))
     return found
 
 

@@ -178,6 +178,8 @@ def test_calls_are_barriers() -> None:
     assert called == {"call", "execute", "plugin", "inject_ir", "launch_func"}
     assert called < BARRIERS
     assert all(facts.runs_elsewhere(_blank(OPERATIONS[name])) for name in ("inject_ir", "call"))
+    others = [cls for name, cls in OPERATIONS.items() if name not in called]
+    assert not any(facts.runs_elsewhere(_blank(cls)) for cls in others)
 
 
 def test_no_string_outside_the_dialects_names_an_operation() -> None:

@@ -148,14 +148,10 @@ def test_lifetimes() -> None:
 MEMREF = "!nv_tileaa.memref<128x64xf32, strides = [64, 1], 1>"
 
 
-def alignment(
-    predicates: str = "", pointer: str = "%p", offset: str = "", before: str = ""
-) -> int:
+def alignment(predicates: str = "", pointer: str = "%p", offset: str = "", before: str = "") -> int:
     """What is known of the address of a memref, behind assumptions about the memref itself."""
     assumed = (
-        f"%r = nv_tileaa.assume %m {{predicates = [{predicates}]}} : {MEMREF}"
-        if predicates
-        else ""
+        f"%r = nv_tileaa.assume %m {{predicates = [{predicates}]}} : {MEMREF}" if predicates else ""
     )
     given = ", %o" if offset else ""
     types = f"({PTR}{', index' if offset else ''})"
@@ -188,3 +184,8 @@ def test_alignment_is_not_above_that_of_the_offset() -> None:
     assert alignment(pointer="%a", offset=four.replace("<4>", "<64>")) == 16
     assert alignment(pointer="%p", offset=four.replace("<4>", "<64>")) == 1
     assert alignment("#nv_tileaa.div_by<8>", pointer="%a", offset=four) == 8
+
+
+def test_other_facts_say_nothing_of_alignment() -> None:
+    assert alignment("#nv_tileaa.same_elements<[]>") == 1
+    assert alignment("#nv_tileaa.same_elements<[]>, #nv_tileaa.div_by<8>") == 8

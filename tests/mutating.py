@@ -101,7 +101,7 @@ def _flip(node: ast.expr, index: int) -> str:
     """Change an operator in place; what has been changed into what."""
     before = ast.unparse(node)
     if isinstance(node, ast.Compare):
-        node.ops[index] = _FLIPS[type(node.ops[index])]()  # pyright: ignore[reportArgumentType]
+        node.ops[index] = _FLIPS[type(node.ops[index])]()  # pyright: ignore[reportCallIssue, reportArgumentType]
     elif isinstance(node, ast.BoolOp | ast.BinOp):
         node.op = _FLIPS[type(node.op)]()  # pyright: ignore[reportAttributeAccessIssue]
     elif isinstance(node, ast.UnaryOp):

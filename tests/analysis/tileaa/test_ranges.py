@@ -60,6 +60,11 @@ CASES = [
         + "%r = arith.divsi %m, %d : i32",
         (2, 1000),  # it is not divided by zero
     ),
+    ("%c = arith.constant 4 : i32\n%r = arith.divsi %n, %c : i32", (-(2**31), 2**31 - 1)),
+    (
+        _BOUNDED.format("%m", 8, 9) + "%r = arith.divsi %m, %n : i32",
+        (-(2**31), 2**31 - 1),
+    ),
     (_BOUNDED.format("%d", -1, 4) + "%r = arith.divsi %d, %d : i32", (-(2**31), 2**31 - 1)),
     (
         _BOUNDED.format("%d", 2, 9) + "%c = arith.constant 4 : i32\n%r = arith.maxui %d, %c : i32",

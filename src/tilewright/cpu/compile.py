@@ -14,7 +14,7 @@ from tilewright.cpu.prepare import prepared
 from tilewright.cpu.target import cpu_target
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.nv_tileaa.base import is_set
-from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.passes.tileas.remarks import Remarks
@@ -118,5 +118,5 @@ def _globals(module: ModuleOp) -> dict[str, Operation]:
     return {
         op.properties["sym_name"].data: op  # pyright: ignore[reportAttributeAccessIssue]
         for op in module.ops
-        if op.name == "nv_tileaa.global"
+        if isinstance(op, GlobalOp)
     }

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tilewright.dialects.backends import Table
 from tilewright.simulator import codes
 from tilewright.simulator.architectures import Architecture, requirement_of
 from tilewright.simulator.findings import Fault, OneByOne
@@ -53,8 +54,8 @@ class Nested:
 Translation = Step | Suspending | Nested | None
 Implementation = Callable[[Any, "Translator"], Translation]
 
-#: How each operation is translated, by its name.
-IMPLEMENTATIONS: dict[str, Implementation] = {}
+IMPLEMENTATIONS: Table[Implementation] = Table("the simulator")
+"""How each operation is translated, by its name."""
 #: Those whose steps take any number of lanes, ``warp.size``.
 WIDE: set[str] = set()
 #: What ends a block; the operation around it handles these.
@@ -85,15 +86,9 @@ def implements(*names: str, wide: bool = False) -> Callable[[_F], _F]:
     change anything, upon which the warps do it one by one.
     """
 
-    def enter(function: _F) -> _F:
-        for name in names:
-            assert name not in IMPLEMENTATIONS, name
-            IMPLEMENTATIONS[name] = function
-            if wide:
-                WIDE.add(name)
-        return function
-
-    return enter
+    if wide:
+        WIDE.update(names)
+    return IMPLEMENTATIONS.rule(*names)
 
 
 @dataclass(slots=True)
@@ -203,7 +198,7 @@ class Translator:
                 f"'{op.name}' does not exist on {self.arch}; {requirement.where}",
                 op,
             )
-        implementation = IMPLEMENTATIONS.get(op.name)
+        implementation = IMPLEMENTATIONS.rule_of(op)
         if implementation is None:
             raise Fault(codes.UNSUPPORTED, f"the simulator does not run '{op.name}'", op)
         try:

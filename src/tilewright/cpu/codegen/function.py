@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.cpu.abi import Site
@@ -19,7 +20,7 @@ from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.origins import Origins
 from tilewright.cpu.codegen.plan import Plan
-from tilewright.cpu.codegen.table import LOWERINGS, REFUSED, refuse
+from tilewright.cpu.codegen.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.tiles import (
     Strided,
     Tile,
@@ -35,7 +36,10 @@ from tilewright.cpu.codegen.transposition import block_size, by_blocks
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
+from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
 from tilewright.passes.tileas.remarks import Remarks
 
 if TYPE_CHECKING:
@@ -50,8 +54,8 @@ if TYPE_CHECKING:
 _UNROLLED_TILES = 12
 _UNROLL = 4
 _ANY_EXTENT = 1 << 24
-_ENDS = frozenset({"scf.yield", "scf.condition", "nv_tileaa.queue.yield", "nv_tileaa.yield"})
-_READ_ONCE = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "nv_tileaa.create_mem_token"})
+_ENDS = (scf.YieldOp, scf.ConditionOp, QueueYieldOp, YieldOp)
+_READ_ONCE = (ReduceOp, ScanOp, CreateMemTokenOp)
 
 
 @dataclass(slots=True)
@@ -356,7 +360,7 @@ class FunctionEmitter:
     def block(self, block: Block) -> None:
         """Make the code of a block's operations, but for what ends a region."""
         for op in block.ops:
-            if op.name in _ENDS:
+            if isinstance(op, _ENDS):
                 self.flush()
                 self.now = self.plan.position[op]
                 self._join(op)
@@ -367,8 +371,8 @@ class FunctionEmitter:
         self.now = self.plan.position[op]
         lowering = LOWERINGS.get("arith.elementwise" if _is_elementwise(op) else op.name)
         if lowering is None:
-            raise refuse(op, REFUSED.get(op.name, "there is none"))
-        if self.pending and not (traits.is_lazy(op) or op.name in _READ_ONCE):
+            raise refuse(op, LOWERINGS.reason(op, "there is none"))
+        if self.pending and not (traits.is_lazy(op) or isinstance(op, _READ_ONCE)):
             self.flush()
         self._join(op)
         origins = self.unit.origins

@@ -14,6 +14,7 @@ from tilewright.analysis.tileaa import is_effect, must_stay
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.extensions import FenceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
@@ -155,7 +156,7 @@ class ScheduledKernel(Kernel):
         self._end_lifetimes(op)
 
     def _lower(self, op: Operation) -> None:
-        rule = RULES.get(op.name)
+        rule = RULES.rule_of(op)
         if rule is None or self.lanes is not None:
             super().lower(op)
             return
@@ -369,7 +370,7 @@ class ScheduledKernel(Kernel):
     def enter_regions(self, op: Operation) -> None:
         self.sync.shared, self.being_read = True, None
         for inner in op.walk():
-            if isinstance(inner, Access) or inner.name in ("nv_tileaa.ext.fence",):
+            if isinstance(inner, Access | FenceOp):
                 self._pending.append(inner)
         reads, writes = _storage_uses(op)
         self._storage_reads |= reads

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, Region
 from tilewright.diagnostics import Collector, TileIRError
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.module import Function, GlobalOp, ModuleOp
+from tilewright.dialects.nv_tileaa.base import CAPABILITY
 from tilewright.garbage import rare_collections
 from tilewright.lowering.tileaa import (
     arithmetic,
@@ -80,7 +81,7 @@ def _lower_module(low: Lowering, module: ModuleOp, problems: Collector) -> built
             problems.diagnostics += error.diagnostics
         else:
             block.add_op(new)
-    attributes = {"nv_tileaa.compute_capability": IntegerAttr(low.options.capability, i32)}
+    attributes = {CAPABILITY: IntegerAttr(low.options.capability, i32)}
     new = builtin.ModuleOp(Region(block), attributes, StringAttr(module.symbol))
     low.place(new, module)
     return new

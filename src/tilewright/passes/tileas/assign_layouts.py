@@ -24,11 +24,14 @@ from tilewright.dialects.arith.constants import ConstantOp, ElementsAttr
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
-from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.base import CAPABILITY, int_list, is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledAtomicRMWOp, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.pointers import FpToFpOp
+from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import (
     SharedAttr,
@@ -77,7 +80,7 @@ def capability_of(func: FuncOp) -> int:
     """The compute capability, times ten, that a function is lowered for; that of Ampere where its module
     does not say."""
     module = func.parent_op()
-    found = None if module is None else module.attributes.get("nv_tileaa.compute_capability")
+    found = None if module is None else module.attributes.get(CAPABILITY)
     return found.value.data if isinstance(found, b.IntegerAttr) else 80
 
 
@@ -262,7 +265,7 @@ class _Assigner:
             rule(self, op)
         elif kinds.is_elementwise(op):
             self.elementwise(op)
-        elif op.name not in kinds.SOURCES or any(map(is_tile, op.operands)):
+        elif not kinds.is_source(op) or any(map(is_tile, op.operands)):
             self.by_default(op)
 
     def elementwise(self, op: Operation) -> None:
@@ -278,7 +281,7 @@ class _Assigner:
 
     def by_default(self, op: Operation) -> None:
         """Operations for which threads have no layout of their own."""
-        if op.regions or op.name in _SLOW:
+        if op.regions or isinstance(op, _SLOW):
             self.remarks.add("layout", f"'{op.name}' goes through shared memory", op)
         elif isinstance(op, Access) and goes_by_element(op):
             self.remarks.add(
@@ -712,7 +715,7 @@ def _picks_rows(op: Access) -> bool:
     return any(
         is_tile(value) and T.dims_of(value.type) != T.dims_of(op.moved.type)
         for value in op.operands
-    ) or (op.name in _TILED and any(is_tile(value) for value in values_of(op, "indices")))
+    ) or (isinstance(op, _TILED) and any(is_tile(value) for value in values_of(op, "indices")))
 
 
 def updates_in_place(op: Access, layout: Layout) -> bool:
@@ -722,8 +725,8 @@ def updates_in_place(op: Access, layout: Layout) -> bool:
 
 
 #: Operations without a rule of their own, whose elements change places.
-_SLOW = frozenset(f"nv_tileaa.{name}" for name in ("extract", "extract_slice", "ext.insert_slice"))
-_TILED = tuple(f"nv_tileaa.{name}" for name in ("tiled_load", "tiled_store", "tiled_atomic_rmw"))
+_SLOW = (ExtractOp, ExtractSliceOp, InsertSliceOp)
+_TILED = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
 
 
 def operand_storage(
@@ -792,9 +795,9 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(kinds.ATOMICS, _Assigner.atomic),
     kinds.REDUCE: _Assigner.reduce,
     kinds.SCAN: _Assigner.scan,
-    "nv_tileaa.extract_slice": _Assigner.extract_slice,
-    "nv_tileaa.ext.insert_slice": _Assigner.insert_slice,
-    "nv_tileaa.cat": _Assigner.cat,
+    ExtractSliceOp.name: _Assigner.extract_slice,
+    InsertSliceOp.name: _Assigner.insert_slice,
+    CatOp.name: _Assigner.cat,
     kinds.DOT: _Assigner.dot,
     "scf.for": _Assigner.loop,
     "scf.if": _Assigner.branch,

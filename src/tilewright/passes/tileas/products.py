@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileas.elementwise import is_elementwise
 from tilewright.layouts import Fragment, Layout, accumulator, operand_a, operand_b
 from tilewright.passes.tileas.target import Target
 
@@ -137,20 +138,6 @@ def _grid(
     return best[1]
 
 
-_THROUGH = (
-    "arith.",
-    "math.",
-    "nv_tileaa.fp_to_fp",
-    "nv_tileaa.mulf",
-    "nv_tileaa.subf",
-    "nv_tileaa.exp2",
-    "nv_tileaa.addf",
-    "nv_tileaa.divf",
-    "nv_tileaa.fma",
-    "nv_tileaa.clampf",
-)
-
-
 def chained_products(root: Operation) -> set[Operation]:
     """The products of a function of which one goes into the left operand of another."""
     found: set[Operation] = set()
@@ -169,7 +156,7 @@ def _sources(value: SSAValue) -> Sequence[DotOp]:
         owner = waiting.pop().owner
         if isinstance(owner, DotOp):
             found.append(owner)
-        elif isinstance(owner, Operation) and owner.name.startswith(_THROUGH):
+        elif isinstance(owner, Operation) and is_elementwise(owner):
             for operand in owner.operands:
                 if isinstance(operand.type, T.TileType) and operand not in seen:
                     seen.add(operand)

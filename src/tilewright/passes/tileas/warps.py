@@ -11,6 +11,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
 from tilewright.passes.tileas.products import WIDER
@@ -22,7 +23,6 @@ SUMS_REGISTERS = 128
 TILE_REGISTERS = 128
 #: More warps than that leave each thread less than 128 registers, or make no smaller fragments.
 MOST_WITH_PRODUCTS, MOST = 8, 16
-_NUM_PROGRAMS = "nv_tileaa.get_num_programs"
 
 
 def chosen_warps(
@@ -148,7 +148,7 @@ def _comes_from_grid(value: SSAValue) -> bool:
     while waiting:
         owner = waiting.pop().owner
         if isinstance(owner, Operation):
-            if owner.name == _NUM_PROGRAMS:
+            if isinstance(owner, GetNumProgramsOp):
                 return True
             waiting += [operand for operand in owner.operands if operand not in seen]
             seen.update(owner.operands)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright.simulator import codes
 from tilewright.simulator.architectures import Architecture, requirement_of
+from tilewright.simulator.atomics import is_atomic, takes_locks
 from tilewright.simulator.findings import Fault, OneByOne
 from tilewright.simulator.groups import one_by_one
 from tilewright.simulator.shared_layout import SharedLayout
-from tilewright.simulator.state import FALL_APART, WARP_SIZE, Block, Coroutine, Warp
+from tilewright.simulator.state import FALL_APART, WARP_SIZE, Block, Coroutine, GiveWay, Warp
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -115,6 +116,8 @@ class Translator:
     arch: Architecture
     shared: SharedLayout
     numerics: str = "tensor-core"
+    by_turns: bool = False
+    """Whether warps let other clusters take over behind accesses that order blocks."""
     registers: list[Any] = field(default_factory=list)
     block_values: list[tuple[int, Callable[[Block], Any]]] = field(default_factory=list)
     """Slots whose values each block of threads makes."""
@@ -176,6 +179,8 @@ class Translator:
                 items.append(step)
             elif step is not None:
                 items.append(self._plain(op, step))
+                if self.by_turns and is_atomic(op):
+                    items.append(_giving_way(op))
         self._depth -= 1
         plain = [item for item in items if not isinstance(item, Suspending)]
         if len(plain) == len(items):
@@ -211,6 +216,15 @@ class Translator:
         except Fault as fault:
             fault.op = fault.op or op
             raise
+
+
+def _giving_way(op: Operation) -> Suspending:
+    wait = GiveWay(takes_locks(op))
+
+    def start(warp: Warp) -> Coroutine:
+        yield wait
+
+    return Suspending(start)
 
 
 def _no_run(warp: Warp) -> None:

@@ -154,6 +154,8 @@ def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Ope
         note_access(warp, memref, place, dtype.itemsize, op, is_write=False)
     except IndexError:
         raise _beyond(warp, memref, op) from None
+    if buffer.space == GLOBAL:
+        warp.asked = op, place, found
     return found
 
 
@@ -196,6 +198,7 @@ def store(
             check_lanes(warp, memref, place, values, op, lanes)
         if buffer.space == GLOBAL:
             warp.block.global_log.note(warp, buffer, place, dtype.itemsize, op, values, lanes)
+            warp.launch.version += 1
         buffer.view(dtype)[place] = values
     except IndexError:
         raise _beyond(warp, memref, op) from None
@@ -316,6 +319,13 @@ def _is_contiguous(place: Array) -> bool:
 def bytes_at(place: Array, size: int) -> Bytes:
     """All bytes of elements at these places."""
     return Bytes(np.asarray(place) * size, size, size)
+
+
+def note_update(warp: Warp, op: Operation, place: Array, before: Array, after: Array) -> None:
+    """An atomic update of global memory, which found and left this at places."""
+    warp.asked = op, place, before
+    if before.tobytes() != after.tobytes():
+        warp.launch.version += 1
 
 
 def note_atomic(warp: Warp, place: Array, size: int, op: Operation) -> None:

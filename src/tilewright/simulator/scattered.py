@@ -37,6 +37,8 @@ def load_where(
     except IndexError:
         raise _beyond(warp, memref, op) from None
     _note(warp, memref, places, wanted, dtype.itemsize, op, is_write=False)
+    if memref.buffer.space == GLOBAL:
+        warp.asked = op, places, found
     return found
 
 
@@ -60,6 +62,8 @@ def store_where(
         log.note(warp, buffer, places[wanted], values.itemsize, op, values[wanted])
     try:
         buffer.view(values.dtype)[places[wanted]] = values[wanted]
+        if buffer.space == GLOBAL:
+            warp.launch.version += 1
     except IndexError:
         raise _beyond(warp, memref, op) from None
 

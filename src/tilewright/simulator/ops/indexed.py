@@ -10,6 +10,7 @@ from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.memory import (
+    GLOBAL,
     LOCAL,
     SHARED,
     MemRef,
@@ -140,6 +141,8 @@ def _gather(op: Any, t: Translator) -> Step:
             found = given.reshape(places.shape).copy()
             found[on] = view[places[on]]
             _note(warp, memref, places, on, element.size, op, is_write=False)
+        if memref.buffer.space == GLOBAL:
+            warp.asked = op, places, found
         warp.regs[result] = found.reshape(warp.size, *shape)
 
     return step
@@ -165,5 +168,7 @@ def _scatter(op: Any, t: Translator) -> Step:
         if on is not None:
             places, values = places[on], values[on]
         buffer.view(element.dtype)[places] = values
+        if buffer.space == GLOBAL:
+            warp.launch.version += 1
 
     return step

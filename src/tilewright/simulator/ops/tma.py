@@ -227,6 +227,7 @@ def _start_store(
     def land() -> None:
         if launch.recorder is None or tensor_map.tensor.flags.writeable:
             tensor_map.store(corner, read_box(block, start, tensor_map))
+            launch.version += 1
         store.landed = True
         block.cluster.progress += 1
         launch.timeline.add(warp, "store", op, begin, store.end)

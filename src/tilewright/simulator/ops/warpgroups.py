@@ -338,6 +338,7 @@ def _store(op: Any, t: Translator) -> Step:
             raise Fault(codes.ARGUMENT, f"{op.name} writes to a read-only array", op)
         try:
             memref.buffer.view(values.dtype)[places] = values
+            warp.launch.version += 1
         except IndexError:
             raise Fault(codes.OUT_OF_BOUNDS, f"{op.name} leaves {memref.buffer.name}", op) from None
 

@@ -135,6 +135,8 @@ class Access:
                 self._note(warp, region, addresses[places], who()[places])
         warp.launch.counters.global_bytes_read += addresses.size * self.size
         warp.asked = self.op, addresses, found
+        if warp.launch.proxies is not None:
+            warp.launch.proxies.read(warp, self.op, addresses)
         if warp.launch.recorder is not None:
             self._record(warp, addresses, targets, who)
         return found != 0 if self.element.bits == 1 else found
@@ -143,6 +145,9 @@ class Access:
         """Write elements at addresses, later ones over earlier ones."""
         values = np.ascontiguousarray(values.astype(self.dtype, copy=False))
         warp.launch.version += 1
+        if warp.launch.proxies is not None:
+            warp.launch.proxies.read(warp, self.op, addresses)
+            warp.launch.proxies.wrote(warp, self.op, addresses, who)
         targets = self.regions(warp, addresses, who)
         for region, _ in targets:
             if region.read_only and warp.launch.recorder is None:

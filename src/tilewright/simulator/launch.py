@@ -45,6 +45,7 @@ from tilewright.simulator.groups import widened
 from tilewright.simulator.memory import SHARED, Buffer
 from tilewright.simulator.ops.control import body_of
 from tilewright.simulator.ops.memrefs import local_value, memory_size, shared_value
+from tilewright.simulator.proxies import GlobalProxies
 from tilewright.simulator.recording import Recorder
 from tilewright.simulator.schedule import Schedule
 from tilewright.simulator.shadow import Shadow
@@ -476,6 +477,7 @@ def _run(launch: Launch, kernel: _Kernel, values: list[Any], resident: int) -> b
         cluster = _cluster(launch, kernel, values, corner)
         return Schedule(cluster, kernel.body, kernel.translator.fixed, kernel.registers)
 
+    launch.proxies = GlobalProxies.of(launch, values)
     try:
         # Infinities and NaN are ordinary results.
         with np.errstate(all="ignore"):

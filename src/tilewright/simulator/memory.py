@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault, OneByOne
 from tilewright.simulator.lane_conflicts import check_lanes
+from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.shadow import Bytes, Proxy
 from tilewright.simulator.state import WARP_SIZE
 
@@ -156,6 +157,7 @@ def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Ope
         raise _beyond(warp, memref, op) from None
     if buffer.space == GLOBAL:
         warp.asked = op, place, found
+        note_elements(warp, buffer, place, dtype.itemsize, op, is_write=False)
     return found
 
 
@@ -199,6 +201,7 @@ def store(
         if buffer.space == GLOBAL:
             warp.block.global_log.note(warp, buffer, place, dtype.itemsize, op, values, lanes)
             warp.launch.version += 1
+            note_elements(warp, buffer, place, dtype.itemsize, op, is_write=True, lanes=lanes)
         buffer.view(dtype)[place] = values
     except IndexError:
         raise _beyond(warp, memref, op) from None

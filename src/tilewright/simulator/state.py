@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.numerics.arrays import Array
     from tilewright.simulator.memory import Buffer
     from tilewright.simulator.polling import Turns
+    from tilewright.simulator.proxies import Fence, GlobalProxies
     from tilewright.simulator.recording import Recorder
     from tilewright.simulator.shadow import Shadow
 
@@ -107,6 +108,10 @@ class Launch:
     time_limit: float | None = None
     """Seconds that it may take."""
     deadline: float | None = None
+    proxies: GlobalProxies | None = None
+    """What was written to the memory of tensor maps; None where there are none."""
+    events: int = 0
+    """Numbers stores to that memory and proxy fences."""
     seed: int = 0
     takes_turns: bool = False
     """Whether several clusters take turns although none of them waits."""
@@ -157,6 +162,8 @@ class Cluster:
     copies: list[AsyncCopy] = field(default_factory=list)
     progress: int = 0
     """Grows with everything that may end a wait."""
+    fences: dict[int, list[Fence]] = field(default_factory=dict)
+    """The proxy fences of global memory, by warp."""
     barrier: ClusterBarrier | None = None
 
     @property
@@ -310,6 +317,8 @@ class AsyncGroups:
     done: Array
     open: list[Any] = field(default_factory=list)
     closed: list[Any] = field(default_factory=list)
+    read: list[Any] = field(default_factory=list)
+    """Of stores, those whose source has been read, and whose end has not been waited for."""
 
     @classmethod
     def new(cls) -> AsyncGroups:

@@ -18,6 +18,7 @@ from tilewright.simulator.architectures import Architecture, requirement_of
 from tilewright.simulator.atomics import is_atomic, takes_locks
 from tilewright.simulator.findings import Fault, OneByOne
 from tilewright.simulator.groups import one_by_one
+from tilewright.simulator.pending import settling, takes_pending
 from tilewright.simulator.shared_layout import SharedLayout
 from tilewright.simulator.state import FALL_APART, WARP_SIZE, Block, Coroutine, GiveWay, Warp
 
@@ -116,6 +117,8 @@ class Translator:
     arch: Architecture
     shared: SharedLayout
     numerics: str = "tensor-core"
+    pending: frozenset[SSAValue] = frozenset()
+    """The values that may be sums of products under way."""
     by_turns: bool = False
     """Whether warps let other clusters take over behind accesses that order blocks."""
     registers: list[Any] = field(default_factory=list)
@@ -192,6 +195,9 @@ class Translator:
         """A step for a warp, for a group, and for a group where that one gives up."""
         if isinstance(step, Nested):
             return step.run, step.run, None
+        taken = takes_pending(op, self.pending)
+        if taken:
+            step = _behind(settling(op, self.slots(taken)), step)
         alone = one_by_one(step, self._inputs(op), self.slots(op.results))
         return (step, step, alone) if op.name in WIDE else (step, alone, None)
 
@@ -216,6 +222,14 @@ class Translator:
         except Fault as fault:
             fault.op = fault.op or op
             raise
+
+
+def _behind(first: Step, second: Step) -> Step:
+    def run(warp: Warp) -> None:
+        first(warp)
+        second(warp)
+
+    return run
 
 
 def _giving_way(op: Operation) -> Suspending:

@@ -45,6 +45,7 @@ from tilewright.simulator.groups import widened
 from tilewright.simulator.memory import SHARED, Buffer
 from tilewright.simulator.ops.control import body_of
 from tilewright.simulator.ops.memrefs import local_value, memory_size, shared_value
+from tilewright.simulator.pending import pending_values
 from tilewright.simulator.proxies import GlobalProxies
 from tilewright.simulator.recording import Recorder
 from tilewright.simulator.schedule import Schedule
@@ -434,6 +435,7 @@ def _check_shared(layout: SharedLayout, arch: Architecture) -> None:
 
 
 def _translate(t: Translator, function: FuncOp) -> _Kernel:
+    t.pending = pending_values(function)
     parameters = t.slots(function.arguments)
     t.fixed.update(parameters)
     private: list[tuple[int, Callable[[], Any]]] = []

@@ -22,6 +22,7 @@ from tilewright.simulator.ops.warpgroups import (
     place_in_group,
     wait_products,
 )
+from tilewright.simulator.pending import Pending
 from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of, uniform
@@ -181,7 +182,8 @@ def _product(op: Any, t: Translator) -> Step:
         place = place_in_group(warp, op)
         product.ranges = []
         lefts, rhs = product.left(warp, r[left], place), product.right(warp, r[right])
-        given = np.asarray(r[acc]).reshape(WARP_SIZE, product.blocks, -1)
+        sums = r[acc].data if isinstance(r[acc], Pending) else r[acc]
+        given = np.asarray(sums).reshape(WARP_SIZE, product.blocks, -1)
         made = np.empty_like(given)
         for block, lhs in enumerate(lefts):
             sums = np.empty((WARP_ROWS, product.columns), given.dtype)
@@ -193,7 +195,8 @@ def _product(op: Any, t: Translator) -> Step:
                 found = multiply_add_integers(lhs, rhs, sums, saturating=False)
             made[:, block] = found[rows, columns]
         begin_product(warp, op, tuple(product.ranges), multiplications)
-        r[result] = made.reshape(WARP_SIZE, -1)
+        found = made.reshape(WARP_SIZE, -1)
+        r[result] = Pending(found, warp.product_groups, op) if unfinished else found
         wait_products(warp, unfinished, op)
 
     return step

@@ -19,7 +19,7 @@ from tilewright.diagnostics import Span, TileIRError
 from tilewright.simulator import SimulationResult
 
 ARCHES = ("sm_80", "sm_90a", "sm_120a")
-SEEDS = range(5)
+SEEDS = range(3)
 
 every_arch = pytest.mark.parametrize("arch", ARCHES)
 every_seed = pytest.mark.parametrize("seed", SEEDS)
@@ -172,6 +172,26 @@ def test_a_grid_barrier_hangs_where_the_grid_does_not_fit() -> None:
     found = run(GRID_BARRIER, PARAMETERS, [*counters(1), 133], grid=133, **big)
     assert "132 blocks wait without end" in only(found, "sim-deadlock").message
     assert any("1 block has not begun" in note.message for note in found.findings[0].notes)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_many_warps_that_wait_are_told_too(seed: int) -> None:
+    body = """\
+%one = arith.constant 1 : i32
+scf.if %first {
+  %old = llvm.atomicrmw add %counter, %one acq_rel : !llvm.ptr<1>, i32
+}
+scf.while : () -> () {
+  %now = llvm.load %counter atomic acquire {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+  %less = arith.cmpi slt, %now, %n : i32
+  scf.condition(%less)
+} do {
+  scf.yield
+}
+"""
+    options: dict[str, Any] = {"grid": 2, "block": 1024, "seed": seed}
+    assert run(body, PARAMETERS, [*counters(1), 2], **options).completed
+    assert codes(run(body, PARAMETERS, [*counters(1), 3], **options)) == {"sim-deadlock"}
 
 
 def test_clusters_count_as_blocks() -> None:

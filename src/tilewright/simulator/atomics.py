@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerAttr
 
+from tilewright.dialects.nvgpu.support.memref import RMW_KINDS
+
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
@@ -14,6 +16,9 @@ _UPDATES = frozenset({"memref.atomic_rmw", "llvm.atomicrmw", "llvm.cmpxchg"})
 
 def takes_locks(op: Operation) -> bool:
     """Whether it is a compare-and-swap or an exchange."""
+    if op.name == "memref.atomic_rmw":
+        kind = op.properties["kind"]
+        return isinstance(kind, IntegerAttr) and kind.value.data == RMW_KINDS["assign"]
     return op.name == "llvm.cmpxchg" or getattr(op, "keyword", None) == "xchg"
 
 

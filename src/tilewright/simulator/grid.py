@@ -74,9 +74,12 @@ class Grid:
                 recorder.end()
             if not has_ended:
                 self._live.append(current)
-            idle = 0 if has_ended or launch.version != version else idle + 1
-            if current.idle_at >= 0 and idle > _IDLE_ROUNDS * len(self._live):
-                self._check_stuck(idle)
+            if has_ended or launch.version != version:
+                idle = 0
+            elif current.idle_at >= 0:
+                idle += 1
+                if idle > _IDLE_ROUNDS * len(self._live):
+                    self._check_stuck(idle)
 
     def _steps(self) -> float:
         """How many steps a cluster goes on for."""

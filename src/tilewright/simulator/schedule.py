@@ -86,8 +86,9 @@ class Schedule:
         """
         cluster, launch = self.cluster, self.cluster.launch
         rng, runnable = launch.rng, self.runnable
-        self.idle_at = -1
-        self._poll_again()
+        if self.idle_at >= 0:
+            self.idle_at = -1
+            self._poll_again()
         while runnable or self.blocked or self.polling:
             if self.polling and launch.version != self._version:
                 self._poll_again()

@@ -86,7 +86,7 @@ def _are_same(values: Sequence[Any], others: Sequence[Any]) -> bool:
 def _is_same(value: Any, other: Any) -> bool:
     if value is other:
         return True
-    if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic) and isinstance(other, np.ndarray | np.generic):
         if value.dtype != other.dtype or value.shape != other.shape:
             return False
         return value.tobytes() == other.tobytes()

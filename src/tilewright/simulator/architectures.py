@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"sm_(\d{2,3})([af]?)")
 _KNOWN = (75, 80, 86, 87, 89, 90, 100, 103, 120, 121)
+#: The multiprocessors of a board: T4, A100, A40, AGX Orin, RTX 4090, H100 SXM, B200, B300, RTX 5090, GB10.
+_MULTIPROCESSORS = {
+    75: 40, 80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170, 121: 48,
+}  # fmt: skip
 _SHARED_KIB = {75: 64, 80: 164, 86: 100, 87: 164, 89: 100, 90: 228, 100: 228, 103: 228}
 
 
@@ -71,6 +75,11 @@ class Architecture:
     def block_shared_bytes(self) -> int:
         """What one block may have of it."""
         return self.shared_bytes - (0 if self.compute == 75 else 1024)
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many a board has, of those that are sold widely."""
+        return _MULTIPROCESSORS[self.compute]
 
     @property
     def max_warps(self) -> int:

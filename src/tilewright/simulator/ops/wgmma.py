@@ -22,6 +22,7 @@ from tilewright.simulator.ops.warpgroups import (
     place_in_group,
     wait_products,
 )
+from tilewright.simulator.pending import Pending
 from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of, uniform
@@ -192,14 +193,16 @@ def _product(op: Any, t: Translator) -> Step:
         place = place_in_group(warp, op)
         product.ranges = []
         lefts, rhs = product.left(warp, r[left], place), product.right(warp, r[right])
-        given = np.asarray(r[acc]).reshape(WARP_SIZE, product.blocks, -1)
+        sums = r[acc].data if isinstance(r[acc], Pending) else r[acc]
+        given = np.asarray(sums).reshape(WARP_SIZE, product.blocks, -1)
         made = np.empty_like(given)
         for block, lhs in enumerate(lefts):
             sums = np.empty((WARP_ROWS, product.columns), given.dtype)
             sums[rows, columns] = given[:, block]
             made[:, block] = product.multiply(lhs, rhs, sums)[rows, columns]
         begin_product(warp, op, tuple(product.ranges), multiplications)
-        r[result] = made.reshape(WARP_SIZE, -1)
+        found = made.reshape(WARP_SIZE, -1)
+        r[result] = Pending(found, warp.product_groups, op) if unfinished else found
         wait_products(warp, unfinished, op)
 
     return step

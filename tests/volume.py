@@ -33,9 +33,9 @@ from tests.lowering.test_generated import GENERATORS
 from tests.passes.generator_tiles import tile_kernel
 from tests.passes.tileas import kernels as schedules
 from tests.text import test_mutations
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
-from tilewright import LaunchOptions, sanitize
+from tilewright import LaunchOptions, sanitize, verify
 from tilewright.bytecode import read, write
 from tilewright.cpu import Program
 from tilewright.diagnostics import TileIRError
@@ -62,7 +62,7 @@ def _agree(expected: list[Any], found: list[Any], seed: str) -> None:
             np.testing.assert_allclose(got, wanted, rtol=bound, atol=bound, err_msg=seed)
 
 
-def _machines(module: ModuleOp) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _machines(module: Operation) -> Iterator[tuple[str, Callable[[], Any]]]:
     """The module as a program of every machine: parsed once, lowered once to nv_tileaa, which the CPU
     compiles plain and checked."""
     for level in LEVELS:
@@ -81,7 +81,7 @@ def _machines(module: ModuleOp) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"sim:{arch}", lambda arch=arch: TileProgram(module, arch)
 
 
-def _races(module: ModuleOp, grid: Any, args: list[Any]) -> bool:
+def _races(module: Operation, grid: Any, args: list[Any]) -> bool:
     """Whether the program orders too little, by the sanitizer."""
     found = sanitize(module, "k", grid, args).findings
     return any(finding.diagnostic.code == "race" for finding in found)
@@ -146,10 +146,14 @@ def _texts(level: str) -> Callable[[int, Counts], None]:
             text = test_mutations.damage(source, _spans(source), rng) or "}"
             kind = "accepted"
             try:
-                parse(text, allow_unregistered=rng.random() < 0.5)
+                module = parse(text, allow_unregistered=rng.random() < 0.5)
+                kind = "refused by the verifier"
+                verify(module)
+                assert parse(print_text(module)) is not None
+                kind = "accepted"
             except TileIRError as error:
                 assert error.diagnostics
-                kind = "refused"
+                kind = "refused" if kind == "accepted" else kind
             counts[kind] = counts.get(kind, 0) + 1
 
     return part

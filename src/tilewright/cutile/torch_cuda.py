@@ -186,9 +186,7 @@ def _moved(result: Any, sources: list[torch.Tensor], wanted: torch.device) -> An
     return result if (source in _host) == (wanted.type == "cpu") else result.clone()
 
 
-def _to_cuda(
-    tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any
-) -> torch.Tensor:
+def _to_cuda(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any) -> torch.Tensor:
     check_index(device)
     return tensor.clone() if tensor in _host else tensor
 

@@ -371,7 +371,9 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
             if forward.depth < len(self._frames):
                 # It may even belong to the operation that holds this region, which is not made yet.
                 message = f"use of undefined value '%{name}'"
-                note = Note("a value of this name is defined here, in a region inside", definition.place)
+                note = Note(
+                    "a value of this name is defined here, in a region inside", definition.place
+                )
                 self._add_at(UNDEFINED_VALUE, message, *forward.first_use, note)
                 continue
             if forward.value.type != value.type:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import random
 import resource
 import signal
@@ -26,18 +27,21 @@ import pytest
 from tests.bytecode import test_fuzz
 from tests.cpu.codegen import test_checked_random
 from tests.cpu.runtime import test_interrupts
-from tests.every_machine import MACHINES
+from tests.every_machine import ARCHITECTURES, MACHINES
 from tests.lowering.nvgpu import test_generated_schedules
 from tests.lowering.test_generated import GENERATORS
 from tests.passes.generator_tiles import tile_kernel
 from tests.passes.tileas import kernels as schedules
 from tests.text import test_mutations
 
+from tilewright import LaunchOptions, sanitize, verify
 from tilewright.bytecode import read, write
 from tilewright.cpu import Program
 from tilewright.diagnostics import TileIRError
+from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine import Program as Reference
-from tilewright.passes.pipelines import run_pipeline
+from tilewright.passes.pipelines import AnyModule, run_pipeline
+from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
 
 Counts = dict[str, int]
@@ -57,23 +61,51 @@ def _agree(expected: list[Any], found: list[Any], seed: str) -> None:
             np.testing.assert_allclose(got, wanted, rtol=bound, atol=bound, err_msg=seed)
 
 
+def _machines(module: AnyModule) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The module as a program of every machine: parsed once, lowered once to nv_tileaa, which the CPU
+    compiles plain and checked."""
+    for level in LEVELS:
+
+        def optimized(level: str = level) -> Reference:
+            copy = module.clone()
+            run_pipeline(copy, level)
+            return Reference(copy)
+
+        yield level, optimized
+    lowered = lower_to_tileaa(module.clone(), TileAAOptions(target="sm_100")).module
+    yield "nv_tileaa", lambda: Reference(lowered)
+    yield "cpu", lambda: Program(lowered)
+    yield "cpu-checked", lambda: Program(lowered, options=LaunchOptions(checked=True))
+    for arch in ARCHITECTURES:
+        yield f"sim:{arch}", lambda arch=arch: TileProgram(module, arch)
+
+
+def _races(module: AnyModule, grid: Any, args: list[Any]) -> bool:
+    """Whether the program orders too little, by the sanitizer."""
+    found = sanitize(module, "k", grid, args).findings
+    return any(finding.diagnostic.code == "race" for finding in found)
+
+
 def programs(seed: int, counts: Counts) -> None:
-    """A random program on every machine, and after every pipeline on the reference machine."""
+    """Two random programs on every machine, and after every pipeline on the reference machine.
+
+    The simulator reports races; a program in which the sanitizer finds one, too, is left at that.
+    """
     for name, (generate, arguments) in GENERATORS.items():
-        text = generate(seed)
+        module = parse(generate(seed))
         grid, expected = arguments(seed)
-        Reference(parse(text)).launch("k", grid, expected)
-        for level in LEVELS:
-            module = parse(text)
-            run_pipeline(module, level)
+        Reference(module).launch("k", grid, expected)
+        counts["programs"] = counts.get("programs", 0) + 1
+        for machine, program in _machines(module):
             _, found = arguments(seed)
-            Reference(module).launch("k", grid, found)
-            _agree(expected, found, f"{name} {seed} {level}")
-            counts["runs"] = counts.get("runs", 0) + 1
-        extents = tuple([*([grid] if isinstance(grid, int) else grid), 1, 1][:3])
-        for machine, launch in MACHINES.items():
-            _, found = arguments(seed)
-            launch(parse(text), extents, found)  # pyright: ignore[reportArgumentType]
+            try:
+                program().launch("k", grid, found)
+            except TileIRError as error:
+                racing = error.diagnostics[0].code == "sim-race"
+                if not racing or not _races(module, *arguments(seed)):
+                    raise AssertionError(f"{name} {seed} {machine}: {error}") from error
+                counts["racing"] = counts.get("racing", 0) + 1
+                break
             _agree(expected, found, f"{name} {seed} {machine}")
             counts["runs"] = counts.get("runs", 0) + 1
 
@@ -108,15 +140,19 @@ def _texts(level: str) -> Callable[[int, Counts], None]:
     def part(seed: int, counts: Counts) -> None:
         """100 damaged texts of a level."""
         rng, sources = random.Random(seed), _sources(level)
-        for _ in range(100):
-            source = rng.choice(sources)
+        # A text ten times as long takes ten times as long, and shows hardly more.
+        for source in rng.choices(sources, [1 / len(text) for text in sources], k=100):
             text = test_mutations.damage(source, _spans(source), rng) or "}"
             kind = "accepted"
             try:
-                parse(text, allow_unregistered=rng.random() < 0.5)
+                module = parse(text, allow_unregistered=rng.random() < 0.5)
+                kind = "refused by the verifier"
+                verify(module)
+                assert parse(print_text(module)) is not None
+                kind = "accepted"
             except TileIRError as error:
                 assert error.diagnostics
-                kind = "refused"
+                kind = "refused" if kind == "accepted" else kind
             counts[kind] = counts.get(kind, 0) + 1
 
     return part
@@ -223,6 +259,10 @@ def main() -> int:
     options = parser.parse_args()
     # A shell that starts this in the background has it ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # No kernel comes twice, so none is kept on disk; IR makes many objects and hardly any garbage.
+    os.environ["TILEWRIGHT_CACHE_DIR"] = ""
+    gc.freeze()
+    gc.set_threshold(50_000)
     counts: Counts = {"seeds": 0, "failures": 0}
     start = time.process_time()
     for seed in _seeds(options.first, options.seconds, options.most):

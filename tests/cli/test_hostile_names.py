@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -37,6 +38,7 @@ NAMES = {
     "percent": "a%d%s$b",
     "markup": "</script><script>alert(1)</script>",
     "digit": "1k",
+    "at": "@k",
 }
 SOURCE = """cuda_tile.module @m {
   global @GLOBAL <i32: [1, 2, 3, 4]> : tile<4xi32>
@@ -80,9 +82,9 @@ def test_kernels_run_and_compile(name: str) -> None:
         Program(module, options=LaunchOptions(checked=True)),
         TileProgram(module, "sm_90a"),
     ]
-    for program in programs:
+    for program, called in product(programs, (None, NAMES[name])):
         x = np.zeros(4, np.int32)
-        program.launch(None, (1, 1, 1), [x])
+        program.launch(called, (1, 1, 1), [x])
         assert x.tolist() == [6, 7, 8, 10]
     made = GpuProgram(module, "sm_90").compile()
     assert f".entry {made.name}(" in made.ptx

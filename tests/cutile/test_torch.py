@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -181,8 +181,38 @@ class TestPretendedCuda:
         properties = torch.cuda.get_device_properties("cuda")
         assert properties.multi_processor_count > 0
         assert (properties.major, properties.minor) == (10, 0)
+
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda: torch.cuda.get_device_properties(3),
+            lambda: torch.cuda.get_device_name(1),
+            lambda: torch.cuda.set_device("cuda:1"),
+            lambda: torch.cuda.device(2),
+            lambda: torch.cuda.synchronize(torch.device("cuda", 1)),
+            lambda: torch.ones(2, device="cuda:1"),
+            lambda: torch.ones(2, device=torch.device("cuda", 7)),
+            lambda: torch.ones(2).to("cuda:1"),
+            lambda: torch.ones(2).cuda(1),
+            lambda: torch.ones(2).cuda(device="cuda:1"),
+            lambda: torch.nn.Linear(2, 2).to("cuda:1"),
+            lambda: torch.set_default_device("cuda:1"),
+        ],
+    )
+    def test_there_is_one_device(self, ask: Callable[[], object]) -> None:
         with pytest.raises(RuntimeError, match="invalid device ordinal"):
-            torch.cuda.get_device_properties(3)
+            ask()
+
+    def test_streams_of_tensors_and_page_locked_memory(self) -> None:
+        x = torch.ones(4, device="cuda")
+        x.record_stream(torch.cuda.current_stream())
+        x.record_stream(torch.cuda.Stream())
+        pinned = torch.ones(4).pin_memory()
+        assert pinned.is_pinned() and not pinned.is_cuda
+        assert torch.empty(4, pin_memory=True).is_pinned()
+        assert not torch.empty(4, pin_memory=False).is_pinned()
+        assert not torch.ones(4).is_pinned()
+        assert pinned.to("cuda", non_blocking=True).is_cuda
 
     def test_default_device_and_generators(self) -> None:
         torch.set_default_device("cuda")

@@ -18,6 +18,7 @@ from tilewright.explain.analyses import ANALYSES, annotate
 from tilewright.explain.changes import compare
 from tilewright.explain.levels import Explanation, Level, explain_kernel
 from tilewright.lowering import lower_to_tileaa
+from tilewright.passes import run_pipeline
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.tileir"))
 LOCATED = """\
@@ -248,6 +249,26 @@ def test_nv_tileaa_as_input() -> None:
     assert len(twins(found, "lowered", "nv_tileaa.divf", "final")) == 1
     with pytest.raises(TileIRError, match="of nv_tileaa"):
         footprints_of(found, 1, [])
+
+
+@pytest.mark.parametrize("pipeline", ["", "tileas"])
+def test_loops_without_results_as_input(pipeline: str) -> None:
+    """Their terminators are not in the text."""
+    module = lower_to_tileaa(
+        parse("""entry @k(%n: tile<i32>, %p: tile<ptr<i32>>) {
+          %zero = constant <i32: 0> : tile<i32>
+          %one = constant <i32: 1> : tile<i32>
+          for %i in (%zero to %n, step %one) : tile<i32> {
+            %t = store_ptr_tko weak %p, %i : tile<ptr<i32>>, tile<i32> -> token
+            continue
+          }
+          return
+        }""")
+    ).module
+    run_pipeline(module, pipeline)
+    found = explain_kernel(parse(print_text(module)))
+    assert tile_levels(found) == ["lowered", "final"]
+    assert twins(found, "lowered", "nv_tileaa.store", "final") != []
 
 
 def test_modules_without_sources() -> None:

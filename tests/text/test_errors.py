@@ -136,6 +136,28 @@ def test_values_are_not_seen_outside_their_region() -> None:
     assert "region that has ended" in error.notes[0].message
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "scf.for %i = %a to %a step %inner {",
+        "scf.for %i = %inner to %a step %a {",
+        "%0 = arith.addi %inner, %a : index\n  scf.for %i = %a to %a step %inner {",
+        "%0 = arith.addi %inner, %a : index\n  scf.for %i = %a to %a step %a {",
+        "scf.for %i = %i to %a step %a { // %inner",
+    ],
+)
+def test_an_operation_does_not_see_what_its_regions_define(use: str) -> None:
+    """Nor does what stands before it, though the name comes later in the text."""
+    body = "%inner = arith.constant 1 : index\n  scf.yield\n  }"
+    text = f"func.func @f(%a: index) {{\n  {use}\n  {body}\n  return\n}}\n"
+    with pytest.raises(TileIRError) as caught:
+        parse(text)
+    (error,) = caught.value.diagnostics
+    assert error.code == "undefined-value"
+    (note,) = error.notes
+    assert "in a region inside" in note.message
+
+
 def test_kernels_do_not_see_each_other() -> None:
     text = "entry @a(%x: tile<i32>) {}\nentry @b() { %0 = negi %x : tile<i32> }"
     assert found(text) == [(2, 24, "undefined-value")]

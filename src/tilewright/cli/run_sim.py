@@ -62,7 +62,7 @@ def thread_kernel(module: Any, name: str | None) -> Any:
     from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 
     kernels = [op for op in module.walk() if isinstance(op, FuncOp) and op.is_kernel]
-    found = [op for op in kernels if name is None or op.symbol == name.removeprefix("@")]
+    found = [op for op in kernels if name is None or op.symbol in (name, name.removeprefix("@"))]
     if len(found) == 1:
         return found[0]
     known = ", ".join(op.symbol for op in kernels) or "none"

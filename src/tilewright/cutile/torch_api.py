@@ -170,14 +170,32 @@ def _always(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
-def _check_index(device: Any = None) -> None:
-    index = device if isinstance(device, int) else getattr(torch.device(device or 0), "index", 0)
+def _of_device(value: Any) -> Callable[..., Any]:
+    """An answer for the only device."""
+
+    def answer(device: Any = None) -> Any:
+        check_index(device)
+        return value
+
+    return answer
+
+
+class _Device(_Nothing):
+    def __init__(self, device: Any = None) -> None:
+        check_index(device)
+
+
+def check_index(device: Any = None) -> None:
+    """There is one GPU: another number is the error of CUDA."""
+    if device is None:
+        return
+    index = device if isinstance(device, int) else torch.device(device).index
     if index not in (None, 0, -1):
         raise RuntimeError("CUDA error: invalid device ordinal")
 
 
 def _properties(device: Any = None) -> Any:
-    _check_index(device if not isinstance(device, str) else torch.device(device))
+    check_index(device if not isinstance(device, str) else torch.device(device))
     major, minor = COMPUTE_CAPABILITY
     return SimpleNamespace(
         name=DEVICE_NAME,
@@ -224,8 +242,6 @@ _ZERO = (
 _DOES_NOTHING = (
     "init",
     "_lazy_init",
-    "synchronize",
-    "set_device",
     "empty_cache",
     "ipc_collect",
     "reset_peak_memory_stats",
@@ -263,7 +279,9 @@ def _cuda() -> Mapping[str, Any]:
         "is_current_stream_capturing": is_capturing,
         "can_device_access_peer": _always(False),
         "device_count": _always(1),
-        "device": _context("device"),
+        "device": _Device,
+        "set_device": _of_device(None),
+        "synchronize": _of_device(None),
         "device_of": _context("device_of"),
         "Stream": Stream,
         "ExternalStream": ExternalStream,
@@ -274,8 +292,8 @@ def _cuda() -> Mapping[str, Any]:
         "default_stream": _always(_STREAM),
         "get_stream_from_external": lambda data_ptr, device=None: ExternalStream(data_ptr),
         "Event": Event,
-        "get_device_name": _always(DEVICE_NAME),
-        "get_device_capability": _always(COMPUTE_CAPABILITY),
+        "get_device_name": _of_device(DEVICE_NAME),
+        "get_device_capability": _of_device(COMPUTE_CAPABILITY),
         "get_device_properties": _properties,
         "get_arch_list": _always([f"sm_{major}{minor}"]),
         "get_gencode_flags": lambda: (
@@ -290,7 +308,7 @@ def _cuda() -> Mapping[str, Any]:
         "memory_snapshot": lambda *args, **kwargs: [],
         "memory_stats": _Zeros,
         "memory_stats_as_nested_dict": lambda device=None: {},
-        "mem_get_info": _always((_MEMORY_BYTES, _MEMORY_BYTES)),
+        "mem_get_info": _of_device((_MEMORY_BYTES, _MEMORY_BYTES)),
         "manual_seed": lambda seed: _seed(seed),
         "manual_seed_all": lambda seed: _seed(seed),
         "initial_seed": torch.initial_seed,
@@ -369,6 +387,7 @@ def _torch(mode: Any, keep_on_host: Callable[[torch.Tensor], object]) -> Mapping
         return load(f, map_location, *args, **kwargs)
 
     def set_default_device(device: Any) -> None:
+        check_index(device)
         type(mode).default = torch.device("cpu" if device is None else device)
 
     return {
@@ -400,6 +419,8 @@ def patched_api(mode: Any, keep_on_host: Callable[[torch.Tensor], object]) -> It
     """torch's functions about GPUs answer for the one that is pretended."""
     tables: list[tuple[Any, Mapping[str, Any]]] = [
         (torch, _torch(mode, keep_on_host)),
+        # torch asks for a stream of its own before it asks the mode.
+        (torch.Tensor, {"record_stream": lambda tensor, stream: None}),
         (torch.cuda, _cuda()),
         (torch.cuda.nvtx, _NVTX),
         (torch.autograd, _autograd(mode)),

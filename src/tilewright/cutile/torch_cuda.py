@@ -18,7 +18,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
-from tilewright.cutile.torch_api import patched_api
+from tilewright.cutile.torch_api import check_index, patched_api
 
 CUDA = torch.device("cuda", 0)
 CPU = torch.device("cpu")
@@ -60,6 +60,7 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
 
 
 _host = HostStorages()
+_page_locked = HostStorages()
 _users = 0
 
 
@@ -114,10 +115,13 @@ class CudaOnHost(TorchFunctionMode):
             args = tuple(CPU if _is_device(a) and _is_cuda(a) else a for a in args)
             if kwargs.get("device") is not None:
                 kwargs = {**kwargs, "device": CPU}
+        pinned = kwargs.get("pin_memory", False)
         if "pin_memory" in kwargs:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         sources = _tensors((*args, *kwargs.values()))
         result = func(*args, **kwargs)
+        if pinned:
+            _page_locked.add(result)
         if wanted is None:
             on_host = all(t in _host for t in sources) if sources else self.default.type == "cpu"
             # Something new from tensors of the host only is on the host, as is what nothing says.
@@ -146,9 +150,10 @@ def _requested(
             device = CPU if args[1] in _host else CUDA
     if device is None:
         return None
-    if isinstance(device, int):
-        return CUDA
-    return CUDA if _is_cuda(device) else torch.device(device)
+    if not isinstance(device, int) and not _is_cuda(device):
+        return torch.device(device)
+    check_index(device)
+    return CUDA
 
 
 def _tensors(values: tuple[Any, ...]) -> list[torch.Tensor]:
@@ -181,7 +186,8 @@ def _moved(result: Any, sources: list[torch.Tensor], wanted: torch.device) -> An
     return result if (source in _host) == (wanted.type == "cpu") else result.clone()
 
 
-def _to_cuda(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+def _to_cuda(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any) -> torch.Tensor:
+    check_index(device)
     return tensor.clone() if tensor in _host else tensor
 
 
@@ -196,6 +202,7 @@ def _to_cpu(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 def _pinned(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     copied = tensor.clone()
     _host.add(copied)
+    _page_locked.add(copied)
     return copied
 
 
@@ -257,8 +264,7 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     torch.Tensor.cuda: _to_cuda,
     torch.Tensor.cpu: _to_cpu,
     torch.Tensor.pin_memory: _pinned,
-    torch.Tensor.is_pinned: lambda tensor, *a, **k: False,
-    torch.Tensor.record_stream: lambda tensor, stream: None,
+    torch.Tensor.is_pinned: lambda tensor, *a, **k: tensor in _page_locked,
     torch.Tensor.get_device: lambda tensor: -1 if tensor in _host else 0,
     _getter("device"): _device_of,
     _getter("is_cuda"): lambda tensor, *_: _device_of(tensor).type == "cuda",

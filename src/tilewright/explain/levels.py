@@ -381,7 +381,9 @@ class _Builder:
         for op, twin in twins:
             self.numbers[twin] = self.numbers[op]
         listing = self._add_nv_tileaa("lowered", "nv_tileaa, as given", copy)
-        return copy, "lowered", {op: listing.line_of[twin] + 1 for op, twin in twins}
+        # A terminator that text leaves out has no line.
+        lines = listing.line_of
+        return copy, "lowered", {op: lines[twin] + 1 for op, twin in twins if twin in lines}
 
     def _add_sources(self) -> None:
         """A level for each source file that debug information names and that can be read."""

@@ -84,7 +84,7 @@ def run_host(
         (
             op
             for op in program.module.walk()
-            if isinstance(op, func.FuncOp) and op.sym_name.data == name.removeprefix("@")
+            if isinstance(op, func.FuncOp) and op.sym_name.data in (name, name.removeprefix("@"))
         ),
         None,
     )

@@ -178,10 +178,11 @@ class Program:
         known = ", ".join(f"'{n}'" for n in self.kernels) or "none"
         if name is None and len(self.kernels) == 1:
             return next(iter(self.kernels.values()))
-        if name is None or name.removeprefix("@") not in self.kernels:
-            what = "name one" if name is None else f"there is no kernel '{name}'"
-            raise TileIRError.single(codes.KERNEL, f"{what}; kernels of the module: {known}")
-        return self.kernels[name.removeprefix("@")]
+        for spelling in () if name is None else (name, name.removeprefix("@")):
+            if spelling in self.kernels:
+                return self.kernels[spelling]
+        what = "name one" if name is None else f"there is no kernel '{name}'"
+        raise TileIRError.single(codes.KERNEL, f"{what}; kernels of the module: {known}")
 
     def launch(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import UnionType
 
 from xdsl.dialects.builtin import (
@@ -14,6 +15,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     NoneAttr,
     NoneType,
+    StridedLayoutAttr,
     TensorType,
     TupleType,
     UnrankedMemRefType,
@@ -41,6 +43,7 @@ _OF_MEMREF = (
 _NOT_OF_TENSOR = (
     MemRefType,
     UnrankedMemRefType,
+    StridedLayoutAttr,
     TensorType,
     UnrankedTensorType,
     TupleType,
@@ -51,6 +54,8 @@ _NOT_OF_TENSOR = (
 
 def broken_rule(ty: Attribute) -> str | None:
     """What MLIR refuses in a vector, memref or tensor; None for every other type."""
+    if isinstance(ty, VectorType | MemRefType | TensorType) and not _fit(ty.get_shape()):
+        return "the extents of a type are integers of 64 bits"
     if isinstance(ty, VectorType):
         if any(dim < 1 for dim in ty.get_shape()):
             return "the extents of a vector are positive"
@@ -59,6 +64,14 @@ def broken_rule(ty: Attribute) -> str | None:
     if isinstance(ty, MemRefType | UnrankedMemRefType):
         if not _is_element(ty.element_type, _OF_MEMREF):
             return "the elements of a memref are numbers, complex numbers, vectors or memrefs"
+        if isinstance(ty, MemRefType) and isinstance(ty.layout, StridedLayoutAttr):
+            strides = ty.layout.get_strides()
+            if len(strides) != ty.get_num_dims():
+                return (
+                    f"a memref of rank {ty.get_num_dims()} has as many strides, not {len(strides)}"
+                )
+            if not _fit((*strides, ty.layout.get_offset())):
+                return "strides and offset of a memref are integers of 64 bits"
         if isinstance(ty, MemRefType) and isinstance(ty.layout, AffineMapAttr):
             dims = ty.layout.data.num_dims
             if dims != ty.get_num_dims():
@@ -68,6 +81,10 @@ def broken_rule(ty: Attribute) -> str | None:
     ):
         return "the elements of a tensor are numbers, complex numbers, vectors or of a dialect"
     return None
+
+
+def _fit(numbers: Iterable[int | None]) -> bool:
+    return all(number is None or -(1 << 63) <= number < 1 << 63 for number in numbers)
 
 
 def _is_element(ty: Attribute, classes: tuple[type[Attribute] | UnionType, ...]) -> bool:

@@ -285,7 +285,9 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
         known = self.scope.visible.get(name)
         if known is None:
             place = (span.start, span.end)
-            value: SSAValue = self.scope.refer(name, operand.index, type, place).value
+            value: SSAValue = self.scope.refer(
+                name, operand.index, type, place, len(self._frames)
+            ).value
         elif known.values is None:
             return poison(type)
         elif operand.index >= len(known.values):
@@ -366,6 +368,14 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                 self._add_at(UNDEFINED_VALUE, message, *forward.first_use, definition)
                 continue
             value = values[index]
+            if forward.depth < len(self._frames):
+                # It may even belong to the operation that holds this region, which is not made yet.
+                message = f"use of undefined value '%{name}'"
+                note = Note(
+                    "a value of this name is defined here, in a region inside", definition.place
+                )
+                self._add_at(UNDEFINED_VALUE, message, *forward.first_use, note)
+                continue
             if forward.value.type != value.type:
                 message = (
                     f"use of value '%{name}' expects different type than its definition: "

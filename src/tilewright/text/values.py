@@ -54,10 +54,11 @@ class PendingValue(ForwardDeclaredValue):
 
 @dataclass(slots=True)
 class Forward:
-    """A value used before its definition."""
+    """A value used before its definition; ``depth`` is that of the outermost region with a use."""
 
     value: PendingValue
     first_use: Range
+    depth: int
 
 
 @dataclass(slots=True)
@@ -79,12 +80,13 @@ class ValueScope:
             self.ended[name] = self.visible.pop(name).place
         del self.order[mark:]
 
-    def refer(self, name: str, index: int, ty: Attribute, place: Range) -> Forward:
+    def refer(self, name: str, index: int, ty: Attribute, place: Range, depth: int) -> Forward:
         """The forward reference of that name, made at its first use."""
         uses = self.forward.setdefault(name, {})
         known = uses.get(index)
         if known is None:
-            known = uses[index] = Forward(PendingValue(ty), place)
+            known = uses[index] = Forward(PendingValue(ty), place, depth)
+        known.depth = min(known.depth, depth)
         return known
 
 

@@ -222,6 +222,14 @@ def test_a_place_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     assert cache.clear().entries == 0
 
 
+@pytest.mark.parametrize("where", ["a" * 5000, "/dev/null", "/dev/null/x"])
+def test_a_directory_that_cannot_be_is_an_empty_cache(where: str) -> None:
+    cache = DiskCache(Path(where))
+    cache.put("00key", b"contents")
+    assert cache.get("00key") is None
+    assert cache.clear().entries == cache.use().entries == 0
+
+
 def test_where_it_is(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     assert cache_directory() == tmp_path

@@ -151,11 +151,18 @@ class DiskCache:
     def _files(self) -> list[tuple[float, int, Path]]:
         """Time of last use, size and path of each entry, the oldest first."""
         found: list[tuple[float, int, Path]] = []
-        for path in self.directory.glob(f"??/*{_SUFFIX}"):
+        for path in self._glob(f"??/*{_SUFFIX}"):
             with contextlib.suppress(OSError):
                 facts = path.stat()
                 found.append((facts.st_mtime, facts.st_size, path))
         return sorted(found)
+
+    def _glob(self, pattern: str) -> list[Path]:
+        """The paths of a pattern; none where the directory cannot be looked at (a name too long, say)."""
+        try:
+            return list(self.directory.glob(pattern))
+        except OSError:
+            return []
 
     def _make_room(self, size: int) -> None:
         """Evict when this process has written a part of the limit; looking costs time, which the first
@@ -180,7 +187,7 @@ class DiskCache:
                     path.unlink()
                     total -= size
         now = time.time()
-        for path in self.directory.glob("??/*.tmp"):
+        for path in self._glob("??/*.tmp"):
             with contextlib.suppress(OSError):
                 if now - path.stat().st_mtime > _STALE_SECONDS:
                     path.unlink()

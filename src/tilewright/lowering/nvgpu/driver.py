@@ -31,12 +31,13 @@ from tilewright.lowering.nvgpu import (
     shapes,
     tables,
 )
-from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions, check_warps
+from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import RULES
 from tilewright.lowering.nvgpu.tables import GivenMemory, block_number
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE
+from tilewright.passes.tileas.warp_counts import check_warps
 
 #: The files that fill the table.
 FAMILIES = (

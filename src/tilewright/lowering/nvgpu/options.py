@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.diagnostics import TileIRError, define_code
+from tilewright.diagnostics import define_code
+from tilewright.passes.tileas.warp_counts import check_warps
 
 NOT_LOWERED = define_code(
     "not-lowered-to-threads",
@@ -12,7 +13,6 @@ NOT_LOWERED = define_code(
     "The message says which operation and why. The reference machine and the CPU run more of "
     "nv_tileaa than becomes code for a GPU here.",
 )
-BAD_WARPS = define_code("bad-block-warps", "A block has a power of two of warps, 1 to 32.")
 DEFAULT_WARPS = 4
 
 
@@ -33,9 +33,3 @@ class NvgpuOptions:
 
     def __post_init__(self) -> None:
         check_warps(self.num_warps)
-
-
-def check_warps(warps: int) -> None:
-    """A ``TileIRError`` unless a block can have so many warps."""
-    if warps not in (1, 2, 4, 8, 16, 32):
-        raise TileIRError.single(BAD_WARPS, f"a block has 1, 2, 4, 8, 16 or 32 warps, got {warps}")

@@ -61,6 +61,7 @@ from tilewright.passes.tileas.part_layouts import static_part
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.warp_counts import check_warps
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
 
 DEFAULT_WARPS = 4
@@ -85,9 +86,11 @@ def capability_of(func: FuncOp) -> int:
 
 
 def block_warps(func: FuncOp, default: int = DEFAULT_WARPS) -> int:
-    """The warps of a block of a kernel."""
+    """The warps of a block of a kernel; a ``TileIRError`` where a block cannot have so many."""
     spec = func.properties.get("kernel_spec")
-    return spec.integer("numWarps") if isinstance(spec, KernelSpecAttr) else default
+    warps = spec.integer("numWarps") if isinstance(spec, KernelSpecAttr) else default
+    check_warps(warps)
+    return warps
 
 
 def default_layout(ty: Attribute, threads: int) -> Layout:

@@ -22,9 +22,7 @@ class Store:
     where nobody named the file (``is_default``), results are then just not kept.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None = None, *, is_default: bool = False
-    ):
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, is_default: bool = False):
         self.path = None if path is None else Path(path)
         self._known: dict[str, Outcome] = {}
         self._begins_line = True

@@ -41,11 +41,19 @@ UNKNOWN_KERNEL = define_code(
 )
 
 #: The commands that take programs.
-COMMANDS = frozenset(
-    {"check", "dis", "compile", "explain", "profile", "tune", "sanitize", "run"}
-)
+COMMANDS = frozenset({"check", "dis", "compile", "explain", "profile", "tune", "sanitize", "run"})
 #: Options of ``tune`` that may stand behind the program.
-_TUNE = ("--set", "--hint", "--where", "--gpu", "--measure", "--json", "--jobs", "--dask", "--resume")
+_TUNE = (
+    "--set",
+    "--hint",
+    "--where",
+    "--gpu",
+    "--measure",
+    "--json",
+    "--jobs",
+    "--dask",
+    "--resume",
+)
 _OTHER_INPUTS = (".tileir", ".mlir", ".tileirbc")
 
 

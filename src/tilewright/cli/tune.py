@@ -160,10 +160,10 @@ def _write(
 
     if options.json:
         data = as_data(rankings, gpu, options.file)
-        session.write_stdout(json.dumps({**data, "unmeasured": unmeasured or None}, indent=1) + "\n")
+        session.write_stdout(
+            json.dumps({**data, "unmeasured": unmeasured or None}, indent=1) + "\n"
+        )
         return
     session.write_stdout(as_text(rankings, gpu))
     if unmeasured:
         session.write_stdout(unmeasured + "\n")
-
-

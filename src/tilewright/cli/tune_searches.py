@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,6 +59,7 @@ def of_searches(asked: Searching) -> tuple[list[Ranking], int]:
         static=options.static,
         measure=asked.measured,
         machine=asked.machine,
+        job_limit=options.job_limit,
         told=asked.told,
     )
     runs = options.machine is not None
@@ -104,7 +103,8 @@ def _spaces(path: str) -> str:
 
 def of_program(asked: Searching) -> list[Ranking]:
     """The space that the command line gives a cuTile program."""
-    from tilewright.cutile.tuned_programs import TunedProgram, measure_job, model_job
+    from tilewright.cutile.kept_programs import KeptProgram, imports_of
+    from tilewright.cutile.tuned_programs import measure_job, model_job
     from tilewright.tuning.jobs import gpu_text
     from tilewright.tuning.ranking import Candidate, measure_best, rank
 
@@ -115,11 +115,11 @@ def of_program(asked: Searching) -> list[Ranking]:
     sets, hints = _axes(asked)
     source = asked.session.read(options.file).data
     constants = _constants(sets, source, options.file, asked.session.program_arguments)
-    imports = _imports(Path(options.file), source)
+    imports = imports_of(Path(options.file), source)
     text = gpu_text(asked.gpu)
     candidates: list[Candidate] = []
     for configuration, label in _configurations([*sets, *hints], options):
-        program = TunedProgram(
+        program = KeptProgram(
             options.file,
             source,
             tuple(_filled(word, configuration) for word in asked.session.program_arguments),
@@ -148,7 +148,7 @@ def of_file(asked: Searching) -> list[Ranking]:
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
     from tilewright.tuning.codes import NO_SPACE
     from tilewright.tuning.launches import keep_launch, with_hints
-    from tilewright.tuning.ranking import Candidate, measure_best, rank
+    from tilewright.tuning.ranking import measure_best, rank
     from tilewright.tuning.searcher import Searcher
 
     options = asked.options
@@ -170,18 +170,17 @@ def of_file(asked: Searching) -> list[Ranking]:
     values = bind(parameters_of(entry), [light(text) for text in options.arguments], 0)
     grid = options.grid or (1, 1, 1)
     searcher = Searcher(
-        asked.gpu, static=options.static, measure=asked.measured, machine=asked.machine
+        asked.gpu,
+        static=options.static,
+        measure=asked.measured,
+        machine=asked.machine,
+        job_limit=options.job_limit,
     )
     candidates: list[Candidate] = []
     for configuration, label in _configurations(hints, options):
         changed = with_hints(module, entry.symbol, configuration)
         launch = keep_launch(entry.symbol, changed, entry.symbol, grid, values)
-        made = searcher.candidate(configuration, label, launch)
-        candidates.append(
-            Candidate(
-                configuration, label, _limited(made.model, options), _limited(made.measure, options)
-            )
-        )
+        candidates.append(searcher.candidate(configuration, label, launch))
     found = rank(entry.symbol, candidates, asked.running, asked.store, told=asked.told)
     return [_finished(found, asked, hints, measure_best)]
 
@@ -240,7 +239,9 @@ def _constants(
     try:
         known = constants_of(source, path)
     except SyntaxError as error:
-        raise UsageError.because(f"'{path}' is no Python: {error.msg} (line {error.lineno})") from None
+        raise UsageError.because(
+            f"'{path}' is no Python: {error.msg} (line {error.lineno})"
+        ) from None
     in_arguments = {name for word in arguments for name in _PLACE.findall(word)}
     found: list[str] = []
     for axis in sets:
@@ -271,33 +272,3 @@ def _refuse_of_files(options: argparse.Namespace) -> None:
     for name, shown in {"grid": "grid", "arguments": "arg"}.items():
         if getattr(options, name):
             raise UsageError.because(f"--{shown} is for files: a program launches by itself")
-
-
-def _imports(path: Path, source: bytes) -> str:
-    """A hash of the modules of a program's own folder that it imports, directly or not."""
-    folder, digest = path.resolve().parent, hashlib.sha256()
-    waiting, seen = [source], set[Path]()
-    while waiting:
-        for name in sorted(_imported(waiting.pop())):
-            place = folder.joinpath(*name.split("."))
-            for file in (place.with_suffix(".py"), place / "__init__.py"):
-                if file not in seen and file.is_file():
-                    seen.add(file)
-                    data = file.read_bytes()
-                    digest.update(str(file.relative_to(folder)).encode() + data)
-                    waiting.append(data)
-    return digest.hexdigest()
-
-
-def _imported(source: bytes) -> set[str]:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return set()
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return names | {name.rpartition(".")[0] for name in names if "." in name}

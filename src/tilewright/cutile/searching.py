@@ -66,7 +66,9 @@ def search(
         told = described(chosen)
         label = _label(chosen, told)
         try:
-            candidates.append(_candidate(searcher, told, label, stream, grid, made, args_fn(chosen)))
+            candidates.append(
+                _candidate(searcher, told, label, stream, grid, made, args_fn(chosen))
+            )
         except Exception as error:  # noqa: BLE001 (cuTile's tuner tells of any, and goes on)
             raised[number] = error
             reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -86,7 +86,9 @@ class KeptLaunch:
                 number = seen.setdefault(id(arg), len(seen))
                 return [number, str(arg.dtype), list(arg.shape), _content(arg)]
             if isinstance(arg, KeptList):
-                return [[tell(item), list(n)] for item, n in zip(arg.items, arg.numbers, strict=True)]
+                return [
+                    [tell(item), list(n)] for item, n in zip(arg.items, arg.numbers, strict=True)
+                ]
             return repr(arg)
 
         told += map(tell, self.args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ class Searcher:
     """Ranks the configurations of each search for a GPU, and measures the best few where that is asked for.
 
     ``running``: where jobs run; by default on processes of this machine. ``static``: no block is run on the simulator.
-    ``measure`` of the best are measured on ``machine``. ``rankings`` has what came of all searches.
+    ``measure`` of the best are measured on ``machine``. ``job_limit``: seconds for one configuration. ``rankings`` has what came of all searches.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Searcher:
         static: bool = False,
         measure: int = 0,
         machine: str = "",
+        job_limit: float | None = None,
         told: Callable[[Outcome, int, int], object] | None = None,
         say: Say | None = None,
     ):
@@ -43,17 +45,17 @@ class Searcher:
         self._text = gpu_text(gpu)
         self._running, self._store, self._static = running, store or Store(), static
         self._measure, self._machine, self._told, self._say = measure, machine, told, say
+        self._limit = job_limit
 
     def candidate(
         self, configuration: dict[str, object], label: str, launch: KeptLaunch
     ) -> Candidate:
         """A configuration that makes such a launch."""
+        model = replace(model_job(launch, self._text, self._static, label), time_limit=self._limit)
         measured = None
         if self._measure and not launch.memory:
-            measured = measure_job(launch, self._machine, label)
-        return Candidate(
-            configuration, label, model_job(launch, self._text, self._static, label), measured
-        )
+            measured = replace(measure_job(launch, self._machine, label), time_limit=self._limit)
+        return Candidate(configuration, label, model, measured)
 
     def search(self, name: str, candidates: Sequence[Candidate]) -> Ranking:
         """The ranking of one search."""

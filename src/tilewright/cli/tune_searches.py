@@ -93,7 +93,7 @@ def _spaces(path: str) -> str:
 
     try:
         found = constants_of(Path(path).read_bytes(), path)
-    except (OSError, SyntaxError):
+    except (OSError, SyntaxError, ValueError):
         found = {}
     numbers = [name for name, value in found.items() if type(value) is int]
     if not numbers:
@@ -238,10 +238,8 @@ def _constants(
 
     try:
         known = constants_of(source, path)
-    except SyntaxError as error:
-        raise UsageError.because(
-            f"'{path}' is no Python: {error.msg} (line {error.lineno})"
-        ) from None
+    except (SyntaxError, ValueError) as error:
+        raise UsageError.because(f"'{path}' is no Python: {error}") from None
     in_arguments = {name for word in arguments for name in _PLACE.findall(word)}
     found: list[str] = []
     for axis in sets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -49,31 +49,27 @@ def axis_of(text: str) -> Axis:
     name = name.strip()
     if not equals or not name.isidentifier():
         raise _bad(f"expected NAME=VALUE,VALUE, found '{text}'")
-    values: list[Any] = []
-    for word in _split(listed):
-        value = _value(word)
-        if not word or any(value == v and type(value) is type(v) for v in values):
-            raise _bad(f"'{text}': {'a value is missing' if not word else f'{word} stands twice'}")
-        values.append(value)
+    values = _literals(listed)
+    for value in values:
+        if sum(value == v and type(value) is type(v) for v in values) > 1:
+            raise _bad(f"'{text}': {value} stands twice")
+    if "" in values:
+        raise _bad(f"'{text}': a value is missing")
     return Axis(name, tuple(values))
 
 
-def _split(listed: str) -> Iterator[str]:
-    """The parts between commas that stand in no brackets."""
-    depth, start = 0, 0
-    for at, letter in enumerate(listed):
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and depth == 0:
-            yield listed[start:at].strip()
-            start = at + 1
-    yield listed[start:].strip()
-
-
-def _value(word: str) -> Any:
+def _literals(listed: str) -> list[Any]:
     try:
-        return ast.literal_eval(word)
+        return list(ast.literal_eval(f"({listed},)"))
     except (ValueError, SyntaxError):
-        return word
+        pass
+    values: list[Any] = []
+    for word in map(str.strip, listed.split(",")):
+        try:
+            values.append(ast.literal_eval(word))
+        except (ValueError, SyntaxError):
+            values.append(word)
+    return values
 
 
 def condition_of(text: str, names: Sequence[str]) -> Condition:

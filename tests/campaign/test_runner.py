@@ -41,7 +41,10 @@ def test_a_campaign_resumes(tmp_path: Path) -> None:
     assert logged(log) == [0, 1, 2]
     told: list[tuple[str, int, int]] = []
     found = run_campaign(
-        jobs, InProcess(), Store(kept), told=lambda o, done, total: told.append((o.label, done, total))
+        jobs,
+        InProcess(),
+        Store(kept),
+        told=lambda o, done, total: told.append((o.label, done, total)),
     )
     assert logged(log) == [0, 1, 2, 3, 4]
     assert [outcome.value for outcome in found] == [0, 1, 2, 3, 4]

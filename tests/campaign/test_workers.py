@@ -69,14 +69,16 @@ def test_a_campaign_that_is_left_ends_its_processes() -> None:
         assert next(running).value == 4
     deadline = time.monotonic() + 20
     while threading.active_count() > 1 and time.monotonic() < deadline:
-        if all(thread.name == "MainThread" or not thread.daemon for thread in threading.enumerate()):
+        if all(
+            thread.name == "MainThread" or not thread.daemon for thread in threading.enumerate()
+        ):
             break
         time.sleep(0.05)
     assert not any("serve" in thread.name for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("run", [run_job, lambda job: next(InProcess().run([job]))])
-def test_failures_are_outcomes(run) -> None:  # noqa: ANN001
+def test_failures_are_outcomes(run) -> None:
     refused = run(job("refuse"))
     assert (refused.status, refused.code, refused.reason) == (
         Status.REFUSED,

@@ -72,7 +72,9 @@ def test_names_of_one_literal_go_together() -> None:
 def test_lines_stay() -> None:
     before = compile(SOURCE, "p.py", "exec").co_consts
     after = compile(with_constants(SOURCE, "p.py", {"TM": 1}), "p.py", "exec").co_consts
-    lines = [[c.co_firstlineno for c in consts if hasattr(c, "co_code")] for consts in (before, after)]
+    lines = [
+        [c.co_firstlineno for c in consts if hasattr(c, "co_code")] for consts in (before, after)
+    ]
     assert lines[0] == lines[1]
 
 

@@ -114,7 +114,7 @@ def test_configurations_of_any_make() -> None:
         tm: int
         tn: int
 
-    pair = namedtuple("pair", "tm tn")  # noqa: PYI024 (as programs have it)
+    pair = namedtuple("pair", "tm tn")
     whole = {"tm": 1, "tn": 2}
     for made in (whole, Data(1, 2), pair(1, 2), SimpleNamespace(tm=1, tn=2)):
         assert described(made) == whole

@@ -40,9 +40,9 @@ def add_campaign_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--job-limit",
         type=_seconds,
-        default=600.0,
+        default=300.0,
         metavar="S",
-        help="give a job up after S seconds (600)",
+        help="give a job up after S seconds (300)",
     )
 
 

@@ -42,18 +42,6 @@ UNKNOWN_KERNEL = define_code(
 
 #: The commands that take programs.
 COMMANDS = frozenset({"check", "dis", "compile", "explain", "profile", "tune", "sanitize", "run"})
-#: Options of ``tune`` that may stand behind the program.
-_TUNE = (
-    "--set",
-    "--hint",
-    "--where",
-    "--gpu",
-    "--measure",
-    "--json",
-    "--jobs",
-    "--dask",
-    "--resume",
-)
 _OTHER_INPUTS = (".tileir", ".mlir", ".tileirbc")
 
 
@@ -79,12 +67,22 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     if words[0] == "profile" and not any(word.startswith("--gpu") for word in own):
         end = theirs.index("--") if "--" in theirs else len(theirs)
         return [*own, *theirs[:end]], theirs[end + 1 :]
-    if words[0] == "tune" and theirs and theirs[0].partition("=")[0] in _TUNE:
+    if words[0] == "tune" and theirs and theirs[0].partition("=")[0] in _options("tune"):
         end = theirs.index("--") if "--" in theirs else len(theirs)
         return [*own, *theirs[:end]], theirs[end + 1 :]
     if words[0] == "tune" and theirs[:1] == ["--"]:
         return own, theirs[1:]
     return own, theirs
+
+
+def _options(command: str) -> frozenset[str]:
+    """The options of a command."""
+    from importlib import import_module
+
+    parser = argparse.ArgumentParser(add_help=False)
+    import_module(f"tilewright.cli.{command}").add_arguments(parser)
+    # argparse has no public way to ask a parser for what has been added to it.
+    return frozenset(name for action in parser._actions for name in action.option_strings)
 
 
 def _is_other_input(word: str) -> bool:

@@ -59,6 +59,7 @@ def _modelled(
     made: Sequence[Sequence[Any]], program: KeptProgram, gpu: str, static: bool, ended: str
 ) -> dict[str, Any]:
     from tilewright.profiling import Asked, Profiler
+    from tilewright.tuning.fit import check_fits
     from tilewright.tuning.jobs import facts_of, gpu_of
     from tilewright.tuning.launches import with_hints
 
@@ -70,6 +71,7 @@ def _modelled(
         profiler = profilers.get(id(compiled.module))
         if profiler is None:
             module = with_hints(compiled.module, compiled.entry, program.hints)
+            check_fits(module.entry(compiled.entry), modelled_for)
             profiler = profilers[id(compiled.module)] = Profiler(
                 module, modelled_for, compiled.entry
             )

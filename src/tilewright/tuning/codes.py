@@ -19,3 +19,9 @@ PROGRAM = define_code(
     "A program launches nothing with one of the configurations.",
     "It ended before its first launch, as it does with these values on a GPU, too.",
 )
+TOO_LARGE = define_code(
+    "tune-too-large",
+    "A configuration needs more registers than a GPU has.",
+    "What a loop carries from turn to turn, and the sum of products, is held in registers as a whole. Such a configuration is left "
+    "out before it is compiled, which would take minutes.",
+)

@@ -69,10 +69,12 @@ def model_launch(launch: KeptLaunch, gpu: str, static: bool) -> dict[str, Any]:
     """The modelled time of a launch, and what else a ranking says."""
     from tilewright.bytecode import read
     from tilewright.profiling import Asked, Profiler
+    from tilewright.tuning.fit import check_fits
 
-    module = read(launch.module, f"<bytecode of {launch.name}>")
+    module, modelled_for = read(launch.module, f"<bytecode of {launch.name}>"), gpu_of(gpu)
+    check_fits(module.entry(launch.entry), modelled_for)
     asked = Asked(run_seconds=0.0) if static else Asked()
-    profiler = Profiler(module, gpu_of(gpu), launch.entry)
+    profiler = Profiler(module, modelled_for, launch.entry)
     found = profiler.profile(launch.grid, launch.arguments, memory=launch.memory, asked=asked)
     return {"seconds": found.seconds, "launches": [facts_of(launch.name, found)], "ended": ""}
 

@@ -247,11 +247,12 @@ def check_file(
     task: Task,
 ) -> dict[str, Any]:
     """What is found in one launch of a kernel of Tile IR, with the SPECs of ``tilewright run``."""
+    from tilewright.cli.modules import machine_module
     from tilewright.cli.run import entry_of
     from tilewright.cli.run_specs import bind, parameters_of
     from tilewright.launching.machine import run
 
-    module = module_of(name, source)
+    module = machine_module(verified(name, source), name)
     op = entry_of(module, entry)
     parameters = parameters_of(op)
     found = _Found(launches=1)
@@ -287,23 +288,21 @@ def verify_file(name: str, source: bytes) -> dict[str, Any]:
 
     found = _Found()
     try:
-        module_of(name, source)
+        verified(name, source)
     except TileIRError as error:
         for diagnostic in all_findings(error):
             found.add(diagnostic)
     return found.value
 
 
-def module_of(name: str, source: bytes) -> Any:
+def verified(name: str, source: bytes) -> Any:
     """The verified module of a file; a TileIRError for one that is none."""
     from tilewright import bytecode, text
     from tilewright.analysis import verifier
-    from tilewright.cli.modules import machine_module
 
-    module = (
-        bytecode.read(source, name)
-        if bytecode.is_bytecode(source)
-        else text.parse(source, name, implicit_module=True)
-    )
+    if bytecode.is_bytecode(source):
+        module: Any = bytecode.read(source, name)
+    else:
+        module = text.parse(source, name)
     verifier.verify(module)
-    return machine_module(module, name)
+    return module

@@ -37,13 +37,13 @@ import cuda.tile as ct
 def total(tables, out):
     found = ct.zeros((8,), ct.float32)
     for k in range(len(tables)):
-        found += ct.exp(ct.load(tables[k], (0,), (8,)))
+        found += ct.sum(ct.load(tables[k], (0,), (4096,)), 0)
     ct.store(out, (0,), found)
 
-x = np.linspace(0, 1, 8, dtype=np.float32)
+x = np.random.default_rng(0).random(4096, np.float32)
 out = np.zeros(8, np.float32)
 ct.launch(0, (1,), total, ([x] * int(sys.argv[1]) + [x + 1], out))
-np.testing.assert_allclose(out, 3 * np.exp(x) + np.exp(x + 1), rtol=1e-5)
+np.testing.assert_allclose(out, 4 * x.sum() + 4096, rtol=1e-5)
 """
 
 
@@ -107,7 +107,7 @@ def test_results_are_compared(command: Command, folder: Path) -> None:
     words = (folder, "--compare", "--machines", "cpu,sim:sm_90a", "--seeds", "1")
     found = jobs(command, *words, status=0)
     assert len(found) == 6 and {row["status"] for row in found.values()} == {"clean"}
-    # The simulator's exponentials are not those of the reference machine to the last bit.
+    # The simulator does not add in the order of the reference machine.
     found = jobs(command, *words, "--rtol", "0", "--atol", "0")
     row = found["tables.py", "sim:sm_90a", 0]
     assert row["findings"][0]["code"] == "campaign-differs"
@@ -125,7 +125,7 @@ INF, NAN = float("inf"), float("nan")
         (F32, [1, 2 + 1e-6, 3], [1, 2, 3], 0),
         (F32, [1, 2 + 1e-4, 3], [1, 2, 3], 1),
         (F32, [1e-6, 1000], [0, 1000], 0),
-        (F32, [1e-6, 1], [0, 1e-6], 1),
+        (F32, [1e-6, 1], [0, 1e-6], 2),
         (F32, [NAN, 1], [NAN, 1], 0),
         (F32, [NAN, 1], [1, NAN], 2),
         (F32, [INF, -INF, 1], [INF, INF, INF], 2),

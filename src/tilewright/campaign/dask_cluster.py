@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 from tilewright.campaign.codes import NO_DASK
@@ -23,14 +24,14 @@ class DaskCluster:
 
     def __init__(self, address: str):
         try:
-            import distributed
+            distributed: Any = import_module("distributed")
         except ImportError as error:
             raise TileIRError.single(
                 NO_DASK,
                 "a Dask cluster needs the package 'distributed', which is not installed",
                 help="pip install 'tilewright[dask]'",
             ) from error
-        self._distributed: Any = distributed
+        self._distributed = distributed
         try:
             self._client: Any = distributed.Client(address, timeout=_CONNECT_SECONDS)
         except (OSError, ValueError) as error:

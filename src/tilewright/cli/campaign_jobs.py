@@ -269,12 +269,9 @@ def check_file(
             from dataclasses import replace
 
             expected = launch(REFERENCE, options_for(replace(task, machine=REFERENCE)))
-            pairs = [
-                (parameter.name, one, other)
-                for parameter, one, other in zip(parameters, values, expected, strict=True)
-                if isinstance(one, np.ndarray) and one.ndim
-            ]
-            names, ones, others = ([pair[at] for pair in pairs] for at in range(3))
+            arrays = [n for n, one in enumerate(values) if isinstance(one, np.ndarray) and one.ndim]
+            names = [parameters[n].name for n in arrays]
+            ones, others = ([held[n] for n in arrays] for held in (values, expected))
             _compare(names, ones, others, task, found)
     except TileIRError as error:
         for diagnostic in error.diagnostics:

@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_options(parser)
     add_program_options(parser)
     add_campaign_arguments(parser)
+    parser.set_defaults(usage=parser.format_usage)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
@@ -59,6 +60,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
         return run_campaign(options, session)
     if not options.files:
+        session.say(options.usage().rstrip())
         raise UsageError.because(
             "there is nothing to check", help="give FILE, or --campaign FOLDER"
         )

@@ -71,6 +71,13 @@ def test_what_may_go_better_is_tried_again(tmp_path: Path) -> None:
     assert found[1].code == "test-campaign-refused"
 
 
+def test_what_a_machine_lacks_another_may_have() -> None:
+    store = Store()
+    for code, kept in (("gpu-missing-tool", False), ("gpu-not-available", False), ("other", True)):
+        store.add(Outcome("k", "label", Status.REFUSED, code=code))
+        assert (store.get("k") is not None) == kept
+
+
 def test_a_line_that_was_cut_is_no_error(tmp_path: Path) -> None:
     kept = tmp_path / "kept.jsonl"
     jobs = [job("square", f"{n}", number=n) for n in range(3)]

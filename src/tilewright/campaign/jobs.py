@@ -34,8 +34,8 @@ class Status(StrEnum):
     """It took longer than it may."""
 
 
-#: What need not be tried again.
-SETTLED = frozenset({Status.DONE, Status.REFUSED})
+#: Diagnostics of the place where a job ran, which may be another one the next time.
+_OF_PLACE = frozenset({"gpu-missing-tool", "gpu-not-available", "gpu-lost", "gpu-out-of-memory"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,13 @@ class Outcome:
     reason: str = ""
     seconds: float = 0.0
     is_kept: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the job need not be tried again."""
+        if self.status is Status.REFUSED:
+            return self.code not in _OF_PLACE
+        return self.status is Status.DONE
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.campaign.codes import BAD_STORE
-from tilewright.campaign.jobs import SETTLED, Outcome, Status
+from tilewright.campaign.jobs import Outcome, Status
 from tilewright.diagnostics import TileIRError
 
 _FIELDS = ("key", "label", "status", "value", "code", "reason", "seconds")
@@ -58,7 +58,7 @@ class Store:
     def get(self, key: str) -> Outcome | None:
         """The outcome of a job that need not be run again."""
         found = self._known.get(key)
-        return found if found is not None and found.status in SETTLED else None
+        return found if found is not None and found.is_settled else None
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome; on disk when this returns."""

@@ -134,6 +134,7 @@ def of_program(asked: Searching) -> list[Ranking]:
         candidates.append(
             Candidate(configuration, label, _limited(job, options), _limited(measured, options))
         )
+    _need_tools(options)
     name = options.kernel or Path(options.file).name
     found = rank(name, candidates, asked.running, asked.store, told=asked.told)
     return [_finished(found, asked, hints, measure_best)]
@@ -181,6 +182,7 @@ def of_file(asked: Searching) -> list[Ranking]:
         changed = with_hints(module, entry.symbol, configuration)
         launch = keep_launch(entry.symbol, changed, entry.symbol, grid, values)
         candidates.append(searcher.candidate(configuration, label, launch))
+    _need_tools(options)
     found = rank(entry.symbol, candidates, asked.running, asked.store, told=asked.told)
     return [_finished(found, asked, hints, measure_best)]
 
@@ -258,6 +260,15 @@ def _constants(
 def _filled(word: str, configuration: dict[str, Any]) -> str:
     """A word of the program's arguments with values in the places of names."""
     return _PLACE.sub(lambda at: str(configuration.get(at[1], at[0])), word)
+
+
+def _need_tools(options: argparse.Namespace) -> None:
+    """A TileIRError where this machine lacks a tool, which each configuration would say otherwise."""
+    from tilewright.gpu.tools import need
+
+    for tool in ("ptxas", "nvdisasm"):
+        if options.dask is None:
+            need(f"bin/{tool}", "the performance model")
 
 
 def _limited(job: Any, options: argparse.Namespace) -> Any:

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 #: Floors from the ground up; a room may import rooms of lower floors, and itself.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"diagnostics", "garbage"}),
-    frozenset({"numerics", "layouts", "model"}),
+    frozenset({"numerics", "layouts", "model", "campaign"}),
     frozenset({"dialects"}),
     frozenset({"text", "bytecode", "analysis"}),
     frozenset({"builder", "passes"}),
@@ -25,6 +25,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"machine", "cpu", "simulator", "gpu"}),
     frozenset({"explain"}),
     frozenset({"profiling"}),
+    frozenset({"tuning"}),
     frozenset({"cutile"}),
     frozenset({"pytest"}),
     frozenset({"cli", "universe"}),

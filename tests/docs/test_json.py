@@ -85,6 +85,34 @@ def test_profile(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check("profile", compared)
 
 
+@requires_tools
+@pytest.mark.oracle
+def test_tune(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("tune", "k.tileir", *LAUNCH, "--no-keep", "--json")
+    found = printed(capsys, *words, "--hint", "num_worker_warps_per_cta=1,2", "--measure", "0")
+    assert len(found["searches"][0]["ranked"]) == 2
+    check("tune", found)
+    found = printed(
+        capsys, *words, "--hint", "occupancy=1", "--measure", "1", "--measure-on", "reference"
+    )
+    assert found["searches"][0]["ranked"][0]["measured_seconds"] > 0
+    check("tune", found)
+
+
+def test_campaign(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    racy = f"// $ tilewright run racy.tileir --grid 2 --arg zeros:f32:4 --arg 1.0\n{KERNEL}"
+    (kernel.parent / "racy.tileir").write_text(racy)
+    (kernel.parent / "bad.tileir").write_text("entry @k() { %a = addi %b, %c : tile<i32> }")
+    words = ("check", "--campaign", ".", "--seeds", "1", "--no-keep", "--format", "json")
+    found = printed(capsys, *words)
+    assert {job["program"]: job["status"] for job in found["jobs"]} == {
+        "bad.tileir": "findings",
+        "k.tileir": "clean",
+        "racy.tileir": "findings",
+    }
+    check("campaign", found)
+
+
 def test_nan() -> None:
     report = find_nan(tilewright.parse(KERNEL), "k", 1, [np.zeros(1, np.float32), 0.0])
     assert report.findings
@@ -153,7 +181,7 @@ def test_constants(words: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def test_every_schema_is_told_and_tested() -> None:
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")
-    assert len(SCHEMAS) == 11
+    assert len(SCHEMAS) == 13
     for path in SCHEMAS:
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
         name = path.name.removesuffix(".schema.json")

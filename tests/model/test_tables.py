@@ -70,3 +70,13 @@ def test_a_file_replaces_numbers() -> None:
 def test_files_that_say_nothing_are_refused(text: str, message: str) -> None:
     with pytest.raises(TileIRError, match=message):
         load_constants(text, GPUS["h100"])
+
+
+@pytest.mark.parametrize("name", ["a100", "h100", "h200", "b200", "rtx4090", "rtx5090"])
+def test_what_is_shown_can_be_read(name: str) -> None:
+    gpu = gpu_named(name)
+    rows = {key: {"value": c.value, "source": c.source} for key, c in gpu.constants.items()}
+    read = load_constants(json.dumps({"gpu": name, "constants": rows}), gpu)
+    assert {key: c.value for key, c in read.constants.items()} == {
+        key: c.value for key, c in gpu.constants.items()
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from tilewright.cli.check_campaign import add_campaign_arguments
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, all_findings, parse_source
 from tilewright.cli.programs import (
@@ -20,7 +21,7 @@ from tilewright.diagnostics import Diagnostic, TileIRError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
-        nargs="+",
+        nargs="*",
         metavar="FILE",
         help="text or bytecode; - is standard input; or a cuTile program",
     )
@@ -48,10 +49,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_reading_options(parser)
     add_program_options(parser)
+    add_campaign_arguments(parser)
+    parser.set_defaults(usage=parser.format_usage)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
     """Check every file, whatever is wrong with those before it."""
+    if options.campaign is not None:
+        from tilewright.cli.check_campaign import execute as run_campaign
+
+        return run_campaign(options, session)
+    if not options.files:
+        session.say(options.usage().rstrip())
+        raise UsageError.because(
+            "there is nothing to check", help="give FILE, or --campaign FOLDER"
+        )
+    for name in ("machines", "seeds", "compare", "resume", "dask", "jobs"):
+        if getattr(options, name):
+            raise UsageError.because(f"--{name} goes with --campaign FOLDER")
     if is_program(options.files[-1]):
         return _check_program(options, session)
     refuse_program_options(options, options.files[0])

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "run a kernel, on the reference machine or the CPU, or a cuTile program"),
     "compile": ("compile", "compile a kernel to native code, and show how it comes about"),
     "profile": ("profile", "tell how fast a kernel would be on a GPU, by a model; none is needed"),
+    "tune": ("tune", "rank configurations of a kernel for a GPU, by a model; none is needed"),
     "sanitize": ("sanitize", "run a kernel with every check on, under several schedules"),
     "cache": ("cache", "tell what is kept of compiled kernels, or remove it"),
     "explain": ("explain", "tell about an operation, a type or a code; or make a page of a kernel"),

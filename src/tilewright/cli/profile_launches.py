@@ -32,7 +32,7 @@ _OF_LAUNCHES = {"grid": "grid", "block": "block", "cubin": "cubin"}
 def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple[list[Launch], int]:
     """The launches of a cuTile program, those of one kind together, and the status of the command."""
     from tilewright.cli.programs import take
-    from tilewright.launching.described import Value
+    from tilewright.launching.described import Value, kind_of
     from tilewright.model.report import Launch
     from tilewright.profiling import Profiler
 
@@ -44,7 +44,7 @@ def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple
     made: dict[tuple[object, ...], list[Any]] = {}
 
     def launched(compiled: Any, grid: tuple[int, int, int], values: Sequence[Value]) -> bool:
-        key = id(compiled.module), grid, *map(_kind_of, values)
+        key = id(compiled.module), grid, *map(kind_of, values)
         made.setdefault(key, [compiled, grid, values, 0])[3] += 1
         return options.machine is not None
 
@@ -70,17 +70,6 @@ def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple
             name = _name(taken.label, grid, values, [m for m in made.values() if m[0] is compiled])
             found.append(Launch(name, _described(profiler, grid, values, options), count))
     return found, 0 if expected else program.finish(0)
-
-
-def _kind_of(value: Any) -> object:
-    """What of an argument a profile depends on."""
-    from tilewright.launching.described import ArrayValue, ListValue
-
-    if isinstance(value, ArrayValue):
-        return value.layout.shape, value.layout.strides, value.layout.dtype
-    if isinstance(value, ListValue):
-        return tuple(map(_kind_of, value.items))
-    return value.item()
 
 
 def _name(
@@ -156,14 +145,14 @@ def of_file(options: argparse.Namespace, session: Session, gpu: Gpu) -> Launch:
         profiler = Profiler(module, gpu, name)
         if options.static or None in given.values:
             return _static(_of_profiler(profiler, parameters), options, gpu, grid)
-        values = bind(parameters, [_light(text) for text in options.arguments], 0)
+        values = bind(parameters, [light(text) for text in options.arguments], 0)
         from tilewright.model.report import Launch
 
         asked = _asked(options, profiler.kernel)
         return Launch(name, profiler.profile(grid, values, asked=asked))
 
 
-def _light(text: str) -> str:
+def light(text: str) -> str:
     """A SPEC, of zeros where it is for a large array."""
     name, equals, spec = (
         text.partition("=") if re.match(r"[A-Za-z_][\w$.\-]*=", text) else ("", "", text)

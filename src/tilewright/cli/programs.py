@@ -19,7 +19,7 @@ from tilewright.diagnostics import Diagnostic, NamedPlace, Severity, TileIRError
 if TYPE_CHECKING:
     from tilewright.cutile import Compiled
     from tilewright.cutile.compilation import ProgramRun
-    from tilewright.cutile.scope import LaunchStandIn
+    from tilewright.cutile.scope import LaunchStandIn, Settings
 
 PROGRAM_FAILED = define_code(
     "program-failed",
@@ -41,7 +41,7 @@ UNKNOWN_KERNEL = define_code(
 )
 
 #: The commands that take programs.
-COMMANDS = frozenset({"check", "dis", "compile", "explain", "profile", "sanitize", "run"})
+COMMANDS = frozenset({"check", "dis", "compile", "explain", "profile", "tune", "sanitize", "run"})
 _OTHER_INPUTS = (".tileir", ".mlir", ".tileirbc")
 
 
@@ -49,7 +49,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """A command line up to and with the program, and the program's own arguments.
 
     None for those where the command takes no program, or another file. Of a profile that does not name its GPU before
-    the program, what follows up to `--` is the command's own.
+    the program, what follows up to `--` is the command's own; of `tune`, where it begins with an option of its own.
     """
     words = list(arguments)
     if not words or words[0] not in COMMANDS:
@@ -67,7 +67,22 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     if words[0] == "profile" and not any(word.startswith("--gpu") for word in own):
         end = theirs.index("--") if "--" in theirs else len(theirs)
         return [*own, *theirs[:end]], theirs[end + 1 :]
+    if words[0] == "tune" and theirs and theirs[0].partition("=")[0] in _options("tune"):
+        end = theirs.index("--") if "--" in theirs else len(theirs)
+        return [*own, *theirs[:end]], theirs[end + 1 :]
+    if words[0] == "tune" and theirs[:1] == ["--"]:
+        return own, theirs[1:]
     return own, theirs
+
+
+def _options(command: str) -> frozenset[str]:
+    """The options of a command."""
+    from importlib import import_module
+
+    parser = argparse.ArgumentParser(add_help=False)
+    import_module(f"tilewright.cli.{command}").add_arguments(parser)
+    # argparse has no public way to ask a parser for what has been added to it.
+    return frozenset(name for action in parser._actions for name in action.option_strings)
 
 
 def _is_other_input(word: str) -> bool:
@@ -162,14 +177,16 @@ def take(
     *,
     told: Callable[[Compiled], object] | None = None,
     instead: LaunchStandIn | None = None,
+    settled: Callable[[Settings], Settings] | None = None,
 ) -> Program:
-    """Run a program and take its kernels, as the options want it. ``instead`` decides on its launches.
+    """Run a program and take its kernels, as the options want it. ``instead`` decides on its launches, ``settled`` changes
+    the settings.
 
     What the program prints goes to standard error. Where it fails after a launch, its traceback is
     shown and the kernels are taken all the same. A UsageError where it cannot be started or has no
     kernel of that name, a TileIRError where it launches none.
     """
-    run = _run(path, options, session, told, instead)
+    run = _run(path, options, session, told, instead, settled)
     if isinstance(run.error, KeyboardInterrupt):
         raise run.error
     if not run.kernels:
@@ -195,6 +212,7 @@ def _run(
     session: Session,
     told: Callable[[Compiled], object] | None,
     instead: LaunchStandIn | None,
+    settled: Callable[[Settings], Settings] | None,
 ) -> ProgramRun:
     if not os.path.isfile(path):
         raise UsageError.because(f"cannot read '{path}': No such file")
@@ -213,6 +231,7 @@ def _run(
         cuda_is_host=options.torch_cuda,
         instead=instead,
     )
+    settings = settings if settled is None else settled(settings)
     try:
         if machine is not None:
             check_settings(settings)

@@ -78,6 +78,11 @@ def _parser(command: str) -> argparse.ArgumentParser:
     add_trace_arguments(parser)
     if command == "run":
         parser.add_argument(
+            "--tune-for",
+            metavar="GPU",
+            help="answer cuda.tile.tune by the performance model for this GPU, such as h100, instead of the clock",
+        )
+        parser.add_argument(
             "--json", action="store_true", help="tell about all launches as JSON on stdout"
         )
     return parser
@@ -273,6 +278,7 @@ def _settings(options: argparse.Namespace, log: LaunchLog) -> Settings:
         on_launch=log.keep_launch if log.wants_launches else None,
         on_report=log.sanitized.keep if options.command == "sanitize" else None,
         only=options.kernel,
+        tune_for=getattr(options, "tune_for", None),
     )
 
 

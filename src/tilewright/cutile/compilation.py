@@ -166,11 +166,12 @@ def compile_program(
     torch_cuda: bool = True,
     stdout: Any = None,
     told: Callable[[Compiled], object] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> ProgramRun:
     """Run a cuTile program, with its launches, and keep each kernel that it compiles.
 
     ``settings`` say on which machine. What the program prints goes to ``stdout`` where that is given.
-    ``told`` gets each kernel as soon as it is compiled.
+    ``told`` gets each kernel as soon as it is compiled. ``constants`` are those of :func:`run_program`.
     """
     from contextlib import nullcontext
     from dataclasses import replace
@@ -198,5 +199,5 @@ def compile_program(
         hosting(replace(settings, on_compile=keep), torch_cuda=torch_cuda, ready=False),
         nullcontext() if stdout is None else redirect_stdout(stdout),
     ):
-        run.status = run_program(path, arguments, show=end)
+        run.status = run_program(path, arguments, show=end, constants=constants)
     return run

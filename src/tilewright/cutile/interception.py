@@ -77,6 +77,15 @@ def _benchmark_with_timeout(
     return microseconds, time.perf_counter() - started
 
 
+def _exhaustive_search(settings: Settings, *args: Any, **keywords: Any) -> Any:
+    from tilewright.cutile.searching import search, searcher_of
+
+    searcher = searcher_of(settings)
+    if searcher is None:
+        return _native("cuda.tile.tune._tune", "exhaustive_search")(*args, **keywords)
+    return search(searcher, *args, **keywords)
+
+
 def _get_constraints(
     settings: Settings, kernel: Any, arguments: Any, calling_convention: Any, /
 ) -> list[object]:
@@ -129,6 +138,7 @@ _OURS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "_find_compiler_bin": _find_compiler,
         "_bytecode_to_mlir_text": _to_text,
     },
+    "cuda.tile.tune._tune": {"exhaustive_search": _exhaustive_search},
     "cuda.tile.tune._tune_utils": {"benchmark_with_timeout": _benchmark_with_timeout},
 }
 #: The same for modules that are not loaded for our sake: JAX takes seconds.

@@ -113,6 +113,10 @@ def check_settings(settings: Settings) -> None:
         wanted = options if settings.trace is None else replace(options, trace=settings.trace)
         machine.check_options(replace(wanted, print_to=None))
         machine.check()
+        if settings.tune_for is not None:
+            from tilewright.model.tables import gpu_named
+
+            gpu_named(settings.tune_for)
     except TileIRError as error:
         raise RefusedError(error.diagnostics) from None
 

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -70,11 +70,13 @@ def run_program(
     arguments: Sequence[str],
     *,
     show: Callable[[BaseException], object] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> int:
     """Run a script as ``python SCRIPT ARGUMENTS`` does; its exit status.
 
     ``show`` is told of an exception that it does not catch; by default it is written to standard
-    error with its own frames only, without ours.
+    error with its own frames only, without ours. ``constants`` of its module get other values
+    (``module_constants``).
     """
     script = Path(path)
     module = types.ModuleType("__main__")
@@ -84,7 +86,12 @@ def run_program(
     sys.path[0] = str(script.resolve().parent)
     sys.modules["__main__"] = module
     try:
-        exec(compile(script.read_bytes(), path, "exec", dont_inherit=True), module.__dict__)
+        source: Any = script.read_bytes()
+        if constants:
+            from tilewright.cutile.module_constants import with_constants
+
+            source = with_constants(source, path, constants)
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
     except SystemExit as stop:
         return _exit_status(stop)
     except BaseException as error:  # noqa: BLE001 (whatever ends a program is shown, as Python does)

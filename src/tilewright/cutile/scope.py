@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.cutile.launching import Dispatcher, Specialisation
     from tilewright.cutile.machines import TraceSink
     from tilewright.launching.described import Value
+    from tilewright.tuning.searcher import Searcher
 
 CompileSink = Callable[
     ["Dispatcher", "Specialisation", tuple[int, int, int], tuple[Any, ...]], object
@@ -71,7 +72,8 @@ class Settings:
     launch that has ended well. ``on_report`` gets what the sanitizer found in each launch, and the
     module; the program goes on then. ``only`` names the kernel, or with ``#N`` its N-th specialisation,
     that is checked, recorded and stopped; others just run. ``instead`` is told of launches before they run,
-    and says whether they do: what was compiled, the grid, and the arguments.
+    and says whether they do: what was compiled, the grid, and the arguments. ``tune_for`` is the GPU for which the
+    performance model answers searches of cuTile's tuner, None where they are timed; ``searcher`` answers them in its place.
     """
 
     machine: str = DEFAULT_MACHINE
@@ -83,6 +85,8 @@ class Settings:
     on_report: ReportSink | None = None
     only: str | None = None
     instead: LaunchStandIn | None = None
+    tune_for: str | None = None
+    searcher: Searcher | None = None
 
     @property
     def loading(self) -> object:
@@ -143,6 +147,8 @@ def _watched(settings: Settings) -> Settings:
         on_launch=settings.on_launch or outer.on_launch,
         on_report=settings.on_report or outer.on_report,
         instead=settings.instead or outer.instead,
+        tune_for=settings.tune_for or outer.tune_for,
+        searcher=settings.searcher or outer.searcher,
     )
 
 
@@ -153,17 +159,20 @@ class on(AbstractContextManager["on"]):
     ``cuda.tile.launch`` is reached under every name that a module has given it. May be used again,
     and within itself. ``options`` are those of every launch inside, of which single ones may be named
     instead: ``on("cpu", threads=2)``. What kernels print goes to standard output, unless they name
-    another place. A time limit that holds around it holds inside, too. A :class:`RefusedError` for a machine that there is not, and for options that it
-    lacks.
+    another place. A time limit that holds around it holds inside, too. With ``tune_for="h100"`` searches of
+    cuTile's tuner are answered by the performance model for that GPU; without it they are timed. A
+    :class:`RefusedError` for a machine or a GPU that there is not, and for options that the machine lacks.
     """
 
     def __init__(
         self,
         machine: str = DEFAULT_MACHINE,
         options: LaunchOptions | None = None,
+        *,
+        tune_for: str | None = None,
         **fields: Any,
     ):
-        self._settings = Settings(machine, options_with(options, fields))
+        self._settings = Settings(machine, options_with(options, fields), tune_for=tune_for)
         check_settings(self._settings)
 
     def __enter__(self) -> on:

@@ -44,7 +44,8 @@ def find(end: str) -> Path | None:
     return next((p for folder in _folders() for n in names if (p := folder / n).is_file()), None)
 
 
-def _need(end: str, what: str) -> Path:
+def need(end: str, what: str) -> Path:
+    """The same; a TileIRError that says what needs it and how to install it, where it is not there."""
     found = find(end)
     if found is None:
         raise TileIRError.single(
@@ -99,7 +100,7 @@ class Assembled:
 def assemble(ptx: str, arch: str) -> Assembled:
     """The machine code of PTX, with its lines where it tells them; a TileIRError where ptxas is
     missing or refuses it."""
-    ptxas = _need("bin/ptxas", "machine code")
+    ptxas = need("bin/ptxas", "machine code")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
@@ -151,7 +152,7 @@ def disassemble_to_json(cubin: bytes) -> str:
 
 
 def _nvdisasm(cubin: bytes, *options: str) -> str:
-    nvdisasm = _need("bin/nvdisasm", "the text of machine code")
+    nvdisasm = need("bin/nvdisasm", "the text of machine code")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)

@@ -145,6 +145,15 @@ def arrays_of(values: Sequence[Value]) -> list[ArrayValue]:
     return found
 
 
+def kind_of(value: Value) -> object:
+    """What of an argument a modelled time depends on, for comparisons."""
+    if isinstance(value, ArrayValue):
+        return value.layout.shape, value.layout.strides, value.layout.dtype
+    if isinstance(value, ListValue):
+        return tuple(map(kind_of, value.items))
+    return value.item()
+
+
 def converted(values: Sequence[Value]) -> Converted:
     """The arguments as the checks of a launch know them."""
     tiles: list[Array] = []

@@ -287,7 +287,8 @@ def load_constants(text: str, gpu: Gpu) -> Gpu:
             or not math.isfinite(value)
         ):
             raise _bad(f"constant '{name}' needs a number as its value")
-        if value <= 0:
+        # 0 is what a GPU has of something that it lacks.
+        if value <= 0 and value != held[name].value:
             raise _bad(f"constant '{name}' must be more than 0, not {value}")
         held[name] = Constant(float(value), held[name].unit, str(row.get("source", "given")))
     return Gpu(gpu.name, gpu.title, gpu.compute, MappingProxyType(held))

@@ -1,0 +1,58 @@
+"""Jobs on the machines of a Dask cluster (the extra ``dask``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+from tilewright.campaign.codes import NO_DASK
+from tilewright.campaign.jobs import Job, Outcome, Status
+from tilewright.campaign.workers import run_apart
+from tilewright.diagnostics import TileIRError
+
+_CONNECT_SECONDS = 15
+
+
+class DaskCluster:
+    """Runs jobs on the workers of the scheduler at an address, such as ``tcp://10.0.0.1:8786``.
+
+    Each job runs in a process of its own beside the worker, so that one that dies or takes too long
+    harms no other. Where a worker dies, the scheduler gives its jobs to another. A TileIRError without the
+    package, and where nobody answers.
+    """
+
+    def __init__(self, address: str):
+        try:
+            distributed: Any = import_module("distributed")
+        except ImportError as error:
+            raise TileIRError.single(
+                NO_DASK,
+                "a Dask cluster needs the package 'distributed', which is not installed",
+                help="pip install 'tilewright[dask]'",
+            ) from error
+        self._distributed = distributed
+        try:
+            self._client: Any = distributed.Client(address, timeout=_CONNECT_SECONDS)
+        except (OSError, ValueError) as error:
+            raise TileIRError.single(
+                NO_DASK, f"no Dask scheduler answers at '{address}': {error}"
+            ) from error
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        """The outcomes, as they come."""
+        futures = {
+            self._client.submit(run_apart, job, key=f"{job.label}-{job.key}", pure=False): job
+            for job in jobs
+        }
+        for future in self._distributed.as_completed(list(futures)):
+            job = futures[future]
+            if future.status == "finished":
+                yield future.result()
+                continue
+            error = future.exception() if future.status == "error" else future.status
+            yield Outcome(job.key, job.label, Status.LOST, reason=" ".join(str(error).split()))
+
+    def close(self) -> None:
+        """Leave the cluster; what still runs for us there is cancelled."""
+        self._client.close()

@@ -1,0 +1,95 @@
+"""Outcomes in a file: JSON lines that are only ever appended, so that a campaign that was ended resumes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tilewright.campaign.codes import BAD_STORE
+from tilewright.campaign.jobs import Outcome, Status
+from tilewright.diagnostics import TileIRError
+
+_FIELDS = ("key", "label", "status", "value", "code", "reason", "seconds")
+
+
+class Store:
+    """The outcomes that a file has, by the keys of their jobs; without a path, those of this process.
+
+    Several processes may write to one file. A TileIRError where it cannot be read or written, or holds something else;
+    where nobody named the file (``is_default``), results are then just not kept.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, is_default: bool = False):
+        self.path = None if path is None else Path(path)
+        self._known: dict[str, Outcome] = {}
+        self._begins_line = True
+        self._is_default = is_default
+        if self.path is not None and self.path.exists():
+            try:
+                self._read(self.path)
+            except TileIRError:
+                if not is_default:
+                    raise
+                self.path = None
+
+    def _read(self, path: Path) -> None:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise _bad(f"cannot read '{path}': {error.strerror}") from error
+        self._begins_line = data.endswith(b"\n") or not data
+        lines = data.split(b"\n")
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                outcome = _from_line(line)
+            except (ValueError, KeyError, TypeError) as error:
+                if number == len(lines):
+                    continue  # A process was ended while it wrote.
+                if _is_cut(line):
+                    continue
+                raise _bad(f"'{path}' holds no outcome of a job in line {number}") from error
+            self._known[outcome.key] = outcome
+
+    def get(self, key: str) -> Outcome | None:
+        """The outcome of a job that need not be run again."""
+        found = self._known.get(key)
+        return found if found is not None and found.is_settled else None
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep an outcome; on disk when this returns."""
+        self._known[outcome.key] = replace(outcome, is_kept=True)
+        if self.path is None:
+            return
+        data = json.dumps({name: getattr(outcome, name) for name in _FIELDS}).encode() + b"\n"
+        if not self._begins_line:
+            data = b"\n" + data
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self.path, "ab", buffering=0) as file:
+                file.write(data)
+                os.fsync(file.fileno())
+        except OSError as error:
+            if not self._is_default:
+                raise _bad(f"cannot write '{self.path}': {error.strerror}") from error
+            self.path = None
+        self._begins_line = True
+
+
+def _from_line(line: bytes) -> Outcome:
+    held: dict[str, Any] = json.loads(line)
+    status = Status(held["status"])
+    return Outcome(**{**{name: held[name] for name in _FIELDS}, "status": status}, is_kept=True)
+
+
+def _is_cut(line: bytes) -> bool:
+    """Whether a line is the beginning of an outcome, behind which a later process went on."""
+    return line.startswith(b'{"key": "') and not line.endswith(b"}")
+
+
+def _bad(message: str) -> TileIRError:
+    return TileIRError.single(BAD_STORE, message)

@@ -1,0 +1,98 @@
+"""What commands that run campaigns share: where jobs run, and where their results are kept."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.cli.session import UsageError
+
+if TYPE_CHECKING:
+    from tilewright.campaign.runner import Where
+    from tilewright.campaign.store import Store
+
+
+def add_campaign_options(parser: argparse.ArgumentParser) -> None:
+    """``--jobs``, ``--dask``, ``--resume``, ``--no-keep`` and ``--job-limit``."""
+    group = parser.add_argument_group("campaign")
+    group.add_argument(
+        "--jobs",
+        type=positive,
+        metavar="N",
+        help="processes that work at once (default: one for each processor)",
+    )
+    group.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="work on the Dask cluster whose scheduler has this address, such as tcp://HOST:8786",
+    )
+    group.add_argument(
+        "--resume",
+        metavar="FILE",
+        help="keep results in this file, and take those that it has (default: a file in the folder of the cache)",
+    )
+    group.add_argument(
+        "--no-keep", action="store_true", help="take no results of earlier runs, and keep none"
+    )
+    group.add_argument(
+        "--job-limit",
+        type=_seconds,
+        default=300.0,
+        metavar="S",
+        help="give a job up after S seconds (300)",
+    )
+
+
+def positive(text: str) -> int:
+    """A number of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, found '{text}'")
+    return value
+
+
+def where_of(options: argparse.Namespace) -> Where:
+    """Where jobs run; a UsageError where two places are named."""
+    from tilewright.campaign.runner import Where
+
+    if options.dask is not None and options.jobs is not None:
+        raise UsageError.because(
+            "--jobs is for processes of this machine: leave it out with --dask"
+        )
+    return Where(options.jobs or 0, options.dask)
+
+
+def store_of(options: argparse.Namespace, subject: str) -> Store:
+    """Where outcomes are kept: in the file of ``--resume``, else in one of the command and its subject."""
+    from tilewright.campaign.store import Store
+
+    if options.no_keep:
+        if options.resume is not None:
+            raise UsageError.because("--no-keep and --resume do not go together")
+        return Store()
+    if options.resume is not None:
+        return Store(options.resume)
+    return Store(_default_path(options.command, subject), is_default=True)
+
+
+def _default_path(command: str, subject: str) -> Path | None:
+    from tilewright.cpu.runtime.cache import cache_directory
+
+    folder = cache_directory()
+    if folder is None:
+        return None
+    number = hashlib.sha256(os.path.abspath(subject).encode()).hexdigest()[:12]
+    name = Path(subject).name.replace(".", "-") or "folder"
+    return folder / "campaigns" / f"{command}-{name}-{number}.jsonl"

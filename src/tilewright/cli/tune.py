@@ -1,0 +1,169 @@
+"""``tilewright tune``: which configuration of a kernel would be the fastest, by the performance model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from tilewright.cli.campaigns import add_campaign_options, store_of, where_of
+from tilewright.cli.exits import Exit
+from tilewright.cli.modules import add_reading_options
+from tilewright.cli.programs import add_program_options, is_program
+from tilewright.cli.run import grid_extents
+from tilewright.cli.session import Session, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.model.tables import Gpu
+    from tilewright.tuning.ranking import Ranking
+
+#: How many are measured where there is a GPU.
+_MEASURED = 3
+_EPILOG = """\
+Times are modelled for the GPU that is named, and the best few are measured where there is one. A cuTile program that
+calls cuda.tile.tune.exhaustive_search says by itself what is to be tried; --set gives other values to constants of its
+module, or to {NAME} in its arguments; --hint gives hints to the compiler.
+
+  tilewright tune program.py
+  tilewright tune program.py --gpu a100 --set TM=64,128 --set TN=64,128 --where 'TM*TN <= 16384'
+  tilewright tune program.py --set TILE=64,128 -- --tile {TILE}
+  tilewright tune product.tileir --grid 64,64 --arg ... --hint occupancy=1,2 --hint num_worker_warps_per_cta=4,8
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "file", metavar="FILE", help="a cuTile program, or Tile IR as text or bytecode"
+    )
+    parser.add_argument(
+        "--gpu",
+        default="h100",
+        metavar="GPU",
+        help="a100, h100 (the default), h200, b200, rtx4090, rtx5090",
+    )
+    parser.add_argument(
+        "--set",
+        dest="sets",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="values of a constant of the program, with commas between; may be repeated",
+    )
+    parser.add_argument(
+        "--hint",
+        dest="hints",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="values of a compiler hint: occupancy, num_worker_warps_per_cta, num_cta_in_cga",
+    )
+    parser.add_argument(
+        "--where",
+        dest="conditions",
+        action="append",
+        default=[],
+        metavar="EXPRESSION",
+        help="try only configurations for which this is true, such as 'TM*TN <= 16384'",
+    )
+    parser.add_argument(
+        "--kernel", "--entry", metavar="NAME", help="count launches of this kernel only"
+    )
+    parser.add_argument("--grid", type=grid_extents, metavar="X[,Y[,Z]]", help="blocks (1)")
+    parser.add_argument(
+        "--arg", dest="arguments", action="append", default=[], metavar="[NAME=]SPEC"
+    )
+    parser.add_argument(
+        "--static",
+        action="store_true",
+        help="read the code only, and run no block on the simulator",
+    )
+    parser.add_argument(
+        "--constants", metavar="FILE", help="constants of the GPU, as measured, in JSON"
+    )
+    parser.add_argument(
+        "--measure",
+        type=int,
+        metavar="N",
+        help=f"measure the N best ones (default: {_MEASURED} where there is a GPU); 0: none",
+    )
+    parser.add_argument(
+        "--measure-on",
+        default="cuda",
+        metavar="MACHINE",
+        help="the machine that measures: cuda (the default), or cpu for a kernel that shall be fast there",
+    )
+    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
+    add_reading_options(parser)
+    add_campaign_options(parser)
+    add_program_options(parser, kernel=False)
+
+
+def execute(options: argparse.Namespace, session: Session) -> int:
+    """Print the ranking of each search."""
+    from tilewright.campaign.runner import executor
+    from tilewright.cli import tune_searches
+    from tilewright.cli.progress import working
+    from tilewright.model.tables import gpu_named, load_constants
+
+    if options.save_ir is not None:
+        raise UsageError.because("--save-ir goes with commands on one configuration, not with tune")
+    gpu = gpu_named(options.gpu)
+    if options.constants is not None:
+        gpu = load_constants(session.read(options.constants).data.decode("utf-8", "replace"), gpu)
+    count, unmeasured = _measured(options)
+    store = store_of(options, options.file)
+    status = int(Exit.OK)
+    with working(f"ranking for {gpu.title}") as progress, executor(where_of(options)) as running:
+
+        def told(outcome: object, done: int, total: int) -> None:
+            if progress is not None:
+                progress(done, total)
+
+        searching = tune_searches.Searching(options, session, gpu, running, store, count, told)
+        if is_program(options.file) and not options.sets and not options.hints:
+            rankings, status = tune_searches.of_searches(searching)
+        elif is_program(options.file):
+            rankings = tune_searches.of_program(searching)
+        else:
+            rankings = tune_searches.of_file(searching)
+    _write(rankings, options, session, gpu, unmeasured)
+    return status or (Exit.OK if all(ranking.ranked for ranking in rankings) else Exit.FINDINGS)
+
+
+def _measured(options: argparse.Namespace) -> tuple[int, str]:
+    """How many configurations are measured, and why none is, if nobody asked for none."""
+    from tilewright.diagnostics import TileIRError
+    from tilewright.launching.machine import machine_named
+
+    if options.measure is not None and options.measure < 0:
+        raise UsageError.because("--measure: expected a number of at least 0")
+    if options.measure == 0:
+        return 0, ""
+    try:
+        machine_named(options.measure_on).check()
+    except TileIRError as error:
+        if options.measure is not None or options.measure_on != "cuda":
+            raise
+        return 0, f"nothing was measured: {error.diagnostics[0].message}"
+    return (_MEASURED if options.measure is None else options.measure), ""
+
+
+def _write(
+    rankings: list[Ranking],
+    options: argparse.Namespace,
+    session: Session,
+    gpu: Gpu,
+    unmeasured: str,
+) -> None:
+    from tilewright.tuning.report import as_data, as_text
+
+    if options.json:
+        data = as_data(rankings, gpu, options.file)
+        session.write_stdout(
+            json.dumps({**data, "unmeasured": unmeasured or None}, indent=1) + "\n"
+        )
+        return
+    session.write_stdout(as_text(rankings, gpu))
+    if unmeasured:
+        session.write_stdout(unmeasured + "\n")

@@ -1,0 +1,283 @@
+"""What ``tilewright tune`` searches: spaces of the command line, and those of programs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.session import Session, UsageError
+from tilewright.diagnostics import TileIRError
+
+if TYPE_CHECKING:
+    from tilewright.campaign.jobs import Outcome
+    from tilewright.campaign.runner import Executor
+    from tilewright.campaign.store import Store
+    from tilewright.model.tables import Gpu
+    from tilewright.tuning.ranking import Candidate, Ranking
+    from tilewright.tuning.space import Axis
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Searching:
+    """What all searches of a command share. ``measured``: how many of the best are."""
+
+    options: argparse.Namespace
+    session: Session
+    gpu: Gpu
+    running: Executor
+    store: Store
+    measured: int
+    told: Callable[[Outcome, int, int], object]
+
+    @property
+    def machine(self) -> str:
+        return self.options.measure_on
+
+
+def of_searches(asked: Searching) -> tuple[list[Ranking], int]:
+    """The searches that a program makes by cuTile's tuner, and the status of the command."""
+    from dataclasses import replace
+
+    from tilewright.cli.programs import take
+    from tilewright.cutile.scope import Settings
+    from tilewright.tuning.codes import NO_SPACE
+    from tilewright.tuning.searcher import Searcher
+
+    options = asked.options
+    _refuse_of_files(options)
+    searcher = Searcher(
+        asked.gpu,
+        running=asked.running,
+        store=asked.store,
+        static=options.static,
+        measure=asked.measured,
+        machine=asked.machine,
+        job_limit=options.job_limit,
+        told=asked.told,
+    )
+    runs = options.machine is not None
+
+    def with_searcher(settings: Settings) -> Settings:
+        return replace(settings, searcher=searcher)
+
+    try:
+        program = take(
+            options.file,
+            options,
+            asked.session,
+            instead=lambda *launch: runs,
+            settled=with_searcher,
+        )
+    except TileIRError:
+        if not searcher.rankings:
+            raise
+        return searcher.rankings, Exit.OK
+    if not searcher.rankings:
+        raise TileIRError.single(
+            NO_SPACE,
+            f"'{options.file}' searches nothing: it does not call cuda.tile.tune.exhaustive_search",
+            help=_spaces(options.file),
+        )
+    return searcher.rankings, program.finish(0) if runs else Exit.OK
+
+
+def _spaces(path: str) -> str:
+    from tilewright.cutile.module_constants import constants_of
+
+    try:
+        found = constants_of(Path(path).read_bytes(), path)
+    except (OSError, SyntaxError, ValueError):
+        found = {}
+    numbers = [name for name, value in found.items() if type(value) is int]
+    if not numbers:
+        return "give --hint, or --set for names that the program's arguments have as {NAME}"
+    return f"give --hint, or --set for constants of the program: {', '.join(numbers)}"
+
+
+def of_program(asked: Searching) -> list[Ranking]:
+    """The space that the command line gives a cuTile program."""
+    from tilewright.cutile.kept_programs import KeptProgram, imports_of
+    from tilewright.cutile.tuned_programs import measure_job, model_job
+    from tilewright.tuning.jobs import gpu_text
+    from tilewright.tuning.ranking import Candidate, measure_best, rank
+
+    options = asked.options
+    _refuse_of_files(options)
+    if not Path(options.file).is_file():
+        raise UsageError.because(f"cannot read '{options.file}': No such file")
+    sets, hints = _axes(asked)
+    source = asked.session.read(options.file).data
+    constants = _constants(sets, source, options.file, asked.session.program_arguments)
+    imports = imports_of(Path(options.file), source)
+    text = gpu_text(asked.gpu)
+    candidates: list[Candidate] = []
+    for configuration, label in _configurations([*sets, *hints], options):
+        program = KeptProgram(
+            options.file,
+            source,
+            tuple(_filled(word, configuration) for word in asked.session.program_arguments),
+            {name: configuration[name] for name in constants},
+            {axis.name: configuration[axis.name] for axis in hints},
+            options.kernel,
+            options.torch_cuda,
+            imports,
+        )
+        job = model_job(program, text, options.static, options.machine, label)
+        measured = measure_job(program, asked.machine, label) if asked.measured else None
+        candidates.append(
+            Candidate(configuration, label, _limited(job, options), _limited(measured, options))
+        )
+    _need_tools(options)
+    name = options.kernel or Path(options.file).name
+    found = rank(name, candidates, asked.running, asked.store, told=asked.told)
+    return [_finished(found, asked, hints, measure_best)]
+
+
+def of_file(asked: Searching) -> list[Ranking]:
+    """The hints that the command line gives a kernel of Tile IR."""
+    from tilewright.cli.modules import load, machine_module
+    from tilewright.cli.profile_launches import light
+    from tilewright.cli.run import entry_of
+    from tilewright.cli.run_specs import bind, parameters_of
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.tuning.codes import NO_SPACE
+    from tilewright.tuning.launches import keep_launch, with_hints
+    from tilewright.tuning.ranking import measure_best, rank
+    from tilewright.tuning.searcher import Searcher
+
+    options = asked.options
+    for name in ("machine", "sets"):
+        if getattr(options, name):
+            shown = "set" if name == "sets" else name
+            raise UsageError.because(f"--{shown} goes with a cuTile program, and this is none")
+    _, hints = _axes(asked)
+    if not hints:
+        raise TileIRError.single(
+            NO_SPACE,
+            f"nothing says what to try of '{options.file}'",
+            help="for example --hint occupancy=1,2 --hint num_worker_warps_per_cta=4,8",
+        )
+    module: Any = machine_module(load(options.file, options, asked.session), options.file)
+    if not isinstance(module, ModuleOp):
+        raise UsageError.because(f"'{options.file}' is no Tile IR, which has hints")
+    entry = entry_of(module, options.kernel)
+    values = bind(parameters_of(entry), [light(text) for text in options.arguments], 0)
+    grid = options.grid or (1, 1, 1)
+    searcher = Searcher(
+        asked.gpu,
+        static=options.static,
+        measure=asked.measured,
+        machine=asked.machine,
+        job_limit=options.job_limit,
+    )
+    candidates: list[Candidate] = []
+    for configuration, label in _configurations(hints, options):
+        changed = with_hints(module, entry.symbol, configuration)
+        launch = keep_launch(entry.symbol, changed, entry.symbol, grid, values)
+        candidates.append(searcher.candidate(configuration, label, launch))
+    _need_tools(options)
+    found = rank(entry.symbol, candidates, asked.running, asked.store, told=asked.told)
+    return [_finished(found, asked, hints, measure_best)]
+
+
+def _finished(
+    found: Ranking, asked: Searching, hints: Sequence[Axis], measure_best: Callable[..., Ranking]
+) -> Ranking:
+    """The ranking with what is measured, and with what is to be said of the hints."""
+    from dataclasses import replace
+
+    from tilewright.campaign.runner import Where, executor
+    from tilewright.tuning.hints import UNUSED
+
+    if asked.measured:
+        # One at a time: they would share the GPU otherwise.
+        with executor(Where(1)) as alone:
+            found = measure_best(found, asked.measured, asked.machine, alone)
+    if any(axis.name == UNUSED and len(axis.values) > 1 for axis in hints):
+        note = f"our compiler makes nothing of {UNUSED}, so that it changes no time"
+        found = replace(found, notes=(*found.notes, note))
+    return found
+
+
+def _axes(asked: Searching) -> tuple[list[Axis], list[Axis]]:
+    from tilewright.profiling.launch import TARGETS
+    from tilewright.tuning.hints import check_axis
+    from tilewright.tuning.space import axis_of
+
+    target = TARGETS[asked.gpu.compute].rstrip("af")
+    try:
+        sets = [axis_of(text) for text in asked.options.sets]
+        hints = [check_axis(axis_of(text), target) for text in asked.options.hints]
+    except TileIRError as error:
+        raise UsageError(error.diagnostics) from error
+    return sets, hints
+
+
+def _configurations(
+    axes: Sequence[Axis], options: argparse.Namespace
+) -> list[tuple[dict[str, Any], str]]:
+    from tilewright.tuning.space import condition_of, configurations, spelled
+
+    try:
+        conditions = [condition_of(t, [axis.name for axis in axes]) for t in options.conditions]
+        return [(each, spelled(each)) for each in configurations(axes, conditions)]
+    except TileIRError as error:
+        raise UsageError(error.diagnostics) from error
+
+
+def _constants(
+    sets: Sequence[Axis], source: bytes, path: str, arguments: Sequence[str]
+) -> list[str]:
+    """The names that are constants of the module; others must be in the arguments. A UsageError where they are not."""
+    from tilewright.cutile.module_constants import constants_of
+
+    try:
+        known = constants_of(source, path)
+    except (SyntaxError, ValueError) as error:
+        raise UsageError.because(f"'{path}' is no Python: {error}") from None
+    in_arguments = {name for word in arguments for name in _PLACE.findall(word)}
+    found: list[str] = []
+    for axis in sets:
+        if axis.name in known:
+            found.append(axis.name)
+        elif axis.name not in in_arguments:
+            listed = ", ".join(known) or "none"
+            raise UsageError.because(
+                f"--set {axis.name}: neither does '{path}' give a constant of that name a literal value, nor has an "
+                f"argument {{{axis.name}}}",
+                help=f"its constants: {listed}",
+            )
+    return found
+
+
+def _filled(word: str, configuration: dict[str, Any]) -> str:
+    """A word of the program's arguments with values in the places of names."""
+    return _PLACE.sub(lambda at: str(configuration.get(at[1], at[0])), word)
+
+
+def _need_tools(options: argparse.Namespace) -> None:
+    """A TileIRError where this machine lacks a tool, which each configuration would say otherwise."""
+    from tilewright.gpu.tools import need
+
+    for tool in ("ptxas", "nvdisasm"):
+        if options.dask is None:
+            need(f"bin/{tool}", "the performance model")
+
+
+def _limited(job: Any, options: argparse.Namespace) -> Any:
+    from dataclasses import replace
+
+    return None if job is None else replace(job, time_limit=options.job_limit)
+
+
+def _refuse_of_files(options: argparse.Namespace) -> None:
+    for name, shown in {"grid": "grid", "arguments": "arg"}.items():
+        if getattr(options, name):
+            raise UsageError.because(f"--{shown} is for files: a program launches by itself")

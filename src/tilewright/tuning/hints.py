@@ -1,0 +1,52 @@
+"""Compiler hints of kernels, as values to be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType
+
+from tilewright.analysis.hints import RULES
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.tuning.codes import BAD_SPACE
+from tilewright.tuning.space import Axis
+
+#: The hints of entries, and what cuTile calls them.
+HINTS = ("num_cta_in_cga", "occupancy", "num_worker_warps_per_cta")
+_CUTILE = {
+    "num_ctas": "num_cta_in_cga",
+    "num_cta": "num_cta_in_cga",
+    "num_worker_warps": "num_worker_warps_per_cta",
+}
+_DEFAULT = "default"
+#: Of which our compiler makes nothing.
+UNUSED = "num_cta_in_cga"
+
+
+def check_axis(axis: Axis, target: str) -> Axis:
+    """The axis under Tile IR's name of the hint; a TileIRError for names and values that are none on the target."""
+    name = _CUTILE.get(axis.name, axis.name)
+    if name not in HINTS:
+        known = ", ".join((*HINTS, "num_ctas"))
+        raise TileIRError.single(BAD_SPACE, f"there is no hint '{axis.name}'; there is {known}")
+    rule = RULES[name]
+    for value in axis.values:
+        accepts = rule.accepts is None or (type(value) is int and rule.accepts(target, value))
+        if not accepts:
+            expected = "" if rule.expected is None else f"; expected {rule.expected(target)}"
+            raise TileIRError.single(BAD_SPACE, f"{name} = {value} on {target}{expected}")
+    return Axis(name, axis.values)
+
+
+def set_hints(entry: EntryOp, hints: Mapping[str, Any]) -> None:
+    """Give an entry hints for all targets, in place of those of these names that it has."""
+    if not hints:
+        return
+    held = entry.properties.get("optimization_hints")
+    targets = held.targets if isinstance(held, OptimizationHintsAttr) else {}
+    wanted = {name: IntegerAttr(value, IntegerType(32)) for name, value in hints.items()}
+    made = {target: {**own, **wanted} for target, own in {_DEFAULT: {}, **targets}.items()}
+    entry.properties["optimization_hints"] = OptimizationHintsAttr(made)

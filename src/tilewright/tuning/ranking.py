@@ -1,0 +1,136 @@
+"""Configurations in the order of their modelled times, and those that cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilewright.campaign.jobs import Job, Outcome, Status
+from tilewright.campaign.runner import Executor, run_campaign
+from tilewright.campaign.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A configuration: the job that models it, and one that measures it. A configuration that is known not to run has no
+    ``model``, and the reason in ``refused``: a code, maybe empty, and words."""
+
+    configuration: Mapping[str, Any]
+    label: str
+    model: Job | None = None
+    measure: Job | None = None
+    refused: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A configuration that runs: its modelled ``seconds``, the facts of its launches (``jobs.facts_of``), what was
+    measured, and whether the modelled time was kept from an earlier run. ``ended``: how the program ended that made
+    the launches, if not well."""
+
+    configuration: Mapping[str, Any]
+    label: str
+    seconds: float
+    launches: tuple[Mapping[str, Any], ...]
+    ended: str = ""
+    is_kept: bool = False
+    measured: float | None = None
+    samples: int = 0
+    measure: Job | None = None
+
+    @property
+    def main(self) -> Mapping[str, Any]:
+        """The facts of the launch that takes most of the time."""
+        return max(self.launches, key=lambda facts: facts["seconds"] * facts["count"])
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A configuration that cannot run, or of which nothing is known: the status of its job, a code of a diagnostic,
+    and why."""
+
+    configuration: Mapping[str, Any]
+    label: str
+    status: Status
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What came of one search: ``ranked``, the fastest first, and ``refused``. ``measured_on`` is the machine of the
+    measured times; ``notes`` are for people."""
+
+    name: str
+    ranked: tuple[Ranked, ...]
+    refused: tuple[Refused, ...]
+    measured_on: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+
+def rank(
+    name: str,
+    candidates: Sequence[Candidate],
+    running: Executor,
+    store: Store,
+    *,
+    told: Callable[[Outcome, int, int], object] | None = None,
+) -> Ranking:
+    """Model the candidates, and put them in order; equal ones stay as they were given."""
+    jobs = [candidate.model for candidate in candidates if candidate.model is not None]
+    outcomes = iter(run_campaign(jobs, running, store, told=told))
+    ranked: list[Ranked] = []
+    refused: list[Refused] = []
+    for candidate in candidates:
+        what = candidate.configuration, candidate.label
+        if candidate.model is None:
+            refused.append(Refused(*what, Status.REFUSED, *candidate.refused))
+            continue
+        outcome = next(outcomes)
+        if outcome.status is not Status.DONE:
+            refused.append(Refused(*what, outcome.status, outcome.code, outcome.reason))
+            continue
+        value = outcome.value
+        ranked.append(
+            Ranked(
+                *what,
+                value["seconds"],
+                tuple(value["launches"]),
+                value["ended"],
+                outcome.is_kept,
+                measure=candidate.measure,
+            )
+        )
+    ranked.sort(key=lambda each: each.seconds)
+    return Ranking(name, tuple(ranked), tuple(refused), notes=tuple(_notes(ranked)))
+
+
+def _notes(ranked: Iterable[Ranked]) -> list[str]:
+    """What is told once for all configurations."""
+    blind = {
+        what: None for each in ranked for facts in each.launches for what in facts.get("blind", ())
+    }
+    notes = [f"the model does not see here: {what}" for what in blind]
+    ended = {each.ended: None for each in ranked if each.ended}
+    return [*notes, *ended]
+
+
+def measure_best(ranking: Ranking, count: int, machine: str, running: Executor) -> Ranking:
+    """The same with the best few measured, one after the other, and in that order before all others."""
+    best = [each for each in ranking.ranked[:count] if each.measure is not None]
+    jobs = [each.measure for each in best if each.measure is not None]
+    measured: list[Ranked] = []
+    notes = list(ranking.notes)
+    for each, outcome in zip(best, run_campaign(jobs, running, Store()), strict=True):
+        if outcome.status is Status.DONE:
+            found = outcome.value
+            each = replace(each, measured=found["seconds"], samples=found["samples"])
+        else:
+            notes.append(f"{each.label} could not be measured: {outcome.reason}")
+        measured.append(each)
+    measured.sort(key=lambda each: (each.measured is None, each.measured or 0.0))
+    others = [each for each in ranking.ranked if all(each is not done for done in best)]
+    return replace(
+        ranking, ranked=(*measured, *others), measured_on=machine, notes=tuple(dict.fromkeys(notes))
+    )

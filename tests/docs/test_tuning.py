@@ -1,0 +1,65 @@
+"""What docs/tuning.md shows works."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.docs.test_documents import blocks, commands
+from tests.model.support import requires_tools
+
+from tilewright.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "tuning.md"
+COMMANDS = commands(PAGE, "", "")
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_commands_are_found() -> None:
+    assert [words[0] for words in COMMANDS] == ["tune", "tune", "check", "check"]
+
+
+@requires_tools
+@pytest.mark.oracle
+@pytest.mark.parametrize("words", COMMANDS[:2], ids=lambda words: words[1])
+def test_rankings(words: list[str], workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if words[1].endswith(".py"):
+        pytest.importorskip("cuda.tile", reason="cuTile is not installed")
+    assert main(words) == 0
+    assert ", modelled" in capsys.readouterr().out
+
+
+def test_a_campaign(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("cuda.tile", reason="cuTile is not installed")
+    for path in (workplace / "examples").rglob("*"):
+        # A few stand for all, which take a minute.
+        if path.is_file() and path.name not in ("softmax.py", "vector_add.tileir"):
+            path.unlink()
+    assert main(COMMANDS[2]) == 0
+    assert capsys.readouterr().out.endswith("2 clean\n")
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_the_program_that_searches(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("cuda.tile", reason="cuTile is not installed")
+    program, _ = blocks(PAGE, "python")
+    (workplace / "tuned.py").write_text(program)
+    assert main(["tune", "tuned.py"]) == 0
+    assert "double: 3 configurations on H100 SXM, modelled" in capsys.readouterr().out
+
+
+def test_python(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, campaign = blocks(PAGE, "python")
+    exec(compile(campaign, str(PAGE), "exec"), {})
+    expected = [(f"dumps {n}", "done", str(n)) for n in range(3)]
+    assert capsys.readouterr().out == f"{expected}\n"

@@ -52,7 +52,6 @@ LONG_FUNCTIONS = frozenset(
         "cpu/codegen/kernel.py:emit",
         "lowering/nvgpu/contraction.py:_add_pieces",
         "model/chain.py:_block",
-        "simulator/launch.py:simulate",
         "simulator/ops/control.py:_while",
         "simulator/ops/copies.py:_copy",
         "simulator/ops/warpgroups.py:_store",
@@ -64,7 +63,6 @@ MANY_PARAMETERS = frozenset(
         "cpu/codegen/microkernel.py:__init__",
         "machine/inspect/breakpoints.py:break_at",
         "machine/sanitize/findings.py:add",
-        "simulator/launch.py:simulate",
     }
 )
 #: Files that import each other when they are loaded.

@@ -421,11 +421,16 @@ def vector_axis(dims: Sequence[int]) -> int:
 
 def widest_bits(tiles: Sequence[Tile]) -> int:
     """The width of the widest numbers that a nest over these tiles computes with."""
-    found = [
-        tile.element.lanes_bits
-        for tile in walk(*tiles)
-        if tile.element.name not in ("index", "ptr")
-    ]
+    found: list[int] = []
+    seen: set[int] = set()
+    pending = list(tiles)
+    while pending:
+        tile = pending.pop()
+        if id(tile) not in seen:
+            seen.add(id(tile))
+            pending += tile.computed
+            if tile.element.name not in ("index", "ptr"):
+                found.append(tile.element.lanes_bits)
     return max(found, default=32)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.cpu.codegen import effects, together, traits
+from tilewright.cpu.codegen import effects, formulas, together, traits
 from tilewright.cpu.codegen.table import refuse
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
@@ -116,11 +116,14 @@ def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> 
         for group in together.find_groups(ops, distinct_arguments=distinct_arguments):
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, distinct_arguments)
+    addresses = formulas.of_addresses(ops)
     for op in reversed(ops):
         for result in op.results:
             if isinstance(result.type, T.TileType):
                 plan.readers[result] = list(_readers(result, plan))
-                reason = _why_kept(op, result, plan, costs, memory) if traits.is_lazy(op) else ""
+                reason = ""
+                if traits.is_lazy(op) and result not in addresses:
+                    reason = _why_kept(op, result, plan, costs, memory)
                 if traits.is_lazy(op) and result in deep:
                     reason = "what it is computed from is too long a chain"
                 if reason:

@@ -42,6 +42,11 @@ class Tile(ABC):
         return ()
 
     @property
+    def computed(self) -> tuple[Tile, ...]:
+        """The sources whose elements are numbers in vectors, which decides on the length of vectors."""
+        return self.sources
+
+    @property
     def guard(self) -> Value | None:
         """Holds if the tile can be read without a check of each element; None if it always can."""
         return None

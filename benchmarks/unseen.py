@@ -28,6 +28,7 @@ from tilewright.cutile import on
 ROOMS = {
     "unseen_atomics": "Atomic updates in the default order",
     "unseen_powers": "Constant exponents",
+    "unseen_products": "Matrix products",
     "unseen_reductions": "Reductions of several values",
     "unseen_siblings": "Sums over one tile, reciprocal roots, quantising, optimizers",
 }

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 from tests.cpu.codegen.differential import agree
-from tests.cpu.codegen.support import load
-from tests.machine.tileaa.support import checked, element, kernel_text
+from tests.machine.tileaa.support import element
 
 _MEMORY = 1 << 16
 _DTYPES = (np.float32, np.float64, np.int8, np.float16, np.bool_)

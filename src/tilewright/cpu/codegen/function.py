@@ -14,6 +14,7 @@ from tilewright.cpu.abi import Site
 from tilewright.cpu.codegen import llvm, traits
 from tilewright.cpu.codegen.arena import Arena, Slot
 from tilewright.cpu.codegen.elements import I8, I32, I64, Element, element_of
+from tilewright.cpu.codegen.fills import flattened, side_by_side
 from tilewright.cpu.codegen.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
@@ -233,6 +234,10 @@ class FunctionEmitter:
         pairs = [(target, tile) for target, tile in pairs if not is_same_buffer(target, tile)]
         if not pairs:
             return
+        lanes = self.lanes([tile for _, tile in pairs], _ANY_EXTENT)
+        pairs = side_by_side(self.builder, pairs, lanes)
+        if (flat := flattened(pairs, lanes)) is not None:
+            pairs = flat
 
         def put(nest: Nest, coords: Coords, target: Strided, value: Value) -> None:
             offset = target.offset(nest, coords)

@@ -30,7 +30,7 @@ from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.slopes import Deltas, lane_deltas
-from tilewright.cpu.codegen.spans import whole_access, Whole
+from tilewright.cpu.codegen.spans import Whole, whole_access
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Mapped, Tile, Uniform, guards, to_buffer
 from tilewright.cpu.codegen.views import Place, whole

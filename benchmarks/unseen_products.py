@@ -15,7 +15,7 @@ from benchmarks.unseen_rows import Job, Row, array, normal
 def product(a, b, c, tm: ct.Constant[int], tn: ct.Constant[int], tk: ct.Constant[int]):
     i, j = ct.bid(0), ct.bid(1)
     total = ct.zeros((tm, tn), dtype=c.dtype)
-    for k in range(ct.cdiv(a.shape[1], tk)):
+    for k in range(ct.num_tiles(a, 1, (tm, tk))):
         left = ct.load(a, (i, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
         right = ct.load(b, (k, j), (tk, tn), padding_mode=ct.PaddingMode.ZERO)
         total = ct.mma(left, right, total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ _DTYPES = (np.float32, np.float64, np.int8, np.float16, np.bool_)
 _NEAR = (0, 1, 255, 32767, -32768, -1, 200, -300)
 
 
-def _body(rng: random.Random, dtype: object, rows: int, columns: int, *, store: bool) -> str:
+def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: bool) -> str:
     """One access to 65536 elements, by a sum in i16 that may wrap or by rows and columns under a mask."""
-    kind, shape = element(np.zeros(1, dtype)), f"{rows}x{columns}"  # pyright: ignore[reportArgumentType]
+    kind, shape = element(np.zeros(1, dtype)), f"{rows}x{columns}"
     one, narrow, wide = f"tile<{rows}x1xi16>", f"tile<{shape}xi16>", f"tile<{shape}xi64>"
     extend = rng.choice(("extsi", "extui"))
     plus, step = (rng.choice(("addi", "subi")) for _ in range(2))
@@ -87,8 +88,8 @@ def _store(mask: str, pointers: str, ty: str, shape: str) -> str:
     return f"nv_tileaa.store %there, %other{on} : {pointers}, {ty}{kind} -> ()"
 
 
-def _numbers(dtype: object, *dims: int, seed: int) -> np.ndarray:
-    return (np.random.default_rng(seed).standard_normal(dims) * 50).astype(dtype)  # pyright: ignore[reportArgumentType, reportCallIssue]
+def _numbers(dtype: Any, *dims: int, seed: int) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(dims) * 50).astype(dtype)
 
 
 def check_seed(seed: int) -> None:
@@ -108,7 +109,7 @@ def check_seed(seed: int) -> None:
         "memory": _numbers(dtype, _MEMORY, seed=seed + 1),
     }
     # The body loads these two itself, as scalars.
-    results = {} if store else {"out": np.zeros((rows, columns), dtype)}  # pyright: ignore[reportArgumentType, reportCallIssue]
+    results = {} if store else {"out": np.zeros((rows, columns), dtype)}
     agree(body, inputs, results)
 
 

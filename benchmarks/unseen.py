@@ -27,8 +27,11 @@ from tilewright.cutile import on
 #: Modules of rows, and what they are about.
 ROOMS = {
     "unseen_atomics": "Atomic updates in the default order",
+    "unseen_moves": "Cut, joined and reshaped tiles",
     "unseen_powers": "Constant exponents",
+    "unseen_products": "Matrix products",
     "unseen_reductions": "Reductions of several values",
+    "unseen_shifts": "Gathers whose lanes follow one another",
     "unseen_siblings": "Sums over one tile, reciprocal roots, quantising, optimizers",
 }
 _OURS = "Tilewright"

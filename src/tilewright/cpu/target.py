@@ -7,7 +7,9 @@ between. Code for a target that the host does not cover can be looked at, but no
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +38,8 @@ _LEVELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 #: The vector registers of x86 by the best feature that there is: width in bits, and how many.
 _X86_VECTORS = (("avx512f", 512, 32), ("avx", 256, 16), ("", 128, 16))
 
+#: The system call by which a process asks for a part of the processor's state, and its arguments.
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 _DEFAULT_L1, _DEFAULT_L2, _DEFAULT_L3 = 32 << 10, 512 << 10, 4 << 20
 
 
@@ -87,6 +91,13 @@ def _initialized() -> None:
     llvm.initialize_native_asmparser()
 
 
+def _may_use_tile_registers(host: Mapping[str, bool]) -> bool:
+    """Ask the system for the registers of AMX, which Linux gives a process that asks for them."""
+    if not host.get("amx-tile") or platform.system() != "Linux" or platform.machine() != "x86_64":
+        return False
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
+
+
 @cache
 def cpu_target(name: str = HOST) -> CpuTarget:
     """The target of that name; a TileIRError where there is none for this machine."""
@@ -99,6 +110,8 @@ def cpu_target(name: str = HOST) -> CpuTarget:
             UNKNOWN_CPU, f"there is no CPU '{name}'", help=f"there are: {', '.join(known)}"
         )
     if name == HOST:
+        if not _may_use_tile_registers(host):
+            host.update({feature: False for feature in host if feature.startswith("amx")})
         enabled = frozenset(feature for feature, present in host.items() if present)
         return _target(name, triple, llvm.get_host_cpu_name(), host.flatten(), enabled)
     enabled = frozenset(_LEVELS.get(name, ()))

@@ -188,6 +188,23 @@ def test_float_arithmetic_in_every_direction(op: str, rounding: str, element: st
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_narrow_fma_is_rounded_once(element: str, cpu: str):
+    """Sums that lie next to the middle of two numbers, and products too small for f32."""
+    rng = np.random.default_rng(5)
+    count, spread = 4 * COUNT, {"f16": 12, "bf16": 130}[element]
+    scales = [2.0 ** rng.integers(-spread, 4, count) for _ in range(3)]
+    x, y, z = ((rng.standard_normal(count) * s).astype(dtype_of(element)) for s in scales)
+    z[::3] = -(x * y)[::3]
+    z[1::5] = 0
+    expected = ELEMENTWISE["fma"](x, y, z, element=element)
+    given = [Given(element, array) for array in (x, y, z)]
+    operation = f"%r0 = nv_tileaa.fma %a0, %a1, %a2 : {tile(element, (count,))}"
+    (found,) = on_tiles(operation, given, [(element, (count,))], cpu=cpu)
+    assert same_bits(found, expected).all()
+
+
 @pytest.mark.parametrize("op", ["addf", "subf", "mulf", "divf", "fma", "sqrt"])
 def test_flushing_to_zero(op: str):
     arrays = [samples("f32", seed) for seed in (1, 2, 3)[: _OPERANDS[op]]]

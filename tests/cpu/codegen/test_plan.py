@@ -122,3 +122,73 @@ def test_regions_nested_too_deep_are_refused():
     with pytest.raises(TileIRError) as caught:
         compile_kernel(parse(text))  # pyright: ignore[reportArgumentType]
     assert "nested more than" in caught.value.diagnostics[0].message
+
+
+def _joined_stages(count: int) -> str:
+    """Butterflies at distance 1: each cuts what the one before has joined."""
+    shape, half = "64x32x2xf32", "64x32x1xf32"
+    lines = [f"%v0 = nv_tileaa.view %t : {_TILE} -> tile<{shape}>"]
+    for n in range(count):
+        for name, offset in (("l", 0), ("h", 1)):
+            lines.append(
+                f"%{name}{n} = nv_tileaa.extract_slice %v{n} {{offsets = array<i64: 0, 0, {offset}>}} "
+                f": tile<{shape}> -> tile<{half}>"
+            )
+        lines += [
+            f"%s{n} = nv_tileaa.addf %l{n}, %h{n} : tile<{half}>",
+            f"%d{n} = nv_tileaa.subf %l{n}, %h{n} : tile<{half}>",
+            f"%v{n + 1} = nv_tileaa.cat %s{n}, %d{n} {{axis = 2 : i64}} : tile<{half}>, tile<{half}> -> tile<{shape}>",
+        ]
+    lines.append(f"%out = nv_tileaa.view %v{count} : tile<{shape}> -> {_TILE}\n")
+    return "\n".join(lines) + _store("%vy", "%out")
+
+
+def test_joined_tiles_that_are_cut_again_are_kept():
+    module = parse(_kernel(_joined_stages(4)))
+    compiled = compile_kernel(module)  # pyright: ignore[reportArgumentType]
+    kept = [remark for remark in compiled.remarks if "parts of it are read" in remark.message]
+    assert len(kept) == 4  # what is loaded, and all that is joined but the last
+    assert "masked.gather" not in compiled.llvm_ir
+
+
+def test_code_grows_with_the_stages_only():
+    sizes = [
+        len(compile_kernel(parse(_kernel(_joined_stages(count)))).llvm_ir)  # pyright: ignore[reportArgumentType]
+        for count in (4, 8, 16)
+    ]
+    assert sizes[2] - sizes[1] < 2.2 * (sizes[1] - sizes[0])
+
+
+_LOOP = """
+    %n = arith.constant 9 : index
+    %one = arith.constant 1 : index
+    %r = nv_tileaa.make_range {{start = 0, end = 64}} : tile<64xi32>
+    %id = nv_tileaa.get_program_id {{axis = 0 : i32}} : i32
+    %wide = arith.constant 64 : i32
+    %first = arith.muli %id, %wide : i32
+    %firsts = nv_tileaa.splat %first : i32 -> tile<64xi32>
+    %at = arith.addi %firsts, %r : tile<64xi32>
+    %twice = arith.addi %at, %at : tile<64xi32>
+    %back = arith.subi %twice, %at : tile<64xi32>
+    %zeros = arith.constant dense<0.0> : tile<64xf32>
+    %total = scf.for %i = %z to %n step %one iter_args(%sum = %zeros) -> (tile<64xf32>) {{
+      %j = arith.index_cast %i : index to i32
+      %js = nv_tileaa.splat %j : i32 -> tile<64xi32>
+      %here = arith.addi %{index}, %js : tile<64xi32>
+      %ps = nv_tileaa.splat %x : !nv_tileaa.ptr<f32, 1> -> tile<64x!nv_tileaa.ptr<f32, 1>>
+      %there = nv_tileaa.addptr %ps, %here : tile<64x!nv_tileaa.ptr<f32, 1>>, tile<64xi32> -> tile<64x!nv_tileaa.ptr<f32, 1>>
+      %f = nv_tileaa.load %there : tile<64x!nv_tileaa.ptr<f32, 1>> -> tile<64xf32>
+      %next = nv_tileaa.addf %sum, %f : tile<64xf32>
+      scf.yield %next : tile<64xf32>
+    }}
+    %qs = nv_tileaa.splat %y : !nv_tileaa.ptr<f32, 1> -> tile<64x!nv_tileaa.ptr<f32, 1>>
+    %to = nv_tileaa.addptr %qs, %r : tile<64x!nv_tileaa.ptr<f32, 1>>, tile<64xi32> -> tile<64x!nv_tileaa.ptr<f32, 1>>
+    nv_tileaa.store %to, %total : tile<64x!nv_tileaa.ptr<f32, 1>>, tile<64xf32> -> ()
+"""
+
+
+@pytest.mark.parametrize("index", ["at", "back"])
+def test_indices_of_accesses_stay_formulas(index: str):
+    """However long the formula is, it is not kept for the loop, and its slope is seen."""
+    compiled = compile_kernel(parse(_kernel(_LOOP.format(index=index))))  # pyright: ignore[reportArgumentType]
+    assert {remark.kind for remark in compiled.remarks} <= {"loop", "reduction"}

@@ -121,6 +121,34 @@ def test_float_products_of_arrays(element: str, dims: Tiles, size: Tiles):
     assert (np.abs(c - wide_a @ wide_b) <= (2 * k + 2) * unit * magnitude).all()
 
 
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("dims", [(1, 128, 16), (2, 16, 64), (8, 64, 32), (16, 64, 64)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "f8E4M3FN"])
+def test_products_of_few_rows(element: str, dims: Tiles, cpu: str):
+    """The right operand is read where it lies, but for the tiles at its edges."""
+    m, n, k = dims[0] * 2 - dims[0] // 2, 200, 150
+    rng = np.random.default_rng(n)
+    wide = [rng.integers(-8, 9, s).astype(np.float64) for s in ((m, k), (k, n))]
+    a, b = (array.astype(dtype_of(element)) for array in wide)
+    result = "f64" if element == "f64" else "f32"
+    c = np.full((m, n), np.nan, dtype_of(result))
+    launch(product(element, result, dims), dims, (a, b, c), k, cpu=cpu)
+    assert (c == wide[0] @ wide[1]).all()
+
+
+@pytest.mark.parametrize("begin", [0, 3])
+@pytest.mark.parametrize("dims", [(16, 32, 32), (32, 64, 128), (64, 128, 32)], ids=str)
+def test_whole_bf16_tiles(dims: Tiles, begin: int):
+    """Tiles that fit registers of two axes, where there are any; sums that begin with something."""
+    m, n, k = dims[0] * 2, dims[1] * 2, dims[2] * 3
+    rng = np.random.default_rng(k)
+    wide = [rng.integers(-8, 9, s).astype(np.float64) for s in ((m, k), (k, n))]
+    a, b = (array.astype(dtype_of("bf16")) for array in wide)
+    c = np.full((m, n), np.nan, np.float32)
+    launch(product("bf16", "f32", dims, begin=begin), dims, (a, b, c), k)
+    assert (c == begin + wide[0] @ wide[1]).all()
+
+
 @pytest.mark.parametrize("scale", [2.0**-64, 2.0**-126, 2.0**-130])
 def test_small_bf16_factors(scale: float):
     """Factors, products and sums around the smallest normal numbers."""

@@ -13,11 +13,14 @@ A kernel goes through three steps, each of which can be looked at:
 |---|---|
 | ``elements``, ``irtypes``, ``llvm`` | element types in registers, buffers and memory; small pieces of LLVM IR |
 | ``indices``, ``nests``, ``tiles`` | positions with lanes; loop nests; tiles as functions of a position |
-| ``transposition``, ``slopes``, ``packing`` | tiles that lie the other way; runs of addresses; shared bytes |
+| ``transposition``, ``windows``, ``packing`` | tiles that lie the other way, or near one another; shared bytes |
+| ``formulas``, ``slopes``, ``spans`` | addresses that go on from lane to lane, and do not wrap |
+| ``fills`` | how tiles are written to buffers |
 | ``traits``, ``effects``, ``plan``, ``arena`` | what is planned before code is made; where buffers lie |
 | ``function``, ``kernel``, ``table`` | the state of making a kernel; its frame; who makes code of what |
 | ``elementwise/`` | one function for each operation of ``numerics.semantics`` |
 | ``basics``, ``bodies``, ``folds``, ``contraction``, ``schemes`` | shapes, element bodies, reductions, products |
+| ``there``, ``microkernel``, ``tile_registers`` | operands where they lie; the kernels of products |
 | ``views``, ``access``, ``tiled``, ``pointers``, ``atomics``, ``memory`` | memory |
 | ``control_flow``, ``reports``, ``hosts``, ``checks`` | control flow, what the host is told |
 

@@ -24,7 +24,7 @@ from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.packing import load_packed, number_in
 from tilewright.cpu.codegen.table import refuse
-from tilewright.cpu.codegen.tiles import Tile, to_buffer
+from tilewright.cpu.codegen.tiles import Tile, is_run, to_buffer
 from tilewright.cpu.codegen.views import (
     Extent,
     Memref,
@@ -39,6 +39,7 @@ from tilewright.cpu.codegen.views import (
     padding_value,
     safe_address,
 )
+from tilewright.cpu.codegen.windows import put_together, windows
 from tilewright.dialects.declare import bool_values, enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -84,6 +85,8 @@ class ViewLoad(Tile):
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
         lanes = lanes_in(coords)
+        if (moved := self._from_windows(nest, coords)) is not None:
+            return moved
         inside = inside_mask(nest, self.place, coords) if nest.masked else None
         mask, passive = inside, Lane(self.padding)
         if self.mask is not None and self.other is not None:
@@ -108,6 +111,23 @@ class ViewLoad(Tile):
             self._ask_ahead(nest, coords, where)
             self._ask_for_next_tile(nest, where)
         return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
+
+    def _from_windows(self, nest: Nest, coords: Coords) -> Lane | None:
+        """Elements that lie near one another along the dense axis; None where others do it."""
+        along = self.lies_along
+        moving = [axis for axis, index in enumerate(coords) if index.offsets is not None]
+        if along is None or moving != [along]:
+            return None
+        offsets = coords[along].offsets or ()
+        held = windows(coords[along], self.dims[along])
+        if held is None or is_run(offsets):
+            return None
+        parts = [nest.eval(self, (*coords[:along], w, *coords[along + 1 :])) for w in held]
+        lanes = len(offsets)
+        return nest.emit(
+            [nest.widened(part, lanes) for part in parts],
+            lambda b, *found: put_together(b, found, held, offsets),
+        )
 
     def _ask_ahead(self, nest: Nest, coords: Coords, where: Lane) -> None:
         """Fetch what lies some rows further: rows are too short for the processor to see a stream,

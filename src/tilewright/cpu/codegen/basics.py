@@ -354,10 +354,28 @@ def slice_positions(
             offsets.append(0)
             aligns.append(1 << 62)
             continue
+        number = known_number(value)
+        if number is not None and number + inner <= outer:
+            offsets.append(number)
+            aligns.append(alignment(number))
+            continue
         unit = known_factor(value)
         offsets.append(_within(f, f.as_index(value), outer, inner))
         aligns.append(unit if outer % unit == 0 else 1)
     return Shifted(tuple(offsets), tuple(aligns))
+
+
+def known_number(value: SSAValue) -> int | None:
+    """An index that is known when code is made."""
+    owner = value.owner
+    if isinstance(owner, ConstantOp):
+        return owner.bits()[0]
+    if isinstance(owner, Operation) and owner.name in _CASTS:
+        return known_number(owner.operands[0])
+    if isinstance(owner, Operation) and owner.name == "arith.muli":
+        lhs, rhs = (known_number(operand) for operand in owner.operands)
+        return None if lhs is None or rhs is None else lhs * rhs
+    return None
 
 
 def known_factor(value: SSAValue) -> int:

@@ -15,19 +15,19 @@ from math import prod
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.access import ViewLoad
 from tilewright.cpu.codegen.basics import is_poison
 from tilewright.cpu.codegen.elements import F64, I1, I8, I32, I64, Element, element_of
-from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
+from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
 from tilewright.cpu.codegen.function import FunctionEmitter, loops, merge, vector_axis
 from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in, row_major
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.reuse import panel_of
-from tilewright.cpu.codegen.schemes import Scheme, scheme_of
+from tilewright.cpu.codegen.schemes import Scheme, scheme_of, widening
 from tilewright.cpu.codegen.sums import Target, is_fresh, target_of
 from tilewright.cpu.codegen.table import lowers
+from tilewright.cpu.codegen.there import matrix_there
 from tilewright.cpu.codegen.tiles import (
     Elementwise,
     Emit,
@@ -39,9 +39,11 @@ from tilewright.cpu.codegen.tiles import (
     reads_any,
     store_at,
 )
-from tilewright.cpu.codegen.views import Extent, as_value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+
+#: Up to how many blocks of rows the right operand is read where it lies, instead of being packed.
+_FEW_BLOCKS = 2
 
 
 @lowers("dot")
@@ -92,14 +94,6 @@ def is_zero(tile: Tile) -> bool:
     return tile.value.get_reference() in ("0x0000000000000000", "0xH0000", "0")
 
 
-def widening(element: Element, to: Element) -> Emit:
-    """From an element type to one that has all its numbers."""
-    if element.name == to.name:
-        return lambda b, x: x
-    wide = to_double if to.name == "f64" else widen
-    return lambda b, x: wide(b, x, element)
-
-
 def narrowing(element: Element) -> Emit:
     return lambda b, x: narrow(b, x, element)
 
@@ -138,16 +132,37 @@ def _product(
     (m, k), n = a.dims[-2:], b.dims[-1]
     shape = shape_of(f.unit.target, scheme, m, n, k)
     left = left_rows(f, scheme, a, batch)
-    right = right_panel(f, op, scheme, shape, _of_batch(b, batch))
+    right = _of_batch(b, batch)
     row_bytes = n * scheme.accumulator.buffer_bytes
     offset = ir.Constant(I64, batch * m * row_bytes)
     source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
     target = Target(source, ir.Constant(I64, row_bytes))
     if len(a.dims) == 2:
         target = target_of(f, op, accumulator, row_bytes)
-    kernel = kernel_function(f.unit, scheme, shape)
-    arguments = [left.pointer, left.step, right, source, target.pointer, target.step, fresh]
-    f.builder.call(kernel, arguments)
+    rest = [source, target.pointer, target.step, fresh]
+
+    def packed() -> None:
+        panel = right_panel(f, op, scheme, shape, right)
+        kernel = kernel_function(f.unit, scheme, shape)
+        f.builder.call(kernel, [left.pointer, left.step, panel, *rest])
+
+    there = None
+    if scheme.group == 1 and scheme.convert_right is None and m <= _FEW_BLOCKS * shape.rows:
+        there = matrix_there(f, right)
+    if there is None:
+        packed()
+        return
+    f.flush()
+    kernel = kernel_function(f.unit, scheme, shape, there.element)
+    arguments = [left.pointer, left.step, there.pointer, there.step, *rest]
+    if there.inside is None:
+        f.builder.call(kernel, arguments)
+        return
+    with f.builder.if_else(there.inside) as (inside, edge):
+        with inside:
+            f.builder.call(kernel, arguments)
+        with edge:
+            packed()
 
 
 def _of_batch(tile: Tile, batch: int) -> Tile:
@@ -173,34 +188,15 @@ class Rows:
 
 def left_rows(f: FunctionEmitter, scheme: Scheme, a: Tile, batch: int) -> Rows:
     """The left operand as the kernel reads it."""
+    matrix = _of_batch(a, batch)
     lies = scheme.convert_left is None and a.element.name == scheme.panel.name
-    if lies and isinstance(a, Strided) and a.strides == row_major(a.dims):
-        matrix = a.dims[-2] * a.dims[-1]
-        return _rows_at(f, a.element, a.pointer, ir.Constant(I64, matrix * batch), a.strides[-2])
-    a_matrix = _of_batch(a, batch)
-    if not lies or not isinstance(a, ViewLoad) or a.mask is not None:
-        return _copied(f, scheme, a_matrix)
-    place = a.place
-    if place.contiguous != len(a.dims) - 1:
-        return _copied(f, scheme, a_matrix)
-    offset: Value = ir.Constant(I64, 0)
-    if batch:
-        offset = f.builder.mul(as_value(place.strides[0]), ir.Constant(I64, batch))
-    there = _rows_at(f, a.element, place.pointer, offset, place.strides[-2])
-    if place.inside is None:
-        return there
-    return _either(f, place.inside, there, lambda: _copied(f, scheme, a_matrix, masked=True))
-
-
-def _rows_at(
-    f: FunctionEmitter, element: Element, pointer: Value, offset: Value, stride: Extent
-) -> Rows:
-    """Rows in memory; ``offset`` and ``stride`` count elements."""
-    b = f.builder
-    first = b.gep(pointer, [offset], source_etype=element.buffer)
-    if isinstance(stride, int):
-        return Rows(first, ir.Constant(I64, stride * element.buffer_bytes))
-    return Rows(first, b.mul(stride, ir.Constant(I64, element.buffer_bytes)))
+    there = matrix_there(f, matrix) if lies else None
+    if there is None:
+        return _copied(f, scheme, matrix)
+    rows = Rows(there.pointer, there.step)
+    if there.inside is None:
+        return rows
+    return _either(f, there.inside, rows, lambda: _copied(f, scheme, matrix, masked=True))
 
 
 def _either(

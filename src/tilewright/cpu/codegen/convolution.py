@@ -14,14 +14,14 @@ from math import prod
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.contraction import is_zero, narrowing, pack, widening
+from tilewright.cpu.codegen.contraction import is_zero, narrowing, pack
 from tilewright.cpu.codegen.elements import I1, I8, I64, Element, bits_constant, element_of
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in, row_major
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.microkernel import kernel_function, shape_of
 from tilewright.cpu.codegen.nests import Nest
-from tilewright.cpu.codegen.schemes import Scheme, scheme_for
+from tilewright.cpu.codegen.schemes import Scheme, scheme_for, widening
 from tilewright.cpu.codegen.table import lowers, refuse
 from tilewright.cpu.codegen.tiles import (
     Elementwise,
@@ -145,7 +145,7 @@ def conv_dot(f: FunctionEmitter, op: ConvDotOp) -> None:
         moved(f.tile(value), order) for value in (op.activation, op.filter, op.acc)
     )
     m, n, k = prod(acc.dims[:-1]), acc.dims[-1], prod(weights.dims[1:])
-    scheme = scheme_for(f.unit.target, activation.element, weights.element, k, n, (True, True))
+    scheme = scheme_for(f.unit.target, activation.element, weights.element, (m, n, k), (True, True))
     element, accumulator = acc.element, scheme.accumulator
     exact = element == accumulator
     sums = f.buffer(accumulator, (m, n), f.plan.last_use(op.result) if exact else f.now)

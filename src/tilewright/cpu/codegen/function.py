@@ -15,6 +15,7 @@ from tilewright.cpu.abi import Site
 from tilewright.cpu.codegen import llvm, traits
 from tilewright.cpu.codegen.arena import Arena, Slot
 from tilewright.cpu.codegen.elements import I8, I32, I64, Element, element_of
+from tilewright.cpu.codegen.fills import flattened, side_by_side
 from tilewright.cpu.codegen.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
@@ -245,6 +246,10 @@ class FunctionEmitter:
         pairs = [(target, tile) for target, tile in pairs if not is_same_buffer(target, tile)]
         if not pairs:
             return
+        lanes = self.lanes([tile for _, tile in pairs], _ANY_EXTENT)
+        pairs = side_by_side(self.builder, pairs, lanes)
+        if (flat := flattened(pairs, lanes)) is not None:
+            pairs = flat
 
         def put(nest: Nest, coords: Coords, target: Strided, value: Value) -> None:
             offset = target.offset(nest, coords)
@@ -443,11 +448,16 @@ def vector_axis(dims: Sequence[int]) -> int:
 
 def widest_bits(tiles: Sequence[Tile]) -> int:
     """The width of the widest numbers that a nest over these tiles computes with."""
-    found = [
-        tile.element.lanes_bits
-        for tile in walk(*tiles)
-        if tile.element.name not in ("index", "ptr")
-    ]
+    found: list[int] = []
+    seen: set[int] = set()
+    pending = list(tiles)
+    while pending:
+        tile = pending.pop()
+        if id(tile) not in seen:
+            seen.add(id(tile))
+            pending += tile.computed
+            if tile.element.name not in ("index", "ptr"):
+                found.append(tile.element.lanes_bits)
     return max(found, default=32)
 
 

@@ -16,18 +16,21 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import I1, I8, I32, I64, PTR, VOID
+from tilewright.cpu.codegen import llvm, tile_registers
+from tilewright.cpu.codegen.access import loaded
+from tilewright.cpu.codegen.elements import I1, I8, I32, I64, PTR, VOID, Element
 from tilewright.cpu.codegen.function import Unit
 from tilewright.cpu.codegen.indices import Index
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
-from tilewright.cpu.codegen.schemes import Scheme
+from tilewright.cpu.codegen.schemes import Scheme, widening
 from tilewright.cpu.target import CpuTarget
 
 #: Rounds of the loop over k that are written out.
 _UNROLL = 4
 _CACHE_LINE = 64
+#: How many rows of a right operand that is read where it lies are asked for before their turn.
+_ROWS_AHEAD = 32
 #: How many lines are asked for before a strip.
 _MOST_FETCHES = 32
 #: How many groups of a row are summed at once, most first.
@@ -57,32 +60,54 @@ def shape_of(target: CpuTarget, scheme: Scheme, m: int, n: int, k: int) -> Shape
     rows = 8 if target.vector_registers >= 32 else 4
     if vectors == 1:
         rows *= 2
-    return Shape(m, n, k, min(rows, m), lanes, vectors)
+    few = min(rows, m)
+    # Few rows leave registers for more columns.
+    vectors = max(vectors, min(rows * vectors // few, n // lanes))
+    return Shape(m, n, k, few, lanes, vectors)
 
 
-def kernel_function(unit: Unit, scheme: Scheme, shape: Shape) -> ir.Function:
+def kernel_function(
+    unit: Unit, scheme: Scheme, shape: Shape, there: Element | None = None
+) -> ir.Function:
     """The kernel of a shape.
 
     ``void (left, i64 left_step, right, sums, target, i64 target_step, i1 fresh)``: ``target = left x
     right`` if ``fresh``, else ``target = sums + left x right``. Steps are the bytes from row to row;
     the sums are dense. They and the target may be the same.
+
+    With ``there``, the right operand is a matrix of such elements with dense rows, and the bytes from
+    row to row follow it.
     """
     name = f"tilewright.dot.{scheme.name}.{shape.m}x{shape.n}x{shape.k}"
+    name += "" if there is None else f".{there.name}"
     found = unit.module.globals.get(name)
     if isinstance(found, ir.Function):
         return found
-    ty = ir.FunctionType(VOID, [PTR, I64, PTR, PTR, PTR, I64, I1])
+    distance = [] if there is None else [I64]
+    ty = ir.FunctionType(VOID, [PTR, I64, PTR, *distance, PTR, PTR, I64, I1])
     function = ir.Function(unit.module, ty, name)
     function.linkage = "internal"
     unit.prepare(function)
     llvm.add_attribute(function, "noinline")
-    names = ("left", "left_step", "right", "sums", "target", "target_step", "fresh")
+    steps = [] if there is None else ["right_step"]
+    names = ("left", "left_step", "right", *steps, "sums", "target", "target_step", "fresh")
     for argument, attribute in zip(function.args, names, strict=True):
         argument.name = attribute
         if attribute in ("left", "right"):
             argument.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    _Kernel(builder, scheme, shape, *function.args).emit()
+    if there is None and tile_registers.fits(
+        unit.target, scheme.name, shape.m, shape.k, shape.columns
+    ):
+        tile_registers.emit(builder, (shape.m, shape.n, shape.k), function.args)
+        builder.ret_void()
+        return function
+    if there is None:
+        left, left_step, right, *rest = function.args
+        right_step = _number(shape.columns * scheme.group * scheme.panel.buffer_bytes)
+    else:
+        left, left_step, right, right_step, *rest = function.args
+    _Kernel(builder, scheme, shape, there, left, left_step, right, right_step, *rest).emit()
     builder.ret_void()
     return function
 
@@ -95,16 +120,19 @@ class _Kernel:
         builder: Builder,
         scheme: Scheme,
         shape: Shape,
+        there: Element | None,
         left: Value,
         left_step: Value,
         right: Value,
+        right_step: Value,
         sums: Value,
         target: Value,
         target_step: Value,
         fresh: Value,
     ) -> None:
         self.nest = Nest(builder)
-        self.scheme, self.shape = scheme, shape
+        self.scheme, self.shape, self.there = scheme, shape, there
+        self.right_step = right_step
         self.left, self.left_step, self.right = left, left_step, right
         self.sums, self.target, self.target_step, self.fresh = sums, target, target_step, fresh
         self.groups = shape.k // scheme.group
@@ -122,7 +150,10 @@ class _Kernel:
         terms = self._terms(rows) if self.scheme.row_factor else None
         strip = nest.loop(shape.n, shape.columns)
         b = nest.inner
-        strip_at = _advance(b, self.right, _value(strip), self.groups * self.group_bytes)
+        column_bytes = self.groups * self.group_bytes
+        if self.there is not None:
+            column_bytes = self.there.buffer_bytes
+        strip_at = _advance(b, self.right, _value(strip), column_bytes)
         size = self.scheme.accumulator.buffer_bytes
         row_bytes = _number(shape.n * size)
         start = self._start(row_bytes, strip, block, terms)
@@ -233,13 +264,13 @@ class _Kernel:
         phis = [nest.carried(s) for s in start] if looped else []
         totals: list[Value] = list(phis) or list(start)
         b = nest.inner
-        right = _advance(b, strip, _value(step), shape.columns * self.group_bytes)
+        right = _further(b, strip, _value(step), self.right_step)
         here = [_advance(b, row, _value(step), self.group_bytes) for row in rows]
         for k in range(unroll):
-            columns = [
-                scheme.load_right(b, right, k * shape.columns + v * shape.lanes, shape.lanes)
-                for v in range(shape.vectors)
-            ]
+            row_there = _further(b, right, _number(k), self.right_step)
+            if self.there is not None:
+                self._fetch_row(b, _further(b, right, _number(k + _ROWS_AHEAD), self.right_step))
+            columns = [self._column(b, row_there, v * shape.lanes) for v in range(shape.vectors)]
             for row, row_at in enumerate(here):
                 factor = scheme.load_left(b, row_at, k, shape.lanes)
                 for v, column in enumerate(columns):
@@ -248,6 +279,24 @@ class _Kernel:
         if looped:
             nest.close(list(zip(phis, totals, strict=True)))
         return totals
+
+    def _fetch_row(self, b: Builder, row: Value) -> None:
+        """Ask for a row of the right operand that is read where it lies: rows are too far apart for the
+        processor to see a stream. Behind the last one often comes the tile of the next round."""
+        assert self.there is not None
+        for offset in range(0, self.shape.columns * self.there.buffer_bytes, _CACHE_LINE):
+            llvm.prefetch(b, _advance(b, row, _number(offset), 1), near=False)
+
+    def _column(self, b: Builder, row: Value, column: int) -> Value:
+        """A vector of a row of groups of the right operand."""
+        scheme, lanes = self.scheme, self.shape.lanes
+        there = self.there
+        if there is None:
+            return scheme.load_right(b, row, column, lanes)
+        where = b.gep(row, [_number(column)], source_etype=there.buffer)
+        ty = llvm.vector(there.buffer, lanes if lanes > 1 else 0)
+        found = loaded(b, b.load(where, typ=ty, align=there.buffer_bytes), there)
+        return widening(there, scheme.panel)(b, found)
 
 
 def _number(value: int) -> Value:

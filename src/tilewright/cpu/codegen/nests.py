@@ -138,6 +138,13 @@ class Nest:
             for each, before in zip(self.levels, outer, strict=True):
                 each.debug_metadata = before
 
+    def once(self, key: object, make: Callable[[], Lane]) -> Lane:
+        """What ``make`` gives, made once for a key; what the key names by ``id`` must stay."""
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = make()
+        return found
+
     def vector(self, tile: Tile, coords: Coords) -> Value:
         """The elements as a vector of all lanes (a scalar where the coordinates have none)."""
         lane = self.eval(tile, coords)
@@ -212,6 +219,19 @@ class Nest:
         for part in parts:
             total = self._sum(total, part)
         return total
+
+    def linear(self, coords: Coords, strides: Sequence[int]) -> Index:
+        """The sum of positions times strides. What is known of a vector's base goes to its offsets, so
+        that it does not spoil how the rest is aligned."""
+        parts = [self.times(i, s) for i, s in zip(coords, strides, strict=True)]
+        if all(part.offsets is None for part in parts):
+            return self.sum(parts)
+        known = sum(part.base for part in parts if isinstance(part.base, int))
+        total = self.sum(
+            [Index(0, p.offsets, alignment(0)) if isinstance(p.base, int) else p for p in parts]
+        )
+        offsets = tuple(offset + known for offset in total.offsets or ())
+        return Index(total.base, offsets, total.align)
 
     def _sum(self, lhs: Index, rhs: Index) -> Index:
         if lhs.offsets is None or rhs.offsets is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.cpu.codegen import effects, together, traits
+from tilewright.cpu.codegen import effects, formulas, together, traits
 from tilewright.cpu.codegen.table import refuse
 from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
@@ -28,6 +28,10 @@ _COST_LIMIT = 1 << 20
 #: How many operations deep an element may be computed, and regions nested.
 _DEPTH_LIMIT = 48
 _NESTING_LIMIT = 200
+#: Rows of so many elements are read by whole vectors.
+_LONG_ROW = 16
+_JOIN = "nv_tileaa.cat"
+_CUTS = frozenset({"nv_tileaa.extract", "nv_tileaa.extract_slice"})
 
 
 @dataclass(slots=True)
@@ -111,17 +115,23 @@ def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> 
     plan = Plan()
     ops = _number(body, plan)
     plan.end = len(ops)
-    costs, deep = _costs(ops), _deep_values(ops)
+    cut = _cut_again(ops)
+    costs, deep = _costs(ops), _deep_values(ops, cut)
     plan.streams = effects.stores_never_read(ops, distinct_arguments)
     if groups:
         for group in together.find_groups(ops, distinct_arguments=distinct_arguments):
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, distinct_arguments)
+    addresses = formulas.of_addresses(ops)
     for op in reversed(ops):
         for result in op.results:
             if isinstance(result.type, T.TileType):
                 plan.readers[result] = list(_readers(result, plan))
-                reason = _why_kept(op, result, plan, costs, memory) if traits.is_lazy(op) else ""
+                reason = ""
+                if traits.is_lazy(op) and result not in addresses:
+                    reason = _why_kept(op, result, plan, costs, memory)
+                    if not reason and _is_cut(op, cut):
+                        reason = "parts of it are read, in another order than it lies in"
                 if traits.is_lazy(op) and result in deep:
                     reason = "what it is computed from is too long a chain"
                 if reason:
@@ -170,7 +180,7 @@ def _costs(ops: list[Operation]) -> dict[SSAValue, int]:
     return costs
 
 
-def _deep_values(ops: list[Operation]) -> set[SSAValue]:
+def _deep_values(ops: list[Operation], cut: dict[SSAValue, int]) -> set[SSAValue]:
     """Tiles at which long chains are cut, so that computing an element does not nest too deep."""
     depths: dict[SSAValue, int] = {}
     deep: set[SSAValue] = set()
@@ -182,8 +192,39 @@ def _deep_values(ops: list[Operation]) -> set[SSAValue]:
             if isinstance(result.type, T.TileType):
                 if depth >= _DEPTH_LIMIT:
                     deep.add(result)
-                depths[result] = depth % _DEPTH_LIMIT
+                depths[result] = 0 if _is_cut(op, cut) else depth % _DEPTH_LIMIT
     return deep
+
+
+def _cut_again(ops: list[Operation]) -> dict[SSAValue, int]:
+    """Tiles of which parts are taken, up to tiles that are joined of others, with the shortest rows of
+    such a part."""
+    found: dict[SSAValue, int] = {}
+    for op in reversed(ops):
+        for result in op.results:
+            for use in result.uses:
+                user = use.operation
+                rows = None
+                if user.name in _CUTS:
+                    rows = min(
+                        found.get(user.results[0], _LONG_ROW),
+                        *T.dims_of(user.results[0].type)[-1:],
+                        _LONG_ROW,
+                    )
+                elif user.name != _JOIN and traits.is_lazy(user):
+                    rows = found.get(user.results[0])
+                if rows is not None:
+                    found[result] = min(found.get(result, _LONG_ROW), rows)
+    return found
+
+
+def _is_cut(op: Operation, cut: dict[SSAValue, int]) -> bool:
+    """Whether parts of a tile are read that it should be computed for only once: of a joined one, or
+    of one from memory by short rows."""
+    rows = cut.get(op.results[0]) if op.results else None
+    if rows is None:
+        return False
+    return op.name == _JOIN or (op.name == "nv_tileaa.tiled_load" and rows < _LONG_ROW)
 
 
 def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -30,8 +30,9 @@ from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.slopes import Deltas, lane_deltas
+from tilewright.cpu.codegen.spans import Whole, whole_access
 from tilewright.cpu.codegen.table import lowers
-from tilewright.cpu.codegen.tiles import Mapped, Tile, Uniform, to_buffer
+from tilewright.cpu.codegen.tiles import Mapped, Tile, Uniform, guards, to_buffer
 from tilewright.cpu.codegen.views import Place, whole
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -46,15 +47,29 @@ class PointerLoad(Tile):
     other: Tile
     note: Callable[[str], None]
     """Takes why the elements are gathered one by one."""
+    whole: Whole | None = None
+    """What is known where no number wraps and the mask is on."""
+
+    @property
+    def guard(self) -> Value | None:
+        return None if self.whole is None else self.whole.guard
+
+    @property
+    def computed(self) -> tuple[Tile, ...]:
+        return self.sources if self.whole is None else (self.other,)
 
     @property
     def sources(self) -> tuple[Tile, ...]:
         return (self.pointers, self.other, *([] if self.mask is None else [self.mask]))
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
-        lanes, element = lanes_in(coords), self.element
-        mask = None if self.mask is None else nest.eval(self.mask, coords)
-        deltas = lane_deltas(self.pointers, coords) if lanes else None
+        lanes, element, whole = lanes_in(coords), self.element, self.whole
+        all_on = self.mask is None or (
+            whole is not None and whole.on is not None and not nest.masked
+        )
+        mask = None if all_on or self.mask is None else nest.eval(self.mask, coords)
+        settled = frozenset[int]() if whole is None else whole.settled
+        deltas = lane_deltas(self.pointers, coords, settled) if lanes else None
         run = deltas is not None and deltas.is_run(element.memory_bytes)
         if not lanes or (deltas is not None and deltas.is_zero):
             return self._one(nest, coords, mask, lanes)
@@ -62,6 +77,8 @@ class PointerLoad(Tile):
         other = nest.widened(nest.eval(self.other, coords), lanes)
         if run and deltas is not None and deltas.exact:
             first = nest.eval(self.pointers, first_lane(nest, coords))
+            if nest.masked and whole is not None and whole.fits is not None:
+                return self._run_if_fits(nest, coords, whole.fits, [first, on, other])
             return nest.emit([first, on, other], lambda b, p, m, o: _run_load(b, p, m, o, element))
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
@@ -74,6 +91,26 @@ class PointerLoad(Tile):
             [addresses, on, other],
             lambda b, p, m, o: _run_or_gather(b, p, m, o, element, splits=b is nest.inner),
         )
+
+    def _run_if_fits(self, nest: Nest, coords: Coords, fits: Value, parts: list[Lane]) -> Lane:
+        """A masked load where no number wraps; else every address is computed for itself."""
+        element, lanes = self.element, lanes_in(coords)
+        first, on, other = (part.value for part in parts)
+        b = nest.inner
+        blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
+        b.cbranch(fits, blocks[0], blocks[1])
+        b.position_at_end(blocks[0])
+        together = _run_load(b, first, on, other, element)
+        b.branch(blocks[2])
+        b.position_at_end(blocks[1])
+        addresses = apart(nest, self.pointers, coords)
+        scattered = _gather(b, llvm.splat(b, addresses, lanes), on, other, element)
+        b.branch(blocks[2])
+        b.position_at_end(blocks[2])
+        found = b.phi(together.type)
+        found.add_incoming(together, blocks[0])
+        found.add_incoming(scattered, blocks[1])
+        return Lane(found, nest.depth)
 
     def _one(self, nest: Nest, coords: Coords, mask: Lane | None, lanes: int) -> Lane:
         """The single element that all lanes read, if the mask is on for one of them."""
@@ -122,6 +159,17 @@ def first_lane(nest: Nest, coords: Coords) -> Coords:
         else nest.shift(Index(index.base, None, index.align), index.offsets[0])
         for index in coords
     )
+
+
+def apart(nest: Nest, tile: Tile, coords: Coords) -> Value:
+    """The elements of a tile, computed where code of the innermost level goes and for nothing else:
+    in a branch."""
+    inner = Nest(nest.inner, masked=nest.masked)
+    here = tuple(
+        index if isinstance(index.base, int) else replace(index, base=Lane(index.base.value))
+        for index in coords
+    )
+    return inner.eval(tile, here).value
 
 
 def _load(b: Builder, address: Value, element: Element) -> Value:
@@ -192,7 +240,9 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     def note(reason: str) -> None:
         f.unit.remarks.add("gather", f"a load gathers its elements: {reason}", op)
 
-    tile = PointerLoad(element, dims, pointers_of(f, op, mask), mask, other, note)
+    pointers = pointers_of(f, op, mask)
+    whole = whole_access(f.builder, pointers, mask) if dims else None
+    tile = PointerLoad(element, dims, pointers, mask, other, note, whole)
     if dims:
         f.define(op.result, tile)
     else:
@@ -231,13 +281,17 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         return
     value, mask = f.tile(op.value), optional(f, op.mask)
     pointers = pointers_of(f, op, mask)
-    tiles = [tile for tile in (value, pointers, mask) if tile is not None]
-    element = value.element
+    element, dims = value.element, T.dims_of(op.value.type)
+    whole = whole_access(f.builder, pointers, mask) if dims else None
+    settled = frozenset[int]() if whole is None else whole.settled
 
     def body(nest: Nest, coords: Coords) -> None:
         lanes = lanes_in(coords)
         data = nest.vector(value, coords)
-        on = None if mask is None else nest.widened(nest.eval(mask, coords), lanes)
+        proven = whole is not None and whole.on is not None and not nest.masked
+        on = None
+        if mask is not None and not proven:
+            on = nest.widened(nest.eval(mask, coords), lanes)
         if not lanes:
             where = nest.emit([nest.eval(pointers, coords)], lambda b, p: b.inttoptr(p, PTR))
             b = nest.inner
@@ -245,10 +299,19 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
                 b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
             return
         chosen = llvm.all_on(lanes) if on is None else on.value
-        deltas = lane_deltas(pointers, coords)
+        deltas = lane_deltas(pointers, coords, settled)
         if deltas is not None and deltas.is_run(element.memory_bytes) and deltas.exact:
-            first = nest.eval(pointers, first_lane(nest, coords))
-            _run_store(nest.inner, first.value, data, chosen, element)
+            first = nest.eval(pointers, first_lane(nest, coords)).value
+            b = nest.inner
+            if not nest.masked or whole is None or whole.fits is None:
+                _run_store(b, first, data, chosen, element)
+                return
+            with b.if_else(whole.fits) as (run, scatters):
+                with run:
+                    _run_store(b, first, data, chosen, element)
+                with scatters:
+                    addresses = llvm.splat(b, apart(nest, pointers, coords), lanes)
+                    _scatter(b, addresses, data, chosen, element)
             return
         addresses = nest.vector(pointers, coords)
         may_run = deltas is not None and deltas.is_run(element.memory_bytes)
@@ -257,7 +320,12 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
             f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
         _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run)
 
-    f.nest(T.dims_of(op.value.type), tiles, body)
+    addressing = [tile for tile in (pointers, mask) if tile is not None]
+    if whole is None:
+        f.nest(dims, [value, *addressing], body)
+    else:
+        own = [] if whole.guard is None else [whole.guard]
+        f.nest(dims, [value], body, guard=[*guards(*addressing), *own])
     f.give_token(op)
 
 
@@ -270,6 +338,11 @@ def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Elem
     llvm.intrinsic(b, "masked.store", [held, pointer, size, on], ir.VoidType(), [held.type, PTR])
 
 
+def _scatter(b: Builder, addresses: Value, data: Value, on: Value, element: Element) -> None:
+    pointers = b.inttoptr(addresses, llvm.shaped(PTR, addresses.type))
+    scatter_to(b, pointers, to_buffer(b, data, element), element, on)
+
+
 def _run_or_scatter(
     b: Builder,
     addresses: Value,
@@ -280,12 +353,8 @@ def _run_or_scatter(
 ) -> None:
     lanes = llvm.lanes_of(addresses.type)
 
-    def scatter() -> None:
-        pointers = b.inttoptr(addresses, ir.VectorType(PTR, lanes))
-        scatter_to(b, pointers, to_buffer(b, data, element), element, on)
-
     if not may_run:
-        scatter()
+        _scatter(b, addresses, data, on, element)
         return
     first = _first(b, addresses)
     last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
@@ -294,4 +363,4 @@ def _run_or_scatter(
         with run:
             _run_store(b, first, data, on, element)
         with apart:
-            scatter()
+            _scatter(b, addresses, data, on, element)

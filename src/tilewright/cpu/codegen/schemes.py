@@ -33,6 +33,7 @@ from tilewright.cpu.codegen.elements import (
     Element,
     element_of,
 )
+from tilewright.cpu.codegen.elementwise.formats import to_double, widen
 from tilewright.cpu.codegen.irtypes import Builder as B
 from tilewright.cpu.codegen.irtypes import Value as V
 from tilewright.cpu.codegen.tiles import Emit
@@ -95,6 +96,14 @@ class Scheme:
         return b.load(where, typ=vector, align=self.unit.buffer_bytes)
 
 
+def widening(element: Element, to: Element) -> Emit:
+    """From an element type to one that has all its numbers."""
+    if element.name == to.name:
+        return lambda b, x: x
+    wide = to_double if to.name == "f64" else widen
+    return lambda b, x: wide(b, x, element)
+
+
 def _fused(b: B, total: V, factor: V, column: V) -> V:
     return llvm.intrinsic(b, "fma", [factor, column, total])
 
@@ -103,6 +112,8 @@ def _integers(b: B, total: V, factor: V, column: V) -> V:
     return b.add(total, b.mul(factor, column))
 
 
+#: Up to how many rows pairs of bf16 are not used.
+FEW_ROWS = 8
 FLOAT32 = Scheme("f32", F32, F32, 1, _fused)
 FLOAT64 = Scheme("f64", F64, F64, 1, _fused)
 
@@ -214,9 +225,14 @@ _NEEDED_FOR_PAIRS = {8: "avx2", 16: "avx512bw"}
 
 
 def scheme_for(
-    target: CpuTarget, left: Element, right: Element, k: int, n: int, signs: tuple[bool, ...]
+    target: CpuTarget,
+    left: Element,
+    right: Element,
+    dims: tuple[int, int, int],
+    signs: tuple[bool, ...],
 ) -> Scheme:
-    """How operands of these element types are multiplied on a target."""
+    """How operands of these element types and extents M, N, K are multiplied on a target."""
+    m, n, k = dims
     if left.name == "f64":
         return FLOAT64
     lanes = min(target.vector_bits // 32, n)
@@ -227,7 +243,9 @@ def scheme_for(
             return _byte_scheme(signs)
         pairs = grouped and k % 2 == 0 and _multiplies_i16(target, lanes)
         return _half_scheme(signs) if pairs else _word_scheme(signs)
-    pairs = grouped and k % 2 == 0 and target.has("avx512bf16") and target.has("avx512vl")
+    # Few rows are not worth bringing pairs of the right operand together.
+    several = m > FEW_ROWS and grouped and k % 2 == 0
+    pairs = several and target.has("avx512bf16") and target.has("avx512vl")
     return _BF16_PAIRS if left.name == right.name == "bf16" and pairs else FLOAT32
 
 
@@ -246,4 +264,5 @@ def scheme_of(target: CpuTarget, op: DotOp) -> Scheme:
     signs = tuple(
         not integers or enum_property(op, f"signedness_{side}") == "signed" for side in "ab"
     )
-    return scheme_for(target, left, right, k, n, signs)
+    m = T.dims_of(op.a.type)[-2]
+    return scheme_for(target, left, right, (m, n, k), signs)

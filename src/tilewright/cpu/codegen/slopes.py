@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llvmlite import ir
 
@@ -12,6 +12,7 @@ from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.tiles import Elementwise, Mapped, Range, Tile, Uniform
 
 _LIMIT = 1 << 31
+_MOST_SHIFT = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +32,27 @@ class Deltas:
         return not any(self.lanes)
 
 
-def lane_deltas(tile: Tile, coords: Coords) -> Deltas | None:
-    """The deltas of a tile's elements at a position; None where no formula gives them."""
+def lane_deltas(tile: Tile, coords: Coords, settled: frozenset[int] = frozenset()) -> Deltas | None:
+    """The deltas of a tile's elements at a position; None where no formula gives them. ``settled``:
+    the tiles, by ``id``, whose numbers are known not to wrap."""
     pattern = tuple(Index(0, index.offsets, 1 << 62) for index in coords)
-    return _deltas(tile, pattern, lanes_in(coords), {})
+    return _deltas(tile, pattern, lanes_in(coords), _Known(settled))
 
 
-_Known = dict[tuple[object, ...], "Deltas | None"]
+@dataclass(slots=True)
+class _Known:
+    settled: frozenset[int]
+    deltas: dict[tuple[object, ...], Deltas | None] = field(default_factory=dict)
 
 
 def _deltas(tile: Tile, coords: Coords, lanes: int, known: _Known) -> Deltas | None:
     key = (id(tile), *(index.key for index in coords))
-    if key not in known:
-        known[key] = _compute(tile, coords, lanes, known)
-    return known[key]
+    if key not in known.deltas:
+        found = _compute(tile, coords, lanes, known)
+        if found is not None and id(tile) in known.settled:
+            found = Deltas(found.lanes, True)
+        known.deltas[key] = found
+    return known.deltas[key]
 
 
 def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> Deltas | None:
@@ -78,6 +86,10 @@ def _sum(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas:
     return Deltas(lanes, True) if fixed and exact else _combined(tile, lanes, exact)
 
 
+def _difference(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas:
+    return _sum(tile, lhs, Deltas(tuple(-delta for delta in rhs.lanes), rhs.exact))
+
+
 def _combined(tile: Elementwise, lanes: tuple[int, ...], exact: bool) -> Deltas:
     wide = tile.element.name in ("i64", "index", "ptr")
     return Deltas(lanes, exact and wide)
@@ -96,6 +108,18 @@ def _product(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas | None:
     return None
 
 
+def _shifted(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas | None:
+    amount = tile.operands[1]
+    if lhs.is_zero and rhs.is_zero:
+        return Deltas(lhs.lanes, lhs.exact and rhs.exact)
+    if not isinstance(amount, Uniform) or not isinstance(amount.value, ir.Constant):
+        return None
+    by = amount.value.constant
+    if not isinstance(by, int) or not 0 <= by < _MOST_SHIFT:
+        return None
+    return _combined(tile, tuple(delta << by for delta in lhs.lanes), lhs.exact)
+
+
 def _same(tile: Elementwise, source: Deltas) -> Deltas:
     return source
 
@@ -105,4 +129,11 @@ def _moved(tile: Elementwise, base: Deltas, offset: Deltas) -> Deltas:
     return Deltas(lanes, base.exact and offset.exact)
 
 
-_FORMULAS = {"addi": _sum, "muli": _product, "exti": _same, "offset": _moved}
+_FORMULAS = {
+    "addi": _sum,
+    "subi": _difference,
+    "muli": _product,
+    "shli": _shifted,
+    "exti": _same,
+    "offset": _moved,
+}

@@ -25,6 +25,7 @@ from tilewright.cpu.codegen.indices import (
     row_major,
 )
 from tilewright.cpu.codegen.irtypes import Builder, Type, Value
+from tilewright.cpu.codegen.windows import put_together, windows
 
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.nests import Nest
@@ -40,6 +41,11 @@ class Tile(ABC):
     @property
     def sources(self) -> tuple[Tile, ...]:
         return ()
+
+    @property
+    def computed(self) -> tuple[Tile, ...]:
+        """The sources whose elements are numbers in vectors, which decides on the length of vectors."""
+        return self.sources
 
     @property
     def guard(self) -> Value | None:
@@ -224,9 +230,21 @@ class Strided(Tile):
         return nest.sum([nest.times(i, s) for i, s in zip(coords, self.strides, strict=True)])
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
-        return load_at(
-            nest, self.pointer, self.element, self.offset(nest, coords), lanes_in(coords)
-        )
+        index, lanes = self.offset(nest, coords), lanes_in(coords)
+        if type(self) is Strided:
+            index = nest.linear(coords, self.strides)
+        extent = 1 + sum((d - 1) * s for d, s in zip(self.dims, self.strides, strict=True))
+        held = None if index.offsets is None or is_run(index.offsets) else windows(index, extent)
+        if held is None or len(set(index.offsets or ())) == 1:
+            return load_at(nest, self.pointer, self.element, index, lanes)
+        offsets = index.offsets or ()
+        parts = [self._window(nest, window, lanes) for window in held]
+        return nest.emit(parts, lambda b, *found: put_together(b, found, held, offsets))
+
+    def _window(self, nest: Nest, window: Index, lanes: int) -> Lane:
+        """What lies in a window, loaded once in a nest."""
+        make = lambda: load_at(nest, self.pointer, self.element, window, lanes)  # noqa: E731
+        return nest.once(("window", id(self.pointer), window.key), make)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -398,7 +416,7 @@ def reshaped(source: Sequence[int], result: Sequence[int]) -> Mapping:
     strides = row_major(result)
 
     def general(nest: Nest, coords: Coords) -> Coords | None:
-        linear = nest.sum([nest.times(i, s) for i, s in zip(coords, strides, strict=True)])
+        linear = nest.linear(coords, strides)
         if not linear.splits_bits:
             return None
         found: list[Index] = []

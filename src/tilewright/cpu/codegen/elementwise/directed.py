@@ -12,8 +12,8 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import DOUBLE, I32, I64, VOID, Element
-from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
+from tilewright.cpu.codegen.elements import DOUBLE, FLOAT, I32, I64, VOID, Element
+from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
 from tilewright.cpu.codegen.irtypes import Builder as B
 from tilewright.cpu.codegen.irtypes import Value as V
 
@@ -33,12 +33,36 @@ def rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: st
     """``op`` rounded once in any direction."""
     if element.name in ("f32", "f64"):
         return b.call(_directed_function(b.module, op, values, rounding), list(values))
+    if op == "fma" and rounding == "nearest_even":
+        return _nearest_fma(b, values, element)
     wide = [to_double(b, v, element) for v in values]
     nearest, error = _WIDE[op](b, *wide)
     exact = round_to_odd(b, nearest, error)
     if op in ("addf", "subf", "fma") and rounding == "negative_inf":
         exact = _negative_zero(b, op, exact, wide)
     return narrow(b, exact, element, rounding)
+
+
+def _nearest_fma(b: B, values: tuple[V, ...], element: Element) -> V:
+    """Products of f16 are exact in f32. Those of bf16 are in f64, from where they go through f32: of
+    16 bits more, which rounding to odd keeps apart."""
+    if element.name == "f16":
+        if llvm.target_of(b).has("avx512fp16"):
+            return llvm.intrinsic(b, "fma", values)
+        nearest, error = _fma(b, *(widen(b, v, element) for v in values))
+        return narrow(b, round_to_odd(b, nearest, error), element)
+    exact = round_to_odd(b, *_fma(b, *(to_double(b, v, element) for v in values)))
+    single = b.fptrunc(exact, llvm.shaped(FLOAT, exact.type))
+    error = b.fsub(exact, b.fpext(single, exact.type))
+    signs = b.fptrunc(
+        llvm.intrinsic(b, "copysign", [llvm.number(exact.type, 1.0), error]), single.type
+    )
+    rest = b.select(
+        b.fcmp_ordered("!=", error, llvm.number(error.type, 0.0)),
+        signs,
+        llvm.number(single.type, 0.0),
+    )
+    return narrow(b, round_to_odd(b, single, rest), element)
 
 
 def _directed_function(
@@ -116,7 +140,8 @@ _WIDE: dict[str, Callable[..., tuple[V, V]]] = {
 
 def round_to_odd(b: B, nearest: V, error: V) -> V:
     """``nearest + error`` rounded to odd; only the sign of the error matters."""
-    words = llvm.shaped(I64, nearest.type)
+    word = I32 if llvm.scalar_of(nearest.type) == FLOAT else I64
+    words = llvm.shaped(word, nearest.type)
     zero, none = llvm.number(nearest.type, 0.0), llvm.number(words, 0)
     bits = b.bitcast(nearest, words)
     one = llvm.number(words, 1)
@@ -129,6 +154,8 @@ def round_to_odd(b: B, nearest: V, error: V) -> V:
         b.fcmp_ordered(">", error, zero),
         b.not_(b.fcmp_ordered(">", nearest, zero)),
     )
+    # Zero is the sum where f32 has nothing as small as its error; it keeps its sign.
+    away = b.or_(away, b.fcmp_ordered("==", nearest, zero))
     step = b.select(away, one, llvm.number(words, -1))
     moves = b.and_(b.and_(inexact, finite), even)
     return b.bitcast(b.add(bits, b.select(moves, step, none)), nearest.type)

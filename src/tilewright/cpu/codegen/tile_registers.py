@@ -1,0 +1,130 @@
+"""The kernel of a product of bf16 where the processor has registers of two axes (AMX).
+
+A register holds 16 rows of 64 bytes. Operands are those of ``microkernel``: the left one as it lies, of
+the right one strips of pairs, where 16 rows of 16 pairs are a register of their own. Blocks of up to 32 x 32
+sums stay in four registers while k runs.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen import llvm
+from tilewright.cpu.codegen.elements import I8, I64, PTR, VOID
+from tilewright.cpu.codegen.irtypes import Builder, Value
+from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.target import CpuTarget
+
+ROWS = 16
+COLUMNS = 32
+"""Of one strip: the pairs of two registers."""
+DEPTH = 32
+_ROW_BYTES = 64
+_REGISTERS = 8
+#: Four registers of sums, then two of the left operand and two of the right one.
+_LEFT, _RIGHT = 4, 6
+
+
+def fits(target: CpuTarget, scheme: str, m: int, k: int, columns: int) -> bool:
+    """Whether a product of a scheme and shape, with strips of so many columns, goes there."""
+    able = target.has("amx-tile") and target.has("amx-bf16") and scheme == "bf16"
+    return able and m % ROWS == 0 and k % DEPTH == 0 and columns == COLUMNS
+
+
+def emit(b: Builder, dims: tuple[int, int, int], arguments: tuple[Value, ...]) -> None:
+    """The body of a kernel function; its arguments are those of ``microkernel.kernel_function``."""
+    m, n, k = dims
+    left, left_step, right, sums, target, target_step, fresh = arguments
+    _call(b, "ldtilecfg", [_configuration(b.module)])
+    nest = Nest(b)
+    parts = 1 if m % (2 * ROWS) else 2
+    block = nest.position(nest.loop(m, ROWS * parts)).value
+    strip = nest.position(nest.loop(n, COLUMNS)).value
+    b = nest.inner
+    row_bytes = _number(n * 4)
+    column = b.mul(strip, _number(4))
+    here = _moved(b, sums, b.add(b.mul(block, row_bytes), column))
+    _begin(b, here, row_bytes, parts, fresh)
+    first = _moved(b, left, b.mul(block, left_step))
+    panel = _moved(b, right, b.mul(strip, _number(2 * k)))
+    step = nest.position(nest.loop(k, DEPTH)).value
+    inner = nest.inner
+    along = _moved(inner, first, inner.mul(step, _number(2)))
+    down = _moved(inner, panel, inner.mul(step, _number(2 * COLUMNS)))
+    for part in range(parts):
+        rows = _moved(inner, along, inner.mul(_number(part * ROWS), left_step))
+        _call(inner, "tileloadd64", [_register(_LEFT + part), rows, left_step])
+    for half in range(2):
+        pairs = _moved(inner, down, _number(half * _ROW_BYTES))
+        _call(inner, "tileloadd64", [_register(_RIGHT + half), pairs, _number(COLUMNS * 4)])
+    for part in range(parts):
+        for half in range(2):
+            total = _register(part * 2 + half)
+            factors = [_register(_LEFT + part), _register(_RIGHT + half)]
+            _call(inner, "tdpbf16ps", [total, *factors])
+    if inner is not b:
+        nest.close()
+    b = nest.inner
+    there = _moved(b, target, b.add(b.mul(block, target_step), column))
+    for number, place in _places(b, there, target_step, parts):
+        _call(b, "tilestored64", [number, place, target_step])
+    nest.close_all()
+    _call(nest.inner, "tilerelease", [])
+
+
+def _begin(b: Builder, sums: Value, step: Value, parts: int, fresh: Value) -> None:
+    """Set the sums to zero, or load them."""
+    with b.if_else(fresh) as (zero, add):
+        with zero:
+            for number in range(2 * parts):
+                _call(b, "tilezero", [_register(number)])
+        with add:
+            for number, place in _places(b, sums, step, parts):
+                _call(b, "tileloadd64", [number, place, step])
+
+
+def _places(b: Builder, corner: Value, step: Value, parts: int) -> list[tuple[Value, Value]]:
+    """The registers of sums, and where they lie in a matrix."""
+    found: list[tuple[Value, Value]] = []
+    for part in range(parts):
+        rows = _moved(b, corner, b.mul(_number(part * ROWS), step))
+        for half in range(2):
+            place = _moved(b, rows, _number(half * _ROW_BYTES))
+            found.append((_register(part * 2 + half), place))
+    return found
+
+
+def _configuration(module: ir.Module) -> Value:
+    """All registers of full size."""
+    name = "tilewright.tile.registers"
+    found = module.globals.get(name)
+    if found is None:
+        data = bytearray(64)
+        data[0] = 1
+        for number in range(_REGISTERS):
+            data[16 + 2 * number] = _ROW_BYTES
+            data[48 + number] = ROWS
+        array = ir.Constant(ir.ArrayType(I8, len(data)), data)
+        found = ir.GlobalVariable(module, array.type, name)
+        found.linkage, found.global_constant = "internal", True
+        found.align = 64  # pyright: ignore[reportAttributeAccessIssue]
+        found.initializer = array  # pyright: ignore[reportAttributeAccessIssue]
+    return llvm.opaque(found)  # pyright: ignore[reportArgumentType]
+
+
+def _call(b: Builder, name: str, arguments: list[Value]) -> None:
+    types = [I8 if a.type == I8 else I64 if a.type == I64 else PTR for a in arguments]
+    function = llvm.declare(b.module, f"llvm.x86.{name}", VOID, types)
+    b.call(function, arguments)
+
+
+def _register(number: int) -> Value:
+    return ir.Constant(I8, number)
+
+
+def _number(value: int) -> Value:
+    return ir.Constant(I64, value)
+
+
+def _moved(b: Builder, pointer: Value, distance: Value) -> Value:
+    return b.gep(pointer, [distance], source_etype=I8)

@@ -61,8 +61,10 @@ LONG_FUNCTIONS = frozenset(
 MANY_PARAMETERS = frozenset(
     {
         "cpu/codegen/microkernel.py:__init__",
+        "cutile/searching.py:search",  # They are those of cuTile's own function.
         "machine/inspect/breakpoints.py:break_at",
         "machine/sanitize/findings.py:add",
+        "simulator/launch.py:simulate",
     }
 )
 #: Files that import each other when they are loaded.

@@ -57,8 +57,7 @@ def of_searches(asked: Searching) -> tuple[list[Ranking], int]:
         running=asked.running,
         store=asked.store,
         static=options.static,
-        measure=asked.measured,
-        machine=asked.machine,
+        measure=(asked.measured, asked.machine),
         job_limit=options.job_limit,
         told=asked.told,
     )
@@ -173,8 +172,7 @@ def of_file(asked: Searching) -> list[Ranking]:
     searcher = Searcher(
         asked.gpu,
         static=options.static,
-        measure=asked.measured,
-        machine=asked.machine,
+        measure=(asked.measured, asked.machine),
         job_limit=options.job_limit,
     )
     candidates: list[Candidate] = []

@@ -24,7 +24,7 @@ class Searcher:
     """Ranks the configurations of each search for a GPU, and measures the best few where that is asked for.
 
     ``running``: where jobs run; by default on processes of this machine. ``static``: no block is run on the simulator.
-    ``measure`` of the best are measured on ``machine``. ``job_limit``: seconds for one configuration. ``rankings`` has what came of all searches.
+    ``measure``: how many of the best are measured, and on which machine. ``job_limit``: seconds for one configuration. ``rankings`` has what came of all searches.
     """
 
     def __init__(
@@ -34,8 +34,7 @@ class Searcher:
         running: Executor | None = None,
         store: Store | None = None,
         static: bool = False,
-        measure: int = 0,
-        machine: str = "",
+        measure: tuple[int, str] = (0, ""),
         job_limit: float | None = None,
         told: Callable[[Outcome, int, int], object] | None = None,
         say: Say | None = None,
@@ -44,7 +43,7 @@ class Searcher:
         self.rankings: list[Ranking] = []
         self._text = gpu_text(gpu)
         self._running, self._store, self._static = running, store or Store(), static
-        self._measure, self._machine, self._told, self._say = measure, machine, told, say
+        (self._measure, self._machine), self._told, self._say = measure, told, say
         self._limit = job_limit
 
     def candidate(

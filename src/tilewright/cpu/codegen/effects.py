@@ -177,14 +177,17 @@ def same_value(one: SSAValue, other: SSAValue, depth: int = _DEPTH) -> bool:
 
 def _reaches_by_elements(value: SSAValue, reader: Operation) -> bool:
     """Whether a reader computes each element from the element of the value at the same place."""
-    for use in value.uses:
-        user = use.operation
-        if user is reader or not traits.is_lazy(user):
-            continue
-        if not traits.is_elementwise(user):
-            return False
-        if not all(_reaches_by_elements(result, reader) for result in user.results):
-            return False
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if user is reader or not traits.is_lazy(user):
+                continue
+            if not traits.is_elementwise(user):
+                return False
+            new = [result for result in user.results if result not in seen]
+            seen.update(new)
+            pending += new
     return True
 
 

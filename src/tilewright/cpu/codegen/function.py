@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from tilewright.cpu.codegen.tiles import (
     buffer_tile,
     guards,
     is_same_buffer,
+    only_in_step,
     store_at,
     walk,
 )
@@ -137,6 +138,8 @@ class FunctionEmitter:
         """Buffers in which values are to be computed, those of tiles that a loop hands on."""
         self.pending: list[tuple[Strided, Tile]] = []
         """Buffers that are filled when something reads them, or before anything has an effect."""
+        self.nests: dict[int, object] = {}
+        """Which of them may be filled in one nest: by their offsets what is the same for these."""
         self.pending_since = 0
         self._flushing = False
         self.now = 0
@@ -164,6 +167,7 @@ class FunctionEmitter:
             if not self.pending:
                 self.pending_since = self.now
             self.pending.append((target, tile))
+            self.nests[id(target)] = self.plan.nest_of(value)
             tile = target
         self.values[value] = tile
 
@@ -197,9 +201,31 @@ class FunctionEmitter:
         count = len(self.pending) - keep_last
         waiting, rest = self.pending[:count], self.pending[count:]
         self.pending, flushing, self._flushing = [], self._flushing, True
-        for target, source in waiting:
-            self.fill([(target, source)])
+        for pairs in self._filled_together(waiting):
+            self.fill(pairs, in_turn=True)
         self.pending, self._flushing = rest, flushing
+
+    def _filled_together(
+        self, waiting: Sequence[tuple[Strided, Tile]]
+    ) -> Iterator[list[tuple[Strided, Tile]]]:
+        """Buffers in their order, those together that one nest can fill."""
+        together: list[tuple[Strided, Tile]] = []
+        key: object = None
+        for target, tile in waiting:
+            nest = self.nests.pop(id(target), None)
+            fits = nest is not None and nest == key and not self._lies_across(tile)
+            if not fits or not only_in_step(tile, [other for other, _ in together]):
+                if together:
+                    yield together
+                together, key = [], None if self._lies_across(tile) else nest
+            together.append((target, tile))
+        if together:
+            yield together
+
+    def _lies_across(self, tile: Tile) -> bool:
+        """Whether a tile is better transposed by blocks when a buffer is filled with it."""
+        wanted = vector_axis(tile.dims)
+        return bool(block_size(tile, wanted, self.lanes([tile], _ANY_EXTENT)))
 
     # -- buffers -----------------------------------------------------------------------------
 
@@ -228,8 +254,8 @@ class FunctionEmitter:
         self.fill([(target, tile)])
         return target
 
-    def fill(self, pairs: Sequence[tuple[Strided, Tile]]) -> None:
-        """Write tiles of one shape to buffers, in one nest."""
+    def fill(self, pairs: Sequence[tuple[Strided, Tile]], *, in_turn: bool = False) -> None:
+        """Write tiles of one shape to buffers, in one nest; ``in_turn``: as if one after the other."""
         pairs = [(target, tile) for target, tile in pairs if not is_same_buffer(target, tile)]
         if not pairs:
             return
@@ -239,7 +265,11 @@ class FunctionEmitter:
             store_at(nest, target.pointer, target.element, offset, value)
 
         def body(nest: Nest, coords: Coords) -> None:
-            found = [nest.vector(tile, coords) for _, tile in pairs]
+            found: list[Value] = []
+            for target, tile in pairs:
+                found.append(nest.vector(tile, coords))
+                if in_turn:
+                    nest.holds(target, coords, found[-1])
             for (target, _), value in zip(pairs, found, strict=True):
                 put(nest, coords, target, value)
 

@@ -117,6 +117,12 @@ class Nest:
             self._kept.append((tile, coords))
         return found
 
+    def holds(self, tile: Tile, coords: Coords, value: Value) -> None:
+        """Let the elements of a tile at these positions be a value of the innermost level."""
+        key = (id(tile), *(index.key for index in coords))
+        self._memo[key] = Lane(value, self.depth)
+        self._kept.append((tile, coords))
+
     def vector(self, tile: Tile, coords: Coords) -> Value:
         """The elements as a vector of all lanes (a scalar where the coordinates have none)."""
         lane = self.eval(tile, coords)

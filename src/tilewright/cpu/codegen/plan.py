@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.cpu.codegen import effects, together, traits
+from tilewright.cpu.codegen.segments import Segments, find_segments
 from tilewright.cpu.codegen.table import refuse
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
@@ -24,8 +25,7 @@ _RECOMPUTE_LIMIT = 8
 #: How often a loop is taken to run.
 _LOOP_WEIGHT = 8
 _COST_LIMIT = 1 << 20
-#: How many operations deep an element may be computed, and regions nested.
-_DEPTH_LIMIT = 48
+#: How deep regions may be nested.
 _NESTING_LIMIT = 200
 
 
@@ -47,10 +47,20 @@ class Plan:
     """Stores of which nothing is read again, so that they need no place in caches."""
     groups: dict[Operation, list[TiledStoreOp]] = field(default_factory=dict)
     """Stores that are made in the nest of the last one of them (``together``), by each of them."""
+    segments: Segments = field(default_factory=Segments)
+    """Where long code is cut."""
 
     def leader(self, op: Operation) -> Operation:
-        """In whose nest an operation does its work: its own, but for stores of a group."""
-        return self.groups[op][-1] if op in self.groups else op
+        """In whose nest an operation does its work: its own, but for stores of a group, and for tiles
+        that are kept in long code."""
+        return self.groups[op][-1] if op in self.groups else self.segments.leader(op)
+
+    def nest_of(self, value: SSAValue) -> object:
+        """Kept tiles for which this is the same may be filled in one nest; None for those alone."""
+        owner = value.owner
+        if self.segments.count == 1 or not isinstance(owner, Operation):
+            return None
+        return self.segments.run_of.get(owner)
 
     def last_use(self, value: SSAValue) -> int:
         """The position until which the buffer of a value that is made here must stay."""
@@ -110,7 +120,7 @@ def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> 
     plan = Plan()
     ops = _number(body, plan)
     plan.end = len(ops)
-    costs, deep = _costs(ops), _deep_values(ops)
+    costs, plan.segments = _costs(ops), find_segments(ops)
     plan.streams = effects.stores_never_read(ops, distinct_arguments)
     if groups:
         for group in together.find_groups(ops, distinct_arguments=distinct_arguments):
@@ -121,8 +131,6 @@ def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> 
             if isinstance(result.type, T.TileType):
                 plan.readers[result] = list(_readers(result, plan))
                 reason = _why_kept(op, result, plan, costs, memory) if traits.is_lazy(op) else ""
-                if traits.is_lazy(op) and result in deep:
-                    reason = "what it is computed from is too long a chain"
                 if reason:
                     plan.kept.add(result)
                     plan.reasons[result] = reason
@@ -169,22 +177,6 @@ def _costs(ops: list[Operation]) -> dict[SSAValue, int]:
     return costs
 
 
-def _deep_values(ops: list[Operation]) -> set[SSAValue]:
-    """Tiles at which long chains are cut, so that computing an element does not nest too deep."""
-    depths: dict[SSAValue, int] = {}
-    deep: set[SSAValue] = set()
-    for op in ops:
-        if not traits.is_lazy(op):
-            continue
-        depth = 1 + max((depths.get(operand, 0) for operand in op.operands), default=0)
-        for result in op.results:
-            if isinstance(result.type, T.TileType):
-                if depth >= _DEPTH_LIMIT:
-                    deep.add(result)
-                depths[result] = depth % _DEPTH_LIMIT
-    return deep
-
-
 def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
     """The operations whose loop nests compute a value, if it is not kept."""
     seen: set[Operation] = set()
@@ -220,6 +212,12 @@ def _why_kept(
         return "the memory that it was loaded from may change before it is read"
     if any(traits.needs_buffer(use.operation, use.index) for use in value.uses):
         return "something reads its elements in another order"
+    if costs[value] > _RECOMPUTE_LIMIT and any(
+        plan.segments.crosses(op, user)
+        for use in value.uses
+        if (user := _planned(use.operation, plan)) is not None
+    ):
+        return "what it is computed from is too long a chain"
     weight = sum(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
     if (weight - 1) * costs[value] <= _RECOMPUTE_LIMIT:
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from tilewright.cpu.codegen.elements import I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.outlining import Part
 from tilewright.cpu.codegen.plan import Plan
 from tilewright.cpu.codegen.table import LOWERINGS, REFUSED, refuse
 from tilewright.cpu.codegen.tiles import (
@@ -50,6 +52,10 @@ if TYPE_CHECKING:
 _UNROLLED_TILES = 12
 _UNROLL = 4
 _ANY_EXTENT = 1 << 24
+#: Functions of this many operations are made in parts.
+_LONG_CODE = 200
+#: In functions of this many, a round handles one vector.
+_VERY_LONG_CODE = 1000
 _ENDS = frozenset({"scf.yield", "scf.condition", "nv_tileaa.queue.yield", "nv_tileaa.yield"})
 _READ_ONCE = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "nv_tileaa.create_mem_token"})
 
@@ -76,6 +82,8 @@ class Unit:
     """Names of the functions that are given for foreign code."""
     remarks: Remarks = field(default_factory=Remarks)
     """What is decided while code is made."""
+    parts: list[Part] = field(default_factory=list)
+    """What can become functions of their own."""
 
     def prepare(self, function: ir.Function) -> None:
         """Give a function the attributes that all code has."""
@@ -142,6 +150,8 @@ class FunctionEmitter:
         """Which of them may be filled in one nest: by their offsets what is the same for these."""
         self.pending_since = 0
         self._flushing = False
+        self.inside_part = False
+        """Whether code goes to a part, which another one cannot be in."""
         self.now = 0
 
     # -- values ------------------------------------------------------------------------------
@@ -298,8 +308,30 @@ class FunctionEmitter:
             nest.close_all()
             return []
 
-        self.versions([*guards(tile), *guard], one)
+        with self.part():
+            self.versions([*guards(tile), *guard], one)
         return True
+
+    # -- parts -------------------------------------------------------------------------------
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """What is made meanwhile can become a function of its own, in long code (``outlining``)."""
+        if self.inside_part or self.unit.strands is not None or self.plan.end < _LONG_CODE:
+            yield
+            return
+        b, self.inside_part = self.builder, True
+        before, first = b.block, len(b.function.blocks)
+        start = b.append_basic_block("part")
+        b.branch(start)
+        b.position_at_end(start)
+        yield
+        behind = len(b.function.blocks)
+        end = b.append_basic_block("rest")
+        b.branch(end)
+        b.position_at_end(end)
+        self.unit.parts.append(Part(b.function, before, start, end, first, behind))
+        self.inside_part = False
 
     # -- loop nests --------------------------------------------------------------------------
 
@@ -328,12 +360,14 @@ class FunctionEmitter:
             nest = Nest(self.builder, masked=masked, work=self.now)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
-            rounds = 1 if masked or lanes == 1 else unroll or unroll_of(tiles)
+            short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE
+            rounds = 1 if short else unroll or unroll_of(tiles)
             loops(nest, dims, along, width, rounds, body)
             nest.close_all()
             return []
 
-        self.versions([*guards(*tiles), *guard], one)
+        with self.part():
+            self.versions([*guards(*tiles), *guard], one)
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
         """How many elements of these tiles make a vector, along an axis of this extent."""
@@ -393,7 +427,14 @@ class FunctionEmitter:
         if self.pending and not (traits.is_lazy(op) or op.name in _READ_ONCE):
             self.flush()
         self._join(op)
-        lowering(self, op)
+        if traits.is_lazy(op) or (op.regions and not traits.is_body_of_elements(op)):
+            lowering(self, op)
+            return
+        if self.plan.end >= _LONG_CODE:
+            # Buffers are filled in parts of their own.
+            self.flush(keep_last=True)
+        with self.part():
+            lowering(self, op)
 
     def _join(self, op: Operation) -> None:
         """Wait for the agents that must have ended before an operation."""

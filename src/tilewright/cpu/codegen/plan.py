@@ -125,7 +125,7 @@ def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> 
     if groups:
         for group in together.find_groups(ops, distinct_arguments=distinct_arguments):
             plan.groups |= dict.fromkeys(group, group)
-    memory = effects.Memory(ops, distinct_arguments)
+    memory = effects.Memory(ops, plan, distinct_arguments)
     for op in reversed(ops):
         for result in op.results:
             if isinstance(result.type, T.TileType):
@@ -208,7 +208,7 @@ def _why_kept(
     readers = plan.readers[value]
     if not readers or traits.is_free(op):
         return ""
-    if memory.is_load(op) and memory.may_change(op, readers, plan):
+    if memory.is_load(op) and memory.may_change(op, readers):
         return "the memory that it was loaded from may change before it is read"
     if any(traits.needs_buffer(use.operation, use.index) for use in value.uses):
         return "something reads its elements in another order"

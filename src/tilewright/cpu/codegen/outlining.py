@@ -33,7 +33,6 @@ _PURE = frozenset(
         *("zext", "sext", "trunc", "icmp", "select", "inttoptr", "ptrtoint"),
     }
 )
-)
 
 
 @dataclass(frozen=True, slots=True)

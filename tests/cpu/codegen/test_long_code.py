@@ -72,6 +72,52 @@ def test_a_cut_keeps_what_crosses_it_and_no_more() -> None:
     assert 10 <= len(kept) <= 80
 
 
+def _batch(count: int) -> str:
+    """A product of as many matrices, one of whose factors lies in memory and one in a buffer."""
+    view, matrices = (
+        f"tensor_view<{count}x8x16xf32, strides=[128, 16, 1]>",
+        f"tile<{count}x8x16xf32>",
+    )
+    part = f"partition_view<tile=({count}x8x16), {view}>"
+    result = f"tensor_view<{count}x8x8xf32, strides=[64, 8, 1]>"
+    return f"""cuda_tile.module @m {{
+      entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %r: tile<ptr<f32>>) {{
+        %i = constant <i32: 0> : tile<i32>
+        %mp = make_tensor_view %p, shape = [{count}, 8, 16], strides = [128, 16, 1] : {view}
+        %vp = make_partition_view %mp : {part}
+        %mq = make_tensor_view %q, shape = [{count}, 8, 16], strides = [128, 16, 1] : {view}
+        %vq = make_partition_view %mq : {part}
+        %mr = make_tensor_view %r, shape = [{count}, 8, 8], strides = [64, 8, 1] : {result}
+        %vr = make_partition_view %mr : partition_view<tile=({count}x8x8), {result}>
+        %x, %t0 = load_view_tko weak %vp[%i, %i, %i]
+          : {part}, tile<i32> -> {matrices}, token
+        %y, %t1 = load_view_tko weak %vq[%i, %i, %i]
+          : {part}, tile<i32> -> {matrices}, token
+        %e = exp2 %y : {matrices}
+        %z = permute %e [0, 2, 1] : {matrices} -> tile<{count}x16x8xf32>
+        %c = constant <f32: 0.0> : tile<{count}x8x8xf32>
+        %d = mmaf %x, %z, %c
+          : {matrices}, tile<{count}x16x8xf32>, tile<{count}x8x8xf32>
+        %t2 = store_view_tko weak %d, %vr[%i, %i, %i]
+          : tile<{count}x8x8xf32>, partition_view<tile=({count}x8x8), {result}>, tile<i32> -> token
+        return
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 32])
+def test_products_of_a_batch_are_right(count: int) -> None:
+    x, y = np.random.default_rng(0).random((2, count, 8, 16)).astype(np.float32)
+    found = np.zeros((count, 8, 8), np.float32)
+    tilewright.run(tilewright.parse(_batch(count)), "k", (1,), (x, y, found), machine="cpu")
+    np.testing.assert_allclose(found, x @ np.exp2(y).transpose(0, 2, 1), rtol=1e-5)
+
+
+def test_code_does_not_grow_with_a_batch() -> None:
+    lengths = [len(compile_kernel(_lowered(_batch(count))).llvm_ir) for count in (8, 256)]
+    assert lengths[1] < 1.1 * lengths[0]
+
+
 @pytest.mark.parametrize("rule", long_code.RULES.values(), ids=list(long_code.RULES))
 @pytest.mark.parametrize("count", [60, 330])
 def test_long_code_computes_what_the_reference_machine_does(

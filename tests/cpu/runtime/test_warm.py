@@ -79,7 +79,7 @@ def test_an_equal_grid_is_the_same_and_another_is_not(
     program: Program, long_ways: list[object]
 ) -> None:
     x, y, out = _arrays()
-    program.launch("vector_add", tuple([2, 1, 1]), (x, y, out, _N))
+    program.launch("vector_add", (*_GRID[:1], 1, 1), (x, y, out, _N))
     assert long_ways == []
     program.launch("vector_add", (1, 1, 1), (x, y, out, _N))
     assert long_ways == [(1, 1, 1)]

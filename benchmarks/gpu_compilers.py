@@ -174,7 +174,10 @@ def simulate(case: Case, bytecode: bytes, target: str) -> Simulated:
         try:
             program = TileProgram(tilewright.read(bytecode), target)
             found = program.launch(
-                None, case.few_grid, _values(case), allow_overlap=True, strict=False
+                None,
+                case.few_grid,
+                _values(case),
+                tilewright.LaunchOptions(allow_overlap=True, strict=False),
             )
         except TileIRError as error:
             return Simulated(failure=str(error).splitlines()[0])

@@ -263,5 +263,26 @@ def test_sums_and_products_have_nothing_but_the_elements(machine: str) -> None:
         assert all((array == 0).all() and np.signbit(array).all() for array in found)
 
 
+@pytest.mark.parametrize("machine", OTHERS)
+def test_integers_become_numbers_of_tf32(machine: str) -> None:
+    """Rounded to its 11 bits, once; threads hold such numbers as those of f32."""
+    for dtype in (np.int8, np.int16, np.int32):
+        numbers = [0, 1, 127, -128] if dtype == np.int8 else [4097, -4099, 32767, 6150]
+        x, result = np.array(numbers, dtype), np.zeros(4, np.float32)
+        text = (
+            f"%t = itof %x signed : {tile_of(x)} -> tile<4xtf32>\n"
+            f"%r = ftof %t : tile<4xtf32> -> {tile_of(result)}\n"
+        )
+        module = checked(kernel_text(text, {"x": x}, {"r": result}))
+        _, expected = run("reference", module, [x, result])
+        assert dtype == np.int8 or list(expected) == [4096, -4100, 32768, 6152]
+        try:
+            _, found = run(machine, module, [x, result])
+        except TileIRError as error:
+            assert machine.startswith("sim") and dtype == np.int32 and "rounded twice" in str(error)
+            continue
+        assert same(found, expected)
+
+
 def test_every_machine_is_there() -> None:
     assert {f"sim:{arch}" for arch in ARCHITECTURES} < set(MACHINES)

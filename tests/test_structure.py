@@ -1,10 +1,12 @@
-"""The laws of the house: imports point down, files stay reviewable, imports stay cheap."""
+"""The laws of the house: imports point down and not in circles, files and functions stay reviewable,
+imports stay cheap. Lists of exceptions may only shrink: an entry that is none any more fails, too."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 
 #: Floors from the ground up; a room may import rooms of lower floors, and itself.
 FLOORS: tuple[frozenset[str], ...] = (
-    frozenset({"diagnostics"}),
+    frozenset({"diagnostics", "garbage"}),
     frozenset({"numerics", "layouts", "model"}),
     frozenset({"dialects"}),
     frozenset({"text", "bytecode", "analysis"}),
@@ -33,6 +35,44 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 ROOT = {"__init__"}
 
 MAX_LINES = 900
+MAX_FUNCTION_LINES = 60
+MAX_PARAMETERS = 8
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FILES = {
+    path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+
+#: Functions that are longer than they should be.
+LONG_FUNCTIONS = frozenset(
+    {
+        "cli/profile.py:add_arguments",
+        "cpu/codegen/kernel.py:emit",
+        "lowering/nvgpu/contraction.py:_add_pieces",
+        "model/chain.py:_block",
+        "simulator/launch.py:simulate",
+        "simulator/ops/control.py:_while",
+        "simulator/ops/copies.py:_copy",
+        "simulator/ops/warpgroups.py:_store",
+    }
+)
+#: Functions that take more than they should.
+MANY_PARAMETERS = frozenset(
+    {
+        "cpu/codegen/microkernel.py:__init__",
+        "machine/inspect/breakpoints.py:break_at",
+        "machine/sanitize/findings.py:add",
+        "simulator/launch.py:simulate",
+    }
+)
+#: Files that import each other when they are loaded.
+CIRCLES = frozenset(
+    {
+        frozenset({f"tilewright.dialects.{dialect}.{name}" for name in ("types", "type_syntax")})
+        for dialect in ("cuda_tile", "nv_tileaa")
+    }
+)
 
 
 def room_of(path: Path) -> str:
@@ -75,6 +115,123 @@ def test_files_stay_reviewable() -> None:
         if (count := path.read_text(encoding="utf-8").count("\n")) > MAX_LINES
     }
     assert not long
+
+
+def _functions(tree: ast.AST) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def _parameters(function: Function) -> int:
+    """How many a caller can give; ``self`` and ``cls`` are not given."""
+    taken = function.args
+    names = [a.arg for a in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def test_functions_stay_readable() -> None:
+    found = {
+        f"{name}:{function.name}"
+        for name, tree in FILES.items()
+        for function in _functions(tree)
+        if (function.end_lineno or 0) - function.lineno + 1 > MAX_FUNCTION_LINES
+    }
+    assert found <= LONG_FUNCTIONS, f"over {MAX_FUNCTION_LINES} lines: {found - LONG_FUNCTIONS}"
+    assert found >= LONG_FUNCTIONS, f"no longer too long: {LONG_FUNCTIONS - found}"
+
+
+def test_functions_take_few_parameters() -> None:
+    found = {
+        f"{name}:{function.name}"
+        for name, tree in FILES.items()
+        for function in _functions(tree)
+        if _parameters(function) > MAX_PARAMETERS
+    }
+    assert found <= MANY_PARAMETERS, f"over {MAX_PARAMETERS}: {found - MANY_PARAMETERS}"
+    assert found >= MANY_PARAMETERS, f"no longer too many: {MANY_PARAMETERS - found}"
+
+
+def _module(name: str) -> str:
+    return "tilewright." + name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+MODULES = {_module(name): tree for name, tree in FILES.items()}
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _loaded(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """What a file imports when it is loaded: (module, name), the name empty for a whole module."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (*Function.__args__, ast.Lambda)) or _is_for_types(node):
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+        else:
+            yield from _loaded(node)
+
+
+def _loaded_modules(module: str) -> set[str]:
+    """The modules of ours that loading a module loads by its own imports; packages around them come
+    along, but need not be complete."""
+    found: set[str] = set()
+    for source, name in _loaded(MODULES[module]):
+        inner = f"{source}.{name}"
+        found |= {inner if inner in MODULES else source} & MODULES.keys()
+    return found - {module}
+
+
+def circles(graph: Mapping[str, Collection[str]]) -> set[frozenset[str]]:
+    """The sets of more than one node that can all reach each other."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for other in graph[waiting.pop()]:
+                if other not in found:
+                    found.add(other)
+                    waiting.append(other)
+        reached[start] = found
+    return {
+        frozenset(other for other in found if node in reached[other])
+        for node, found in reached.items()
+        if node in found
+    }
+
+
+def test_no_files_import_each_other() -> None:
+    found = circles({module: _loaded_modules(module) for module in MODULES})
+    assert found <= CIRCLES, [sorted(circle) for circle in found - CIRCLES]
+    assert found >= CIRCLES, f"resolved: {[sorted(circle) for circle in CIRCLES - found]}"
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": ["b"], "b": ["c"], "c": ["b"], "d": ["e"], "e": ["f", "a"], "f": ["d"], "g": []}
+    assert circles(graph) == {frozenset("bc"), frozenset("def")}
+
+
+def test_nothing_below_asks_the_root() -> None:
+    """The root's lazy names lead upwards; below, only the version is of use."""
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in FILES.items()
+        if name != "__init__.py" and not name.startswith("cli/")
+        for node in ast.walk(tree)
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "tilewright"
+            and any(
+                a.name != "__version__" and f"tilewright.{a.name}" not in MODULES
+                for a in node.names
+            )
+        )
+        or (isinstance(node, ast.Import) and any(a.name == "tilewright" for a in node.names))
+    ]
+    assert not found
 
 
 def test_import_loads_nothing_heavy() -> None:

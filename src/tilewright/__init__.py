@@ -71,7 +71,10 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(home), name)
+    from tilewright.garbage import rare_collections
+
+    with rare_collections:
+        return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

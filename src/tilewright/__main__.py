@@ -2,7 +2,7 @@
 
 import sys
 
-from tilewright.cli.main import main
+from tilewright.cli.main import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

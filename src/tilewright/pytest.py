@@ -86,11 +86,13 @@ def _start(config: pytest.Config, options: Any) -> None:
     from tilewright.launching.machine import DEFAULT_MACHINE
     from tilewright.launching.options import LaunchOptions
 
+    is_sim = (options.tilewright_machine or "").partition(":")[0] == "sim"
     if options.tilewright_seeds < 1 or (
-        options.tilewright_seeds > 1 and not options.tilewright_sanitize
+        options.tilewright_seeds > 1 and not (options.tilewright_sanitize or is_sim)
     ):
         raise pytest.UsageError(
-            "--tilewright-seeds takes a number of at least 1, and needs --tilewright-sanitize"
+            "--tilewright-seeds takes a number of at least 1, and needs --tilewright-sanitize or "
+            "--tilewright-machine=sim:ARCH"
         )
     stack = ExitStack()
     try:

@@ -139,3 +139,35 @@ def test_signed_patterns(case: tuple[int, int]) -> None:
     value = signed(bits, width)
     assert -(1 << (width - 1)) <= value < 1 << (width - 1)
     assert value & ((1 << width) - 1) == bits
+
+
+def test_bytes_are_read_one_after_the_other() -> None:
+    at = cursor(b"\x01\x02\x83\x04\x05")
+    assert [at.byte(), at.byte(), at.varint(), at.varint()] == [1, 2, 0x203, 5]
+    assert (at.pos, at.remaining) == (5, 0)
+
+
+def test_the_largest_varint_loses_no_bits() -> None:
+    told: list[tuple[int, int]] = []
+    data = b"\xff" * 9 + b"\x01"
+    assert Cursor(data, 0, len(data), lambda *span: told.append(span)).varint() == 2**64 - 1
+    assert not told
+
+
+@pytest.mark.parametrize(
+    ("length", "code", "message", "span"),
+    [
+        (0, "bytecode-truncated", "expected 1 more byte, got 0", (0, 0)),
+        (1, "bytecode-truncated", "expected the rest of a varint, got the end of the data", (0, 1)),
+        (9, "bytecode-truncated", "expected the rest of a varint, got the end of the data", (0, 9)),
+        (10, "bytecode-varint", "expected a varint of at most 10 bytes, got a longer one", (0, 10)),
+        (12, "bytecode-varint", "expected a varint of at most 10 bytes, got a longer one", (0, 10)),
+    ],
+)
+def test_varints_without_an_end(
+    length: int, code: str, message: str, span: tuple[int, int]
+) -> None:
+    with pytest.raises(DecodeError) as caught:
+        cursor(b"\x80" * length).varint()
+    found = caught.value
+    assert (found.code, found.message, (found.start, found.end)) == (code, message, span)

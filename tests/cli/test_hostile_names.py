@@ -16,6 +16,7 @@ from tests.machine.kernels import checked
 from tilewright.cpu import Program
 from tilewright.gpu.tiles import TileProgram as GpuProgram
 from tilewright.launching.object_names import object_name
+from tilewright.launching.options import LaunchOptions
 from tilewright.machine import Program as Reference
 from tilewright.simulator.tiles import TileProgram
 
@@ -76,7 +77,7 @@ def test_kernels_run_and_compile(name: str) -> None:
     programs = [
         Reference(module),
         Program(module),
-        Program(module, checked=True),
+        Program(module, options=LaunchOptions(checked=True)),
         TileProgram(module, "sm_90a"),
     ]
     for program in programs:

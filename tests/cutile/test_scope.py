@@ -15,7 +15,7 @@ ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip insta
 from cuda.tile import _cext  # noqa: E402
 from cuda.tile import launch as ct_launch  # noqa: E402
 
-from tilewright.cutile import on  # noqa: E402
+from tilewright.cutile import KernelError, on  # noqa: E402
 
 # In a tuple, because inside a scope every name of a module that means it means ours.
 NATIVES = (_cext.launch,)
@@ -135,3 +135,19 @@ def test_coroutines_that_take_turns() -> None:
 
     assert asyncio.run(both()) == [2, 3, 1]
     assert ct.launch is NATIVES[0]
+
+
+@ct.kernel
+def endless(x):
+    i = 0
+    while i >= 0:
+        i = (i + 1) & 7
+    ct.store(x, (0,), ct.full((4,), i, ct.float32))
+
+
+def test_a_time_limit_around_holds_inside() -> None:
+    with on("reference", time_limit=0.2), on("cpu"):
+        with pytest.raises(KernelError, match=r"not ended within 0\.2 s"):
+            ct.launch(0, (1,), endless, (_array(),))
+        with on("reference", time_limit=0.1), pytest.raises(KernelError, match=r"within 0\.1 s"):
+            ct.launch(0, (1,), endless, (_array(),))

@@ -143,10 +143,17 @@ def test_cache(
     check("cache", printed(capsys, "cache", "--json"))
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]], ids=str)
+def test_constants(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "profile", "--gpu", "h100", "--show-constants", *words)
+    assert found["constants"]
+    check("constants", found)
+
+
 def test_every_schema_is_told_and_tested() -> None:
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")
-    assert len(SCHEMAS) == 10
+    assert len(SCHEMAS) == 11
     for path in SCHEMAS:
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
         name = path.name.removesuffix(".schema.json")

@@ -105,6 +105,29 @@ def test_every_instruction_of_a_loop_comes_from_somewhere(product: Explanation) 
             assert line.links, line.text
 
 
+def test_assembly_of_the_cpu_leads_to_the_operation_and_back(product: Explanation) -> None:
+    pytest.importorskip("llvmlite")
+    assert twins(product, "tile", " = mmaf ", "asm")
+    lines = level(product, "asm").lines
+    assert not any(re.match(r"\s*\.(loc|cfi_\w+)\b|\.Ltmp", line.text) for line in lines)
+    links = {link for line in lines for link in line.links}
+    told = [line for line in level(product, "tile").lines if links & set(line.links)]
+    for operation in ("load_view_tko", "mmaf", "store_view_tko", "for "):
+        assert any(operation in line.text for line in told), operation
+
+
+def test_machine_code_stands_close_to_its_address() -> None:
+    text = (
+        ".text.k:\n        /*0900*/                   LDC R1, c[0x0][0x28] ;\n"
+        '        //## File "kernel", line 7\n        /*0910*/              @!UP2 IMAD R2, R1, R1, RZ ;\n'
+    )
+    assert read_sass(text) == [
+        (".text.k:", None),
+        ("  /*0900*/       LDC R1, c[0x0][0x28] ;", None),
+        ("  /*0910*/ @!UP2 IMAD R2, R1, R1, RZ ;", 7),
+    ]
+
+
 def test_the_scheduled_level(product: Explanation) -> None:
     keys = [level.key for level in product.levels]
     assert keys.index("nv_tileas") == keys.index("final") + 1 == keys.index("nvgpu") - 1

@@ -20,7 +20,7 @@ class Kernel:
     """A kernel around an operation, and the machine instruction that the operation must become.
 
     ``long``: too many of its kind to be part of every run. ``elsewhere``: the instruction where an
-    architecture has another one.
+    architecture has another one; ``since``: the first architecture that has this form of the operation.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Kernel:
     shows: str
     long: bool = False
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    since: int = 80
 
     def shown(self, arch: str) -> str:
         """The pattern of the instruction on an architecture."""
@@ -88,7 +89,13 @@ _PRODUCTS = {
     "f64": "DMMA",
     "i8": "IMMA",
     "i4": "IMMA",
+    "f8E4M3FN": r"QMMA\.16832\.\w+\.E4M3\.E4M3",
+    "f8E5M2": r"QMMA\.16832\.\w+\.E5M2\.E5M2",
 }
+#: Hopper and the Blackwell of data centres make products of f8 by conversions.
+_CONVERTED: dict[str, str] = dict.fromkeys(
+    ("sm_90a", "sm_100a"), r"F2FP\.F16\.E\dM\d\.UNPACK_B[\s\S]*HMMA"
+)
 
 
 def products() -> list[Kernel]:
@@ -148,6 +155,8 @@ def _product(
         f"nvgpu.{name}",
         kernel(", ".join(parameters), body, threads=32),
         _PRODUCTS[element],
+        elsewhere=_CONVERTED if element.startswith("f8") else {},
+        since=89 if element.startswith("f8") else 80,
     )
 
 

@@ -19,7 +19,8 @@ KERNELS = all_kernels()
 
 
 def _has(kernel: Kernel, arch: str) -> bool:
-    return needs(kernel.op).is_in(ARCHITECTURES[arch])
+    known = ARCHITECTURES[arch]
+    return needs(kernel.op).is_in(known) and known.number >= kernel.since
 
 
 def _sample() -> list[tuple[Kernel, str]]:
@@ -65,7 +66,7 @@ def test_it_becomes_the_instruction_everywhere(kernel: Kernel, arch: str) -> Non
 
 
 #: One kernel of each operation.
-ONE_EACH = list({kernel.op: kernel for kernel in KERNELS if not kernel.long}.values())
+ONE_EACH = list({k.op: k for k in KERNELS if not k.long and k.since == 80}.values())
 
 
 @pytest.mark.parametrize("kernel", ONE_EACH, ids=_name)
@@ -82,6 +83,16 @@ def test_what_an_architecture_lacks_is_refused_by_name(kernel: Kernel, arch: str
     assert f"'{kernel.op}' needs" in found.message or feature == needs(found.message.split("'")[1])
     assert f"first architecture that has them is {feature.first}" in found.message
     assert found.line
+
+
+@pytest.mark.parametrize("total", ["f16", "f32"])
+def test_products_of_f8_are_refused_before_ada(total: str) -> None:
+    (kernel,) = (k for k in KERNELS if k.name == f"mma.sync-m16n8k32-f8E5M2-{total}")
+    with pytest.raises(TileIRError, match=r"products of floats of 8 bits.* is sm_89") as caught:
+        ptx_of(kernel.text, "sm_86")
+    assert caught.value.diagnostics[0].code == "gpu-architecture"
+    version = {"f16": "8.7", "f32": "8.4"}[total]
+    assert f".version {version}" in ptx_of(kernel.text, "sm_89")
 
 
 def test_a_younger_ptx_is_asked_for_where_an_operation_needs_it() -> None:

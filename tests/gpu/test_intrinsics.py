@@ -36,6 +36,8 @@ def shown(known: Intrinsic) -> str:
         parts = ["cvt", *modes, "sat", result, operand]
     elif known.stem.startswith("mulhi"):
         parts = ["mul", "hi", f"{known.stem[-1]}{result[1:]}"]
+    elif known.stem == "prmt":
+        parts = ["prmt", "b32"]
     elif known.stem in ("fmin", "fmax"):
         parts = [_PTX[known.stem], *modes, result]
     else:

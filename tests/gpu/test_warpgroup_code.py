@@ -24,6 +24,7 @@ PRODUCTS = {
     "product f16 64x64x64": 4,
     "product transposed f16": 8,
     "product persistent bf16": None,
+    "product i8 128x128x128": 8,
     "attention f16 d64 128x64": None,
 }
 
@@ -38,13 +39,14 @@ def test_code(name: str) -> None:
     assert made.spill_bytes == 0
     kernel = read_kernels(made.cubin, disassemble_to_json)[0]
     mix = Counter(kernel.mix)
-    assert mix["HGMMA"] and mix["UTMALDG"]
-    assert not mix["LDSM"] and not mix["HMMA"] and not mix["LDGSTS"]
+    instruction = "IGMMA" if "i8" in name else "HGMMA"
+    assert mix[instruction] and mix["UTMALDG"]
+    assert not {"LDSM", "HMMA", "IMMA", "LDGSTS"} & set(mix)
     loops = [[i.base for i in kernel.body(loop)] for loop in kernel.loops]
-    bases = min((body for body in loops if "HGMMA" in body), key=len)
+    bases = min((body for body in loops if instruction in body), key=len)
     count = PRODUCTS[name]
     if count is None:
         return
-    assert bases.count("HGMMA") == count
+    assert bases.count(instruction) == count
     # Nothing but copies, products and waiting: no thread loads, stores, or computes with the sums.
     assert not {"LDS", "STS", "LDG", "STG", "BAR", "FADD", "FFMA", "FMUL"} & set(bases)

@@ -148,9 +148,10 @@ def test_sums_become_an_operand_by_renaming() -> None:
 def run_exchange(source: Layout, target: Layout, element_bytes: int) -> None:
     plan = plan_exchange(source, target, element_bytes)
     memory: dict[int, int] = {}
+    place = [plan.shared.place(element) for element in range(plan.source.size)].__getitem__
     for thread in range(source.threads):
         for register in range(0, plan.source.registers, plan.write):
-            first = plan.shared.place(plan.source.element(register, thread))
+            first = place(plan.source.element(register, thread))
             assert first % plan.write == 0
             for at in range(plan.write):
                 element = plan.source.element(register + at, thread)
@@ -158,7 +159,7 @@ def run_exchange(source: Layout, target: Layout, element_bytes: int) -> None:
                 assert memory.setdefault(first + at, element) == element
     for thread in range(target.threads):
         for register in range(0, plan.target.registers, plan.read):
-            first = plan.shared.place(plan.target.element(register, thread))
+            first = place(plan.target.element(register, thread))
             for at in range(plan.read):
                 wanted = target.element(plan.target_order[register + at], thread)
                 assert memory[first + at] == wanted

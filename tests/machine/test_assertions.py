@@ -6,6 +6,7 @@ import pytest
 
 import tilewright
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.launching.options import LaunchOptions
 
 COMPARISONS = {
     "cmpi less_than %a, %b, signed : tile<2xi32> -> tile<2xi1>": "5 < -1 does not hold",
@@ -35,7 +36,7 @@ def module_of(comparison: str) -> ModuleOp:
 @pytest.mark.parametrize("sanitize", [False, True])
 def test_what_was_compared(comparison: str, said: str, sanitize: bool) -> None:
     with pytest.raises(tilewright.TileIRError) as caught:
-        tilewright.run(module_of(comparison), sanitize=sanitize)
+        tilewright.run(module_of(comparison), options=LaunchOptions(sanitize=sanitize))
     last = caught.value.diagnostics[-1]
     assert said in [note.message for note in last.notes]
 

@@ -11,6 +11,7 @@ from tests.machine.test_scheduling import CHAIN, LOCKED_INCREMENT
 
 from tilewright import run
 from tilewright.diagnostics import TileIRError
+from tilewright.launching.options import LaunchOptions
 from tilewright.machine.sanitize import sanitize
 
 DEFAULT_SEEDS = 4
@@ -122,7 +123,7 @@ def memory() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("order, grid", [(OPPOSITE, 2), (OPPOSITE, 7), (CIRCLE, 3), (CIRCLE, 6)])
 def test_locks_in_opposite_orders_are_found_by_default(order: str, grid: int, kind: dict) -> None:
     module = locks_kernel(order, **kind)
-    report = sanitize(module, "k", grid, memory(), seeds=DEFAULT_SEEDS)
+    report = sanitize(module, "k", grid, memory(), options=LaunchOptions(seeds=DEFAULT_SEEDS))
     # Blocks of the circle that share no lock may race for the sum, too.
     codes = {d.code for d in report.diagnostics}
     assert "deadlock" in codes
@@ -133,7 +134,7 @@ def test_locks_in_opposite_orders_are_found_by_default(order: str, grid: int, ki
 def test_locks_in_one_order_pass(kind: dict) -> None:
     module = locks_kernel(SAME, **kind)
     locks, total = memory()
-    report = sanitize(module, "k", 9, (locks, total), seeds=12)
+    report = sanitize(module, "k", 9, (locks, total), options=LaunchOptions(seeds=12))
     assert report.is_clean, [d.brief() for d in report.diagnostics]
     assert total[0] == 9
 
@@ -164,7 +165,7 @@ def test_a_block_that_is_held_back_is_not_forgotten(seed: int) -> None:
       return
     }""")
     flag, tries = np.zeros(1, np.int32), np.zeros(1, np.int32)
-    run(module, "k", 5, (flag, tries), seed=seed, max_iterations=20_000)
+    run(module, "k", 5, (flag, tries), options=LaunchOptions(seed=seed, max_iterations=20_000))
     assert flag[0] == 2
 
 
@@ -172,7 +173,7 @@ def test_a_block_that_is_held_back_is_not_forgotten(seed: int) -> None:
 
 
 def wait_for(module, arrays: Sequence[np.ndarray], grid: int, resident: int | None, seed: int = 0):
-    return run(module, "k", grid, arrays, resident=resident, seed=seed)
+    return run(module, "k", grid, arrays, options=LaunchOptions(resident=resident, seed=seed))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -208,4 +209,4 @@ def test_locks_need_no_residency(resident: int, seed: int) -> None:
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
 def test_numbers_of_resident_blocks_that_make_no_sense(value: object) -> None:
     with pytest.raises(TileIRError, match="resident must be an integer of at least 1"):
-        run(LOCKED_INCREMENT, "k", 1, memory(), resident=value)  # pyright: ignore[reportArgumentType]
+        run(LOCKED_INCREMENT, "k", 1, memory(), options=LaunchOptions(resident=value))  # pyright: ignore[reportArgumentType]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tilewright.gpu.tools import Assembled, assemble, disassemble_to_json, find
@@ -12,11 +14,13 @@ requires_tools = pytest.mark.skipif(
     reason="ptxas or nvdisasm is not installed (pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm)",
 )
 
-_KERNEL = """\
+_HEAD = """\
 .version 8.8
 .target {arch}
 .address_size 64
-.visible .entry k(.param .u64 p, .param .u32 a, .param .u32 b, .param .u32 c)
+"""
+_KERNEL = """\
+.visible .entry {name}(.param .u64 p, .param .u32 a, .param .u32 b, .param .u32 c)
 .reqntid {threads}, 1, 1
 {{
   .reg .b32 %r<64>; .reg .b64 %rd<64>; .reg .f32 %f<64>; .reg .pred %p<8>;
@@ -31,9 +35,20 @@ _KERNEL = """\
 
 def assembled(body: str, arch: str = "sm_90", threads: int = 32) -> Assembled:
     """A kernel of a pointer `%rd0` and three numbers `%r0` to `%r2`."""
-    return assemble(_KERNEL.format(arch=arch, threads=threads, body=body), arch)
+    return _assembled({"k": body}, arch, threads)
+
+
+def _assembled(bodies: Mapping[str, str], arch: str, threads: int) -> Assembled:
+    kernels = (_KERNEL.format(name=n, threads=threads, body=body) for n, body in bodies.items())
+    return assemble(_HEAD.format(arch=arch) + "".join(kernels), arch)
 
 
 def kernel(body: str, arch: str = "sm_90", threads: int = 32) -> Kernel:
     """The same, read."""
-    return read_kernels(assembled(body, arch, threads).cubin, disassemble_to_json)[0]
+    return kernels({"k": body}, arch, threads)["k"]
+
+
+def kernels(bodies: Mapping[str, str], arch: str = "sm_90", threads: int = 32) -> dict[str, Kernel]:
+    """Several at once: most of the time goes into starting the tools."""
+    cubin = _assembled(bodies, arch, threads).cubin
+    return {found.name: found for found in read_kernels(cubin, disassemble_to_json)}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
-from tests.model.support import kernel, requires_tools
+from tests.model.support import kernel, kernels, requires_tools
 
 from tilewright.diagnostics import TileIRError
 from tilewright.model.sass import Control, Instruction, Kernel, split_operands
@@ -105,11 +106,17 @@ LOOPS: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
 }
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@cache
+def _loops(arch: str) -> dict[str, Kernel]:
+    found = kernels({f"k{n}": body for n, (body, _) in enumerate(LOOPS.values())}, arch)
+    return {name: found[f"k{n}"] for n, name in enumerate(LOOPS)}
+
+
 @pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_turns_of_loops(name: str, arch: str) -> None:
-    body, expected = LOOPS[name]
-    found = kernel(body, arch)
+    _, expected = LOOPS[name]
+    found = _loops(arch)[name]
     for numbers in ((1, 1, 1), (9, 3, 2), (37, 5, 11), (64, 13, 3), (100, 99, 0)):
         assert _turns(found, _launch(found, numbers)) == expected(*numbers), numbers
 

@@ -11,7 +11,13 @@ from tilewright.analysis.verifier import find_problems
 from tilewright.diagnostics import Diagnostic, Span, TileIRError
 from tilewright.dialects.nv_tileaa.examples import wrap
 from tilewright.dialects.nv_tileas import load
-from tilewright.dialects.nv_tileas.base import LAYOUT, OPERATIONS, RESIDENCY, VIEW_SHAPE
+from tilewright.dialects.nv_tileas.base import (
+    LAYOUT,
+    OPERATIONS,
+    RESIDENCY,
+    STORAGE_PLACE,
+    VIEW_SHAPE,
+)
 from tilewright.dialects.nv_tileas.pipelines import PROTOCOL, TMA
 from tilewright.text import parse
 
@@ -175,6 +181,23 @@ def produce(
         f"box = array<i64: {box}>}} : {_VIEW} -> !nv_tileas.tma_desc"
     )
     return ring(body="\n".join([desc, *(lines[word] for word in steps.split())]))
+
+
+def two_storages(places: str, order: str = "copy read copy2 read2") -> str:
+    """Two tiles of 32 bytes at these offsets, written and read in this order."""
+    first, second = places.split()
+    ty, tile = storage("8xf32, smem"), "tile<8xf32>"
+    lines = {
+        "copy": f"nv_tileas.copy %f, %one : {tile}, {ty}",
+        "copy2": f"nv_tileas.copy %f, %two : {tile}, {ty}",
+        "read": f"%got = nv_tileas.local_load %one : {ty} -> {tile}",
+        "read2": f"%gets = nv_tileas.local_load %two : {ty} -> {tile}",
+    }
+    made = [
+        f"%{name} = nv_tileas.alloc_tensor {{offset = {place} : i64}} : {ty}"
+        for name, place in (("one", first), ("two", second))
+    ]
+    return "\n".join([*made, *(lines[word] for word in order.split())])
 
 
 #: Operation, code, message, how the program is made, what is wrong, and what would be right.
@@ -353,6 +376,27 @@ CASES = [
         alloc("16x32xf16, tmem"),
     ),
     Case(
+        "alloc_tensor",
+        "as-storage-place",
+        "expected a multiple of 16, got 40",
+        two_storages("0 40"),
+        two_storages("0 48"),
+    ),
+    Case(
+        "alloc_tensor",
+        "as-storage-place",
+        "expected a multiple of 16, got -16",
+        two_storages("-16 0"),
+        two_storages("16 48"),
+    ),
+    Case(
+        "alloc_tensor",
+        "as-storage-place",
+        "bytes 16 to 47 are those of another storage, which is needed at the same time, at 0",
+        two_storages("0 16", "copy copy2 read read2"),
+        two_storages("0 16", "copy read copy2 read2"),
+    ),
+    Case(
         "extract_slice",
         "as-view-shape",
         "got '!nv_tileas.tiled_view<16xf32, smem>'",
@@ -500,8 +544,15 @@ CASES = [
     Case(
         "dot",
         "as-layout",
-        "expected one of mma_sync, wgmma, got other",
+        "expected one of mma_sync, wgmma, mma_sync_f16, got other",
         dot(atom="other"),
+        dot(atom="mma_sync"),
+    ),
+    Case(
+        "dot",
+        "as-layout",
+        "mma_sync_f16 takes floats of 8 bits, got f16",
+        dot(atom="mma_sync_f16"),
         dot(atom="mma_sync"),
     ),
     Case(
@@ -536,7 +587,7 @@ def test_rule(case: Case) -> None:
 
 
 def test_every_rule_and_operation_has_a_case() -> None:
-    codes = {LAYOUT, RESIDENCY, VIEW_SHAPE, PROTOCOL, TMA}
+    codes = {LAYOUT, RESIDENCY, STORAGE_PLACE, VIEW_SHAPE, PROTOCOL, TMA}
     assert codes <= {case.code for case in CASES}
     # A barrier has nothing that could be wrong.
     assert {case.op for case in CASES} >= set(OPERATIONS) - {"barrier"}

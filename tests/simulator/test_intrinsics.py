@@ -262,6 +262,18 @@ def test_vectors_go_by_element() -> None:
     assert (found == alone).all()
 
 
+def test_bytes_are_chosen_by_nibbles() -> None:
+    x, y, choice = (_rng.integers(0, 1 << 32, 32, np.uint64).astype(np.uint32) for _ in range(3))
+    choice[:2] = 0x6420, 0x3175
+    found = call("prmt", *(a.view(np.int32) for a in (x, y, choice)))
+    for low, high, selector, got in zip(x, y, choice, found.view(np.uint8).reshape(32, 4)):
+        octets = int(low).to_bytes(4, "little") + int(high).to_bytes(4, "little")
+        for place in range(4):
+            nibble = int(selector) >> 4 * place & 15
+            octet = octets[nibble & 7]
+            assert got[place] == (octet if nibble < 8 else 255 * (octet >> 7))
+
+
 def test_every_intrinsic_has_a_meaning() -> None:
     assert {known.stem for known in INTRINSICS.values()} == set(MEANINGS)
     for name, known in INTRINSICS.items():

@@ -169,6 +169,67 @@ def test_mma_shapes(name: str, rows: int, depth: int, per_register: int, acc: st
     assert result.counters.tensor_operations == 2 * rows * 8 * depth
 
 
+def _bytes_product(
+    left: np.ndarray, right: np.ndarray, acc: np.ndarray, names: tuple[str, str, str], flags: str
+) -> np.ndarray:
+    """16 x 32 by 32 x 8 bytes plus ``acc``, by the fragments of a warp of sm_120a."""
+    given = [left[a_positions(16, 32, 4)], right[b_positions(32, 4)], acc[c_positions(16)]]
+    types = [f"{x.shape[1]}x{x.shape[2]}x{ty}" for x, ty in zip(given, names)]
+    loads = "".join(
+        f"%f{n} = vector.load %{n}[%lane, %c0, %c0] : memref<32x{ty}>, vector<{ty}>\n"
+        for n, ty in zip("abc", types)
+    )
+    va, vb, vc = (f"vector<{ty}>" for ty in types)
+    body = (
+        f"{loads}%fd = nvgpu.mma.sync (%fa, %fb, %fc) {{mmaShape = [16, 8, 32]{flags}}} : "
+        f"({va}, {vb}, {vc}) -> {vc}\n"
+        f"vector.store %fd, %d[%lane, %c0, %c0] : memref<32x{types[2]}>, {vc}"
+    )
+    parameters = ", ".join(f"%{n}: memref<32x{ty}>" for n, ty in zip("abcd", [*types, types[2]]))
+    found = np.zeros_like(given[2])
+    assert not run(body, parameters, [*(x.copy() for x in given), found], arch="sm_120a").findings
+    made = np.zeros_like(acc)
+    made[c_positions(16)] = found
+    return made
+
+
+_FLOATS = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
+
+
+@pytest.mark.parametrize("total", [np.float16, np.float32])
+@pytest.mark.parametrize("right", _FLOATS)
+@pytest.mark.parametrize("left", _FLOATS)
+def test_products_of_one_or_two_kinds_of_f8(left: str, right: str, total: Any) -> None:
+    rng = np.random.default_rng(4)
+    a = rng.integers(-4, 5, (16, 32)).astype(_FLOATS[left])
+    b = rng.integers(-4, 5, (32, 8)).astype(_FLOATS[right])
+    # The smallest subnormal of each kind, whose product the sum must keep.
+    a[0], b[:, 0] = 0, 0
+    a[0, 3], b[3, 0] = 2.0 ** (-9 if "4M3" in left else -16), 2.0 ** (-9 if "4M3" in right else -16)
+    c = rng.integers(-4, 5, (16, 8)).astype(total)
+    c[0, 0] = 0
+    found = _bytes_product(a, b, c, (left, right, f"f{8 * np.dtype(total).itemsize}"), "")
+    expected = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
+    assert (found == expected.astype(total)).all()
+
+
+@pytest.mark.parametrize("wraps", [False, True])
+@pytest.mark.parametrize("unsigned", [(False, False), (True, False), (False, True), (True, True)])
+def test_signs_and_overflow_of_bytes(unsigned: tuple[bool, bool], wraps: bool) -> None:
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((16, 32), (32, 8)))
+    c = rng.choice([2**31 - 100, -(2**31) + 100, 0], (16, 8)).astype(np.int32)
+    flags = ", wraps" if wraps else ""
+    for side, on in zip("AB", unsigned):
+        flags += f", unsigned{side}" if on else ""
+    found = _bytes_product(a, b, c, ("i8", "i8", "i32"), flags)
+    wide = [(x.view(np.uint8) if on else x).astype(np.int64) for x, on in zip((a, b), unsigned)]
+    exact = wide[0] @ wide[1] + c
+    clamped = np.clip(exact, -(2**31), 2**31 - 1)
+    assert (clamped != exact).any()
+    assert (found == (exact.astype(np.int32) if wraps else clamped)).all()
+
+
 def test_i4_products_come_from_bitcasts() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(-8, 8, (8, 32)), rng.integers(-8, 8, (32, 8))

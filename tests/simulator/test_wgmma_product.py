@@ -90,3 +90,55 @@ def test_only_hopper_has_it() -> None:
         Program(parse(kernel()), "sm_100a").launch(
             "k", 1, [np.zeros((128, 32), np.float32)], LaunchOptions(block=128)
         )
+
+
+#: Two products one behind the other, of which none has been waited for at the end.
+_CHAIN = """\
+      %e = nvvm.wgmma.product %a, %b, %c {{mmaShape = [64, 64, 64], element = f16, bOffsets = [0, 32, 64, 96], waitGroup = 1 : i32}} : vector<32xf16>, i64, vector<32xf32> -> vector<32xf32>
+      %d = nvvm.wgmma.product %a, %b, %e {{mmaShape = [64, 64, 64], element = f16, bOffsets = [0, 32, 64, 96], waitGroup = 1 : i32}} : vector<32xf16>, i64, vector<32xf32> -> vector<32xf32>
+      {wait}
+"""
+_LOOP = """\
+      %d = scf.for %i = %c0 to %c128 step %c64 iter_args(%s = %c) -> (vector<32xf32>) {{
+        %e = nvvm.wgmma.product %a, %b, %s {{mmaShape = [64, 64, 64], element = f16, bOffsets = [0, 32, 64, 96], waitGroup = 1 : i32}} : vector<32xf16>, i64, vector<32xf32> -> vector<32xf32>
+        {inside}
+        scf.yield %e : vector<32xf32>
+      }}
+      {wait}
+"""
+_WAIT = "nvvm.wgmma.wait.group.sync.aligned {}"
+_TOUCH = "%y = arith.addf %e, %e : vector<32xf32>"
+
+
+def _unfinished(products: str) -> str:
+    before, _, rest = kernel().partition("      %d = nvvm")
+    return f"{before}      %c64 = arith.constant 64 : index\n{products}{rest.partition(chr(10))[2]}"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "products, is_right",
+    [
+        (_CHAIN.format(wait=_WAIT.format(0)), True),
+        (_CHAIN.format(wait=_WAIT.format(1)), False),
+        (_CHAIN.format(wait=""), False),
+        (_LOOP.format(inside="", wait=_WAIT.format(0)), True),
+        (_LOOP.format(inside=_WAIT.format(0) + "\n" + _TOUCH, wait=""), True),
+        (_LOOP.format(inside=_TOUCH, wait=_WAIT.format(0)), False),
+        (_LOOP.format(inside="", wait=""), False),
+    ],
+)
+def test_sums_are_ready_when_they_have_been_waited_for(
+    products: str, is_right: bool, seed: int
+) -> None:
+    out = np.zeros((128, 32), np.float32)
+    options = LaunchOptions(block=128, seed=seed, strict=False)
+    found = Program(parse(_unfinished(products)), "sm_90a").launch("k", 1, [out], options)
+    assert (out == 130).all()
+    if is_right:
+        assert not found.findings
+        return
+    (diagnostic,) = found.findings
+    assert diagnostic.code == "sim-accumulator-not-awaited"
+    assert "takes sums whose product has not been waited for" in diagnostic.message
+    assert diagnostic.place is not None and diagnostic.notes[0].place is not None

@@ -30,6 +30,7 @@ from tilewright.dialects.cuda_tile.ops.core import GetGlobalOp
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, ModuleOp
 from tilewright.dialects.declare import DeclaredOp, Relation
 from tilewright.dialects.source_map import source_of
+from tilewright.garbage import rare_collections
 
 UNREGISTERED_OP = define_code(
     "unregistered-op",
@@ -49,6 +50,7 @@ DIALECT_RULE = define_code(
 _NONE = NoneAttr()
 
 
+@rare_collections
 def find_problems(
     module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
 ) -> list[Diagnostic]:
@@ -65,6 +67,7 @@ def find_problems(
     return run.findings.in_source_order()
 
 
+@rare_collections
 def verify(
     module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
 ) -> list[Diagnostic]:

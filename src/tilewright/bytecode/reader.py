@@ -42,8 +42,10 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp
 from tilewright.dialects.cuda_tile.types import TileType
 from tilewright.dialects.source_map import BytecodeSource, set_source
 from tilewright.dialects.versions import BYTECODE_VERSIONS, Version, format_version
+from tilewright.garbage import rare_collections
 
 
+@rare_collections
 def read(
     data: bytes, filename: str = "<bytes>", *, warnings: list[Diagnostic] | None = None
 ) -> ModuleOp:

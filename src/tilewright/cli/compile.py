@@ -90,12 +90,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program_options(parser)
 
 
+def _elsewhere(emit: str, target: str) -> str:
+    """Which target emits what this one does not."""
+    if target == CPU and emit in compile_gpu.EMITS:
+        return f"; {emit} needs the target of a GPU, such as --target sm_90"
+    return f"; {emit} needs --target {CPU}" if target != CPU and emit in _EMITS else ""
+
+
 def execute(options: argparse.Namespace, session: Session) -> int:
     emits = _EMITS if options.target == CPU else compile_gpu.EMITS
     if options.emit is not None and options.emit not in emits:
         raise UsageError.because(
             f"--emit {options.emit} is not for --target {options.target}",
-            help=f"that emits one of: {', '.join(emits)}",
+            help=f"that emits one of: {', '.join(emits)}{_elsewhere(options.emit, options.target)}",
         )
     if is_program(options.file):
         return compile_program(options, session)

@@ -18,12 +18,9 @@ from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.session import OutputClosedError, Session, UsageError
 from tilewright.diagnostics import TileIRError
+from tilewright.garbage import rare_collections
 
 PROGRAM = "tilewright"
-
-# Imports and IR make many objects and hardly any garbage; Python's own threshold of 700 costs a
-# seventh of a short run.
-_OBJECTS_PER_COLLECTION = 100_000
 
 
 class SubCommand(Protocol):
@@ -85,6 +82,17 @@ def _module_of(command: str) -> SubCommand:
     return cast("SubCommand", import_module(f"tilewright.cli.{COMMANDS[command][0]}"))
 
 
+def command() -> int:
+    """``main`` as the last thing that a process does; returns the exit status.
+
+    Python looks for garbage once more when it ends, which takes half a second where torch and modules
+    of IR are in memory. What is left then is the system's to take back.
+    """
+    status = main()
+    gc.freeze()
+    return status
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (without the program's name); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -98,12 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _interrupted(Session(arguments))
     own, theirs = programs.split(arguments)
     session = Session(arguments, theirs or ())
-    thresholds = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_PER_COLLECTION, *thresholds[1:])
-    try:
+    with rare_collections:
         return _guarded(own, session)
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 def _guarded(arguments: list[str], session: Session) -> int:

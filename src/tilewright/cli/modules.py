@@ -157,10 +157,9 @@ def machine_module(module: Module, name: str) -> Module:
     """The module that the machine runs: the one cuda_tile module, or one with functions of
     ``nv_tileaa``; ``TileIRError`` where there is neither."""
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from tilewright.dialects.nv_tileaa import FUNC
 
-    if not isinstance(module, ModuleOp) and any(
-        op.name == "nv_tileaa.func" for op in module.body.block.ops
-    ):
+    if not isinstance(module, ModuleOp) and any(op.name == FUNC for op in module.body.block.ops):
         return module
     return one_module(module, name)
 

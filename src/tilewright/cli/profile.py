@@ -131,7 +131,9 @@ def _show_constants(gpu: Gpu, session: Session) -> None:
     from dataclasses import asdict
 
     rows = {name: asdict(constant) for name, constant in gpu.constants.items()}
-    session.write_stdout(json.dumps({"gpu": gpu.name, "constants": rows}, indent=1) + "\n")
+    session.write_stdout(
+        json.dumps({"format": 1, "gpu": gpu.name, "constants": rows}, indent=1) + "\n"
+    )
 
 
 def _write(launches: list[Launch], options: argparse.Namespace, session: Session, gpu: Gpu) -> int:

@@ -15,8 +15,8 @@ REFERENCE, CPU, SIM, CUDA = "reference", "cpu", "sim", "cuda"
 DEFAULT_ARCH = "sm_90a"
 #: Options of a launch that the command line calls otherwise.
 _SPELLED = {"dynamic_shared_bytes": "dynamic_shared"}
-#: What is done with the results of one machine only.
-_RESULTS_OF = {"timeline": SIM, "counters": SIM}
+#: What one machine only does for this command.
+_RESULTS_OF = {"timeline": SIM, "counters": SIM, "seeds": SIM}
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +36,19 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
         "--checked", action="store_true", help="on the CPU machine: check every access to memory"
     )
     add_cpu_option(group)
+    group.add_argument(
+        "--resident",
+        type=_count,
+        metavar="N",
+        help="no more than N tile blocks are live at once, in ascending order, so that a block that waits for "
+        "one that cannot begin is found (reference: all; simulator: what the GPU has room for)",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
+    return int(text)
 
 
 def _machine(text: str) -> str:

@@ -104,7 +104,8 @@ def _add_checks(parser: argparse.ArgumentParser, command: str) -> None:
         "--seeds",
         type=_count,
         metavar="N",
-        help=f"schedules that each launch is checked under (default {_DEFAULT_SEEDS}){needs}",
+        help=f"schedules that each launch is checked under (default {_DEFAULT_SEEDS}){needs}"
+        + (", or --machine sim:ARCH (default 1)" if needs else ""),
     )
     group.add_argument(
         "--no-races", action="store_true", help=f"leave the search for races out{needs}"
@@ -199,10 +200,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     options.sanitizes = options.command == "sanitize" or options.sanitize
+    is_sim = (options.machine or "").partition(":")[0] == "sim"
     if not options.sanitizes:
-        for name in ("seeds", "no_races"):
-            if getattr(options, name):
-                parser.error(f"--{name.replace('_', '-')} needs --sanitize")
+        if options.no_races:
+            parser.error("--no-races needs --sanitize")
+        if options.seeds and not is_sim:
+            parser.error("--seeds needs --sanitize or --machine sim:ARCH")
     if options.sanitizes and (options.trace or options.breakpoints):
         what = "--trace" if options.trace else "--break"
         parser.error(f"--sanitize and {what} do not go together")
@@ -216,7 +219,6 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
                 parser.error(f"--trace-{name} needs --trace FILE")
     if options.timeline_launch and not options.timeline:
         parser.error("--timeline-launch needs --timeline FILE")
-    is_sim = (options.machine or "").partition(":")[0] == "sim"
     for name in ("counters", "timeline"):
         if getattr(options, name) and not is_sim:
             parser.error(f"--{name} needs --machine sim:ARCH")

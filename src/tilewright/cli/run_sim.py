@@ -36,6 +36,13 @@ def add_sim_arguments(parser: argparse.ArgumentParser) -> None:
         help="registers of a thread, as ptxas -v tells them, for the occupancy",
     )
     group.add_argument(
+        "--seeds",
+        type=count_of,
+        metavar="N",
+        help="launch under so many orders of warps and blocks, beginning with --seed, each from the same "
+        "arrays, up to the first that has an error",
+    )
+    group.add_argument(
         "--numerics",
         choices=("tensor-core", "exact", "portable"),
         help="how products of matrices add (default tensor-core)",

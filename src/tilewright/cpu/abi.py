@@ -67,6 +67,7 @@ from dataclasses import dataclass
 
 from tilewright.launching.assertions import OperationSource
 from tilewright.launching.codes import ASSERTION_FAILED
+from tilewright.launching.object_names import object_name
 from tilewright.launching.value_types import TileLike
 
 DONE = 0
@@ -98,6 +99,11 @@ CAN_GO_ON = "tilewright_can_go_on"
 RUN_STRANDS = "tilewright_run_strands"
 END_STRANDS = "tilewright_end_strands"
 LIST_STRANDS = "tilewright_list_strands"
+
+
+def symbol_of(kind: str, name: str) -> str:
+    """The symbol of a kernel or global in LLVM's text, where no other kind of thing has it."""
+    return f"{kind}.{object_name(name)}"
 
 
 @dataclass(frozen=True, slots=True)

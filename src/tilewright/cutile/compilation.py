@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.launching import Dispatcher, Specialisation, checked_launch, launch_with
 from tilewright.cutile.scope import current
+from tilewright.garbage import rare_collections
 
 if TYPE_CHECKING:
     from tilewright.cutile.scope import Settings
@@ -114,6 +115,7 @@ class Compiled:
         launch_with(current(machine), 0, grid or self.grid, self._kernel, chosen)
 
 
+@rare_collections
 def compile(kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1)) -> Compiled:
     """A cuTile kernel compiled for arguments of this kind, as a launch would; nothing runs.
 

@@ -15,6 +15,7 @@ from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
 from tilewright.cutile.scope import Launched, Settings, current
 from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.garbage import rare_collections
 
 if TYPE_CHECKING:
     from tilewright.cutile.machines import LoadedKernel
@@ -280,6 +281,7 @@ class Dispatcher:
             found = self._compiled[frozen] = self._compile(frozen)
         return found
 
+    @rare_collections
     def _compile(self, key: Sequence[object]) -> Specialisation:
         from tilewright.bytecode import read
         from tilewright.cutile.lost_signs import with_signs

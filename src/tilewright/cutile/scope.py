@@ -128,12 +128,17 @@ def _default_on(machine: str) -> Settings:
 
 
 def _watched(settings: Settings) -> Settings:
-    """Settings with those who are told of what the program around does."""
+    """Settings with those who are told of what the program around does, and with the time limit that
+    holds there, such as the command's, unless they have their own."""
     outer = active()
     if outer is None:
         return settings
+    options = settings.options
+    if options.time_limit is None and outer.options.time_limit is not None:
+        options = replace(options, time_limit=outer.options.time_limit)
     return replace(
         settings,
+        options=options,
         on_compile=settings.on_compile or outer.on_compile,
         on_launch=settings.on_launch or outer.on_launch,
         on_report=settings.on_report or outer.on_report,
@@ -148,7 +153,7 @@ class on(AbstractContextManager["on"]):
     ``cuda.tile.launch`` is reached under every name that a module has given it. May be used again,
     and within itself. ``options`` are those of every launch inside, of which single ones may be named
     instead: ``on("cpu", threads=2)``. What kernels print goes to standard output, unless they name
-    another place. A :class:`RefusedError` for a machine that there is not, and for options that it
+    another place. A time limit that holds around it holds inside, too. A :class:`RefusedError` for a machine that there is not, and for options that it
     lacks.
     """
 

@@ -14,6 +14,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import SyntaxOp, values_of
 
@@ -169,7 +170,9 @@ class DeclaredOp(SyntaxOp):
     * ``HIDDEN``: properties that the text shows elsewhere than in a dictionary of all others;
     * ``EXAMPLES``: programs that use the operation, in a setting that the dialect gives;
     * ``UNDEFINED``: in words, when executing it is undefined behaviour;
-    * ``check``: the verifier rules that fields and relations do not say.
+    * ``check``: the verifier rules that fields and relations do not say;
+    * the facts of ``dialects/facts.py``, which say what its values and absence mean: ``ELEMENTS``,
+      ``POINTS``, ``ORDERING``, ``CALLS``, ``MEANING`` and ``COST``.
 
     The docstring is the operation's meaning; ``tilewright explain`` prints all of this.
     """
@@ -181,6 +184,12 @@ class DeclaredOp(SyntaxOp):
     HIDDEN: ClassVar[frozenset[str]] = frozenset()
     EXAMPLES: ClassVar[tuple[str, ...]] = ()
     UNDEFINED: ClassVar[tuple[str, ...]] = ()
+    ELEMENTS: ClassVar[Elements] = Elements.UNKNOWN
+    POINTS: ClassVar[Pointing] = Pointing.ANYWHERE
+    ORDERING: ClassVar[Ordering | None] = None
+    CALLS: ClassVar[bool] = False
+    MEANING: ClassVar[str] = ""
+    COST: ClassVar[int | None] = None
 
     @classmethod
     def mnemonic(cls) -> str:

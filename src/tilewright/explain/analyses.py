@@ -14,6 +14,7 @@ from tilewright.analysis.tileaa.bounds import TILED_ACCESSES
 from tilewright.analysis.tileaa.integers import width_of
 from tilewright.analysis.tileaa.provenance import points
 from tilewright.diagnostics.display import printable
+from tilewright.dialects import nv_tileaa
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -126,7 +127,7 @@ def _bounds(facts: Facts, listing: Listing) -> Remarks:
     for access in accesses_of(facts.function):
         for axis, found in enumerate(facts.bounds.of(access)):
             yield access, f"axis {axis}: {found}"
-        if access.name in TILED_ACCESSES:
+        if isinstance(access, TILED_ACCESSES):
             yield access, f"bulk copy: {facts.bulk_copies.of(access)}"
 
 
@@ -165,7 +166,9 @@ def _lifetimes(facts: Facts, listing: Listing) -> Remarks:
 
 def line_name(listing: Listing, op: Operation) -> str:
     """An operation as a reader finds it: its mnemonic and its line in the listing, from 1."""
-    return f"{op.name.removeprefix('nv_tileaa.')} (line {listing.line_of[op] + 1}{UNCOUNTED})"
+    return (
+        f"{op.name.removeprefix(f'{nv_tileaa.NAME}.')} (line {listing.line_of[op] + 1}{UNCOUNTED})"
+    )
 
 
 ANALYSES: Mapping[str, Analysis] = {

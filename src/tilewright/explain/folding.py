@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.passes.base import clone_with_places
 from tilewright.text import Listing, list_text
 from tilewright.text.naming import Names, as_python
@@ -14,7 +15,7 @@ from tilewright.text.naming import Names, as_python
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ASSUMPTIONS = frozenset({"cuda_tile.assume", "nv_tileaa.assume"})
+_ASSUMPTIONS = frozenset({"cuda_tile.assume", AssumeOp.name})
 
 
 def is_assumption(op: Operation) -> bool:

@@ -264,6 +264,7 @@ class _Builder:
                 tools.submit(made_of, LEVELS["sass"], self.stages)
             changes, kernel, shown, line_of = self._add_tiles(passes)
             if "asm" in wanted:
+                self.stages.number_of = self._number
                 self._add_below("asm")
         if "sass" in wanted:
             self._add_below("sass")
@@ -343,7 +344,12 @@ class _Builder:
         )
 
     def _traced(self, key: str, text: str) -> tuple[Line, ...]:
-        """The lines of a level of text; where its code tells lines of ``nvgpu``, it stands for them."""
+        """The lines of a level of text, which stand for what their code tells: lines of ``nvgpu``, or the
+        numbers of operations."""
+        if key == "asm":
+            return tuple(
+                Line(each, () if line is None else (line - 1,)) for each, line in READERS[key](text)
+            )
         reader = READERS.get(key)
         if reader is None:
             return tuple(map(Line, text.splitlines()))
@@ -464,15 +470,16 @@ class _Builder:
         self, module: builtin.ModuleOp, passes: Sequence[TilePass], changes: list[Change]
     ) -> None:
         """Run the passes, and keep what each one changed."""
-        before = self.list(module).text.splitlines()
+        before, text = self.list(module).text.splitlines(), list_text(module).text
         timings: list[PassTiming] = []
 
         def after(done: TilePass, changed: Operation) -> None:
-            nonlocal before
-            name_for_good(changed)
-            lines = self.list(changed).text.splitlines()
+            nonlocal before, text
+            # What has changed nothing need not be folded again, which costs a copy of the module.
+            now = name_for_good(changed).text
+            lines = before if now == text else self.list(changed).text.splitlines()
             changes.append(compare(str(done), timings[-1].seconds, before, lines))
-            before = lines
+            before, text = lines, now
 
         run_pipeline(module, passes, after_pass=after, timings=timings)
 

@@ -1,7 +1,7 @@
 """Levels of text whose code tells lines of the level above: its lines, and what they come from.
 
 LLVM, its assembler output and NVIDIA's disassembler each say it in their own way. What says it is taken
-out, so that a level reads as it does without.
+out, so that a level reads as it does without. Of the assembly of CPUs the lines are numbers of operations.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 _PTX_MARK = re.compile(r"\s*\.file\s+\d|\$L__(?:tmp|func_begin|func_end|info_string)\d+:")
 _PTX_SECTION = re.compile(r"\s*\.section\s+\.debug")
 _PTX_CODE = re.compile(r"\s+[@\w{}]")
+_ASM_MARK = re.compile(r"\s*\.(?:file\s+\d|cfi_)|\.L(?:tmp|func_begin)\d+:")
+_ASM_CODE = re.compile(r"\s+[a-z]")
 _SASS_LINE = re.compile(r"\s*//## File \"[^\"]*\", line (\d+)")
-_SASS_CODE = re.compile(r"\s*/\*[0-9a-f]{4,}\*/")
+_SASS_CODE = re.compile(r"\s*(/\*[0-9a-f]{4,}\*/)\s+(@!?U?P\w+)?\s*(.*)")
 
 
 def read_llvm(text: str) -> list[TracedLine]:
@@ -77,8 +79,25 @@ def read_ptx(text: str) -> list[TracedLine]:
     return traced
 
 
+def read_asm(text: str) -> list[TracedLine]:
+    """Assembly of a CPU with ``.loc`` directives; those for debuggers and unwinding go, too."""
+    traced: list[TracedLine] = []
+    here: int | None = None
+    for line in text.splitlines():
+        if (found := _LOC.match(line)) is not None:
+            here = int(found[1]) or None
+        elif not _ASM_MARK.match(line):
+            traced.append((line, here if _ASM_CODE.match(line) else None))
+            if line.startswith(".Lfunc_end"):
+                here = None
+    return traced
+
+
 def read_sass(text: str) -> list[TracedLine]:
-    """Instructions with the comments of ``nvdisasm -g``; of code that was inlined the line inside."""
+    """Instructions with the comments of ``nvdisasm -g``; of code that was inlined the line inside.
+
+    nvdisasm leaves more than a column's width free between address and instruction; here it is little.
+    """
     traced: list[TracedLine] = []
     here: int | None = None
     was_told = False
@@ -88,14 +107,17 @@ def read_sass(text: str) -> list[TracedLine]:
             was_told = True
             continue
         was_told = False
-        is_code = _SASS_CODE.match(line) is not None
+        code = _SASS_CODE.match(line)
         if line.startswith(".text."):
             here = None
-        traced.append((line, here if is_code else None))
+        if code is None:
+            traced.append((line, None))
+        else:
+            traced.append((f"  {code[1]} {code[2] or '':5} {code[3]}", here))
     return traced
 
 
 READERS: Mapping[str, Callable[[str], list[TracedLine]]] = MappingProxyType(
-    {"llvm": read_llvm, "ptx": read_ptx, "sass": read_sass}
+    {"llvm": read_llvm, "ptx": read_ptx, "sass": read_sass, "asm": read_asm}
 )
 """What reads a level, by its key."""

@@ -48,12 +48,14 @@ class Stages:
     ``module`` is of ``cuda_tile``, of ``nv_tileaa`` or of ``gpu``; it stays as it is. What a level
     cannot be made of is a TileIRError when it is asked for, which says why. ``lines``, where it is set
     before the levels of text are asked for, has lines of operations of ``nvgpu``: these levels then tell
-    them, as ``line_tables`` reads it.
+    them, as ``line_tables`` reads it. ``number_of`` does the same for the assembly of the CPU: it gives
+    operations of ``nv_tileaa`` numbers, which are the lines less one.
     """
 
     def __init__(self, module: Operation, kernel: str, target: str = DEFAULT_TARGET):
         self.module, self.kernel, self.target = module, kernel, target
         self.lines: Mapping[Operation, int] | None = None
+        self.number_of: Callable[[Operation], int | None] | None = None
 
     @property
     def is_of_threads(self) -> bool:
@@ -139,7 +141,8 @@ class Stages:
         if self.is_of_threads:
             raise _has_none("asm", self.module)
         target = cpu_target(HOST)
-        parsed = engine.parse_ir(compile_kernel(self.nv_tileaa, self.kernel).llvm_ir, target)
+        compiled = compile_kernel(self.nv_tileaa, self.kernel, number_of=self.number_of)
+        parsed = engine.parse_ir(compiled.llvm_ir, target)
         engine.optimize(parsed, target)
         return engine.emit_assembly(parsed, target)
 

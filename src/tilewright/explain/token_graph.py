@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa import Edge, TokenGraph
 from tilewright.diagnostics.display import printable
+from tilewright.dialects import nv_tileaa
 from tilewright.text import Listing
 
 _ROW, _LEFT, _STEP, _FONT = 26, 24, 14, 13
@@ -16,7 +17,7 @@ _DASHES, _ASIDE = "5 4", 18
 
 def label(op: Operation, listing: Listing) -> str:
     """An effect as a reader knows it: its line, its mnemonic and what it touches."""
-    name = op.name.removeprefix("nv_tileaa.")
+    name = op.name.removeprefix(f"{nv_tileaa.NAME}.")
     touched = f" {listing.name(op.operands[0])}" if op.operands else ""
     return f"{listing.line_of[op] + 1}: {name}{touched}"
 

@@ -163,7 +163,12 @@ def _import_ahead() -> None:
     """What the levels need that is otherwise imported when it is first asked for."""
     import importlib
 
-    for name in ("tilewright.bytecode", "tilewright.gpu.tiles", "tilewright.cpu.runtime.engine"):
+    for name in (
+        "tilewright.bytecode",
+        "tilewright.gpu.tiles",
+        "tilewright.cpu.compile",
+        "tilewright.cpu.runtime.engine",
+    ):
         try:
             importlib.import_module(name)
         except ImportError:  # The level that needs it says so.

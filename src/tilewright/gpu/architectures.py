@@ -118,6 +118,8 @@ MBARRIER_PARITY = Feature("barriers asked by parity", 71, since=80)
 SPARSE = Feature("products of sparse matrices", 71, since=80)
 ORDERED_SPARSE = Feature("products of sparse matrices with ordered metadata", 85, since=80)
 BF16_ATOMICS = Feature("atomic updates of bf16", 78, since=90)
+BYTE_FLOAT_PRODUCTS = Feature("products of floats of 8 bits", 84, since=89)
+HALF_SUMS = Feature("products of floats of 8 bits into f16", 87, since=89)
 FP8_CONVERSIONS = Feature("conversions of floats of 8 bits", 81, since=89)
 FP4_CONVERSIONS = Feature(
     "conversions of floats of 4 bits", 86, only=("sm_100a", "sm_103a", "sm_120a", "sm_121a")

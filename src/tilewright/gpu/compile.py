@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nvgpu.support import gpu_kernels
 from tilewright.dialects.source_map import place_of
+from tilewright.garbage import rare_collections
 from tilewright.gpu.abi import Parameter
 from tilewright.gpu.architectures import Architecture, architecture
 from tilewright.gpu.budget import DEFAULT_SECONDS, Work, run_within
@@ -92,6 +93,7 @@ def kernels_of(module: ModuleOp) -> dict[str, gpu_kernels.FuncOp]:
     }
 
 
+@rare_collections
 def compile_kernel(
     module: ModuleOp,
     arch: str,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.diagnostics import NamedPlace, Note, define_code
-from tilewright.dialects.cuda_tile.debug_info import source_position
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -54,6 +53,9 @@ LLVMLITE_MISSING = define_code(
 
 def source_note(op: Operation) -> tuple[Note, ...]:
     """A note that names the line of the kernel's own source, where debug information has one."""
+    # A process that only runs LLVM has use for a code from here, and none for dialects.
+    from tilewright.dialects.cuda_tile.debug_info import source_position
+
     return source_note_at(source_position(op.location))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.diagnostics.tracebacks import hides_frames
+from tilewright.garbage import rare_collections
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     NVGPU,
@@ -280,6 +281,7 @@ def _fits(wanted: str, colon: str, variant: str) -> bool:
     return wanted != "none" and bool(variant)
 
 
+@rare_collections
 def load(
     module: Operation,
     machine: str = DEFAULT_MACHINE,

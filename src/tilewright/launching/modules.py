@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
+from tilewright.dialects import nv_tileaa
 from tilewright.dialects.cuda_tile.ops import module as cuda
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.nv_tileaa import types as A
@@ -57,7 +58,7 @@ def runnable_module(module: Operation) -> Module:
         inner = [op for op in held if isinstance(op, cuda.ModuleOp)]
         if len(inner) == 1:
             return inner[0]
-        if any(op.name.startswith("nv_tileaa.") for op in held):
+        if any(op.dialect_name() == nv_tileaa.NAME for op in held):
             return module
         nested = [op for op in held if isinstance(op, BuiltinModuleOp)]
         if len(nested) == 1:
@@ -67,7 +68,7 @@ def runnable_module(module: Operation) -> Module:
 
 def is_tile_ir(module: Operation) -> bool:
     """Whether an operation is or holds a module of ``cuda_tile`` or kernels of ``nv_tileaa``."""
-    return any(op.name in ("cuda_tile.module", "nv_tileaa.func") for op in module.walk())
+    return any(op.name in ("cuda_tile.module", nv_tileaa.FUNC) for op in module.walk())
 
 
 def is_tileaa(module: Module) -> bool:

@@ -183,9 +183,10 @@ class LaunchOptions:
         default=None,
         metadata=_about(
             "No more tile blocks than this are live at once, in ascending order, so that a block that "
-            "waits for one that cannot begin is found. By default all are.",
+            "waits for one that cannot begin is found. By default all are; on the simulator as many as a GPU has "
+            "room for.",
             values="an integer of at least 1",
-            machines="reference",
+            machines="reference sim",
             check=_integer(1, optional=True),
         ),
     )
@@ -279,9 +280,10 @@ class LaunchOptions:
     seeds: int | Sequence[int] = field(
         default=1,
         metadata=_about(
-            "The schedules that the sanitizer runs: so many, from `seed` on, or those that are listed.",
+            "The schedules that the sanitizer runs: so many, from `seed` on, or those that are listed. The "
+            "simulator launches under each of them, from the same memory, up to the first that has an error.",
             values="an integer of at least 1, or a list of seeds",
-            machines="reference",
+            machines="reference sim",
             check=_schedules,
         ),
     )
@@ -479,7 +481,7 @@ class LaunchOptions:
 
     @property
     def schedules(self) -> tuple[int, ...]:
-        """The seeds that the sanitizer runs with."""
+        """The seeds that the sanitizer and the simulator run with."""
         seeds = self.seeds
         if isinstance(seeds, Sequence):
             return tuple(map(int, seeds))

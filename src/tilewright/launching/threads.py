@@ -13,6 +13,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.source_map import place_of
+from tilewright.garbage import rare_collections
 from tilewright.launching.checks import check_launch
 from tilewright.launching.modules import (
     globals_of,
@@ -88,6 +89,7 @@ class LoweredProgram:
         """The contents of a public global; a KeyError where there is none of that name."""
         return public_global(name, globals_of(self.module), self._global)
 
+    @rare_collections
     def kernel(
         self, entry: str | None, optimize: bool = True, *, folded: bool = False, maps: bool = True
     ) -> LoweredKernel:

@@ -34,26 +34,44 @@ def _batch_bits(shape: Sequence[int]) -> list[int]:
     return [bit for bits in reversed(axis_bits(shape)[:-2]) for bit in bits]
 
 
-def accumulator(shape: Sequence[int], fragment: Fragment, warps: Sequence[int]) -> Layout:
+def accumulator(
+    shape: Sequence[int],
+    fragment: Fragment,
+    warps: Sequence[int],
+    turned: tuple[bool, bool] = (False, False),
+) -> Layout:
     """The layout of a sum of shape ``(..., m, n)`` over a grid of ``warps``: rows, columns.
 
     Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then
-    fragments along n, m, and the batch.
+    fragments along n, m, and the batch. ``turned``: operands of 8 bits that do not lie along k, of which
+    threads get neighbours in pairs: a fragment has every second one of 16 rows, or the first of two fragments
+    the even columns of 16.
     """
     ranges = axis_bits(shape)
     rows, columns = list(ranges[-2]), list(ranges[-1])
     inner_rows, inner_columns = bits_of(fragment.m), bits_of(fragment.n)
+    if turned[0]:
+        rows[:4] = [*rows[1:4], rows[0]]
+    if turned[1]:
+        columns[:4] = [*columns[1:4], columns[0]]
     register = [1 << columns[0]]
     register += [1 << bit for bit in rows[3:inner_rows]]
     lane = [1 << bit for bit in columns[1:3]] + [1 << bit for bit in rows[:3]]
     left_rows, left_columns = rows[inner_rows:], columns[inner_columns:]
     across, down = bits_of(warps[1]), bits_of(warps[0])
+    pair, left_columns = _cut_pair(left_columns, turned[1])
     warp_columns, left_columns = _upper(left_columns, across)
+    left_columns = [*pair, *left_columns]
     warp_rows, left_rows = _upper(left_rows, down)
     register += [1 << bit for bit in (*left_columns, *left_rows, *_batch_bits(shape))]
     warp = [1 << bit for bit in warp_columns] + [0] * (across - len(warp_columns))
     warp += [1 << bit for bit in warp_rows] + [0] * (down - len(warp_rows))
     return Layout(prod(shape), tuple(register), tuple(lane), tuple(warp))
+
+
+def _cut_pair(bits: list[int], is_turned: bool) -> tuple[list[int], list[int]]:
+    """The bit that tells the two fragments of 16 columns apart, which one warp has, and the others."""
+    return (bits[:1], bits[1:]) if is_turned else ([], bits)
 
 
 def _upper(bits: list[int], count: int) -> tuple[list[int], list[int]]:
@@ -62,11 +80,15 @@ def _upper(bits: list[int], count: int) -> tuple[list[int], list[int]]:
     return bits[len(bits) - count :], bits[: len(bits) - count]
 
 
-def operand_a(shape: Sequence[int], fragment: Fragment, warps: Sequence[int]) -> Layout:
+def operand_a(
+    shape: Sequence[int], fragment: Fragment, warps: Sequence[int], is_turned: bool = False
+) -> Layout:
     """The layout of the left operand, ``(..., m, k)``, of a product whose sum is
     ``accumulator((..., m, n), fragment, warps)``: warps along n hold the same."""
     ranges = axis_bits(shape)
     rows, along = list(ranges[-2]), list(ranges[-1])
+    if is_turned:
+        rows[:4] = [*rows[1:4], rows[0]]
     pack = bits_of(fragment.per_register)
     inner_rows, inner_k = bits_of(fragment.m), bits_of(fragment.k)
     register = [1 << bit for bit in along[:pack]]
@@ -80,17 +102,23 @@ def operand_a(shape: Sequence[int], fragment: Fragment, warps: Sequence[int]) ->
     return Layout(prod(shape), tuple(register), tuple(lane), tuple(warp))
 
 
-def operand_b(shape: Sequence[int], fragment: Fragment, warps: Sequence[int]) -> Layout:
+def operand_b(
+    shape: Sequence[int], fragment: Fragment, warps: Sequence[int], is_turned: bool = False
+) -> Layout:
     """The layout of the right operand, ``(..., k, n)``; warps along m hold the same."""
     ranges = axis_bits(shape)
     along, columns = list(ranges[-2]), list(ranges[-1])
+    if is_turned:
+        columns[:4] = [*columns[1:4], columns[0]]
     pack = bits_of(fragment.per_register)
     inner_columns, inner_k = bits_of(fragment.n), bits_of(fragment.k)
     register = [1 << bit for bit in along[:pack]]
     register += [1 << bit for bit in along[pack + 2 : inner_k]]
     lane = [1 << bit for bit in along[pack : pack + 2]] + [1 << bit for bit in columns[:3]]
     across, down = bits_of(warps[1]), bits_of(warps[0])
-    warp_columns, left_columns = _upper(columns[inner_columns:], across)
+    pair, left_columns = _cut_pair(columns[inner_columns:], is_turned)
+    warp_columns, left_columns = _upper(left_columns, across)
+    left_columns = [*pair, *left_columns]
     register += [1 << bit for bit in (*along[inner_k:], *left_columns, *_batch_bits(shape))]
     warp = [1 << bit for bit in warp_columns] + [0] * (across - len(warp_columns)) + [0] * down
     return Layout(prod(shape), tuple(register), tuple(lane), tuple(warp))

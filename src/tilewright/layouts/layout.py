@@ -77,7 +77,7 @@ class Layout:
 
     def element(self, register: int, thread: int) -> int:
         """The number of the element that a register of a thread holds."""
-        return gf2.apply(self.register, register) ^ gf2.apply(self.thread, thread)
+        return self.offsets[register] ^ self.first_of_thread[thread]
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:

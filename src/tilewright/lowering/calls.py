@@ -13,6 +13,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import (
     ExecuteOp,
     FuncOp,
     PluginOp,
+    ReturnOp,
     YieldOp,
 )
 from tilewright.dialects.nv_tileaa.ops.symbols import reference
@@ -103,7 +104,7 @@ def _replace(call: Operation, callee: FuncOp) -> None:
     results: list[SSAValue] = []
     for op in list(body.ops):
         op.detach()
-        if op.name == "nv_tileaa.return":
+        if isinstance(op, ReturnOp):
             results = list(op.operands)
             op.drop_all_references()
         else:

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from tilewright.dialects.backends import Table
 from tilewright.launching.codes import UNSUPPORTED
 from tilewright.launching.value_types import pointee_of as pointee_of
 from tilewright.launching.value_types import tile_like
@@ -60,24 +61,11 @@ class Nested:
 
 Implementation = Callable[[Any, "Translator"], "Step | SwitchPoint | Nested | None"]
 
-#: How each operation is translated.
-IMPLEMENTATIONS: dict[type[Operation], Implementation] = {}
-#: Operations that the machine does not run, with the reason.
-REFUSED: dict[type[Operation], str] = {}
-
-_F = TypeVar("_F", bound=Implementation)
-
-
-def implements(*classes: type[Operation]) -> Callable[[_F], _F]:
-    """Enter a translation function into the table for operation classes."""
-
-    def enter(function: _F) -> _F:
-        for cls in classes:
-            assert cls not in IMPLEMENTATIONS, cls.name
-            IMPLEMENTATIONS[cls] = function
-        return function
-
-    return enter
+IMPLEMENTATIONS: Table[Implementation] = Table("the reference machine", by_class=True)
+"""How each operation is translated."""
+REFUSED: dict[type[Operation], str] = IMPLEMENTATIONS.refused
+"""Operations that the machine does not run, with the reason."""
+implements = IMPLEMENTATIONS.rule
 
 
 @dataclass(slots=True)
@@ -211,10 +199,9 @@ class Translator:
         return CompiledBlock(run, start, suspends)
 
     def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
-        cls: Any = type(op)
-        implementation = IMPLEMENTATIONS.get(cls)
+        implementation = IMPLEMENTATIONS.rule_of(op)
         if implementation is None:
-            reason = REFUSED.get(cls, "the machine knows no such operation at this level")
+            reason = IMPLEMENTATIONS.reason(op, "the machine knows no such operation at this level")
             raise self.refusal(op, f"'{op.name}' cannot be run: {reason}")
         for result in op.results:
             tile = tile_like(result.type)

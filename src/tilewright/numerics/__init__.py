@@ -2,7 +2,7 @@
 
 The names here load neither NumPy nor ml_dtypes. Tiles and their arithmetic are in the modules
 ``arrays``, ``semantics`` (the table of element-wise operations), ``convert``, ``matrix``,
-``int_ops`` and ``float_ops``; which modes are legal is in ``legality``.
+``int_ops`` and ``float_ops``; which modes conversions take is in ``legality``.
 """
 
 from tilewright.numerics.element_types import (

@@ -85,14 +85,22 @@ def unit_of(instruction: Literal["mma", "wgmma"], element: str, compute: int) ->
 
 @quiet
 def multiply_add(
-    lhs: Array, rhs: Array, acc: Array, element: str, unit: Unit, mode: Mode = "tensor-core"
+    lhs: Array,
+    rhs: Array,
+    acc: Array,
+    element: str,
+    unit: Unit,
+    mode: Mode = "tensor-core",
+    right_element: str = "",
 ) -> Array:
     """``lhs @ rhs + acc`` of floats of at most 32 bits, in the dtype of ``acc`` (f16 or f32).
 
-    ``element`` is the type of both operands; of ``tf32`` ones the low 13 bits are ignored.
+    ``element`` is the type of both operands, or, where ``right_element`` is given, of the left one;
+    of ``tf32`` ones the low 13 bits are ignored.
     """
     if mode == "tensor-core":
-        return sum_of_products(lhs.T[:, :, None], rhs[:, None, :], acc, element, unit)
+        left, right = lhs.T[:, :, None], rhs[:, None, :]
+        return sum_of_products(left, right, acc, element, unit, right_element)
     if element == "tf32":
         lhs, rhs = _cut(lhs), _cut(rhs)
     found = _finite(lhs, rhs, acc, mode)
@@ -104,7 +112,9 @@ def multiply_add(
 
 
 @quiet
-def sum_of_products(left: Array, right: Array, acc: Array, element: str, unit: Unit) -> Array:
+def sum_of_products(
+    left: Array, right: Array, acc: Array, element: str, unit: Unit, right_element: str = ""
+) -> Array:
     """What tensor cores compute of ``(left * right).sum(axis=0) + acc``, in the dtype of ``acc``.
 
     The first axis is k; behind it both operands spread to the shape of ``acc``, so that many
@@ -112,12 +122,13 @@ def sum_of_products(left: Array, right: Array, acc: Array, element: str, unit: U
     """
     if element == "tf32":
         left, right = _cut(left), _cut(right)
-    found = _chunked(left, right, acc, element, unit)
+    elements = element, right_element or element
+    found = _chunked(left, right, acc, elements, unit)
     if np.isfinite(found).all():
         return found
     special = _special(left, right, acc)
     left, right, acc = (_without_special(x) for x in (left, right, acc))
-    return _with_special(_chunked(left, right, acc, element, unit, overflows=True), special)
+    return _with_special(_chunked(left, right, acc, elements, unit, overflows=True), special)
 
 
 def _finite(lhs: Array, rhs: Array, acc: Array, mode: Mode) -> Array:
@@ -214,7 +225,13 @@ def _is_near_one(array: Array) -> bool:
 
 
 def _chunked(
-    left: Array, right: Array, acc: Array, element: str, unit: Unit, *, overflows: bool = False
+    left: Array,
+    right: Array,
+    acc: Array,
+    elements: tuple[str, str],
+    unit: Unit,
+    *,
+    overflows: bool = False,
 ) -> Array:
     """Exponents are held as powers of two: sums of exponents are exact products of powers.
 
@@ -222,11 +239,11 @@ def _chunked(
     So does a sum that overflows before the last chunk, unless ``overflows`` is set, with which it
     stays infinite.
     """
-    is_narrow = _narrows(left, right, acc, element, unit)
+    is_narrow = _narrows(left, right, acc, elements[0], unit)
     working = np.float32 if is_narrow else np.float64
     sum_of = _narrow_sum if is_narrow else _wide_sum
-    left, left_powers = _values_and_powers(left, element, working)
-    right, right_powers = _values_and_powers(right, element, working)
+    left, left_powers = _values_and_powers(left, elements[0], working)
+    right, right_powers = _values_and_powers(right, elements[1], working)
     if right.shape[-1] == 1 and acc.ndim > 2:
         # NumPy is slow on short inner loops with one operand that stays.
         right, right_powers = (x.repeat(acc.shape[-1], axis=-1) for x in (right, right_powers))

@@ -17,6 +17,7 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError, define_code
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.garbage import rare_collections
 from tilewright.passes.base import NV_TILEAA, Level, TilePass
 from tilewright.passes.canonicalize import Canonicalize
 from tilewright.passes.cse import CommonSubexpressionElimination
@@ -45,6 +46,7 @@ from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
+from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.tma import TmaPipelines
@@ -137,6 +139,7 @@ PASSES = PassTable(
         WeakenAtomics,
         ConstantPowers,
         MergeReductions,
+        Allocate,
         AssignLayouts,
         Pipeline,
         TmaPipelines,
@@ -172,7 +175,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-dce",
     ),
     "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
-    "tileas": ("tileas-assign-layouts", "tileas-pipeline"),
+    "tileas": ("tileas-assign-layouts", "tileas-pipeline", "tileas-allocate"),
 }
 
 AnyModule = ModuleOp | builtin.ModuleOp
@@ -272,6 +275,7 @@ def _bad_option(message: str, place: Place, help: str = "") -> Diagnostic:
     return Diagnostic(Severity.ERROR, BAD_PASS_OPTION, message, place, help=help)
 
 
+@rare_collections
 def run_pipeline(
     module: AnyModule,
     pipeline: str | Sequence[TilePass],

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"sm_(\d{2,3})([af]?)")
 _KNOWN = (75, 80, 86, 87, 89, 90, 100, 103, 120, 121)
+#: The multiprocessors of a board: T4, A100, A40, AGX Orin, RTX 4090, H100 SXM, B200, B300, RTX 5090, GB10.
+_MULTIPROCESSORS = {
+    75: 40, 80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170, 121: 48,
+}  # fmt: skip
 _SHARED_KIB = {75: 64, 80: 164, 86: 100, 87: 164, 89: 100, 90: 228, 100: 228, 103: 228}
 
 
@@ -73,6 +77,11 @@ class Architecture:
         return self.shared_bytes - (0 if self.compute == 75 else 1024)
 
     @property
+    def multiprocessors(self) -> int:
+        """How many a board has, of those that are sold widely."""
+        return _MULTIPROCESSORS[self.compute]
+
+    @property
     def max_warps(self) -> int:
         return {75: 32, 86: 48, 87: 48, 89: 48, 120: 48, 121: 48}.get(self.compute, 64)
 
@@ -121,7 +130,7 @@ def occupancy(
     return Occupancy(blocks, blocks * warps, arch.max_warps, limits)
 
 
-_SM75, _SM80, _SM90, _SM100 = (Requirement(number) for number in (75, 80, 90, 100))
+_SM75, _SM80, _SM89, _SM90, _SM100 = (Requirement(n) for n in (75, 80, 89, 90, 100))
 _WGMMA = Requirement(90, ("sm_90a",))
 _SETMAX = Requirement(90, ("sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a"))
 
@@ -191,7 +200,10 @@ def requirement_of(op: Operation) -> Requirement | None:
         from tilewright.simulator.values import element_of
 
         shape = tuple(op.shape)  # pyright: ignore[reportAttributeAccessIssue]
-        return _SM75 if (element_of(op.operands[0].type).name, shape) in _OLD_PRODUCTS else _SM80
+        name = element_of(op.operands[0].type).name
+        if name.startswith("f8"):
+            return _SM89
+        return _SM75 if (name, shape) in _OLD_PRODUCTS else _SM80
     if op.name in _TO_TF32:
         if op.rounding == "rna":  # pyright: ignore[reportAttributeAccessIssue]
             return _SM80

@@ -208,5 +208,7 @@ def _bytes_of(array: Array) -> Array:
     # A flat view of the elements' dtype over the extent; strided arrays reach no further.
     count = last // array.itemsize + 1
     assert count >= prod(array.shape) or 0 in array.strides
-    flat = np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
+    # NumPy cannot describe floats of one byte, such as f8E5M2, to itself.
+    words = array.view(f"u{array.itemsize}")
+    flat = np.lib.stride_tricks.as_strided(words, (count,), (array.itemsize,))
     return flat.view(np.uint8)

@@ -43,7 +43,7 @@ UNWAITED_COPY = define_code(
     "Data of an asynchronous copy are used, or its memory is, before the copy has been waited for.",
     "`cp.async`: wait for its group, then pass a barrier of the block. TMA loads: wait for the "
     "phase of their mbarrier. TMA stores: commit, and wait with `read` before the source is "
-    "written again or the block ends.",
+    "written again or the block ends, and without `read` before somebody uses what they wrote.",
 )
 UNWAITED_PRODUCT = define_code(
     "sim-accumulator-not-awaited",
@@ -59,14 +59,16 @@ RACE = define_code(
 )
 PROXY_FENCE = define_code(
     "sim-missing-proxy-fence",
-    "Shared memory that was written by ordinary stores is used by TMA or wgmma without a fence.",
-    "Put `nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, ...}` behind the stores, in the "
-    "thread that did them, and a barrier behind the fence.",
+    "Memory that was written by ordinary stores is used by TMA or wgmma without a fence.",
+    "Shared memory: put `nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, ...}` behind the stores, in the "
+    "thread that did them, and a barrier behind the fence. Global memory, in the same launch: `{kind = "
+    "#nvvm.proxy_kind<async>}` behind the stores, or before the load in a thread that knows of them.",
 )
 DEADLOCK = define_code(
     "sim-deadlock",
     "Every warp that has not ended waits for something that will not happen.",
-    "The notes say which warp waits for what, and what has still to arrive there.",
+    "The notes say which warp waits for what, and what has still to arrive there; of blocks that wait for "
+    "memory, in which loops they are, and what they asked for and found.",
 )
 REGISTERS = define_code(
     "sim-registers",

@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tilewright.dialects.backends import Table
 from tilewright.simulator import codes
 from tilewright.simulator.architectures import Architecture, requirement_of
+from tilewright.simulator.atomics import is_atomic, takes_locks
 from tilewright.simulator.findings import Fault, OneByOne
 from tilewright.simulator.groups import one_by_one
+from tilewright.simulator.pending import settling, takes_pending
 from tilewright.simulator.shared_layout import SharedLayout
-from tilewright.simulator.state import FALL_APART, WARP_SIZE, Block, Coroutine, Warp
+from tilewright.simulator.state import FALL_APART, WARP_SIZE, Block, Coroutine, GiveWay, Warp
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -53,8 +56,8 @@ class Nested:
 Translation = Step | Suspending | Nested | None
 Implementation = Callable[[Any, "Translator"], Translation]
 
-#: How each operation is translated, by its name.
-IMPLEMENTATIONS: dict[str, Implementation] = {}
+IMPLEMENTATIONS: Table[Implementation] = Table("the simulator")
+"""How each operation is translated, by its name."""
 #: Those whose steps take any number of lanes, ``warp.size``.
 WIDE: set[str] = set()
 #: What ends a block; the operation around it handles these.
@@ -85,15 +88,9 @@ def implements(*names: str, wide: bool = False) -> Callable[[_F], _F]:
     change anything, upon which the warps do it one by one.
     """
 
-    def enter(function: _F) -> _F:
-        for name in names:
-            assert name not in IMPLEMENTATIONS, name
-            IMPLEMENTATIONS[name] = function
-            if wide:
-                WIDE.add(name)
-        return function
-
-    return enter
+    if wide:
+        WIDE.update(names)
+    return IMPLEMENTATIONS.rule(*names)
 
 
 @dataclass(slots=True)
@@ -115,6 +112,10 @@ class Translator:
     arch: Architecture
     shared: SharedLayout
     numerics: str = "tensor-core"
+    pending: frozenset[SSAValue] = frozenset()
+    """The values that may be sums of products under way."""
+    by_turns: bool = False
+    """Whether warps let other clusters take over behind accesses that order blocks."""
     registers: list[Any] = field(default_factory=list)
     block_values: list[tuple[int, Callable[[Block], Any]]] = field(default_factory=list)
     """Slots whose values each block of threads makes."""
@@ -176,6 +177,8 @@ class Translator:
                 items.append(step)
             elif step is not None:
                 items.append(self._plain(op, step))
+                if self.by_turns and is_atomic(op):
+                    items.append(_giving_way(op))
         self._depth -= 1
         plain = [item for item in items if not isinstance(item, Suspending)]
         if len(plain) == len(items):
@@ -187,6 +190,9 @@ class Translator:
         """A step for a warp, for a group, and for a group where that one gives up."""
         if isinstance(step, Nested):
             return step.run, step.run, None
+        taken = takes_pending(op, self.pending)
+        if taken:
+            step = _behind(settling(op, self.slots(taken)), step)
         alone = one_by_one(step, self._inputs(op), self.slots(op.results))
         return (step, step, alone) if op.name in WIDE else (step, alone, None)
 
@@ -203,7 +209,7 @@ class Translator:
                 f"'{op.name}' does not exist on {self.arch}; {requirement.where}",
                 op,
             )
-        implementation = IMPLEMENTATIONS.get(op.name)
+        implementation = IMPLEMENTATIONS.rule_of(op)
         if implementation is None:
             raise Fault(codes.UNSUPPORTED, f"the simulator does not run '{op.name}'", op)
         try:
@@ -211,6 +217,23 @@ class Translator:
         except Fault as fault:
             fault.op = fault.op or op
             raise
+
+
+def _behind(first: Step, second: Step) -> Step:
+    def run(warp: Warp) -> None:
+        first(warp)
+        second(warp)
+
+    return run
+
+
+def _giving_way(op: Operation) -> Suspending:
+    wait = GiveWay(takes_locks(op))
+
+    def start(warp: Warp) -> Coroutine:
+        yield wait
+
+    return Suspending(start)
 
 
 def _no_run(warp: Warp) -> None:

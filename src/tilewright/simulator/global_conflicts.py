@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
 
 from tilewright.numerics.arrays import unsigned_view
 from tilewright.simulator import codes
+from tilewright.simulator.atomics import is_atomic
 from tilewright.simulator.findings import Findings, note_at
 
 if TYPE_CHECKING:
@@ -33,21 +33,13 @@ if TYPE_CHECKING:
 MAX_KEPT = 1 << 22
 #: How many accesses back one is compared with others of the same place.
 _DEPTH = 64
-_ORDERING = frozenset(
-    {"memref.atomic_rmw", "llvm.atomicrmw", "llvm.cmpxchg", "llvm.fence", "llvm.inline_asm"}
-)
+_ORDERING = frozenset({"llvm.fence", "llvm.inline_asm"})
 
 
 @lru_cache(16)
 def _orders_by_memory(module: Operation) -> bool:
     """Whether a program has operations by which warps may wait for each other in memory."""
-    return any(op.name in _ORDERING or _is_atomic(op) for op in module.walk())
-
-
-def _is_atomic(op: Operation) -> bool:
-    """Whether a load or store is atomic: its memory ordering is not 0."""
-    found = op.properties.get("ordering")
-    return isinstance(found, IntegerAttr) and bool(found.value.data)
+    return any(op.name in _ORDERING or is_atomic(op) for op in module.walk())
 
 
 def _root(op: Operation) -> Operation:

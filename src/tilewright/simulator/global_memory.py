@@ -134,6 +134,9 @@ class Access:
                 found[places] = view[at]
                 self._note(warp, region, addresses[places], who()[places])
         warp.launch.counters.global_bytes_read += addresses.size * self.size
+        warp.asked = self.op, addresses, found
+        if warp.launch.proxies is not None:
+            warp.launch.proxies.read(warp, self.op, addresses)
         if warp.launch.recorder is not None:
             self._record(warp, addresses, targets, who)
         return found != 0 if self.element.bits == 1 else found
@@ -141,6 +144,10 @@ class Access:
     def write(self, warp: Warp, addresses: Array, values: Array, who: Callable[[], Array]) -> None:
         """Write elements at addresses, later ones over earlier ones."""
         values = np.ascontiguousarray(values.astype(self.dtype, copy=False))
+        warp.launch.version += 1
+        if warp.launch.proxies is not None:
+            warp.launch.proxies.read(warp, self.op, addresses)
+            warp.launch.proxies.wrote(warp, self.op, addresses, who)
         targets = self.regions(warp, addresses, who)
         for region, _ in targets:
             if region.read_only and warp.launch.recorder is None:
@@ -161,6 +168,16 @@ class Access:
             else:
                 view[at] = chosen
                 self._note(warp, region, addresses[places], who()[places], chosen)
+
+    def update(
+        self, warp: Warp, addresses: Array, old: Array, new: Array, who: Callable[[], Array]
+    ) -> None:
+        """Write what an atomic update makes of the old elements; where it is the same, memory has not
+        changed."""
+        version = warp.launch.version
+        self.write(warp, addresses, new, who)
+        if old.tobytes() == new.astype(old.dtype, copy=False).tobytes():
+            warp.launch.version = version
 
     def _record(
         self,

@@ -176,9 +176,11 @@ def array_of(memref: MemRef, ty: Attribute) -> Array:
     start = offset if isinstance(offset, int) else int(offset[0])
     flat = memref.buffer.view(dtype)[start:]
     strides = tuple(stride * dtype.itemsize for stride in memref.strides)
-    return np.lib.stride_tricks.as_strided(
-        flat, memref.sizes, strides, writeable=not memref.buffer.read_only
-    )
+    # NumPy cannot describe floats of one byte, such as f8E5M2, to itself.
+    words = flat.view(f"u{dtype.itemsize}")
+    writeable = not memref.buffer.read_only
+    found = np.lib.stride_tricks.as_strided(words, memref.sizes, strides, writeable=writeable)
+    return found.view(dtype)
 
 
 def _number(warp: Warp, slot: int) -> int:

@@ -40,10 +40,13 @@ from tilewright.simulator.arguments import bind, memory_of
 from tilewright.simulator.compile import Nested, Suspending, Translator
 from tilewright.simulator.counters import Counters
 from tilewright.simulator.findings import Fault, Findings
+from tilewright.simulator.grid import Corner, Grid
 from tilewright.simulator.groups import widened
 from tilewright.simulator.memory import SHARED, Buffer
 from tilewright.simulator.ops.control import body_of
 from tilewright.simulator.ops.memrefs import local_value, memory_size, shared_value
+from tilewright.simulator.pending import pending_values
+from tilewright.simulator.proxies import GlobalProxies
 from tilewright.simulator.recording import Recorder
 from tilewright.simulator.schedule import Schedule
 from tilewright.simulator.shadow import Shadow
@@ -240,8 +243,6 @@ class Program:
         ``outputs`` are those of the result: by default the arrays among ``args``. With a ``recorder`` only its
         blocks run (``recording``).
         """
-        numerics = cast("Mode", options.numerics)
-        printed: list[str] = []
         arch = self.arch if arch is None else arch
         try:
             target = Architecture.parse(arch)
@@ -250,62 +251,111 @@ class Program:
             args = [as_array(arg, f"argument {n}") for n, arg in enumerate(args)]
             values = bind(function.arguments, args)
             given = memory_of(function.arguments, args, memory)
-            translated = self._translate(function, target, numerics, options.dynamic_shared_bytes)
+            by_turns = recorder is None and not options.in_groups and any(options.schedules)
+            kernel = self._translate(function, target, options, by_turns=by_turns)
         except Fault as fault:
             raise TileIRError([fault.diagnostic()]) from None
-        shared_bytes = translated.translator.shared.total_bytes
-        launch = Launch(
-            target,
-            shape.grid,
-            shape.block,
-            shape.cluster,
-            numerics,
-            Counters(),
-            Findings(),
-            random.Random(options.seed),
-            Timeline(options.timeline_blocks),
-            options.max_iterations,
-            _printer(printed, options.print_to),
-            in_groups=options.seed == 0 if options.in_groups is None else options.in_groups,
-            addresses=AddressSpace(
-                [*given, *(m.buffer for m in translated.translator.global_values.values())]
-            ),
-            time_limit=options.time_limit,
-            registers=options.registers or registers_at_launch(function, shape.threads),
-            recorder=recorder,
-        )
-        started = time.perf_counter()
-        completed = _run(launch, translated, values)
-        result = SimulationResult(
-            outputs=tuple(arg for arg in args if isinstance(arg, np.ndarray))
-            if outputs is None
-            else outputs,
-            text="".join(printed),
-            counters=launch.counters,
-            timeline=launch.timeline,
-            findings=tuple(launch.findings.diagnostics),
-            occupancy=occupancy(target, shape.threads, shared_bytes, options.registers),
-            shared_bytes=shared_bytes,
-            seconds=time.perf_counter() - started,
-            completed=completed,
-            seed=options.seed,
-            arch=arch,
-            block=shape.block,
-        )
+        given += [value.buffer for value in kernel.translator.global_values.values()]
+        outputs = _arrays(args) if outputs is None else outputs
+        request = _Request(
+            target, shape, options, kernel, values, AddressSpace(given), outputs,
+            options.registers or registers_at_launch(function, shape.threads), recorder,
+        )  # fmt: skip
+        result = _under_all(request, given)
         if options.strict and result.errors:
             raise TileIRError(result.findings)
         return result
 
     def _translate(
-        self, function: FuncOp, arch: Architecture, numerics: str, dynamic_bytes: int
+        self, function: FuncOp, arch: Architecture, options: LaunchOptions, *, by_turns: bool
     ) -> _Kernel:
+        numerics, dynamic_bytes = options.numerics, options.dynamic_shared_bytes
         if numerics not in MODES:
             raise Fault(codes.ARGUMENT, f"numerics is one of {', '.join(MODES)}: {numerics!r}")
-        key = (function, arch, numerics, dynamic_bytes)
+        key = (function, arch, numerics, dynamic_bytes, by_turns)
         if key not in self._translated:
-            self._translated[key] = _translate(self.module, function, arch, numerics, dynamic_bytes)
+            layout = SharedLayout(dynamic_bytes)
+            translator = Translator(self.module, arch, layout, numerics, by_turns=by_turns)
+            self._translated[key] = _translate(translator, function)
         _check_shared(self._translated[key].translator.shared, arch)
         return self._translated[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A launch that has been checked, for any seed."""
+
+    arch: Architecture
+    shape: _Shape
+    options: LaunchOptions
+    kernel: _Kernel
+    values: list[Any]
+    addresses: AddressSpace
+    outputs: tuple[Array, ...]
+    registers: int
+    recorder: Recorder | None
+
+    def run(self, seed: int) -> SimulationResult:
+        """The launch under a seed; findings are in the result."""
+        options, shape, arch, printed = self.options, self.shape, self.arch, list[str]()
+        in_groups = seed == 0 if options.in_groups is None else options.in_groups
+        launch = Launch(
+            arch,
+            shape.grid,
+            shape.block,
+            shape.cluster,
+            cast("Mode", options.numerics),
+            Counters(),
+            Findings(),
+            random.Random(seed),
+            Timeline(options.timeline_blocks),
+            options.max_iterations,
+            _printer(printed, options.print_to),
+            in_groups=in_groups,
+            addresses=self.addresses,
+            time_limit=options.time_limit,
+            seed=seed,
+            takes_turns=bool(seed) and not in_groups and self.recorder is None,
+            registers=self.registers,
+            recorder=self.recorder,
+        )
+        shared_bytes = self.kernel.translator.shared.total_bytes
+        held = occupancy(arch, shape.threads, shared_bytes, options.registers)
+        started = time.perf_counter()
+        completed = _run(launch, self.kernel, self.values, _resident(launch, held, options))
+        return SimulationResult(
+            outputs=self.outputs,
+            text="".join(printed),
+            counters=launch.counters,
+            timeline=launch.timeline,
+            findings=tuple(launch.findings.diagnostics),
+            occupancy=held,
+            shared_bytes=shared_bytes,
+            seconds=time.perf_counter() - started,
+            completed=completed,
+            seed=seed,
+            arch=arch.name,
+            block=shape.block,
+        )
+
+
+def _under_all(request: _Request, memory: Sequence[Buffer]) -> SimulationResult:
+    """The launch under each of the seeds, from the same memory, up to the first that has an error; the last
+    of them."""
+    first, *others = request.options.schedules
+    kept = [(b, b.data.copy()) for b in memory if not b.read_only] if others else []
+    result = request.run(first)
+    for seed in others:
+        if result.errors:
+            break
+        for buffer, data in kept:
+            buffer.data[...] = data
+        result = request.run(seed)
+    return result
+
+
+def _arrays(args: Sequence[Any]) -> tuple[Array, ...]:
+    return tuple(arg for arg in args if isinstance(arg, np.ndarray))
 
 
 def _printer(
@@ -384,10 +434,8 @@ def _check_shared(layout: SharedLayout, arch: Architecture) -> None:
         )
 
 
-def _translate(
-    module: ModuleOp, function: FuncOp, arch: Architecture, numerics: str, dynamic_bytes: int
-) -> _Kernel:
-    t = Translator(module, arch, SharedLayout(dynamic_bytes), numerics)
+def _translate(t: Translator, function: FuncOp) -> _Kernel:
+    t.pending = pending_values(function)
     parameters = t.slots(function.arguments)
     t.fixed.update(parameters)
     private: list[tuple[int, Callable[[], Any]]] = []
@@ -415,21 +463,27 @@ def _suspending(body: Nested) -> Suspending:
     return Suspending(start)
 
 
-def _run(launch: Launch, kernel: _Kernel, values: list[Any]) -> bool:
+def _resident(launch: Launch, held: Occupancy, options: LaunchOptions) -> int:
+    """How many clusters are live at once: as many as ``resident`` blocks make, or as a GPU holds."""
+    blocks = options.resident
+    if blocks is None:
+        blocks = held.blocks * launch.arch.multiprocessors
+    x, y, z = launch.cluster
+    return max(blocks // (x * y * z), 1)
+
+
+def _run(launch: Launch, kernel: _Kernel, values: list[Any], resident: int) -> bool:
     """Run all clusters; whether they came to their end."""
-    recorder = launch.recorder
+
+    def begin(corner: Corner) -> Schedule:
+        cluster = _cluster(launch, kernel, values, corner)
+        return Schedule(cluster, kernel.body, kernel.translator.fixed, kernel.registers)
+
+    launch.proxies = GlobalProxies.of(launch, values)
     try:
-        for x, y, z in _corners(launch):
-            launch.check_time()
-            if recorder is not None:
-                recorder.begin((x, y, z))
-            cluster = _cluster(launch, kernel, values, (x, y, z))
-            # Infinities and NaN are ordinary results.
-            with np.errstate(all="ignore"):
-                fixed = kernel.translator.fixed
-                Schedule(cluster, kernel.body, fixed, kernel.registers).run()
-            if recorder is not None:
-                recorder.end()
+        # Infinities and NaN are ordinary results.
+        with np.errstate(all="ignore"):
+            Grid(launch, begin, _corners(launch), resident).run()
     except Fault as fault:
         launch.findings.diagnostics.append(fault.diagnostic())
         return False

@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault, OneByOne
 from tilewright.simulator.lane_conflicts import check_lanes
+from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.shadow import Bytes, Proxy
 from tilewright.simulator.state import WARP_SIZE
 
@@ -154,6 +155,9 @@ def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Ope
         note_access(warp, memref, place, dtype.itemsize, op, is_write=False)
     except IndexError:
         raise _beyond(warp, memref, op) from None
+    if buffer.space == GLOBAL:
+        warp.asked = op, place, found
+        note_elements(warp, buffer, place, dtype.itemsize, op, is_write=False)
     return found
 
 
@@ -196,6 +200,8 @@ def store(
             check_lanes(warp, memref, place, values, op, lanes)
         if buffer.space == GLOBAL:
             warp.block.global_log.note(warp, buffer, place, dtype.itemsize, op, values, lanes)
+            warp.launch.version += 1
+            note_elements(warp, buffer, place, dtype.itemsize, op, is_write=True, lanes=lanes)
         buffer.view(dtype)[place] = values
     except IndexError:
         raise _beyond(warp, memref, op) from None
@@ -316,6 +322,13 @@ def _is_contiguous(place: Array) -> bool:
 def bytes_at(place: Array, size: int) -> Bytes:
     """All bytes of elements at these places."""
     return Bytes(np.asarray(place) * size, size, size)
+
+
+def note_update(warp: Warp, op: Operation, place: Array, before: Array, after: Array) -> None:
+    """An atomic update of global memory, which found and left this at places."""
+    warp.asked = op, place, before
+    if before.tobytes() != after.tobytes():
+        warp.launch.version += 1
 
 
 def note_atomic(warp: Warp, place: Array, size: int, op: Operation) -> None:

@@ -10,6 +10,7 @@ from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.lane_conflicts import check_lanes
 from tilewright.simulator.memory import GLOBAL, LOCAL, SHARED, bytes_at
+from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.state import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def load_where(
     except IndexError:
         raise _beyond(warp, memref, op) from None
     _note(warp, memref, places, wanted, dtype.itemsize, op, is_write=False)
+    if memref.buffer.space == GLOBAL:
+        warp.asked = op, places, found
+        note_elements(warp, memref.buffer, places[wanted], dtype.itemsize, op, is_write=False)
     return found
 
 
@@ -60,6 +64,10 @@ def store_where(
         log.note(warp, buffer, places[wanted], values.itemsize, op, values[wanted])
     try:
         buffer.view(values.dtype)[places[wanted]] = values[wanted]
+        if buffer.space == GLOBAL:
+            warp.launch.version += 1
+        lanes = np.nonzero(wanted)[0]
+        note_elements(warp, buffer, places[wanted], values.itemsize, op, is_write=True, lanes=lanes)
     except IndexError:
         raise _beyond(warp, memref, op) from None
 

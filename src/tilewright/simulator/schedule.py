@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import Note
@@ -17,7 +18,9 @@ from tilewright.simulator.state import (
     Cluster,
     Coroutine,
     FallApart,
+    GiveWay,
     MBarrier,
+    Polls,
     Wait,
     Warp,
 )
@@ -52,6 +55,11 @@ class Schedule:
         self.coroutines: dict[Warp, Coroutine] = {}
         self.runnable: list[Warp] = []
         self.blocked: list[Warp] = []
+        self.polling: list[Warp] = []
+        self.idle_at = -1
+        """The version of global memory at which no warp got further; -1 where one may."""
+        self._version = -1
+        self._seen, self._idle = -1, 0
         for block in cluster.blocks:
             self._enter(block)
 
@@ -70,37 +78,61 @@ class Schedule:
             registers = self.template(warps[0].block, len(warps))
             yield gather(tuple(warps), self.fixed, registers)
 
-    def run(self) -> None:
-        """Run all to their end; a fault where they wait for each other."""
-        cluster, rng = self.cluster, self.cluster.launch.rng
-        runnable = self.runnable
-        seen, idle = -1, 0
-        while runnable or self.blocked:
-            if cluster.progress != seen:
-                seen, idle = cluster.progress, 0
+    def run(self, steps: float = inf) -> bool:
+        """Run all to their end, but for so many steps at most; whether they came to it.
+
+        They do not, either, where all that do not wait for others of the cluster go round loops that wait for
+        memory: ``idle_at`` tells. A fault where warps wait for each other.
+        """
+        cluster, launch = self.cluster, self.cluster.launch
+        rng, runnable = launch.rng, self.runnable
+        if self.idle_at >= 0:
+            self.idle_at = -1
+            self._poll_again()
+        while runnable or self.blocked or self.polling:
+            if self.polling and launch.version != self._version:
+                self._poll_again()
+            if cluster.progress != self._seen:
+                self._seen, self._idle = cluster.progress, 0
                 self._wake()
             if cluster.copies and (not runnable or rng.random() < _LANDING):
                 cluster.copies.pop(rng.randrange(len(cluster.copies))).land()
                 cluster.progress += 1
                 continue
-            if not runnable or idle > _IDLE_TURNS * len(runnable):
+            if not runnable or self._idle > _IDLE_TURNS * len(runnable):
                 if cluster.copies:
-                    idle = 0
+                    self._idle = 0
                     continue
                 if self._split_traders():
                     continue
+                if self.polling:
+                    self._idle, self.idle_at = 0, launch.version
+                    return False
                 raise _deadlock(self.blocked, runnable)
+            if steps <= 0:
+                return False
             warp = runnable[rng.randrange(len(runnable))]
             asked = warp.spins
-            self._go(warp)
-            idle += warp.spins != asked
+            if self._go(warp):
+                steps -= 1
+            else:
+                steps = 0
+            self._idle += warp.spins != asked
         while cluster.copies:
             cluster.copies.pop().land()
         for block in cluster.blocks:
             check_end(block)
+        return True
 
-    def _go(self, warp: Warp) -> None:
-        """Let a warp go on until it waits, ends or lets others take over."""
+    def _poll_again(self) -> None:
+        """Let the warps that wait for memory look again."""
+        self._version = self.cluster.launch.version
+        self.runnable += self.polling
+        self.polling.clear()
+
+    def _go(self, warp: Warp) -> bool:
+        """Let a warp go on until it waits, ends or lets others take over; false where its whole cluster
+        should."""
         warp.passed = None
         try:
             wait = next(self.coroutines[warp])
@@ -110,13 +142,22 @@ class Schedule:
                 member.ended = True
             self._remove(warp)
             self.cluster.progress += 1
-            return
+            return True
+        if wait is None:
+            return True
+        if isinstance(wait, GiveWay):
+            return not self.cluster.launch.gives_way(wait)
         if isinstance(wait, FallApart):
             self._fall_apart(warp)
-        elif wait is not None and not _passes(wait, warp):
+        elif isinstance(wait, Polls):
+            warp.polls = wait
+            self.runnable.remove(warp)
+            self.polling.append(warp)
+        elif not _passes(wait, warp):
             warp.waiting = wait
             self.runnable.remove(warp)
             self.blocked.append(warp)
+        return True
 
     def _remove(self, warp: Warp) -> None:
         self.runnable.remove(warp)
@@ -185,18 +226,24 @@ def _passes(wait: Wait, warp: Warp) -> bool:
     return True
 
 
-def _deadlock(blocked: list[Warp], spinning: list[Warp]) -> Fault:
-    """What every warp waits for, and where what is missing should come from."""
-    notes: list[Note] = []
-    barriers: dict[MBarrier, None] = {}
+def who_waits(blocked: Iterable[Warp]) -> list[Note]:
+    """What each of the warps waits for, and where."""
     groups: dict[tuple[Operation, str], list[Warp]] = {}
     for warp in blocked:
         assert warp.waiting is not None
         groups.setdefault((warp.waiting.op, warp.waiting.describe()), []).extend(warp.members)
-        if isinstance(warp.waiting, ParityWait):
-            barriers[warp.waiting.barrier] = None
-    for (op, what), warps in list(groups.items())[:_SHOWN]:
-        notes.append(note_at(f"{_named(warps)} {what}", op))
+    return [
+        note_at(f"{_named(warps)} {what}", op)
+        for (op, what), warps in list(groups.items())[:_SHOWN]
+    ]
+
+
+def _deadlock(blocked: list[Warp], spinning: list[Warp]) -> Fault:
+    """What every warp waits for, and where what is missing should come from."""
+    notes = who_waits(blocked)
+    barriers = dict.fromkeys(
+        w.waiting.barrier for w in blocked if isinstance(w.waiting, ParityWait)
+    )
     if spinning:
         asking = [member for warp in spinning for member in warp.members]
         notes.append(Note(f"{_named(asking)} ask again and again whether a phase has ended"))

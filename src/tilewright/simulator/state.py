@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tilewright.numerics.arrays import Array
     from tilewright.simulator.memory import Buffer
+    from tilewright.simulator.polling import Turns
+    from tilewright.simulator.proxies import Fence, GlobalProxies
     from tilewright.simulator.recording import Recorder
     from tilewright.simulator.shadow import Shadow
 
@@ -51,7 +53,35 @@ class FallApart:
 
 FALL_APART = FallApart()
 
-Coroutine = Generator["Wait | FallApart | None", None, None]
+
+class Polls:
+    """What a warp yields that goes round a loop without changing global memory.
+
+    ``op`` is the loop. ``same``: a turn read what the one before it read, and begins with the same values.
+    """
+
+    __slots__ = ("asked", "op", "same")
+
+    def __init__(self, op: Operation, asked: Asked | None, same: bool):
+        self.op, self.asked, self.same = op, asked, same
+
+
+class GiveWay:
+    """What a warp yields where another cluster may take over: behind an atomic access.
+
+    ``takes``: it is one by which locks are taken.
+    """
+
+    __slots__ = ("takes",)
+
+    def __init__(self, takes: bool):
+        self.takes = takes
+
+
+Asked = tuple["Operation", Any, Any]
+"""A read of global memory: the operation, the places, and what was there."""
+
+Coroutine = Generator["Wait | FallApart | Polls | GiveWay | None", None, None]
 """Yields what the warp waits for, or None where another warp may take over."""
 
 
@@ -78,14 +108,27 @@ class Launch:
     time_limit: float | None = None
     """Seconds that it may take."""
     deadline: float | None = None
+    proxies: GlobalProxies | None = None
+    """What was written to the memory of tensor maps; None where there are none."""
+    events: int = 0
+    """Numbers stores to that memory and proxy fences."""
+    seed: int = 0
+    takes_turns: bool = False
+    """Whether several clusters take turns although none of them waits."""
     registers: int = 0
     """What each thread has when a block begins."""
+    version: int = 0
+    """Grows with everything that changes global memory."""
     recorder: Recorder | None = None
     """Told what operations do; only its blocks run, and what cannot be written is not."""
 
     def __post_init__(self) -> None:
         if self.time_limit is not None:
             self.deadline = monotonic() + self.time_limit
+
+    def gives_way(self, where: GiveWay) -> bool:
+        """Whether a cluster lets another one take over behind an atomic access."""
+        return self.takes_turns and (where.takes or self.seed % 4 != 1)
 
     def check_time(self, where: str = "", op: Operation | None = None) -> None:
         """A fault where the time is over."""
@@ -119,6 +162,8 @@ class Cluster:
     copies: list[AsyncCopy] = field(default_factory=list)
     progress: int = 0
     """Grows with everything that may end a wait."""
+    fences: dict[int, list[Fence]] = field(default_factory=dict)
+    """The proxy fences of global memory, by warp."""
     barrier: ClusterBarrier | None = None
 
     @property
@@ -245,6 +290,8 @@ class Block:
     """Those that every warp begins with."""
     free_registers: int = 0
     """For each lane of a warp: those that its warps have given back."""
+    loops: dict[tuple[Operation, int], Turns] = field(default_factory=dict)
+    """The loops that may be waiting, by the warp that goes round them (``polling``)."""
     agents_before_barriers: int = 0
     barriers_made: int = 0
 
@@ -270,6 +317,8 @@ class AsyncGroups:
     done: Array
     open: list[Any] = field(default_factory=list)
     closed: list[Any] = field(default_factory=list)
+    read: list[Any] = field(default_factory=list)
+    """Of stores, those whose source has been read, and whose end has not been waited for."""
 
     @classmethod
     def new(cls) -> AsyncGroups:
@@ -300,6 +349,10 @@ class Warp:
     ended: bool = False
     spins: int = 0
     waiting: Wait | None = None
+    asked: Asked | None = None
+    """Its last read of global memory."""
+    polls: Polls | None = None
+    """What the warp yielded last, if that was one."""
     copies: AsyncGroups = field(default_factory=AsyncGroups.new)
     stores: AsyncGroups = field(default_factory=AsyncGroups.new)
     products: list[Any] = field(default_factory=list)

@@ -45,6 +45,10 @@ class TensorMap:
             part.append(slice(low - start, high - start))
         return tuple(inside), tuple(part)
 
+    def part(self, corner: Sequence[int]) -> Array:
+        """What of the tensor lies in the box, a view."""
+        return self.tensor[self._overlap(corner)[0]]
+
     def load(self, corner: Sequence[int]) -> Array:
         """A box, with the fill outside of the tensor."""
         dtype = self.tensor.dtype

@@ -32,6 +32,7 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects import nv_tileaa
 from tilewright.dialects.cuda_tile.constants import (
     exact_float,
     parse_literal_and_type,
@@ -368,7 +369,7 @@ class TileAttrParser(AttrParser):
         if isinstance(ty, TileType):
             self._resume_from(keyword)
             return parse_literal_and_type(self)
-        if ty.name == "nv_tileaa.tile":
+        if ty.name == nv_tileaa.TILE:
             from tilewright.dialects.arith.constants import parse_value
 
             self._resume_from(keyword)

@@ -23,6 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
 from tilewright.diagnostics.display import printable
+from tilewright.dialects import nv_tileaa
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.constants import (
     FloatBitsAttr,
@@ -36,6 +37,7 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp, FuncOp, ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import format_identity
 from tilewright.dialects.cuda_tile.types import element_name
 from tilewright.dialects.syntax.directives import format_symbol, quote
+from tilewright.garbage import rare_collections
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits, format_float
 from tilewright.text.layout_aliases import with_layout_aliases
@@ -50,6 +52,7 @@ _PREFIX = "cuda_tile."
 _CARRIED = {"scf.for": 2, "scf.while": 0, "scf.if": 1}
 
 
+@rare_collections
 def print_text(
     module: Operation,
     *,
@@ -376,7 +379,7 @@ class TilePrinter(Printer):
             self._pieces.append("]")
         elif isinstance(attribute, DictionaryAttr):
             self.print_attr_dict(attribute.data)
-        elif attribute.name == "nv_tileaa.tile" and self._format_tile is not None:
+        elif attribute.name == nv_tileaa.TILE and self._format_tile is not None:
             self._pieces.append(self._format_tile(attribute))
         elif attribute.name == "arith.elements":
             self._pieces.append(f"{attribute.literal()} : ")  # pyright: ignore[reportAttributeAccessIssue]
@@ -462,7 +465,7 @@ def _is_of_tileaa(root: Operation) -> bool:
     """Whether an operation is of nv_tileaa or holds one: then the text tells its level."""
     if isinstance(root, TileOp):
         return False
-    return any(op.name.startswith("nv_tileaa.") for op in root.walk())
+    return any(op.dialect_name() == nv_tileaa.NAME for op in root.walk())
 
 
 def _shows_location(op: Operation) -> bool:

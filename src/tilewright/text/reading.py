@@ -12,6 +12,7 @@ from tilewright.diagnostics import ByteSpan, SourceFile, Span, TileIRError, defi
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.source_map import TextSource, set_source, source_of
+from tilewright.garbage import rare_collections
 from tilewright.text.operations import make_context
 from tilewright.text.parser import TileParser
 
@@ -29,6 +30,7 @@ IMPLICIT_NAME = "kernels"
 _PRODUCER = re.compile(r"\A// Producer: ([^\n]*)")
 
 
+@rare_collections
 def parse(
     text: str | bytes,
     filename: str = "<string>",

@@ -143,3 +143,49 @@ def test_lifetimes() -> None:
     most, where = lifetimes.peak()
     assert most == 256 + 128 + 256 + 256
     assert where is found.op("addf")
+
+
+MEMREF = "!nv_tileaa.memref<128x64xf32, strides = [64, 1], 1>"
+
+
+def alignment(predicates: str = "", pointer: str = "%p", offset: str = "", before: str = "") -> int:
+    """What is known of the address of a memref, behind assumptions about the memref itself."""
+    assumed = (
+        f"%r = nv_tileaa.assume %m {{predicates = [{predicates}]}} : {MEMREF}" if predicates else ""
+    )
+    given = ", %o" if offset else ""
+    types = f"({PTR}{', index' if offset else ''})"
+    found = read(f"""
+    %a = nv_tileaa.assume %p {{predicates = [#nv_tileaa.div_by<16>]}} : {PTR}
+    {offset}
+    {before}
+    %m = nv_tileaa.make_memref {pointer}{given} : {types} -> {MEMREF}
+    {assumed}
+    """)
+    return found.facts.bulk_copies.alignment(found.value("r" if assumed else "m"))
+
+
+def test_alignment_is_that_of_the_pointer() -> None:
+    assert alignment() == 1
+    assert alignment(pointer="%a") == 16
+
+
+def test_alignment_counts_what_is_assumed_of_the_memref() -> None:
+    assert alignment("#nv_tileaa.div_by<32>") == 32
+    assert alignment("#nv_tileaa.div_by<32>", pointer="%a") == 32
+    assert alignment("#nv_tileaa.div_by<8>", pointer="%a") == 16
+    assert alignment("#nv_tileaa.div_by<8>, #nv_tileaa.div_by<64>") == 64
+    assert alignment("#nv_tileaa.div_by<64>, #nv_tileaa.div_by<8>") == 64
+
+
+def test_alignment_is_not_above_that_of_the_offset() -> None:
+    four = "%o = nv_tileaa.assume %x {predicates = [#nv_tileaa.div_by<4>]} : index"
+    assert alignment(pointer="%a", offset=four) == 4
+    assert alignment(pointer="%a", offset=four.replace("<4>", "<64>")) == 16
+    assert alignment(pointer="%p", offset=four.replace("<4>", "<64>")) == 1
+    assert alignment("#nv_tileaa.div_by<8>", pointer="%a", offset=four) == 8
+
+
+def test_other_facts_say_nothing_of_alignment() -> None:
+    assert alignment("#nv_tileaa.same_elements<[]>") == 1
+    assert alignment("#nv_tileaa.same_elements<[]>, #nv_tileaa.div_by<8>") == 8

@@ -7,6 +7,8 @@ from tests.analysis.tileaa.reading import read
 
 from tilewright.analysis.tileaa import Range
 
+_BOUNDED = "{} = nv_tileaa.assume %n {{predicates = [#nv_tileaa.bounded<{}, {}>]}} : i32\n"
+
 CASES = [
     ("%r = arith.constant 7 : i32", (7, 7)),
     ("%r = arith.constant dense<[-3, 9]> : tile<2xi32>", (-3, 9)),
@@ -38,6 +40,51 @@ CASES = [
         (1, 32),
     ),
     ("%c = arith.constant 8 : i32\n%r = arith.remsi %n, %c : i32", (-7, 7)),
+    (_BOUNDED.format("%d", 0, 8) + "%r = arith.remsi %n, %d : i32", (-(2**31), 2**31 - 1)),
+    (_BOUNDED.format("%d", 1, 8) + "%r = arith.remsi %n, %d : i32", (-7, 7)),
+    ("%c = arith.constant 8 : i32\n%r = arith.remui %n, %c : i32", (-(2**31), 2**31 - 1)),
+    (
+        _BOUNDED.format("%m", 0, 1000)
+        + "%c = arith.constant 8 : i32\n%r = arith.remui %m, %c : i32",
+        (0, 7),
+    ),
+    (
+        _BOUNDED.format("%m", 8, 1000)
+        + _BOUNDED.format("%d", 2, 4)
+        + "%r = arith.divsi %m, %d : i32",
+        (2, 500),
+    ),
+    (
+        _BOUNDED.format("%m", 8, 1000)
+        + _BOUNDED.format("%d", 0, 4)
+        + "%r = arith.divsi %m, %d : i32",
+        (2, 1000),  # it is not divided by zero
+    ),
+    ("%c = arith.constant 4 : i32\n%r = arith.divsi %n, %c : i32", (-(2**31), 2**31 - 1)),
+    (
+        _BOUNDED.format("%m", 8, 9) + "%r = arith.divsi %m, %n : i32",
+        (-(2**31), 2**31 - 1),
+    ),
+    (_BOUNDED.format("%d", -1, 4) + "%r = arith.divsi %d, %d : i32", (-(2**31), 2**31 - 1)),
+    (
+        _BOUNDED.format("%d", 2, 9) + "%c = arith.constant 4 : i32\n%r = arith.maxui %d, %c : i32",
+        (4, 9),
+    ),
+    ("%c = arith.constant 4 : i32\n%r = arith.maxui %n, %c : i32", (-(2**31), 2**31 - 1)),
+    (
+        _BOUNDED.format("%d", 2, 9) + "%c = arith.constant 4 : i32\n%r = arith.minui %d, %c : i32",
+        (2, 4),
+    ),
+    (_BOUNDED.format("%d", 0, 9) + "%r = arith.minui %d, %n : i32", (0, 9)),
+    (_BOUNDED.format("%d", 0, 9) + "%r = arith.minui %n, %d : i32", (0, 9)),
+    ("%r = arith.minui %n, %n : i32", (-(2**31), 2**31 - 1)),
+    (_BOUNDED.format("%d", 0, 9) + "%r = arith.andi %d, %n : i32", (0, 9)),
+    (_BOUNDED.format("%d", 0, 9) + "%r = arith.andi %n, %d : i32", (0, 9)),
+    ("%r = arith.andi %n, %n : i32", (-(2**31), 2**31 - 1)),
+    (
+        _BOUNDED.format("%d", 0, 9) + "%c = arith.constant 16 : i32\n%r = arith.ori %d, %c : i32",
+        (0, 31),
+    ),
     ("%c = arith.constant 15 : i32\n%r = arith.andi %n, %c : i32", (0, 15)),
     ("%c = arith.constant 4 : i32\n%r = arith.minsi %n, %c : i32", (-(2**31), 4)),
     ("%c = arith.constant 4 : i32\n%r = arith.shrui %c, %c : i32", (0, 0)),

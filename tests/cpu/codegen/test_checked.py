@@ -14,6 +14,7 @@ from tilewright.bytecode import read
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.checks import OUTSIDE
 from tilewright.diagnostics import TileIRError
+from tilewright.launching.options import LaunchOptions
 from tilewright.text import parse
 
 TILE = 128
@@ -104,25 +105,25 @@ WAYS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("cpu", ["host", "generic"])
 def test_accesses_inside_are_let_through(way: str, cpu: str):
-    program = Program(WAYS[way](), checked=True, cpu=cpu)
+    program = Program(WAYS[way](), options=LaunchOptions(checked=True, cpu=cpu))
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
     program.launch("k", 1, (x, y, 100))
     assert (x == y).all()
     x, y = np.arange(300, dtype=np.float32), np.zeros(300, np.float32)
-    program.launch("k", 3, (x, y, 300), threads=2)
+    program.launch("k", 3, (x, y, 300), options=LaunchOptions(threads=2))
     assert (x == y).all()
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("short", ["x", "y", "both"])
 def test_arrays_shorter_than_the_kernel_is_told(way: str, short: str):
-    program = Program(WAYS[way](), checked=True)
+    program = Program(WAYS[way](), options=LaunchOptions(checked=True))
     # The room around the arrays keeps others from lying just behind them.
     room_x, room_y = np.ones(3000, np.float32), np.zeros(3000, np.float32)
     x = room_x[1000 : 1100 if short != "y" else 2000]
     y = room_y[1000 : 1100 if short != "x" else 2000]
     with pytest.raises(TileIRError) as caught:
-        program.launch("k", 8, (x, y, 1000), threads=1)
+        program.launch("k", 8, (x, y, 1000), options=LaunchOptions(threads=1))
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == OUTSIDE
     assert "in tile block (0, 0, 0)" in diagnostic.message
@@ -132,7 +133,7 @@ def test_arrays_shorter_than_the_kernel_is_told(way: str, short: str):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_one_element_too_many(way: str):
-    program = Program(WAYS[way](), checked=True)
+    program = Program(WAYS[way](), options=LaunchOptions(checked=True))
     x, y = (np.zeros(3000, np.float32)[1000:1200] for _ in range(2))
     program.launch("k", 2, (x, y, 200))
     with pytest.raises(TileIRError, match=r"tile block \(1, 0, 0\)"):
@@ -140,7 +141,7 @@ def test_one_element_too_many(way: str):
 
 
 def test_a_bare_address_may_stand_for_any_memory():
-    program = Program(_copy_by_pointers(), checked=True)
+    program = Program(_copy_by_pointers(), options=LaunchOptions(checked=True))
     x, y = np.arange(3000, dtype=np.float32), np.zeros(3000, np.float32)
     program.launch("k", 8, (x.ctypes.data, y.ctypes.data, 1000))
     assert (y[:1000] == x[:1000]).all()
@@ -150,7 +151,7 @@ def test_a_bare_address_may_stand_for_any_memory():
 
 
 def test_an_address_in_a_mapped_array_stands_for_that_array():
-    program = Program(_copy_by_pointers(), checked=True)
+    program = Program(_copy_by_pointers(), options=LaunchOptions(checked=True))
     x, y = np.arange(3000, dtype=np.float32), np.zeros(3000, np.float32)
     where = program.map_array(x[:1000])
     program.launch("k", 8, (where, y, 1000))
@@ -162,13 +163,13 @@ def test_an_address_in_a_mapped_array_stands_for_that_array():
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("left", ["x", "y"])
 def test_an_access_that_lands_in_another_array_of_the_launch(way: str, left: str):
-    program = Program(WAYS[way](), checked=True)
+    program = Program(WAYS[way](), options=LaunchOptions(checked=True))
     room = np.zeros(3000, np.float32)
     lower, upper = room[:1000], room[1000:]
     x, y = (lower, upper) if left == "x" else (upper, lower)
     program.launch("k", 8, (x, y, 1000))
     with pytest.raises(TileIRError) as caught:
-        program.launch("k", 8, (x, y, 1001), threads=1)
+        program.launch("k", 8, (x, y, 1001), options=LaunchOptions(threads=1))
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == OUTSIDE
     assert (
@@ -192,7 +193,7 @@ def test_pointers_that_come_from_either_of_two_arrays():
             %u = store_ptr_tko weak %zp, %v, %on : {vector}, tile<{TILE}xf32>, tile<{TILE}xi1> -> token
             """,
         ),
-        checked=True,
+        options=LaunchOptions(checked=True),
     )
     room = np.arange(4000, dtype=np.float32)
     x, y, z = room[:1000], room[1000:2000], np.zeros(1000, np.float32)
@@ -216,7 +217,7 @@ def test_scratch_and_globals_are_memory_of_the_launch():
             """,
             "global @held <f32: [1.5, 2.5]> : tile<2xf32>",
         ),
-        checked=True,
+        options=LaunchOptions(checked=True),
     )
     x = np.zeros(1, np.float32)
     program.launch("k", 1, (x,))
@@ -249,7 +250,7 @@ def test_memory_of_the_kernel_has_bounds_as_well(kind: str):
             "global @held <f32: [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]> : tile<8xf32>\n"
             "global @other <f32: [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]> : tile<8xf32>",
         ),
-        checked=True,
+        options=LaunchOptions(checked=True),
     )
     x = np.zeros(1, np.float32)
     program.launch("k", 1, (x, 7))
@@ -278,7 +279,7 @@ def test_strides_that_wrap_are_no_way_out(element: str, stride: int):
             %t = store_view_tko weak %one, %p[%b] : tile<4x{element}>, {tiles}, tile<i32> -> token
             """,
         ),
-        checked=True,
+        options=LaunchOptions(checked=True),
     )
     dtype = {"i8": np.int8, "i32": np.int32, "f64": np.float64}[element]
     room = np.zeros(300, dtype)
@@ -320,7 +321,7 @@ def test_gathered_tiles_lie_in_the_index_space(
             {access}
             """,
         ),
-        checked=True,
+        options=LaunchOptions(checked=True),
     )
     room = np.zeros(300, np.int32)
     args = (room[100:132], 8, 4, first, column)
@@ -349,7 +350,7 @@ def test_a_pointer_that_a_loop_moves_stays_with_its_array():
             }
             """,
         ),
-        checked=True,
+        options=LaunchOptions(checked=True),
     )
     room = np.arange(300, dtype=np.float32)
     x, y = room[:100], np.zeros(300, np.float32)
@@ -371,7 +372,7 @@ def test_sound_kernels_pass_all_checks(kernel: CorpusKernel):
     assert launch is not None
     version = max(kernel.since, "13.4", key=VERSIONS.index)
     arguments = launch.arguments()
-    program = Program(read(kernel.export(version)), checked=True)
+    program = Program(read(kernel.export(version)), options=LaunchOptions(checked=True))
     flat = flat_arguments(kernel, arguments, program.map_array)
-    program.launch(None, launch.grid, flat, allow_overlap=True)
+    program.launch(None, launch.grid, flat, options=LaunchOptions(allow_overlap=True))
     assert check_outputs(launch, launch.arguments(), arguments) == []

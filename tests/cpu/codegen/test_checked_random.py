@@ -13,6 +13,7 @@ from tests.machine.kernels import checked
 
 from tilewright.cpu import Program
 from tilewright.diagnostics import TileIRError
+from tilewright.launching.options import LaunchOptions
 from tilewright.machine import Program as Reference
 
 _DTYPES = {
@@ -218,7 +219,7 @@ def compare(seed: int, launches: int = 40) -> tuple[int, int]:
     rng = Random(seed)
     kernel = make(rng)
     module = checked(kernel.text)
-    reference, program = Reference(module), Program(module, checked=True)
+    reference, program = Reference(module), Program(module, options=LaunchOptions(checked=True))
     ran = 0
     for _ in range(launches):
         numbers = [_number(rng) for _ in range(kernel.numbers)]

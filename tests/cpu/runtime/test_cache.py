@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cpu.runtime.hand_written import COUNT, compiled
 
-from tilewright.cpu.compile import CompileOptions
+from tilewright.cpu.compiled import CompileOptions
 from tilewright.cpu.runtime import kernels
 from tilewright.cpu.runtime.cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings

@@ -239,7 +239,7 @@ PRODUCTS = [
     Case(
         "mma.sync",
         "nvgpu-mma-type",
-        "expected 'matrixA' to be of one of f16, bf16, f32, f64, i8, i4, got 'i16'",
+        "expected 'matrixA' to be of one of f16, bf16, f32, f64, i8, i4, f8E4M3FN, f8E5M2, got 'i16'",
         product("4x2xi16", "2x2xi16", "2x2xi32", "mmaShape = [16, 8, 16]"),
         _LEGAL,
         _factors("4x2xi16", "2x2xi16", "2x2xi32"),
@@ -297,6 +297,27 @@ PRODUCTS = [
         product("4x1xf32", "2x1xf32", "2x2xf32", "mmaShape = [16, 8, 8], tf32Enabled"),
         _factors(*_F16),
         _factors("4x1xf32", "2x1xf32", "2x2xf32"),
+    ),
+    *(
+        Case(
+            "mma.sync",
+            "nvgpu-mma-type",
+            f"expected operands of integers where {name} is given, got 'f16'",
+            product(*_F16, f"mmaShape = [16, 8, 16], {name}"),
+            product("4x4xi8", "2x4xi8", "2x2xi32", f"mmaShape = [16, 8, 32], {name}"),
+            _factors(*_F16),
+            _factors("4x4xi8", "2x4xi8", "2x2xi32"),
+        )
+        for name in ("wraps", "unsignedA", "unsignedB")
+    ),
+    Case(
+        "mma.sync",
+        "nvgpu-mma-type",
+        "expected 'matrixB' to have elements of f8E4M3FN or f8E5M2 beside 'f8E4M3FN' in 'matrixA', got 'i8'",
+        product("4x4xf8E4M3FN", "2x4xi8", "2x2xf32", "mmaShape = [16, 8, 32]"),
+        product("4x4xf8E4M3FN", "2x4xf8E5M2", "2x2xf32", "mmaShape = [16, 8, 32]"),
+        _factors("4x4xf8E4M3FN", "2x4xi8", "2x2xf32"),
+        _factors("4x4xf8E4M3FN", "2x4xf8E5M2", "2x2xf32"),
     ),
     Case(
         "mma.sp.sync",

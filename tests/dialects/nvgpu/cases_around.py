@@ -21,10 +21,12 @@ def _generic(arguments: str, kernel: str = ", gpu.kernel") -> str:
     )
 
 
-def _product(shape: str = "64, 64, 16", element: str = "f16", a: str = "0", b: str = "0") -> str:
+def _product(
+    shape: str = "64, 64, 16", element: str = "f16", a: str = "0", b: str = "0", more: str = ""
+) -> str:
     return f"""%d64 = arith.constant 0 : i64
 %sums = arith.constant dense<0.0> : vector<32xf32>
-%sum = nvvm.wgmma.product %d64, %d64, %sums {{mmaShape = [{shape}], element = {element}, aOffsets = [{a}], bOffsets = [{b}], waitGroup = 0 : i32}} : i64, i64, vector<32xf32> -> vector<32xf32>"""
+%sum = nvvm.wgmma.product %d64, %d64, %sums {{mmaShape = [{shape}], element = {element}, aOffsets = [{a}], bOffsets = [{b}], {more}waitGroup = 0 : i32}} : i64, i64, vector<32xf32> -> vector<32xf32>"""
 
 
 CASES = [
@@ -157,6 +159,11 @@ CASES = [
         Case("nvvm.wgmma.product", code, says, _product(**changes), _product())
         for code, says, changes in (
             ("nvgpu-wgmma-type", "expected elements of", {"element": "f64"}),
+            (
+                "nvgpu-wgmma-type",
+                "unsignedB is for integers, not for 'f16'",
+                {"more": "unsignedB, "},
+            ),
             ("nvgpu-wgmma-shape", "expected m, n and k, got [64, 64]", {"shape": "64, 64"}),
             (
                 "nvgpu-wgmma-shape",

@@ -197,6 +197,8 @@ TENSOR_CORES = [
     Product("i8", "i32", (16, 8, 16)),
     Product("i8", "i32", (64, 64, 32), steps=2),
     Product("i8", "i32", (32, 32, 64), batch=2, steps=2, after="doubled"),
+    Product("i8", "i32", (16, 16, 32), signed=("unsigned", "unsigned")),
+    Product("i8", "i32", (16, 16, 32), signed=("signed", "unsigned")),
     Product("f8E4M3FN", "f32", (32, 32, 32), steps=2),
     Product("f8E5M2", "f16", (32, 32, 32), steps=2),
 ]
@@ -205,8 +207,7 @@ ONE_BY_ONE = [
     Product("f16", "f32", (8, 8, 16)),
     Product("f16", "f32", (16, 8, 8)),
     Product("i8", "i32", (16, 8, 8)),
-    Product("i8", "i32", (16, 16, 32), signed=("unsigned", "unsigned")),
-    Product("i8", "i32", (16, 16, 32), signed=("signed", "unsigned")),
+    Product("i8", "i32", (16, 8, 8), signed=("signed", "unsigned")),
     Product("f16", "f32", (8, 4, 4), batch=4),
     Product("tf32", "f32", (8, 128, 16), warps=8),
     Product("f32", "f32", (16, 512, 8)),

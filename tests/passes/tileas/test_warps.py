@@ -29,6 +29,23 @@ def product(rows: int, columns: int, hints: str = "", sums: str = "f32") -> str:
     return text.replace(") {\n", f") {hints} {{\n", 1)
 
 
+def with_residual(rows: int, columns: int) -> str:
+    """The same, to which a tile of d is added that is widened before."""
+    ty = f"tile<{rows}x{columns}xf32>"
+    d = (rows, columns, "f16")
+    body = (
+        K.load("rest", "d", "%zero, %zero", d)
+        + f"  %wide = ftof %rest : tile<{rows}x{columns}xf16> -> {ty}\n"
+        + f"  %twice = addf %sum, %sum : {ty}\n  %whole = addf %twice, %wide : {ty}\n"
+    )
+    text = product(rows, columns)
+    view = K.entry({"d": d}, "").split("%even = ")[1].split("\n", 1)[1].rsplit("  return")[0]
+    text = text.replace("entry @k(", "entry @k(%d: tile<ptr<f16>>, ")
+    text = text.replace("  %nothing", view + "  %nothing", 1)
+    before, end = text.split("  %c_d = ", 1)
+    return before + body + "  %c_d = " + end.replace("%sum", "%whole", 1)
+
+
 def elementwise(width: int) -> str:
     ty = (64, width, "f32")
     tile = f"tile<64x{width}xf32>"
@@ -54,6 +71,8 @@ FOUR = "optimization_hints = <sm_90 = {num_worker_warps_per_cta = 4}>"
         (product(128, 128), "sm_90a", 128),
         (product(128, 256), "sm_90a", 256),
         (product(256, 128), "sm_80", 256),
+        (with_residual(128, 128), "sm_90a", 256),
+        (with_residual(64, 64), "sm_90a", 128),
         (product(128, 256, FOUR), "sm_90a", 128),
         (product(128, 256, FOUR), "sm_80", 256),
         (elementwise(64), "sm_80", 128),

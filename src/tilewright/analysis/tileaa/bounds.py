@@ -26,6 +26,7 @@ from tilewright.dialects.nv_tileaa.attributes import DivByAttr
 from tilewright.dialects.nv_tileaa.base import int_list, is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledAtomicRMWOp, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GetDimSizeOp
 from tilewright.numerics.element_types import FORMATS
 
@@ -35,9 +36,7 @@ Verdict = Literal["inside", "begins inside", "unknown"]
 _MAX_BOX = 256
 _MAX_RANK = 5
 _ALIGNMENT = 16
-TILED_ACCESSES = frozenset(
-    {"nv_tileaa.tiled_load", "nv_tileaa.tiled_store", "nv_tileaa.tiled_atomic_rmw"}
-)
+TILED_ACCESSES = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ class BulkCopies:
     def _rules_of_access(self, access: Access, axes: Sequence[Axis]) -> list[str]:
         found = []
         semantic = enum_property(access, "mem_semantic") or access.SEMANTICS[0]
-        if semantic != "weak" and access.name != "nv_tileaa.tiled_atomic_rmw":
+        if semantic != "weak" and not isinstance(access, TiledAtomicRMWOp):
             found.append(f"{semantic} accesses are no bulk copies")
         if "allow_tma" in access.properties and not is_set(access, "allow_tma"):
             found.append("the program forbids it")

@@ -21,6 +21,7 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
+from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.shapes import (
     BroadcastOp,
@@ -162,7 +163,7 @@ def _outcome(block: Block, case: _Case) -> list[int]:
 
 def _run(block: Block, values: dict[SSAValue, _Found], case: _Case) -> list[_Found]:
     for op in block.ops:
-        if op.name in ("nv_tileaa.yield", "scf.yield"):
+        if isinstance(op, YieldOp | scf.YieldOp):
             return [_value(values, operand) for operand in op.operands]
         if isinstance(op, scf.IfOp):
             region = op.true_region if _truth(values, op.cond) else op.false_region

@@ -18,6 +18,18 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import DivByAttr, SameElementsAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, IntToPtrOp, PtrToIntOp
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BroadcastOp,
+    CatOp,
+    ExpandDimsOp,
+    ExtractOp,
+    ExtractSliceOp,
+    MakeRangeOp,
+    PermuteOp,
+    SplatOp,
+    ViewOp,
+)
 from tilewright.numerics.element_types import FORMATS
 
 #: Divisibility is not followed beyond this power of two; zero has it.
@@ -148,10 +160,10 @@ Rule = Callable[[Patterns, Operation], Pattern | None]
 _RULES: dict[str, Rule] = {}
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
+def _rule(*kinds: str | type[Operation]) -> Callable[[Rule], Rule]:
     def enter(function: Rule) -> Rule:
-        for name in names:
-            _RULES[name] = function
+        for kind in kinds:
+            _RULES[kind if isinstance(kind, str) else kind.name] = function
         return function
 
     return enter
@@ -176,7 +188,7 @@ def _constant(facts: Patterns, op: Operation) -> Pattern | None:
     return measure(np.array(values, dtype=object).reshape(shape), width)
 
 
-@_rule("nv_tileaa.make_range")
+@_rule(MakeRangeOp)
 def _make_range(facts: Patterns, op: Operation) -> Pattern | None:
     (count,) = shape_of(op.results[0])
     start = op.properties.get("start")
@@ -371,13 +383,13 @@ def _truncate(facts: Patterns, op: Operation) -> Pattern | None:
     return facts.of(op.operands[0])
 
 
-@_rule("nv_tileaa.splat")
+@_rule(SplatOp)
 def _splat(facts: Patterns, op: Operation) -> Pattern | None:
     divisor = facts.of(op.operands[0]).divisor
     return Pattern(tuple(AxisPattern(1, divisor, n) for n in shape_of(op.results[0])))
 
 
-@_rule("nv_tileaa.broadcast")
+@_rule(BroadcastOp)
 def _broadcast(facts: Patterns, op: Operation) -> Pattern | None:
     source = facts.of(op.operands[0])
     extents = zip(shape_of(op.operands[0]), shape_of(op.results[0]), strict=True)
@@ -389,7 +401,7 @@ def _broadcast(facts: Patterns, op: Operation) -> Pattern | None:
     )
 
 
-@_rule("nv_tileaa.expand_dims")
+@_rule(ExpandDimsOp)
 def _expand_dims(facts: Patterns, op: Operation) -> Pattern | None:
     source = facts.of(op.operands[0])
     if not T.dims_of(op.operands[0].type):
@@ -404,13 +416,13 @@ def _expand_dims(facts: Patterns, op: Operation) -> Pattern | None:
     )
 
 
-@_rule("nv_tileaa.permute")
+@_rule(PermuteOp)
 def _permute(facts: Patterns, op: Operation) -> Pattern | None:
     source = facts.of(op.operands[0]).axes
     return Pattern(tuple(source[axis] for axis in int_array(op.properties["permutation"])))
 
 
-@_rule("nv_tileaa.view")
+@_rule(ViewOp)
 def _view(facts: Patterns, op: Operation) -> Pattern | None:
     if isinstance(op.operands[0].type, T.MemrefType):
         return None
@@ -431,13 +443,13 @@ def _view(facts: Patterns, op: Operation) -> Pattern | None:
     return Pattern(tuple(AxisPattern(1, source.divisor, 1) for _ in new))
 
 
-@_rule("nv_tileaa.extract")
+@_rule(ExtractOp)
 def _extract(facts: Patterns, op: Operation) -> Pattern | None:
     divisor = facts.of(op.operands[0]).divisor
     return Pattern(tuple(AxisPattern(1, divisor, 1) for _ in shape_of(op.results[0])))
 
 
-@_rule("nv_tileaa.extract_slice")
+@_rule(ExtractSliceOp)
 def _extract_slice(facts: Patterns, op: Operation) -> Pattern | None:
     source, result = facts.of(op.operands[0]), shape_of(op.results[0])
     fixed = op.properties.get("offsets")
@@ -454,12 +466,12 @@ def _extract_slice(facts: Patterns, op: Operation) -> Pattern | None:
     return Pattern(tuple(axes))
 
 
-@_rule("nv_tileaa.cat")
+@_rule(CatOp)
 def _cat(facts: Patterns, op: Operation) -> Pattern | None:
     return facts.join(*_pair(facts, op))
 
 
-@_rule("nv_tileaa.addptr")
+@_rule(AddPtrOp)
 def _addptr(facts: Patterns, op: Operation) -> Pattern | None:
     base, offset = _pair(facts, op)
     pointer = T.element_of(op.results[0].type)
@@ -496,13 +508,13 @@ def _spread(pattern: Pattern, value: SSAValue, shape: tuple[int, ...]) -> Patter
     return Pattern(tuple(AxisPattern(1, pattern.divisor, extent) for extent in shape))
 
 
-@_rule("nv_tileaa.int_to_ptr", "nv_tileaa.ptr_to_int")
+@_rule(IntToPtrOp, PtrToIntOp)
 def _address(facts: Patterns, op: Operation) -> Pattern | None:
     found = facts.of(op.operands[0])
     return Pattern(tuple(AxisPattern(1, axis.each, axis.repeat) for axis in found.axes))
 
 
-@_rule("nv_tileaa.assume")
+@_rule(AssumeOp)
 def _assume(facts: Patterns, op: Operation) -> Pattern | None:
     assert isinstance(op, AssumeOp)
     if isinstance(op.value.type, T.MemrefType | T.TiledViewType):

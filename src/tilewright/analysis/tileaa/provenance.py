@@ -8,11 +8,13 @@ from typing import Literal
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import SymbolRefAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.analysis.tileaa.flow import ForwardAnalysis
 from tilewright.analysis.tileaa.geometry import cut_by, dim_groups, source_of_assumes, view_axes
 from tilewright.analysis.tileaa.ranges import Ranges
+from tilewright.dialects import facts
+from tilewright.dialects.facts import Pointing
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -52,28 +54,6 @@ class Provenance:
 _UNKNOWN = Provenance(frozenset({Root("unknown")}))
 _NONE = Provenance()
 
-_DERIVED = frozenset(
-    {
-        "nv_tileaa.addptr",
-        "nv_tileaa.splat",
-        "nv_tileaa.broadcast",
-        "nv_tileaa.expand_dims",
-        "nv_tileaa.view",
-        "nv_tileaa.extract",
-        "nv_tileaa.extract_slice",
-        "nv_tileaa.permute",
-        "nv_tileaa.cat",
-        "nv_tileaa.ext.insert_slice",
-        "nv_tileaa.bitcast",
-        "nv_tileaa.assume",
-        "nv_tileaa.make_memref",
-        "nv_tileaa.block_tile",
-        "nv_tileaa.conv_tile",
-        "arith.select",
-    }
-)
-_PER_RESULT = frozenset({"nv_tileaa.optimization_barrier", "nv_tileaa.pragma"})
-
 
 def points(value: SSAValue) -> bool:
     """Whether a value is, holds or describes pointers."""
@@ -81,11 +61,28 @@ def points(value: SSAValue) -> bool:
     return isinstance(ty, T.MemrefType | T.TiledViewType) or isinstance(T.element_of(ty), T.PtrType)
 
 
+def origin_of(value: SSAValue) -> SSAValue:
+    """Where a pointer, memref or view comes from, back through operations whose results point into
+    the memory of one operand. Control flow is not followed: what it hands on is an origin."""
+    while not isinstance(op := value.owner, Block):
+        sources = [operand for operand in op.operands if points(operand)]
+        if facts.points(op) is not Pointing.OPERANDS or len(sources) != 1:
+            break
+        value = sources[0]
+    return value
+
+
+def name_of_global(op: Operation) -> str:
+    """The symbol of the global that an operation gives a pointer to."""
+    symbol = op.properties["symbol"]
+    return symbol.string_value() if isinstance(symbol, SymbolRefAttr) else str(symbol)
+
+
 class Provenances(ForwardAnalysis[Provenance]):
     """``of(value)``: the roots of a pointer-like value; every address it holds belongs to one."""
 
     def __init__(self, function: FuncOp):
-        allocations = (op for op in function.walk() if op.name == "nv_tileaa.ext.alloca")
+        allocations = (op for op in function.walk() if facts.points(op) is Pointing.NEW)
         self._allocations = {op: number for number, op in enumerate(allocations)}
         super().__init__(function)
 
@@ -106,25 +103,20 @@ class Provenances(ForwardAnalysis[Provenance]):
         return new  # there are finitely many roots
 
     def transfer(self, op: Operation) -> Sequence[Provenance] | None:
-        if op.name in _PER_RESULT:
-            return [self.of(operand) for operand in op.operands]
-        if op.name in _DERIVED:
-            return [self._derived(op, result) for result in op.results]
-        root = self._root(op)
-        return None if root is None else [Provenance(frozenset({root}), _scope_of(op.results[0]))]
-
-    def _root(self, op: Operation) -> Root | None:
-        """What an operation gives pointers to that come from no operand."""
-        match op.name:
-            case "nv_tileaa.get_global":
-                symbol = op.properties["symbol"]
-                assert isinstance(symbol, SymbolRefAttr)
-                return Root("global", symbol.string_value())
-            case "nv_tileaa.int_to_ptr":
-                return Root("int_to_ptr")
-            case "nv_tileaa.ext.alloca":
-                return Root("alloca", str(self._allocations[op]))
-        return None
+        match facts.points(op):
+            case Pointing.EACH:
+                return [self.of(operand) for operand in op.operands]
+            case Pointing.OPERANDS:
+                return [self._derived(op, result) for result in op.results]
+            case Pointing.GLOBAL:
+                root = Root("global", name_of_global(op))
+            case Pointing.ADDRESS:
+                root = Root("int_to_ptr")
+            case Pointing.NEW:
+                root = Root("alloca", str(self._allocations[op]))
+            case Pointing.ANYWHERE:
+                return None
+        return [Provenance(frozenset({root}), _scope_of(op.results[0]))]
 
     def _derived(self, op: Operation, result: SSAValue) -> Provenance:
         sources = [self.of(operand) for operand in op.operands if points(operand)]

@@ -14,9 +14,26 @@ from tilewright.analysis.tileaa.geometry import memref_axes, view_axes
 from tilewright.analysis.tileaa.integers import known_integers, width_of
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import BoundedAttr
+from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
-from tilewright.dialects.nv_tileaa.ops.shapes import GetDimSizeOp
+from tilewright.dialects.nv_tileaa.ops.queues import (
+    GetNumProgramsOp,
+    GetProgramIdOp,
+    IsValidProgramIdOp,
+)
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BroadcastOp,
+    CatOp,
+    ExpandDimsOp,
+    ExtractOp,
+    ExtractSliceOp,
+    GetDimSizeOp,
+    MakeRangeOp,
+    PermuteOp,
+    SplatOp,
+    ViewOp,
+)
 
 #: No axis of a grid is longer.
 MAX_GRID = 2**24 - 1
@@ -108,10 +125,10 @@ Rule = Callable[[Ranges, Operation], Range | None]
 _RULES: dict[str, Rule] = {}
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
+def _rule(*kinds: str | type[Operation]) -> Callable[[Rule], Rule]:
     def enter(function: Rule) -> Rule:
-        for name in names:
-            _RULES[name] = function
+        for kind in kinds:
+            _RULES[kind if isinstance(kind, str) else kind.name] = function
         return function
 
     return enter
@@ -262,7 +279,7 @@ def _select(facts: Ranges, op: Operation) -> Range | None:
     return facts.of(op.operands[1]).hull(facts.of(op.operands[2]))
 
 
-@_rule("arith.cmpi", "arith.cmpf", "nv_tileaa.is_valid_program_id")
+@_rule("arith.cmpi", "arith.cmpf", IsValidProgramIdOp)
 def _truth(facts: Ranges, op: Operation) -> Range | None:
     return Range(0, 1)
 
@@ -300,25 +317,25 @@ def _absolute(facts: Ranges, op: Operation) -> Range | None:
 
 
 @_rule(
-    "nv_tileaa.splat",
-    "nv_tileaa.broadcast",
-    "nv_tileaa.expand_dims",
-    "nv_tileaa.view",
-    "nv_tileaa.extract",
-    "nv_tileaa.extract_slice",
-    "nv_tileaa.permute",
+    SplatOp,
+    BroadcastOp,
+    ExpandDimsOp,
+    ViewOp,
+    ExtractOp,
+    ExtractSliceOp,
+    PermuteOp,
 )
 def _same_elements(facts: Ranges, op: Operation) -> Range | None:
     return facts.of(op.operands[0])
 
 
-@_rule("nv_tileaa.cat", "nv_tileaa.ext.insert_slice")
+@_rule(CatOp, InsertSliceOp)
 def _either(facts: Ranges, op: Operation) -> Range | None:
     a, b = _operands(facts, op)
     return a.hull(b)
 
 
-@_rule("nv_tileaa.make_range")
+@_rule(MakeRangeOp)
 def _make_range(facts: Ranges, op: Operation) -> Range | None:
     count = T.dims_of(op.results[0].type)[0]
     start = op.properties.get("start")
@@ -329,19 +346,19 @@ def _make_range(facts: Ranges, op: Operation) -> Range | None:
     return _fits(op, Range(first.low, first.high + count - 1))
 
 
-@_rule("nv_tileaa.get_program_id")
+@_rule(GetProgramIdOp)
 def _program_id(facts: Ranges, op: Operation) -> Range | None:
     if op.operands:
         return Range(0, MAX_GRID - 1)  # of work taken over, in a grid that may be another
     return Range(0, facts.extent(_axis(op)).high - 1)
 
 
-@_rule("nv_tileaa.get_num_programs")
+@_rule(GetNumProgramsOp)
 def _num_programs(facts: Ranges, op: Operation) -> Range | None:
     return facts.extent(_axis(op))
 
 
-@_rule("nv_tileaa.get_dim_size")
+@_rule(GetDimSizeOp)
 def _dim_size(facts: Ranges, op: Operation) -> Range | None:
     assert isinstance(op, GetDimSizeOp)
     axis, source = _axis(op), op.source
@@ -359,7 +376,7 @@ def _dim_size(facts: Ranges, op: Operation) -> Range | None:
     return Range(-(-known.low // step), -(-known.high // step))
 
 
-@_rule("nv_tileaa.assume")
+@_rule(AssumeOp)
 def _assume(facts: Ranges, op: Operation) -> Range | None:
     assert isinstance(op, AssumeOp)
     if width_of(op.value.type) is None:

@@ -12,9 +12,10 @@ from xdsl.traits import IsTerminator
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, FuncOp
+from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp, JoinMemTokenOp, PragmaOp
 
 #: Operations on tokens that have no effect of their own.
-_PLAIN = frozenset({"nv_tileaa.create_mem_token", "nv_tileaa.join_mem_token", "nv_tileaa.pragma"})
+_PLAIN = (CreateMemTokenOp, JoinMemTokenOp, PragmaOp)
 #: Operations through whose regions tokens are followed.
 _FOLLOWED = (scf.ForOp, scf.WhileOp, scf.IfOp, FuncOp)
 
@@ -27,7 +28,7 @@ def is_token(value: SSAValue) -> bool:
 def is_effect(op: Operation) -> bool:
     """Whether an operation is ordered by tokens: it touches memory, prints, asserts, or runs other
     code, be it in a region, as ``execute`` does."""
-    if op.name in _PLAIN or isinstance(op, _FOLLOWED):
+    if isinstance(op, (*_PLAIN, *_FOLLOWED)):
         return False
     if op.has_trait(IsTerminator, value_if_unregistered=True):
         return False
@@ -124,7 +125,7 @@ class _Flow:
                             self._connect(_ends(region.block), op.results)
                 case ExecuteOp() if op.body.blocks:
                     self._connect(op.arguments, op.body.block.args)
-                case _ if op.name == "nv_tileaa.join_mem_token" or not is_effect(op):
+                case _ if isinstance(op, JoinMemTokenOp) or not is_effect(op):
                     for result in filter(is_token, op.results):
                         self._connect_all(filter(is_token, op.operands), result)
 

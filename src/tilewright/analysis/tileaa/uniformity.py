@@ -11,7 +11,12 @@ from xdsl.traits import is_side_effect_free
 
 from tilewright.analysis.tileaa.flow import ForwardAnalysis
 from tilewright.analysis.tileaa.integers import is_splat
+from tilewright.dialects.facts import Elements, Pointing, elements, points
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp
+from tilewright.dialects.nv_tileaa.ops.memory import GetGlobalOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp, GetProgramIdOp
+from tilewright.dialects.nv_tileaa.ops.shapes import SplatOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +34,10 @@ class Uniformity:
 
 
 _BOTH = Uniformity(True, True)
-_VARIES_IN_A_TILE = frozenset({"nv_tileaa.make_range", "nv_tileaa.generate", "nv_tileaa.scan"})
-_OF_THE_BLOCK = frozenset({"nv_tileaa.get_program_id", "nv_tileaa.ext.alloca"})
-_SAME_FOR_ALL = frozenset({"nv_tileaa.get_num_programs", "nv_tileaa.get_global"})
-#: An element of the result may come from another place of an operand.
-_MIXES = frozenset({"nv_tileaa.dot", "nv_tileaa.conv_dot", "nv_tileaa.histogram"})
+_OF_THE_BLOCK = (GetProgramIdOp, AllocaOp)
+_SAME_FOR_ALL = (GetNumProgramsOp, GetGlobalOp)
+#: Of operands with equal elements each, these make tiles with equal elements.
+_KEEPS_EQUAL = frozenset({Elements.AT_PLACE, Elements.RESHAPED, Elements.MOVED})
 
 
 class Uniformities(ForwardAnalysis[Uniformity]):
@@ -77,21 +81,19 @@ class Uniformities(ForwardAnalysis[Uniformity]):
     def transfer(self, op: Operation) -> Sequence[Uniformity] | None:
         facts = [self.of(operand) for operand in op.operands]
         blocks = all(fact.blocks for fact in facts)
-        if op.name in _OF_THE_BLOCK:
+        if isinstance(op, _OF_THE_BLOCK):
             return [Uniformity(True, False)]
-        if op.name in _SAME_FOR_ALL:
+        if isinstance(op, _SAME_FOR_ALL):
             return [_BOTH]
         if op.name == "arith.constant":
             return [Uniformity(is_splat(op), True)]
+        if points(op) is Pointing.EACH:
+            return facts if is_side_effect_free(op) else None
         if op.regions or not is_side_effect_free(op):
             return None
-        if op.name in _VARIES_IN_A_TILE:
-            return [Uniformity(not T.dims_of(r.type), blocks) for r in op.results]
-        if op.name == "nv_tileaa.splat":
+        if isinstance(op, SplatOp):
             return [Uniformity(True, blocks)]
-        if op.name in ("nv_tileaa.cat", "nv_tileaa.ext.insert_slice"):
-            return [Uniformity(False, blocks)]
-        lanes = all(fact.lanes for fact in facts)
-        if op.name in _MIXES:
-            lanes = False
+        tiles = sum(isinstance(operand.type, T.TileType) for operand in op.operands)
+        mixed = elements(op) is Elements.MOVED and tiles > 1
+        lanes = elements(op) in _KEEPS_EQUAL and not mixed and all(fact.lanes for fact in facts)
         return [Uniformity(lanes or not T.dims_of(r.type), blocks) for r in op.results]

@@ -41,14 +41,16 @@ from tilewright.cpu.codegen.tiles import (
     repeated,
     reshaped,
 )
-from tilewright.cpu.codegen.traits import ALIAS_ELEMENTWISE
 from tilewright.cpu.codegen.views import Memref
+from tilewright.dialects import facts
 from tilewright.dialects.arith import ArithOp, ConstantOp, SelectOp
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.base import OPERATIONS, int_list, is_set
 from tilewright.dialects.nv_tileaa.ops import shapes as S
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, BitcastOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.launching.modules import strides_of
 
@@ -109,7 +111,7 @@ def alias_emitter(op: Operation) -> Emit:
         keywords["rounding"] = mode.data.value  # pyright: ignore[reportAttributeAccessIssue]
     if is_set(op, "flush_to_zero"):
         keywords["flush_to_zero"] = True
-    name = ALIAS_ELEMENTWISE[op.name]
+    name = facts.meaning(op)
     if name == "clampf":
         return partial(clampf, element=element, propagate_nan=is_set(op, "propagate_nan"))
     if name in ("ftof", "bitcast"):
@@ -121,17 +123,17 @@ def alias_emitter(op: Operation) -> Emit:
     return partial(EMITTERS[name], **keywords)
 
 
-@lowers(*ALIAS_ELEMENTWISE)
+@lowers(*(cls.name for cls in OPERATIONS.values() if cls.MEANING))
 def alias_elementwise(f: FunctionEmitter, op: Operation) -> None:
     if T.dims_of(op.operands[0].type) != T.dims_of(op.results[0].type):
-        if op.name == "nv_tileaa.bitcast":
+        if isinstance(op, BitcastOp):
             repack(f, op)
             return
-        if op.name == "nv_tileaa.addptr":
+        if isinstance(op, AddPtrOp):
             _spread_base(f, op)
             return
-    unit = pointee_of(op.results[0].type).memory_bytes if op.name == "nv_tileaa.addptr" else 1
-    name = ALIAS_ELEMENTWISE[op.name]
+    unit = pointee_of(op.results[0].type).memory_bytes if isinstance(op, AddPtrOp) else 1
+    name = facts.meaning(op)
     apply(f, op.results[0], list(op.operands), alias_emitter(op), name, unit)
 
 
@@ -238,7 +240,7 @@ def nothing(f: FunctionEmitter, op: Operation) -> None:
 
 
 _CASTS = frozenset(
-    {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "nv_tileaa.assume"}
+    {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", AssumeOp.name}
 )
 
 

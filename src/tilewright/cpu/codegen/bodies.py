@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.cpu.codegen import llvm, traits
@@ -23,9 +24,11 @@ from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Tile
 from tilewright.dialects.arith import ArithOp, ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
 
-_ENDS = frozenset({"nv_tileaa.yield", "scf.yield"})
+_ENDS = (YieldOp, scf.YieldOp)
 
 
 class ElementBody:
@@ -45,7 +48,7 @@ class ElementBody:
         self, b: Builder, block: Block, values: dict[SSAValue, Value], lanes: int
     ) -> list[Value]:
         for op in block.ops:
-            if op.name in _ENDS:
+            if isinstance(op, _ENDS):
                 return [self._value(b, v, values, lanes) for v in op.operands]
             if op.name == "scf.if":
                 self._choose(b, op, values, lanes)
@@ -69,7 +72,7 @@ class ElementBody:
         if op.name == "ub.poison":
             values[result] = llvm.undefined(element_of(result.type).register)
             return
-        if op.name == "nv_tileaa.assume":
+        if isinstance(op, AssumeOp):
             values[result] = self._value(b, op.operands[0], values, lanes)
             return
         emit = emitter_of(op) if isinstance(op, ArithOp) else alias_emitter(op)

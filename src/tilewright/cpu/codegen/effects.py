@@ -6,46 +6,22 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
 from tilewright.cpu.codegen import traits
+from tilewright.dialects import facts
+from tilewright.dialects.facts import Ordering, Pointing
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileas.elementwise import is_elementwise
 
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.plan import Plan
-
-_LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load", "nv_tileaa.gather_load"})
-_STORES = frozenset({"nv_tileaa.store", "nv_tileaa.tiled_store", "nv_tileaa.scatter_store"})
-_ATOMICS = frozenset({"nv_tileaa.atomic_cas", "nv_tileaa.atomic_rmw", "nv_tileaa.tiled_atomic_rmw"})
-#: What runs other code, or lets it run, beside what orders accesses.
-_BARRIERS = frozenset(
-    f"nv_tileaa.{name}"
-    for name in (
-        *("ext.fence", "ext.grid_dependency", "call", "execute", "queue.put", "queue.get"),
-        *("plugin", "inject_ir", "launch_func", "extern_elementwise", "elementwise_inline_asm"),
-        "call_elementwise_intrinsic",
-    )
-)
-#: Operations whose result points where their first operand does.
-_FROM_FIRST = frozenset(
-    f"nv_tileaa.{name}"
-    for name in (
-        "addptr",
-        "bitcast",
-        "view",
-        "splat",
-        "broadcast",
-        "expand_dims",
-        "permute",
-        "extract",
-        "extract_slice",
-        "assume",
-        "make_memref",
-        "block_tile",
-    )
-)
 
 #: How many operations in a row are compared to see that two values are made in the same way.
 _DEPTH = 8
@@ -56,19 +32,17 @@ Root = object
 
 def root_of(value: SSAValue) -> Root | None:
     """Whose memory a pointer, memref or view points into; None where that is not known."""
-    while True:
-        owner = value.owner
-        if isinstance(owner, Block):
-            parent = owner.parent_op()
-            return value if parent is not None and parent.name == "nv_tileaa.func" else None
-        if owner.name == "nv_tileaa.get_global":
-            symbol = owner.properties["symbol"]
-            return symbol.string_value() if isinstance(symbol, SymbolRefAttr) else str(symbol)
-        if owner.name == "nv_tileaa.ext.alloca":
+    origin = origin_of(value)
+    owner = origin.owner
+    if isinstance(owner, Block):
+        return origin if isinstance(owner.parent_op(), FuncOp) else None
+    match facts.points(owner):
+        case Pointing.GLOBAL:
+            return name_of_global(owner)
+        case Pointing.NEW:
             return owner
-        if owner.name not in _FROM_FIRST:
+        case _:
             return None
-        value = owner.operands[0]
 
 
 class Memory:
@@ -91,9 +65,9 @@ class Memory:
 
     @staticmethod
     def _orders_or_writes(op: Operation) -> bool:
-        if op.name in _STORES or op.name in _ATOMICS or op.name in _BARRIERS:
-            return True
-        return op.name in _LOADS and not traits.is_weak(op)
+        if isinstance(op, Load):
+            return not traits.is_weak(op)
+        return facts.ordering(op) is not Ordering.NONE
 
     def _add(self, op: Operation) -> None:
         where = self._plan.position[self._plan.leader(op)]
@@ -105,10 +79,6 @@ class Memory:
         self._by_root.setdefault(root, _Writes()).add(where, op)
         if isinstance(root, SSAValue):
             self._of_parameters.add(where, op)
-
-    @staticmethod
-    def is_load(op: Operation) -> bool:
-        return op.name in _LOADS
 
     def may_change(self, load: Operation, readers: list[Operation]) -> bool:
         """Whether what a load reads may be overwritten before its last reader has it."""
@@ -161,17 +131,17 @@ class _Writes:
 
 def _concerns_all(write: Operation) -> bool:
     """Whether an operation may write to any memory, or orders what others do."""
-    if write.name in _STORES:
-        return not traits.is_weak(write)
-    return write.name not in _ATOMICS or _orders(write)
+    if not isinstance(write, Store | Atomic):
+        return True
+    return _orders(write) if isinstance(write, Atomic) else not traits.is_weak(write)
 
 
 def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Operation]:
     """Stores of tiles to memory from which the function reads nothing, if it orders nothing either."""
-    if not distinct_arguments or any(may_synchronise(op) or op.name in _BARRIERS for op in ops):
+    if not distinct_arguments or any(may_synchronise(op) or is_barrier(op) for op in ops):
         return set()
-    read = {root_of(op.operands[0]) for op in ops if op.name in _LOADS}
-    stores = [op for op in ops if op.name == "nv_tileaa.tiled_store"]
+    read = {root_of(op.operands[0]) for op in ops if isinstance(op, Load)}
+    stores = [op for op in ops if isinstance(op, TiledStoreOp)]
     written = {op: root_of(op.operands[0]) for op in stores}
     if None in read:
         return set()
@@ -180,7 +150,7 @@ def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Ope
 
 def may_write(op: Operation, root: Root | None) -> bool:
     """Whether an operation may change memory of a root, if others are distinct from it."""
-    if op.name not in _STORES and op.name not in _ATOMICS:
+    if not isinstance(op, Store | Atomic):
         return False
     written = root_of(op.operands[0])
     return written is None or root is None or written == root
@@ -193,7 +163,7 @@ def _orders(op: Operation) -> bool:
 
 def _same_tile(load: Operation, store: Operation) -> bool:
     """Whether a load and a store go through the same view at the same indices."""
-    if load.name != "nv_tileaa.tiled_load" or store.name != "nv_tileaa.tiled_store":
+    if not isinstance(load, TiledLoadOp) or not isinstance(store, TiledStoreOp):
         return False
     rank = len(load.results[0].type.dims)  # pyright: ignore[reportAttributeAccessIssue]
     return (
@@ -234,7 +204,7 @@ def _reaches_by_elements(value: SSAValue, reader: Operation) -> bool:
             user = use.operation
             if user is reader or not traits.is_lazy(user):
                 continue
-            if not traits.is_elementwise(user):
+            if not is_elementwise(user):
                 return False
             new = [result for result in user.results if result not in seen]
             seen.update(new)
@@ -244,14 +214,17 @@ def _reaches_by_elements(value: SSAValue, reader: Operation) -> bool:
 
 def may_synchronise(op: Operation) -> bool:
     """Whether a memory operation can be how blocks wait for one another."""
-    if op.name in _ATOMICS:
-        return True
-    return (op.name in _LOADS or op.name in _STORES) and not traits.is_weak(op)
+    return isinstance(op, Atomic) or (isinstance(op, Access) and not traits.is_weak(op))
+
+
+def is_barrier(op: Operation) -> bool:
+    """Whether no access may change its side of an operation, whatever memory it is to."""
+    return facts.ordering(op) is Ordering.BARRIER
 
 
 def waits(op: Operation) -> bool:
     """Whether an operation is a loop that may go on until another block does something."""
-    return op.name == "scf.while" and any(_learns(inner) for inner in op.walk())
+    return isinstance(op, scf.WhileOp) and any(_learns(inner) for inner in op.walk())
 
 
 def is_pointer_access(op: Operation) -> bool:
@@ -261,20 +234,20 @@ def is_pointer_access(op: Operation) -> bool:
 
 def updates(op: Operation) -> bool:
     """Whether an operation is atomic: it reads and writes at once."""
-    return op.name in _ATOMICS
+    return isinstance(op, Atomic)
 
 
 def _learns(op: Operation) -> bool:
     """Whether a memory operation can tell a block what another one has done."""
-    if op.name in _ATOMICS:
+    if isinstance(op, Atomic):
         return any(result.uses for result in op.results[:1])
-    return op.name in _LOADS and not traits.is_weak(op)
+    return isinstance(op, Load) and not traits.is_weak(op)
 
 
 def orders(op: Operation) -> bool:
     """Whether others can tell from an operation what was done before it: it orders accesses, or
     waits for them."""
-    if op.name in _BARRIERS or waits(op):
+    if is_barrier(op) or waits(op):
         return True
     semantic = op.properties.get("mem_semantic")
     return semantic is not None and semantic.data.value not in ("weak", "relaxed")  # pyright: ignore[reportAttributeAccessIssue]

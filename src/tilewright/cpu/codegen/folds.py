@@ -34,7 +34,7 @@ from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Strided, Tile, guards, store_at
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa.base import is_set
-from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
+from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp, MulFOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
@@ -54,8 +54,8 @@ _NEUTRAL_FLOATS = {
     "arith.minimumf": float("inf"),
     "arith.maxnumf": float("nan"),
     "arith.minnumf": float("nan"),
-    "nv_tileaa.addf": -0.0,
-    "nv_tileaa.mulf": 1.0,
+    AddFOp.name: -0.0,
+    MulFOp.name: 1.0,
 }
 _ACCUMULATORS = 4
 

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.cpu.abi import Site
@@ -18,9 +19,10 @@ from tilewright.cpu.codegen.elements import I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.origins import Origins
 from tilewright.cpu.codegen.outlining import Part
 from tilewright.cpu.codegen.plan import Plan
-from tilewright.cpu.codegen.table import LOWERINGS, REFUSED, refuse
+from tilewright.cpu.codegen.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.tiles import (
     Strided,
     Tile,
@@ -37,7 +39,10 @@ from tilewright.cpu.codegen.transposition import block_size, by_blocks
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
+from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
 from tilewright.passes.tileas.remarks import Remarks
 
 if TYPE_CHECKING:
@@ -56,8 +61,8 @@ _ANY_EXTENT = 1 << 24
 _LONG_CODE = 200
 #: In functions of this many, a round handles one vector.
 _VERY_LONG_CODE = 1000
-_ENDS = frozenset({"scf.yield", "scf.condition", "nv_tileaa.queue.yield", "nv_tileaa.yield"})
-_READ_ONCE = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "nv_tileaa.create_mem_token"})
+_ENDS = (scf.YieldOp, scf.ConditionOp, QueueYieldOp, YieldOp)
+_READ_ONCE = (ReduceOp, ScanOp, CreateMemTokenOp)
 
 
 @dataclass(slots=True)
@@ -84,6 +89,8 @@ class Unit:
     """What is decided while code is made."""
     parts: list[Part] = field(default_factory=list)
     """What can become functions of their own."""
+    origins: Origins | None = None
+    """Where instructions come from, if that is to be told."""
 
     def prepare(self, function: ir.Function) -> None:
         """Give a function the attributes that all code has."""
@@ -153,6 +160,9 @@ class FunctionEmitter:
         self.inside_part = False
         """Whether code goes to a part, which another one cannot be in."""
         self.now = 0
+        self._at: Operation | None = None
+        if unit.origins is not None:
+            unit.origins.leave(builder)
 
     # -- values ------------------------------------------------------------------------------
 
@@ -178,6 +188,8 @@ class FunctionEmitter:
                 self.pending_since = self.now
             self.pending.append((target, tile))
             self.nests[id(target)] = self.plan.nest_of(value)
+            if self.unit.origins is not None and self._at is not None:
+                self.unit.origins.note(self.pending[-1][1], self._at)
             tile = target
         self.values[value] = tile
 
@@ -317,7 +329,9 @@ class FunctionEmitter:
     @contextmanager
     def part(self) -> Iterator[None]:
         """What is made meanwhile can become a function of its own, in long code (``outlining``)."""
-        if self.inside_part or self.unit.strands is not None or self.plan.end < _LONG_CODE:
+        # Places in the source hold for one function.
+        whole = self.unit.strands is not None or self.unit.origins is not None
+        if self.inside_part or whole or self.plan.end < _LONG_CODE:
             yield
             return
         b, self.inside_part = self.builder, True
@@ -412,7 +426,7 @@ class FunctionEmitter:
     def block(self, block: Block) -> None:
         """Make the code of a block's operations, but for what ends a region."""
         for op in block.ops:
-            if op.name in _ENDS:
+            if isinstance(op, _ENDS):
                 self.flush()
                 self.now = self.plan.position[op]
                 self._join(op)
@@ -423,10 +437,25 @@ class FunctionEmitter:
         self.now = self.plan.position[op]
         lowering = LOWERINGS.get("arith.elementwise" if _is_elementwise(op) else op.name)
         if lowering is None:
-            raise refuse(op, REFUSED.get(op.name, "there is none"))
-        if self.pending and not (traits.is_lazy(op) or op.name in _READ_ONCE):
+            raise refuse(op, LOWERINGS.reason(op, "there is none"))
+        if self.pending and not (traits.is_lazy(op) or isinstance(op, _READ_ONCE)):
             self.flush()
         self._join(op)
+        origins = self.unit.origins
+        if origins is None:
+            self._lowered(op, lowering)
+            return
+        around, self._at, outer = self._at, op, self.builder.debug_metadata
+        origins.enter(self.builder, op)
+        lowering(self, op)
+        for result in op.results:
+            if isinstance(tile := self.values.get(result), Tile) and not isinstance(tile, Strided):
+                origins.note(tile, op)
+        self._at, self.builder.debug_metadata = around, outer
+
+    def _lowered(
+        self, op: Operation, lowering: Callable[[FunctionEmitter, Operation], None]
+    ) -> None:
         if traits.is_lazy(op) or (op.regions and not traits.is_body_of_elements(op)):
             lowering(self, op)
             return

@@ -9,7 +9,7 @@ from functools import partial
 from llvmlite import ir
 from xdsl.ir import Attribute, Block, Operation
 
-from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site
+from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site, symbol_of
 from tilewright.cpu.codegen import (
     agents,
     alone,
@@ -48,6 +48,7 @@ from tilewright.cpu.codegen.function import (
 from tilewright.cpu.codegen.indices import row_major
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.known_memory import KnownMemory
+from tilewright.cpu.codegen.origins import NumberOf, Origins
 from tilewright.cpu.codegen.plan import make_plan
 from tilewright.cpu.codegen.strands import TileBlock, find_strands
 from tilewright.cpu.codegen.tiles import Strided
@@ -92,11 +93,14 @@ def emit(
     distinct_arguments: bool,
     globals_: Mapping[str, Operation],
     plugins: Collection[str],
+    number_of: NumberOf | None = None,
 ) -> Made:
-    """The code of a kernel."""
-    symbol = llvm.symbol_of("kernel", func.symbol)
+    """The code of a kernel. With ``number_of`` it tells which operation each instruction is from."""
+    symbol = symbol_of("kernel", func.symbol)
     module = llvm.TargetModule(symbol, target)
     unit = Unit(module, target, checked, globals_=globals_, plugins=plugins)
+    if number_of is not None:
+        unit.origins = module.origins = Origins(module, number_of)
     ops = list(func.walk())
     unit.strands = find_strands(ops, unit.sites)
     body = func.body.blocks[0]

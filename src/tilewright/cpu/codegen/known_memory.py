@@ -20,6 +20,7 @@ from tilewright.cpu.abi import SLOT_BYTES
 from tilewright.cpu.codegen.elements import ELEMENTS, I1, I8, I64, PTR
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.launching.modules import strides_of
 
@@ -39,8 +40,8 @@ class KnownMemory:
         parameters = func.body.blocks[0].args
         pointers = [n for n, value in enumerate(parameters) if isinstance(value.type, T.PtrType)]
         self._entries = {number: entry for entry, number in enumerate(pointers)}
-        allocations = (op for op in func.walk() if op.name == "nv_tileaa.ext.alloca")
-        self._numbers = {op: str(number) for number, op in enumerate(allocations)}
+        allocations = (op for op in func.walk() if isinstance(op, AllocaOp))
+        self._numbers: dict[Operation, str] = {op: str(n) for n, op in enumerate(allocations)}
         self._scratch: dict[str, tuple[Value, int, int]] = {}
 
     @cached_property

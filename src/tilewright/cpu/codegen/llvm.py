@@ -8,15 +8,10 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.elements import I1, I64, PTR, Literal
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Type, Value
+from tilewright.cpu.codegen.origins import Origins
 from tilewright.cpu.target import CpuTarget
-from tilewright.launching.object_names import object_name
 
 INTRINSIC_SUFFIX = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
-
-
-def symbol_of(kind: str, name: str) -> str:
-    """The symbol of a kernel or global in LLVM's text, where no other kind of thing has it."""
-    return f"{kind}.{object_name(name)}"
 
 
 class TargetModule(ir.Module):
@@ -26,6 +21,7 @@ class TargetModule(ir.Module):
         super().__init__(name=name)
         self.triple, self.data_layout = target.triple, target.data_layout
         self.target = target
+        self.origins: Origins | None = None
 
 
 def target_of(b: Builder) -> CpuTarget:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 from xdsl.ir import Operation
 
+from tilewright.cpu.abi import symbol_of
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.basics import slice_positions, symbol_name
 from tilewright.cpu.codegen.elements import I8, I64, element_of, pointee_of
@@ -36,7 +37,7 @@ def get_global(f: FunctionEmitter, op: M.GetGlobalOp) -> None:
     assert isinstance(ty, T.MemrefType)
     pointer = f.unit.global_pointers.get(name)
     if pointer is None:
-        symbol = llvm.symbol_of("global", name)
+        symbol = symbol_of("global", name)
         variable = ir.GlobalVariable(f.unit.module, ir.ArrayType(I8, global_bytes(ty)), symbol)
         variable.linkage = "external"
         pointer = f.unit.global_pointers[name] = llvm.opaque(variable)

@@ -26,6 +26,7 @@ from tilewright.cpu.codegen.indices import (
 from tilewright.cpu.codegen.irtypes import Builder, Value
 
 if TYPE_CHECKING:
+    from tilewright.cpu.codegen.origins import Origins
     from tilewright.cpu.codegen.tiles import Tile
 
 
@@ -38,6 +39,9 @@ class Nest:
 
     def __init__(self, builder: Builder, *, masked: bool = False, work: int | None = None):
         self.levels = [builder]
+        # Where only patterns of positions are looked at there is no builder.
+        module = None if builder is None else builder.module
+        self._origins: Origins | None = getattr(module, "origins", None)
         self.masked = masked
         self.work = work
         self._memo: dict[object, Lane] = {}
@@ -65,6 +69,7 @@ class Nest:
         outer.branch(header)
         outer.position_before(before.terminator)
         inner = ir.IRBuilder(header)
+        inner.debug_metadata = outer.debug_metadata
         counter = inner.phi(I64)
         counter.add_incoming(ir.Constant(I64, 0), before)
         self.levels.append(inner)
@@ -112,7 +117,7 @@ class Nest:
         key = (id(tile), *(index.key for index in coords))
         found = self._memo.get(key)
         if found is None:
-            found = tile.at(self, coords)
+            found = tile.at(self, coords) if self._origins is None else self._traced(tile, coords)
             self._memo[key] = found
             self._kept.append((tile, coords))
         return found
@@ -122,6 +127,22 @@ class Nest:
         key = (id(tile), *(index.key for index in coords))
         self._memo[key] = Lane(value, self.depth)
         self._kept.append((tile, coords))
+
+    def _traced(self, tile: Tile, coords: Coords) -> Lane:
+        """The elements, computed by instructions that belong to the operation the tile is from."""
+        assert self._origins is not None
+        line = self._origins.line_of(tile)
+        if line is None:
+            return tile.at(self, coords)
+        place = self._origins.place(self.levels[0], line)
+        outer = [each.debug_metadata for each in self.levels]
+        for each in self.levels:
+            each.debug_metadata = place
+        try:
+            return tile.at(self, coords)
+        finally:
+            for each, before in zip(self.levels, outer, strict=True):
+                each.debug_metadata = before
 
     def vector(self, tile: Tile, coords: Coords) -> Value:
         """The elements as a vector of all lanes (a scalar where the coordinates have none)."""

@@ -16,8 +16,9 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilewright.cpu.codegen import effects, together, traits
 from tilewright.cpu.codegen.segments import Segments, find_segments
 from tilewright.cpu.codegen.table import refuse
+from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledStoreOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 
 #: What reading a tile again in another nest may cost, in units of one simple operation.
@@ -170,7 +171,7 @@ def _costs(ops: list[Operation]) -> dict[SSAValue, int]:
     for op in ops:
         if not traits.is_lazy(op):
             continue
-        total = traits.cost(op) + sum(costs.get(operand, 1) for operand in op.operands)
+        total = facts.cost(op) + sum(costs.get(operand, 1) for operand in op.operands)
         for result in op.results:
             if isinstance(result.type, T.TileType):
                 costs[result] = min(total, _COST_LIMIT)
@@ -208,7 +209,7 @@ def _why_kept(
     readers = plan.readers[value]
     if not readers or traits.is_free(op):
         return ""
-    if memory.is_load(op) and memory.may_change(op, readers):
+    if isinstance(op, Load) and memory.may_change(op, readers):
         return "the memory that it was loaded from may change before it is read"
     if any(traits.needs_buffer(use.operation, use.index) for use in value.uses):
         return "something reads its elements in another order"

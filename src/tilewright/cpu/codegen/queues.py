@@ -125,7 +125,7 @@ def _at(f: FunctionEmitter, where: Value, offset: int) -> Value:
     return f.builder.gep(where, [ir.Constant(I64, offset)], source_etype=I8)
 
 
-@lowers("nv_tileaa.queue.put")
+@lowers(Q.QueuePutOp)
 def put(f: FunctionEmitter, op: Q.QueuePutOp) -> None:
     """A region computes the tuple before the queue is asked for room."""
     values: Sequence[SSAValue] = op.values
@@ -147,7 +147,7 @@ def put(f: FunctionEmitter, op: Q.QueuePutOp) -> None:
     b.store(b.add(count, ir.Constant(I64, 1)), count_at)
 
 
-@lowers("nv_tileaa.queue.get")
+@lowers(Q.QueueGetOp)
 def get(f: FunctionEmitter, op: Q.QueueGetOp) -> None:
     """A region works on the tuple when it has left the queue."""
     b, strands, queue, ty = f.builder, f.unit.strands, f.scalar(op.queue), op.queue.type

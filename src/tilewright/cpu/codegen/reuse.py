@@ -33,6 +33,7 @@ from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.shapes import ExpandDimsOp, PermuteOp, ViewOp
 
 #: The part of the last cache that panels of one kernel may take, and the slots of one product.
 _SHARE_OF_CACHE = 8
@@ -40,7 +41,7 @@ MOST_SLOTS = 256
 FEWEST_SLOTS = 2
 _WORD = 8
 #: Operations that only move or convert what one operand holds.
-_MOVES = frozenset({"nv_tileaa.permute", "nv_tileaa.view", "nv_tileaa.expand_dims"})
+_MOVES = (PermuteOp, ViewOp, ExpandDimsOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def _loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
         if isinstance(owner, M.TiledLoadOp):
             plain = traits.is_weak(owner) and owner.mask is None
             return owner if plain else None
-        if not isinstance(owner, ArithOp) and getattr(owner, "name", "") not in _MOVES:
+        if not isinstance(owner, (ArithOp, *_MOVES)):
             return None
         tiles = [v for v in owner.operands if isinstance(v.type, T.TileType)]  # pyright: ignore[reportAttributeAccessIssue]
         if len(tiles) != 1 or len(owner.operands) != 1:  # pyright: ignore[reportAttributeAccessIssue]

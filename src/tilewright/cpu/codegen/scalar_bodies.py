@@ -20,6 +20,7 @@ from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.tiles import Strided, Tile, store_at
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
 
 ONE_BY_ONE = "takes one element after the other: its body holds more than element-wise operations"
@@ -29,7 +30,7 @@ def _run(f: FunctionEmitter, block: Block, arguments: Sequence[Value]) -> list[V
     """What a body yields for these arguments."""
     f.values.update(zip(block.args, arguments, strict=True))
     for op in block.ops:
-        if op.name == "nv_tileaa.yield":
+        if isinstance(op, YieldOp):
             f.flush()
             f.now = f.plan.position[op]
             return [f.scalar(value) for value in op.operands]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.cpu.codegen import traits
+from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
 
 #: How many operations deep an element may be computed.
@@ -57,9 +58,9 @@ def find_segments(ops: Sequence[Operation]) -> Segments:
             continue
         depth = 1 + max((depths.get(operand, 0) for operand in op.operands), default=0)
         tiles = [result for result in op.results if isinstance(result.type, T.TileType)]
-        spent += traits.cost(op) if tiles else 0
+        spent += facts.cost(op) if tiles else 0
         if tiles and (depth > _DEPTH_LIMIT or spent > _PART_LIMIT):
-            part, spent, depth = part + 1, traits.cost(op), 1
+            part, spent, depth = part + 1, facts.cost(op), 1
             depths.clear()
         found.part_of[op] = part
         for result in tiles:

@@ -28,12 +28,13 @@ from tilewright.dialects.arith import ArithOp, ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, MakeMemrefOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, GetDimSizeOp
 
 #: Operations by which views and indices are made, that may be done before their time.
-_ADDRESSING = frozenset(
-    f"nv_tileaa.{name}"
-    for name in ("make_memref", "block_tile", "get_dim_size", "get_program_id", "assume", "addptr")
-)
+_ADDRESSING = (MakeMemrefOp, BlockTileOp, GetDimSizeOp, GetProgramIdOp, AssumeOp, AddPtrOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def can_be_made_before(loop: Operation, value: SSAValue, plan: Plan) -> bool:
         return owner is loop.parent or owner.parent_op() is not loop
     if plan.position.get(owner, plan.end) < plan.position[loop]:
         return True
-    pure = isinstance(owner, ArithOp) or owner.name in _ADDRESSING
+    pure = isinstance(owner, (ArithOp, *_ADDRESSING))
     tiles = any(isinstance(result.type, T.TileType) for result in owner.results)
     return pure and not tiles and all(can_be_made_before(loop, v, plan) for v in owner.operands)
 

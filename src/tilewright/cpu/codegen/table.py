@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError, define_code
+from tilewright.dialects import nv_tileaa
+from tilewright.dialects.backends import Table
+from tilewright.dialects.nv_tileaa.ops import functions
+from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
+from tilewright.dialects.nv_tileaa.ops.shapes import ConvTileOp
 from tilewright.dialects.source_map import place_of
 
 if TYPE_CHECKING:
@@ -22,31 +27,17 @@ UNSUPPORTED = define_code(
 
 Lowering = Callable[["FunctionEmitter", Any], None]
 
-LOWERINGS: dict[str, Lowering] = {}
-"""By the full name of the operation."""
-
-REFUSED: dict[str, str] = {
-    "nv_tileaa.conv_tile": (
-        "nothing says which elements of the activation are in the window at an index"
-    ),
-    "nv_tileaa.call": "calls are replaced by what they call before code is made",
-}
+LOWERINGS: Table[Lowering] = Table("the CPU", dialect=nv_tileaa.NAME)
+REFUSED = LOWERINGS.refused
 """Operations without code, and why."""
+lowers = LOWERINGS.rule
 
-_L = TypeVar("_L", bound=Lowering)
-
-
-def lowers(*names: str) -> Callable[[_L], _L]:
-    """Enter a function for the operations of these names; those of nv_tileaa go without prefix."""
-
-    def enter(function: _L) -> _L:
-        for name in names:
-            full = name if "." in name and not name.startswith("ext.") else f"nv_tileaa.{name}"
-            assert full not in LOWERINGS, full
-            LOWERINGS[full] = function
-        return function
-
-    return enter
+LOWERINGS.refuse(
+    "nothing says which elements of the activation are in the window at an index", ConvTileOp
+)
+LOWERINGS.refuse("calls are replaced by what they call before code is made", functions.CallOp)
+LOWERINGS.leave("what compiles a module", functions.FuncOp, functions.GlobalOp)
+LOWERINGS.leave("the operation around it", functions.YieldOp, QueueYieldOp)
 
 
 def refuse(op: Operation, why: str, help: str = "") -> TileIRError:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
-from tilewright.cpu.codegen.llvm import symbol_of
-from tilewright.cpu.compile import CompiledKernel, CompileOptions, compile_kernel
+from tilewright.cpu.abi import symbol_of
+from tilewright.cpu.compiled import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.cache import disk_cache, key_of
 from tilewright.cpu.runtime.engine import (
     DEFAULT_LEVEL,
@@ -25,6 +25,7 @@ from tilewright.cpu.runtime.interrupts import attention_symbols
 from tilewright.cpu.runtime.pool import Choice, Pace
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
 from tilewright.cpu.runtime.strands import strand_symbols
+from tilewright.garbage import rare_collections
 from tilewright.launching.modules import KernelOp
 
 _IN_MEMORY = 256
@@ -66,6 +67,7 @@ def object_code(compiled: CompiledKernel, level: OptLevel, timings: Timings) -> 
     return made
 
 
+@rare_collections
 def prepare_kernel(
     module: Operation,
     kernel: KernelOp,
@@ -85,6 +87,9 @@ def prepare_kernel(
         if found is not None and record is not None:
             compiled, code = found
             return _in_memory(compiled, record, lambda: code, global_addresses, timings)
+    # Imported where it is needed: half a second that a kernel from the disk does without.
+    from tilewright.cpu.compile import compile_kernel
+
     with timings.stage("lower to nv_tileaa"):
         tileaa = lowered()
     with timings.stage("generate LLVM IR"):

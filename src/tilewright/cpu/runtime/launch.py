@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import ARENA_ALIGNMENT
-from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.cpu.compiled import CompileOptions
 from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.described import DescribedPacker
 from tilewright.cpu.runtime.driver import LaunchState
@@ -53,7 +53,6 @@ from tilewright.launching.options import (
 )
 from tilewright.launching.result import RunResult
 from tilewright.launching.time_limits import stopped_here, time_is_over
-from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import Array
 
 __tracebackhide__ = hides_frames
@@ -370,6 +369,8 @@ class Program:
         number, block = found
         loops = kernel.compiled.loops
         if loops is None:
+            from tilewright.cpu.compile import compile_kernel
+
             # Code from the disk is the same as what is made anew, which has the places.
             distinct, compiling = next(k for k, code in entry.code.items() if code is kernel)
             options = replace(compiling.options, distinct_arguments=distinct)
@@ -429,6 +430,8 @@ class Program:
                 assert isinstance(self.module, BuiltinModuleOp)
                 self._lowered = self.module
             else:
+                from tilewright.lowering import lower_to_tileaa
+
                 self._lowered = lower_to_tileaa(self.module).module
         return self._lowered
 

@@ -18,8 +18,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
-import tilewright
-from tilewright.cpu.compile import CompiledKernel, CompileOptions
+from tilewright.cpu.compiled import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.cache import DiskCache, key_of
 from tilewright.cpu.runtime.engine import OptLevel
 from tilewright.cpu.target import cpu_target
@@ -49,7 +48,7 @@ _KEY = re.compile("[0-9a-f]{64}")
 @cache
 def compiler_facts() -> str:
     """Every source file of the compiler, with its size and the time of its last change."""
-    root = Path(tilewright.__file__).parent
+    root = Path(__file__).parents[2]
     facts: list[str] = []
     for room in _COMPILER:
         for path in sorted((root / room).rglob("*.py")):
@@ -66,8 +65,10 @@ def record_key(
         return None
     if any(isinstance(op, AssertOp | PrintTkoOp) for op in kernel.walk()):
         return None
+    from tilewright.bytecode import write
+
     try:
-        code = tilewright.write(module)  # pyright: ignore[reportArgumentType]
+        code = write(module)  # pyright: ignore[reportArgumentType]
     except TileIRError:  # what bytecode cannot hold
         return None
     target = cpu_target(options.cpu)

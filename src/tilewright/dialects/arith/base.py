@@ -15,6 +15,7 @@ from xdsl.printer import Printer
 
 from tilewright.dialects.cuda_tile.types import INTEGER_NAMES, NUMBER_NAMES, i1
 from tilewright.dialects.declare import DeclaredOp, declare_op
+from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.constraints import ElementKind, PropertyKind, enum_kind
@@ -104,7 +105,8 @@ class ArithOp(DeclaredOp):
     """
 
     TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
-    MEANING: ClassVar[str] = ""
+    ELEMENTS: ClassVar = Elements.AT_PLACE
+    COST: ClassVar = 1
     KEYWORDS: ClassVar[Mapping[str, str | bool]] = {}
     SOURCE: ClassVar[str] = ""
     ELEMENT_OPERAND: ClassVar[int] = 0

@@ -30,6 +30,7 @@ from tilewright.dialects.declare import (
     same_type,
     type_of,
 )
+from tilewright.dialects.facts import Pointing
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.constraints import ANY_VALUE, FLOAT, I1, INT64
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
@@ -234,6 +235,7 @@ class SelectOp(ArithOp):
     result = result_def(ANY_VALUE)
     traits = traits_def(Pure())
     MEANING: ClassVar = "select"
+    POINTS: ClassVar = Pointing.OPERANDS
     SOURCE: ClassVar = "select"
     ELEMENT_OPERAND: ClassVar = 1
     RELATIONS: ClassVar = (same_type("true_value", "false_value", "result"),)

@@ -37,6 +37,7 @@ from tilewright.dialects.cuda_tile.constants import (
 )
 from tilewright.dialects.cuda_tile.types import ELEMENT_NAMES
 from tilewright.dialects.declare import Report, attr, examples
+from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.constraints import ElementKind, PropertyKind
 from tilewright.dialects.nv_tileaa.signature import Dictionary
@@ -274,6 +275,8 @@ class ConstantOp(ArithOp):
     value = prop_def(VALUE)
     result = result_def(CONSTANT)
     traits = traits_def(Pure(), ConstantLike())
+    ELEMENTS: ClassVar = Elements.MADE
+    COST: ClassVar = 0
     HIDDEN: ClassVar = frozenset({"value"})
     PROPERTY_PARSERS: ClassVar = {"value": parse_value}
     SOURCE: ClassVar = "constant"

@@ -187,6 +187,7 @@ class FromInteger(Conversion):
     source = operand_def(INTEGER)
     result = result_def(ANY_FLOAT)
     MEANING: ClassVar = "itof"
+    COST: ClassVar = 2
 
     def check(self, report: Report) -> None:
         if numeric_element(self.results[0].type) == "f8E8M0FNU":
@@ -227,6 +228,7 @@ class ToInteger(Conversion):
     source = operand_def(ANY_FLOAT)
     result = result_def(INTEGER)
     MEANING: ClassVar = "ftoi"
+    COST: ClassVar = 3
 
 
 @arith_op("arith.fptosi", group=GROUP)

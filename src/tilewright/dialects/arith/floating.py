@@ -104,6 +104,7 @@ class MaximumfOp(Extremum):
     """The larger element; -0 is smaller than +0, and any NaN gives NaN."""
 
     MEANING: ClassVar = "maxf"
+    COST: ClassVar = 3
     KEYWORDS: ClassVar = {"propagate_nan": True}
     SOURCE: ClassVar = "maxf propagate_nan"
     EXAMPLES: ClassVar = examples("%s = arith.maximumf %f, %g : tile<8xf32>")
@@ -114,6 +115,7 @@ class MinimumfOp(Extremum):
     """The smaller element; -0 is smaller than +0, and any NaN gives NaN."""
 
     MEANING: ClassVar = "minf"
+    COST: ClassVar = 3
     KEYWORDS: ClassVar = {"propagate_nan": True}
     SOURCE: ClassVar = "minf propagate_nan"
     EXAMPLES: ClassVar = examples("%s = arith.minimumf %f, %g {flush_to_zero} : tile<8xf32>")
@@ -127,6 +129,7 @@ class MaxnumfOp(Extremum):
     """
 
     MEANING: ClassVar = "maxf"
+    COST: ClassVar = 3
     SOURCE: ClassVar = "maxf"
     EXAMPLES: ClassVar = examples("%s = arith.maxnumf %f, %g {flush_to_zero} : tile<8xf32>")
 
@@ -139,6 +142,7 @@ class MinnumfOp(Extremum):
     """
 
     MEANING: ClassVar = "minf"
+    COST: ClassVar = 3
     SOURCE: ClassVar = "minf"
     EXAMPLES: ClassVar = examples("%s = arith.minnumf %x, %x : f32")
 
@@ -148,6 +152,7 @@ class RemfOp(FloatBinary):
     """lhs - trunc(lhs / rhs) * rhs, exact; the sign follows lhs. NaN where rhs is 0."""
 
     MEANING: ClassVar = "remf"
+    COST: ClassVar = 40
     SOURCE: ClassVar = "remf"
     EXAMPLES: ClassVar = examples("%s = arith.remf %f, %g : tile<8xf32>")
 
@@ -184,6 +189,7 @@ class CosOp(FloatUnary):
     """Cosine (radians); f16 and bf16 are computed in f32 and rounded once."""
 
     MEANING: ClassVar = "cos"
+    COST: ClassVar = 25
     SOURCE: ClassVar = "cos"
     EXAMPLES: ClassVar = examples("%s = math.cos %f : tile<8xf32>")
 
@@ -193,6 +199,7 @@ class SinOp(FloatUnary):
     """Sine (radians); f16 and bf16 are computed in f32 and rounded once."""
 
     MEANING: ClassVar = "sin"
+    COST: ClassVar = 25
     SOURCE: ClassVar = "sin"
     EXAMPLES: ClassVar = examples("%s = math.sin %f : tile<8xf32>")
 
@@ -202,6 +209,7 @@ class TanOp(FloatUnary):
     """Tangent (radians); f16 and bf16 are computed in f32 and rounded once."""
 
     MEANING: ClassVar = "tan"
+    COST: ClassVar = 30
     SOURCE: ClassVar = "tan"
     EXAMPLES: ClassVar = examples("%s = math.tan %x : f32")
 
@@ -211,6 +219,7 @@ class CoshOp(FloatUnary):
     """Hyperbolic cosine; f16 and bf16 are computed in f32 and rounded once."""
 
     MEANING: ClassVar = "cosh"
+    COST: ClassVar = 30
     SOURCE: ClassVar = "cosh"
     EXAMPLES: ClassVar = examples("%s = math.cosh %f : tile<8xf32>")
 
@@ -220,6 +229,7 @@ class SinhOp(FloatUnary):
     """Hyperbolic sine; f16 and bf16 are computed in f32 and rounded once."""
 
     MEANING: ClassVar = "sinh"
+    COST: ClassVar = 30
     SOURCE: ClassVar = "sinh"
     EXAMPLES: ClassVar = examples("%s = math.sinh %f : tile<8xf32>")
 
@@ -229,6 +239,7 @@ class TanhOp(Graded):
     """Hyperbolic tangent; full is within 2 ulp in f32 and 1 ulp in f64."""
 
     MEANING: ClassVar = "tanh"
+    COST: ClassVar = 20
     SOURCE: ClassVar = "tanh"
     EXAMPLES: ClassVar = examples("%s = math.tanh %f {rounding_mode = approx} : tile<8xf32>")
 
@@ -238,6 +249,7 @@ class ExpOp(Graded):
     """e to the power of each element; f16 and bf16 are computed in f32 and rounded once."""
 
     MEANING: ClassVar = "exp"
+    COST: ClassVar = 12
     SOURCE: ClassVar = "exp"
     EXAMPLES: ClassVar = examples(
         "%s = math.exp %f : tile<8xf32>", "%s = math.exp %x {rounding_mode = full} : f32"
@@ -249,6 +261,7 @@ class LogOp(FloatUnary):
     """Natural logarithm: -inf for zeros, NaN for negatives."""
 
     MEANING: ClassVar = "log"
+    COST: ClassVar = 15
     SOURCE: ClassVar = "log"
     EXAMPLES: ClassVar = examples("%s = math.log %f : tile<8xf32>")
 
@@ -258,6 +271,7 @@ class Log2Op(FloatUnary):
     """Logarithm to base 2: -inf for zeros, NaN for negatives."""
 
     MEANING: ClassVar = "log2"
+    COST: ClassVar = 15
     SOURCE: ClassVar = "log2"
     EXAMPLES: ClassVar = examples("%s = math.log2 %f : tile<8xf32>")
 
@@ -267,6 +281,7 @@ class Atan2Op(FloatBinary):
     """The angle of the ratio lhs / rhs, in (-pi, pi], its quadrant from the signs of both."""
 
     MEANING: ClassVar = "atan2"
+    COST: ClassVar = 30
     SOURCE: ClassVar = "atan2"
     EXAMPLES: ClassVar = examples("%s = math.atan2 %f, %g : tile<8xf32>")
 
@@ -276,6 +291,7 @@ class PowFOp(FloatBinary):
     """lhs to the power of rhs, with the special values of C99's pow."""
 
     MEANING: ClassVar = "fpowf"
+    COST: ClassVar = 40
     SOURCE: ClassVar = "fpowf"
     EXAMPLES: ClassVar = examples("%s = math.powf %f, %g : tile<8xf32>")
 
@@ -289,6 +305,7 @@ class FPowIOp(ArithOp):
     result = result_def(FLOAT)
     traits = traits_def(Pure())
     MEANING: ClassVar = "fpowi"
+    COST: ClassVar = 40
     SOURCE: ClassVar = "fpowi"
     RELATIONS: ClassVar = (same_type("lhs", "result"), same_shape("lhs", "rhs"))
     SYNTAX: ClassVar = (*PAIR, PROPERTIES, COLON, TypeOf("result"), COMMA, TypeOf("rhs"))

@@ -93,6 +93,7 @@ class DivSIOp(Division):
     """lhs / rhs, both read signed, rounded to zero."""
 
     MEANING: ClassVar = "divi"
+    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**SIGNED, "rounding": "zero"}
     SOURCE: ClassVar = "divi signed"
     EXAMPLES: ClassVar = examples("%s = arith.divsi %k, %k : tile<8xi32>")
@@ -104,6 +105,7 @@ class DivUIOp(Division):
     """lhs / rhs, both read unsigned, rounded down."""
 
     MEANING: ClassVar = "divi"
+    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**UNSIGNED, "rounding": "zero"}
     SOURCE: ClassVar = "divi unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.divui %n, %n : i32")
@@ -115,6 +117,7 @@ class CeilDivSIOp(Division):
     """lhs / rhs, both read signed, rounded up."""
 
     MEANING: ClassVar = "divi"
+    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**SIGNED, "rounding": "positive_inf"}
     SOURCE: ClassVar = "divi signed rounding<positive_inf>"
     EXAMPLES: ClassVar = examples("%s = arith.ceildivsi %n, %n : i32")
@@ -126,6 +129,7 @@ class CeilDivUIOp(Division):
     """lhs / rhs, both read unsigned, rounded up."""
 
     MEANING: ClassVar = "divi"
+    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**UNSIGNED, "rounding": "positive_inf"}
     SOURCE: ClassVar = "divi unsigned rounding<positive_inf>"
     EXAMPLES: ClassVar = examples("%s = arith.ceildivui %i, %j : index")
@@ -137,6 +141,7 @@ class FloorDivSIOp(Division):
     """lhs / rhs, both read signed, rounded down."""
 
     MEANING: ClassVar = "divi"
+    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**SIGNED, "rounding": "negative_inf"}
     SOURCE: ClassVar = "divi signed rounding<negative_inf>"
     EXAMPLES: ClassVar = examples("%s = arith.floordivsi %k, %k : tile<8xi32>")
@@ -151,6 +156,7 @@ class RemSIOp(Division):
     """
 
     MEANING: ClassVar = "remi"
+    COST: ClassVar = 20
     KEYWORDS: ClassVar = SIGNED
     SOURCE: ClassVar = "remi signed"
     EXAMPLES: ClassVar = examples("%s = arith.remsi %k, %k : tile<8xi32>")
@@ -162,6 +168,7 @@ class RemUIOp(Division):
     """lhs - floor(lhs / rhs) * rhs, both read unsigned."""
 
     MEANING: ClassVar = "remi"
+    COST: ClassVar = 20
     KEYWORDS: ClassVar = UNSIGNED
     SOURCE: ClassVar = "remi unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.remui %n, %n : i32")

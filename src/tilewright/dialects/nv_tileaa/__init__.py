@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
 
+#: The name of the dialect; and names to ask for where loading it would take longer than the rest.
+NAME = "nv_tileaa"
+FUNC, TILE = f"{NAME}.func", f"{NAME}.tile"
+
 
 @cache
 def load() -> Dialect:
@@ -23,7 +27,7 @@ def load() -> Dialect:
 
     assert ops.__all__
     return Dialect(
-        "nv_tileaa",
+        NAME,
         list(OPERATIONS.values()),
         [*types.TYPES, *enums.ENUM_ATTRIBUTES, *attributes.ATTRIBUTES],
     )

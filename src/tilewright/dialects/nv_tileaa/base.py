@@ -155,8 +155,10 @@ class Target:
         return self.capability >= BLOCK_SCALE_CAPABILITY
 
 
+#: The attribute of a module that says for which compute capability, times ten, it is.
+CAPABILITY = "nv_tileaa.compute_capability"
 _CAPABILITY_NAMES = (
-    "nv_tileaa.compute_capability",
+    CAPABILITY,
     "nv_tileaa.compute-capability",
     "compute-capability",
 )

@@ -25,6 +25,12 @@ VIEW_SHAPE = define_code(
     "The shapes of a view and of what is moved through it do not fit together.",
 )
 
+STORAGE_PLACE = define_code(
+    "as-storage-place",
+    "A storage's offset in shared memory is not aligned, or another one has the same bytes.",
+    "Storages share bytes only if they are needed at different times. `tileas-allocate` gives offsets.",
+)
+
 _OpT = TypeVar("_OpT", bound=type[AliasOp])
 
 #: Every operation, by mnemonic, in the order of definition.

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from tilewright.dialects import facts
+from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
-
-_ELEMENTWISE = frozenset(
-    f"nv_tileaa.{name}"
-    for name in (
-        *("addf", "subf", "mulf", "divf", "fma", "sqrt", "rsqrt", "exp2", "clampf", "mulhiui"),
-        *("addptr", "int_to_ptr", "ptr_to_int", "fp_to_fp", "assume"),
-    )
-)
+from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
 
 
 def is_elementwise(op: Operation) -> bool:
     """Whether each element of the results comes from those at its place, so that one layout holds
     for all of the operation's tiles."""
-    name = op.name
-    if name == "nv_tileaa.bitcast":
-        given, wanted = (T.dims_of(value.type) for value in (op.operands[0], op.results[0]))
-        return given == wanted
-    if name in _ELEMENTWISE:
-        return True
-    return name.startswith(("arith.", "math.")) and name != "arith.constant"
+    if facts.elements(op) is not Elements.AT_PLACE:
+        return False
+    if isinstance(op, BitcastOp):  # it may pack several elements into one
+        return T.dims_of(op.source.type) == T.dims_of(op.result.type)
+    return True
 
 
 def has_mixed_layouts(op: Operation) -> bool:

@@ -15,13 +15,21 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryAllocEffect, MemoryReadEffect, MemoryWriteEffect, Pure
 
-from tilewright.dialects.declare import Report, attr, examples, same_type, type_of
+from tilewright.dialects.declare import (
+    Report,
+    attr,
+    examples,
+    int_property,
+    same_type,
+    type_of,
+)
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import (
     FLAG,
     I64_ARRAY,
     INDEX,
+    INT64,
     NUMBER_TILE,
     TILE,
     ClassKind,
@@ -30,14 +38,21 @@ from tilewright.dialects.nv_tileaa.constraints import (
 )
 from tilewright.dialects.nv_tileaa.enums import SignednessAttr
 from tilewright.dialects.nv_tileaa.ops.contraction import check_product_types
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
-from tilewright.dialects.nv_tileas.base import LAYOUT, RESIDENCY, VIEW_SHAPE, schedule_op
+from tilewright.dialects.nv_tileas.base import (
+    LAYOUT,
+    RESIDENCY,
+    STORAGE_PLACE,
+    VIEW_SHAPE,
+    schedule_op,
+)
 
 GROUP = "placement"
 
-ATOMS = ("mma_sync", "wgmma")
+ATOMS = ("mma_sync", "wgmma", "mma_sync_f16")
 ATOM = ClassKind(f"one of {', '.join(ATOMS)}", (StringAttr,))
 STORAGE = ClassKind("a tiled_view of nv_tileas", (S.TiledViewType,))
 OPERAND = EitherKind("a tile of numbers or a tiled_view of nv_tileas", (NUMBER_TILE, STORAGE))
@@ -70,9 +85,11 @@ class ConvertLayoutOp(AliasOp):
 class AllocTensorOp(AliasOp):
     """Storage of the block for one tile, or for as many stages as the first extent says.
 
-    What it holds is undefined until it is written.
+    What it holds is undefined until it is written. ``offset``, in bytes, is its place in the block's
+    shared memory, once it has one.
     """
 
+    offset = opt_prop_def(INT64)
     result = result_def(STORAGE)
     traits = traits_def(MemoryAllocEffect())
     SYNTAX: ClassVar = COMMON
@@ -90,6 +107,39 @@ class AllocTensorOp(AliasOp):
                 f"storage of a block is smem or tmem, got {ty.residency.data}",
                 type_of("result"),
             )
+        elif self.offset is not None:
+            self._check_place(report)
+
+    def _check_place(self, report: Report) -> None:
+        """No storage that is needed at the same time has the same bytes."""
+        # Who uses storage is told by operations that are defined behind this one.
+        from tilewright.dialects.nv_tileas.storage import lifetimes, storage_bytes
+
+        start = int_property(self, "offset")
+        if start < 0 or start % 16:
+            report.error(STORAGE_PLACE, f"expected a multiple of 16, got {start}", attr("offset"))
+            return
+        func = self.parent_op()
+        if not isinstance(func, FuncOp):
+            return
+        end, live = start + storage_bytes(self.result), None
+        for other in func.walk():
+            if other is self:
+                return
+            if not isinstance(other, AllocTensorOp) or other.offset is None:
+                continue
+            begin = int_property(other, "offset")
+            if begin >= end or start >= begin + storage_bytes(other.result):
+                continue
+            live = lifetimes(func) if live is None else live
+            if live[self.result].meets(live[other.result]):
+                report.error(
+                    STORAGE_PLACE,
+                    f"bytes {start} to {end - 1} are those of another storage, which is needed at the "
+                    f"same time, at {begin}",
+                    attr("offset"),
+                )
+                return
 
 
 @schedule_op("extract_slice", group=GROUP)
@@ -237,8 +287,8 @@ class DotOp(AliasOp):
     """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores; operands may lie in shared memory.
 
     ``warps`` is the grid of warps over rows and columns of the result, whose layout is that of the
-    instruction's sums. ``atom`` is the instruction: ``mma_sync`` where it is absent, or ``wgmma``, whose
-    right operand is in storage.
+    instruction's sums. ``atom`` is the instruction: ``mma_sync`` where it is absent, ``wgmma``, whose
+    right operand is in storage, or ``mma_sync_f16``, of 8-bit floats that threads widen in registers.
     """
 
     a = operand_def(OPERAND)
@@ -291,6 +341,13 @@ class DotOp(AliasOp):
             )
         if atom_of(self) == "wgmma" and not isinstance(self.b.type, S.TiledViewType):
             report.error(RESIDENCY, "the right operand of wgmma lies in smem", type_of("b"))
+        if atom_of(self) == "mma_sync_f16":
+            for name, value in (("a", self.a), ("b", self.b)):
+                element = T.element_name(value.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+                if element not in ("f8E4M3FN", "f8E5M2"):
+                    message = f"mma_sync_f16 takes floats of 8 bits, got {element}"
+                    report.error(LAYOUT, message, type_of(name))
+                    break
         warps = int_list(self.properties["warps"])
         if len(warps) != 2 or any(n <= 0 or n & (n - 1) for n in warps) or prod(warps) > 32:
             report.error(

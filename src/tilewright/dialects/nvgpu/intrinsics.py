@@ -121,11 +121,16 @@ def _high_products() -> Iterator[Intrinsic]:
         yield Intrinsic(f"mulhi.{letter}", stem, (ty, ty), ty)
 
 
+def _bytes() -> Iterator[Intrinsic]:
+    """Four bytes of two words: each nibble of the third operand is the number of one."""
+    yield Intrinsic("prmt", "prmt", ("i32", "i32", "i32"), "i32")
+
+
 #: All that are known, by the name that a call has.
 INTRINSICS: Mapping[str, Intrinsic] = MappingProxyType(
     {
         PREFIX + each.name: each
-        for family in (_rounded, _approximate, _chosen, _conversions, _high_products)
+        for family in (_rounded, _approximate, _chosen, _conversions, _high_products, _bytes)
         for each in family()
     }
 )

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.diagnostics import TileIRError
+from tilewright.dialects.backends import Table
 from tilewright.dialects.nvgpu.shapes import bit_width
 from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.source_map import place_of
@@ -18,20 +19,9 @@ from tilewright.gpu.codegen.layout import Memref, MemrefLayout
 from tilewright.gpu.codegen.unit import Unit
 
 Handler = Callable[["Function", Operation], None]
-#: What writes the code of an operation, by the operation's name.
-HANDLERS: dict[str, Handler] = {}
-
-
-def lowers(*names: str) -> Callable[[Handler], Handler]:
-    """Declare what writes the code of operations."""
-
-    def declare(handler: Handler) -> Handler:
-        for name in names:
-            assert name not in HANDLERS, name
-            HANDLERS[name] = handler
-        return handler
-
-    return declare
+HANDLERS: Table[Handler] = Table("GPUs")
+"""What writes the code of an operation, by the operation's name."""
+lowers = HANDLERS.rule
 
 
 class Function:
@@ -157,7 +147,7 @@ class Function:
 
     def emit(self, op: Operation) -> None:
         """Write the code of an operation; a TileIRError where there is none."""
-        handler = HANDLERS.get(op.name)
+        handler = HANDLERS.rule_of(op)
         if handler is None:
             raise self.refuse(op, "cannot be compiled for GPUs")
         self.require(op, needs(op.name))

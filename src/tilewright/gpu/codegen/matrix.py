@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -17,7 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaOp
 from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.gpu.architectures import ORDERED_SPARSE
+from tilewright.gpu.architectures import BYTE_FLOAT_PRODUCTS, HALF_SUMS, ORDERED_SPARSE
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.arith import map_parts
 from tilewright.gpu.codegen.function import Function, lowers
@@ -31,6 +33,8 @@ _PTX_TYPES: dict[Attribute, str] = {
     BFloat16Type(): "bf16",
     Float32Type(): "tf32",
     Float64Type(): "f64",
+    Float8E4M3FNType(): "e4m3",
+    Float8E5M2Type(): "e5m2",
     _I8: "s8",
     _I4: "s4",
 }
@@ -103,6 +107,7 @@ def _mma(f: Function, op: Operation) -> None:
     assert isinstance(op, MmaOp)
     a, b, c, *metadata = op.operands
     assert isinstance(a.type, VectorType) and isinstance(c.type, VectorType)
+    assert isinstance(b.type, VectorType)
     element, total = a.type.element_type, _ACCUMULATORS[c.type.element_type]
     if isinstance(element, Float32Type) and op.properties.get("tf32Enabled") is None:
         raise f.refuse(
@@ -111,8 +116,14 @@ def _mma(f: Function, op: Operation) -> None:
             help="write {mmaShape = ..., tf32Enabled}",
         )
     m, n, k = op.shape
-    kind = _PTX_TYPES[element]
-    satfinite = ".satfinite" if total == "s32" else ""
+    kinds = [_PTX_TYPES[element], _PTX_TYPES[b.type.element_type]]
+    if "e4m3" in kinds or "e5m2" in kinds:
+        f.require(op, BYTE_FLOAT_PRODUCTS if total == "f32" else HALF_SUMS)
+    for side, letter in enumerate("AB"):
+        if op.properties.get(f"unsigned{letter}") is not None:
+            kinds[side] = "u" + kinds[side][1:]
+    saturates = total == "s32" and op.properties.get("wraps") is None
+    satfinite = ".satfinite" if saturates else ""
     accumulator = _accumulator(f, c)
     groups = [_registers(f, a), _registers(f, b), accumulator]
     operands, place = [braces(0, len(accumulator))], len(accumulator)
@@ -126,7 +137,7 @@ def _mma(f: Function, op: Operation) -> None:
         given.append(f.code.cast("bitcast", f.value(metadata[0]), ir.I32))
         operands += [f"${place}", hex(int_property(op, "sparsitySelector"))]
     text = (
-        f"{stem}.aligned.m{m}n{n}k{k}.row.col{satfinite}.{total}.{kind}.{kind}.{total} "
+        f"{stem}.aligned.m{m}n{n}k{k}.row.col{satfinite}.{total}.{'.'.join(kinds)}.{total} "
         f"{', '.join(operands)};"
     )
     result = f.code.asm(text, [register.type for register in accumulator], given, pure=True)

@@ -203,7 +203,10 @@ def _product(f: Function, op: Operation) -> None:
     given += [f.value(op.b), *left]
     second, first = f"${2 * total}", 2 * total + 1
     bits = bit_width(op.element)
-    kinds = (_RESULTS[sums], *[_PTX_TYPES[op.element]] * 2)
+    kinds = [_RESULTS[sums], *[_PTX_TYPES[op.element]] * 2]
+    for side, is_unsigned in ((1, op.unsignedA), (2, op.unsignedB)):
+        if is_unsigned is not None:
+            kinds[side] = "u" + kinds[side][1:]
     depth = _STEP_BYTES * 8 // bits
     name = f"wgmma.mma_async.sync.aligned.m{WGMMA_ROWS}n{n}k{depth}.{'.'.join(kinds)}"
     flags = [op.transposeA is not None, op.transposeB is not None]

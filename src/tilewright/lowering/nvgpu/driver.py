@@ -13,9 +13,10 @@ from tilewright.diagnostics import Collector, TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.base import is_set
-from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp, ReturnOp
 from tilewright.dialects.nvgpu.support import gpu_kernels, llvm
 from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu import (
     atomics,
@@ -32,7 +33,7 @@ from tilewright.lowering.nvgpu import (
 )
 from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions, check_warps
 from tilewright.lowering.nvgpu.state import Threads
-from tilewright.lowering.nvgpu.table import REFUSED, RULES
+from tilewright.lowering.nvgpu.table import RULES
 from tilewright.lowering.nvgpu.tables import GivenMemory, block_number
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE
@@ -93,6 +94,7 @@ def lower_to_nvgpu(
     return lower_kernels(module, options or NvgpuOptions(), entry, Kernel)
 
 
+@rare_collections
 def lower_kernels(
     module: b.ModuleOp, options: NvgpuOptions, entry: str | None, kind: type[Kernel]
 ) -> LoweredThreads:
@@ -193,9 +195,9 @@ class Kernel(Threads):
     def lower(self, op: Operation) -> None:
         """Lower an operation, at the end of the block."""
         outer, self.op = self.op, op
-        rule = RULES.get(op.name)
+        rule = RULES.rule_of(op)
         if rule is None:
-            raise self.refuse(REFUSED.get(op.name, "it has no rule"))
+            raise self.refuse(RULES.reason(op, "it has no rule"))
         rule(self, op)
         self.op = outer
 
@@ -213,7 +215,7 @@ class Kernel(Threads):
         self._take_memory(entry.args[own:maps])
         self.take_tensor_maps(entry.args[maps:])
         for op in source.ops:
-            if op.name == "nv_tileaa.return":
+            if isinstance(op, ReturnOp):
                 break
             self.lower(op)
         self.emit(gpu_kernels.ReturnOp)

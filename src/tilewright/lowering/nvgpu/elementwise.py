@@ -32,7 +32,7 @@ _SAME: dict[str, type[Operation]] = {
 
 _PLAIN = (
     *("addi", "subi", "muli", "maxsi", "maxui", "minsi", "minui", "andi", "ori", "xori"),
-    *("extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "negf", "remf"),
+    *("extsi", "extui", "trunci", "fptosi", "fptoui", "negf", "remf"),
     # PTX orders -0 before +0 in all four, as Tile IR does.
     *("maximumf", "minimumf", "maxnumf", "minnumf"),
 )
@@ -58,6 +58,18 @@ def apply(low: Threads, kind: type[Operation], op: Operation) -> SSAValue:
 @lowers(*(f"arith.{name}" for name in _PLAIN), *(f"math.{name}" for name in _PLAIN_MATH))
 def plain(low: Threads, op: ArithOp) -> None:
     low.bind(op.results[0], apply(low, _SAME[op.name], op))
+
+
+@lowers("arith.sitofp", "arith.uitofp")
+def convert_integer(low: Threads, op: ArithOp) -> None:
+    """To tf32 through f32, which must be exact so that the number is rounded once."""
+    found = apply(low, _SAME[op.name], op)
+    if T.element_name(T.element_of(op.results[0].type)) == "tf32":
+        width = width_of(low.value(op.operands[0]).type)
+        if width > FORMATS["f32"].precision:
+            raise low.refuse(f"integers of {width} bits would be rounded twice on the way to tf32")
+        found = to_tf32(low, found)
+    low.bind(op.results[0], found)
 
 
 @lowers(*(f"arith.{name}" for name in _DIVISIONS))

@@ -55,6 +55,8 @@ INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
     "bf16": (Instruction(16, 8, 16, b.BFloat16Type(), 16, _F32),),
     "tf32": (Instruction(16, 8, 8, _F32, 32, _F32),),
     "f64": (Instruction(8, 8, 4, b.Float64Type(), 64, b.Float64Type()),),
+    "f8E4M3FN": (Instruction(16, 8, 32, b.Float8E4M3FNType(), 8, _F32),),
+    "f8E5M2": (Instruction(16, 8, 32, b.Float8E5M2Type(), 8, _F32),),
     "i8": (
         Instruction(16, 8, 32, b.IntegerType(8), 8, _I32),
         Instruction(16, 8, 16, b.IntegerType(8), 8, _I32),

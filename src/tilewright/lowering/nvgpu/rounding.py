@@ -16,6 +16,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.arithmetic import (
+    AddFOp,
+    DivFOp,
+    FmaOp,
+    MulFOp,
+    SqrtOp,
+    SubFOp,
+)
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support.llvm_calls import CallIntrinsicOp
 from tilewright.dialects.nvgpu.support.nvvm_conversions import (
@@ -34,12 +42,12 @@ _INFINITY = 0x7F800000
 _NEAREST = frozenset({"", "nearest_even", "full", "approx"})
 _DIRECTIONS = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
 _INTRINSICS = {
-    "nv_tileaa.addf": "add",
-    "nv_tileaa.subf": "add",
-    "nv_tileaa.mulf": "mul",
-    "nv_tileaa.divf": "div",
-    "nv_tileaa.fma": "fma",
-    "nv_tileaa.sqrt": "sqrt",
+    AddFOp.name: "add",
+    SubFOp.name: "add",
+    MulFOp.name: "mul",
+    DivFOp.name: "div",
+    FmaOp.name: "fma",
+    SqrtOp.name: "sqrt",
 }
 
 Compute = Callable[[Sequence[SSAValue]], SSAValue]
@@ -69,7 +77,7 @@ def _directed(low: Threads, op: Operation, operands: list[SSAValue], mode: str) 
     letters = {b.Float32Type(): "f", b.Float64Type(): "d"}
     if stem is None or mode not in ("rz", "rm", "rp") or element not in letters:
         raise low.refuse(f"'{mode}' has no instruction for '{element}'")
-    if op.name == "nv_tileaa.subf":
+    if isinstance(op, SubFOp):
         operands[1] = low.one(A.NegfOp, (operands[1],), operands[1].type)
     name = f"llvm.nvvm.{stem}.{mode}.{letters[element]}"
     return intrinsic(low, name, operands, operands[0].type)

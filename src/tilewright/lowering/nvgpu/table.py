@@ -3,57 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from tilewright.dialects import nv_tileaa
+from tilewright.dialects.backends import Table
+from tilewright.dialects.nv_tileaa.ops import contraction, functions, pointers, queues, shapes
 
 if TYPE_CHECKING:
     from tilewright.lowering.nvgpu.state import Threads
 
 Rule = Callable[["Threads", Any], None]
 
-#: By the full name of the operation.
-RULES: dict[str, Rule] = {}
-_R = TypeVar("_R", bound=Rule)
+RULES: Table[Rule] = Table("the lowering to threads", dialect=nv_tileaa.NAME)
+REFUSED = RULES.refused
+"""Operations that become no code for threads, and why."""
+lowers = RULES.rule
 
-#: Operations that become no code for threads, and why.
-REFUSED: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "nv_tileaa.create_queue",
-            "nv_tileaa.queue.get",
-            "nv_tileaa.queue.put",
-            "nv_tileaa.cancel_next_program_id",
-            "nv_tileaa.is_valid_program_id",
-            "nv_tileaa.execute",
-        ),
-        "agents and queues are for the schedule of a block, which this lowering does not make",
-    ),
-    **dict.fromkeys(
-        (
-            "nv_tileaa.plugin",
-            "nv_tileaa.inject_ir",
-            "nv_tileaa.extern_elementwise",
-            "nv_tileaa.elementwise_inline_asm",
-            "nv_tileaa.call_elementwise_intrinsic",
-        ),
-        "it runs foreign code",
-    ),
-    **dict.fromkeys(
-        ("nv_tileaa.conv_dot", "nv_tileaa.conv_tile", "nv_tileaa.histogram"),
-        "cuda_tile has nothing that becomes it",
-    ),
-    "nv_tileaa.launch_func": "kernels are launched from outside",
-    "nv_tileaa.call": "calls are replaced by what they call, before",
-}
-
-
-def lowers(*names: str) -> Callable[[_R], _R]:
-    """Enter a rule for the operations of these names; those of nv_tileaa go without prefix."""
-
-    def enter(rule: _R) -> _R:
-        for name in names:
-            full = name if "." in name and not name.startswith("ext.") else f"nv_tileaa.{name}"
-            assert full not in RULES and full not in REFUSED, full
-            RULES[full] = rule
-        return rule
-
-    return enter
+RULES.refuse(
+    "agents and queues are for the schedule of a block, which this lowering does not make",
+    queues.CreateQueueOp,
+    queues.QueueGetOp,
+    queues.QueuePutOp,
+    queues.CancelNextProgramIdOp,
+    queues.IsValidProgramIdOp,
+    functions.ExecuteOp,
+)
+RULES.refuse(
+    "it runs foreign code",
+    functions.PluginOp,
+    functions.InjectIROp,
+    pointers.ExternElementwiseOp,
+    pointers.ElementwiseInlineAsmOp,
+    pointers.CallElementwiseIntrinsicOp,
+)
+RULES.refuse(
+    "cuda_tile has nothing that becomes it",
+    contraction.ConvDotOp,
+    shapes.ConvTileOp,
+    contraction.HistogramOp,
+)
+RULES.refuse("kernels are launched from outside", functions.LaunchFuncOp)
+RULES.refuse("calls are replaced by what they call, before", functions.CallOp)
+RULES.leave("the driver", functions.FuncOp, functions.GlobalOp, functions.ReturnOp)
+RULES.leave("the operation around it", functions.YieldOp, queues.QueueYieldOp)

@@ -99,7 +99,8 @@ class TensorMapPlan:
         last = sum((n - 1) * stride for n, stride in zip(extents, strides, strict=True))
         if last + array.itemsize > array.nbytes or not prod(extents):
             return None
-        flat = array.reshape(-1)
-        return np.lib.stride_tricks.as_strided(
-            flat, extents, strides, writeable=bool(array.flags.writeable)
-        )
+        # NumPy cannot describe floats of one byte, such as f8E5M2, to itself.
+        words = array.reshape(-1).view(f"u{array.itemsize}")
+        writeable = bool(array.flags.writeable)
+        found = np.lib.stride_tricks.as_strided(words, extents, strides, writeable=writeable)
+        return found.view(array.dtype)

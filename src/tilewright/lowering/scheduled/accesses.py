@@ -284,7 +284,7 @@ def _aligned(width: int, size: int) -> dict[str, Attribute]:
     return {"alignment": b.IntegerAttr(width * size, I64)}
 
 
-@lowers("nv_tileaa.load", "nv_tileaa.tiled_load", "nv_tileaa.gather_load")
+@lowers("load", "tiled_load", "gather_load")
 def load(low: ScheduledKernel, op: Load) -> None:
     result = op.moved
     if not isinstance(result.type, T.TileType) or goes_by_element(op):
@@ -334,7 +334,7 @@ def _padding(low: ScheduledKernel, op: Load, name: str, ty: Attribute) -> SSAVal
     return bits_constant(low, padding_bits(word, FORMATS[name]), name, ty)
 
 
-@lowers("nv_tileaa.store", "nv_tileaa.tiled_store", "nv_tileaa.scatter_store")
+@lowers("store", "tiled_store", "scatter_store")
 def store(low: ScheduledKernel, op: Store) -> None:
     if not isinstance(op.moved.type, T.TileType) or goes_by_element(op):
         memory.store(low, op)

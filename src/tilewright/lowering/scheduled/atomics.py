@@ -24,7 +24,7 @@ from tilewright.lowering.scheduled.table import lowers
 from tilewright.passes.tileas.assign_layouts import updates_in_place
 
 
-@lowers("nv_tileaa.atomic_rmw", "nv_tileaa.tiled_atomic_rmw")
+@lowers("atomic_rmw", "tiled_atomic_rmw")
 def atomic_rmw(low: ScheduledKernel, op: Atomic) -> None:
     if not _stays(low, op):
         atomics.atomic_rmw(low, op)
@@ -33,7 +33,7 @@ def atomic_rmw(low: ScheduledKernel, op: Atomic) -> None:
     _each(low, op, (value,), atomics.updating(low, op, scalar_of(value.type), fenced=True))
 
 
-@lowers("nv_tileaa.atomic_cas")
+@lowers("atomic_cas")
 def atomic_cas(low: ScheduledKernel, op: AtomicCasOp) -> None:
     if not _stays(low, op):
         atomics.atomic_cas(low, op)

@@ -18,6 +18,7 @@ from tilewright.dialects.nv_tileas.ops import (
     LocalLoadOp,
     PermuteViewOp,
 )
+from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for
@@ -32,7 +33,7 @@ from tilewright.lowering.nvgpu.types import (
 )
 from tilewright.lowering.nvgpu.vectors import as_index, moved, reshaped
 from tilewright.lowering.scheduled.lane_moves import moved_by_lanes
-from tilewright.lowering.scheduled.state import ScheduledKernel, base_of
+from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 
 

@@ -14,7 +14,7 @@ from tilewright.lowering.scheduled.table import lowers
 from tilewright.passes.tileas.part_layouts import static_part
 
 
-@lowers("nv_tileaa.extract_slice")
+@lowers("extract_slice")
 def extract_slice(low: ScheduledKernel, op: AliasOp) -> None:
     source, result = op.operands[0], op.results[0]
     part = static_part(op, source, result)
@@ -29,7 +29,7 @@ def extract_slice(low: ScheduledKernel, op: AliasOp) -> None:
     low.bind(result, low.picked(low.value(source), registers))
 
 
-@lowers("nv_tileaa.ext.insert_slice")
+@lowers("ext.insert_slice")
 def insert_slice(low: ScheduledKernel, op: AliasOp) -> None:
     """Of the threads that hold elements of the part each takes what it has of it."""
     whole, source = op.operands[:2]
@@ -63,7 +63,7 @@ def insert_slice(low: ScheduledKernel, op: AliasOp) -> None:
     low.bind(op.results[0], found)
 
 
-@lowers("nv_tileaa.cat")
+@lowers("cat")
 def cat(low: ScheduledKernel, op: AliasOp) -> None:
     lhs, rhs = low.values(op.operands)
     result = op.results[0]

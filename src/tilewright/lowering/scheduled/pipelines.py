@@ -17,6 +17,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops import mbarrier, tma
 from tilewright.dialects.nvgpu.support import arith_vectors as V
@@ -36,7 +37,7 @@ from tilewright.lowering.nvgpu.types import (
     element_type,
 )
 from tilewright.lowering.nvgpu.vectors import as_index
-from tilewright.lowering.scheduled.state import ScheduledKernel, base_of
+from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 
 #: How long a thread may sleep between two looks at a barrier, in nanoseconds.

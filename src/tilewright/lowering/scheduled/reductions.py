@@ -23,7 +23,7 @@ from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 
 
-@lowers("nv_tileaa.reduce")
+@lowers("reduce")
 def reduce(low: ScheduledKernel, op: ReduceOp) -> None:
     dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
     layout = low.layout_of(op.operands[0].type)

@@ -34,7 +34,7 @@ Carried: TypeAlias = tuple[list[SSAValue], SSAValue]
 """What comes before each part, and whether something does."""
 
 
-@lowers("nv_tileaa.scan")
+@lowers("scan")
 def scan(low: ScheduledKernel, op: ScanOp) -> None:
     found = _Scan(low, op).results()
     for result, value in zip(op.results, found, strict=True):

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
+from tilewright.passes.tileas.allocate import allocate
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
@@ -26,6 +28,7 @@ class Scheduled:
     remarks: tuple[Remark, ...]
 
 
+@rare_collections
 def schedule(
     module: ModuleOp,
     entry: str,
@@ -53,6 +56,7 @@ def schedule(
             assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
             tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks)
             pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks)
+            allocate(op, remarks)
     return Scheduled(module, tuple(remarks.found))
 
 

@@ -11,13 +11,13 @@ from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 
 
-@lowers("nv_tileaa.permute")
+@lowers("permute")
 def permute(low: ScheduledKernel, op: Operation) -> None:
     """The layouts of both sides differ as the axes do."""
     low.bind(op.results[0], low.value(op.operands[0]))
 
 
-@lowers("nv_tileaa.broadcast")
+@lowers("broadcast")
 def broadcast(low: ScheduledKernel, op: Operation) -> None:
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)

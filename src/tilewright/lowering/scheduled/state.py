@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ExtFOp, ShLIOp, ShRUIOp, TruncFOp, XOrIOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.analysis.tileaa import is_effect, must_stay
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.extensions import FenceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
+from tilewright.dialects.nv_tileas.storage import at_level, base_of, common_block, storage_bytes
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.support.vector_shapes import ShuffleOp
@@ -24,9 +27,10 @@ from tilewright.layouts import Layout
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.lowering.nvgpu.options import NvgpuOptions
-from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, element_type, scalar_of
+from tilewright.lowering.nvgpu.types import I32, I64, scalar_of
 from tilewright.lowering.scheduled.map_plans import map_plan
 from tilewright.lowering.scheduled.table import RULES
+from tilewright.passes.tileas.allocate import ALIGNMENT, allocate
 
 if TYPE_CHECKING:
     from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
@@ -36,8 +40,6 @@ _ASYNC_SHARED = {
     "kind": nvvm.ProxyKindAttr(nvvm.ProxyKind.ASYNC_SHARED),
     "space": nvvm.SharedSpaceAttr(nvvm.SharedSpace.CTA),
 }
-#: What storage of the block begins at a multiple of: the period of the widest swizzle.
-STORAGE_ALIGNMENT = 1024
 #: The bytes in which exchanges take turns.
 MOST_IN_TURN = 8 << 10
 
@@ -98,15 +100,16 @@ class ScheduledKernel(Kernel):
         return bool(read & written)
 
     def _allocate(self) -> None:
-        """Give each storage its place in shared memory."""
-        offset = 0
-        for op in self.func.walk():
-            if isinstance(op, S.AllocTensorOp):
-                self.storage[op.result] = offset
-                offset += -(-_bytes(op.result) // STORAGE_ALIGNMENT) * STORAGE_ALIGNMENT
+        """Read each storage's place in shared memory, and give it one where it has none."""
+        made = [op for op in self.func.walk() if isinstance(op, S.AllocTensorOp)]
+        if any(op.offset is None for op in made):
+            allocate(self.func)
+        for op in made:
+            self.storage[op.result] = int_property(op, "offset")
+        offset = max((self._end(op.result) for op in made), default=0)
         self.exchange_start = self.scratch_bytes = offset
         if offset:
-            self.shared_alignment = STORAGE_ALIGNMENT
+            self.shared_alignment = ALIGNMENT
         self._ends = self._lifetimes()
         if offset > self.options.shared_bytes:
             raise self.refuse(
@@ -114,6 +117,10 @@ class ScheduledKernel(Kernel):
                 f"{self.options.shared_bytes}",
                 help="use smaller tiles, or fewer stages",
             )
+
+    def _end(self, storage: SSAValue) -> int:
+        """Where a storage ends, in bytes, rounded up."""
+        return self.storage[storage] + -(-storage_bytes(storage) // ALIGNMENT) * ALIGNMENT
 
     def _lifetimes(self) -> dict[SSAValue, Operation]:
         """By storage, the operation behind which nobody uses it: one of the function's own block, for a
@@ -128,8 +135,8 @@ class ScheduledKernel(Kernel):
         for storage, ops in users.items():
             within = self.func.body.block
             if storage.type.stages > 1:  # pyright: ignore[reportAttributeAccessIssue]
-                within = _common_block(ops)
-            found[storage] = _at_level(ops[-1], within)
+                within = common_block(ops)
+            found[storage] = at_level(ops[-1], within)
         return found
 
     def _end_lifetimes(self, op: Operation) -> None:
@@ -140,16 +147,16 @@ class ScheduledKernel(Kernel):
         for storage in ended:
             del self._ends[storage]
         self.sync.shared, self.being_read = True, None
-        self.exchange_start = max(
-            (self.storage[storage] + _bytes(storage) for storage in self._ends), default=0
-        )
+        self.exchange_start = max(map(self._end, self._ends), default=0)
 
     def lower(self, op: Operation) -> None:
+        if op.regions:
+            self._before_regions(op)
         self._lower(op)
         self._end_lifetimes(op)
 
     def _lower(self, op: Operation) -> None:
-        rule = RULES.get(op.name)
+        rule = RULES.rule_of(op)
         if rule is None or self.lanes is not None:
             super().lower(op)
             return
@@ -345,29 +352,42 @@ class ScheduledKernel(Kernel):
             # Barriers of rings stand in the program.
             return
         others = self._storage_reads | self._storage_writes if writes else self._storage_writes
-        if storage in others:
+        if any(self._overlap(storage, other) for other in others):
             self.barrier()
         (self._storage_writes if writes else self._storage_reads).add(storage)
+
+    def _overlap(self, one: SSAValue, other: SSAValue) -> bool:
+        """Whether two storages have bytes in common."""
+        starts = self.storage[one], self.storage[other]
+        return starts[0] < self._end(other) and starts[1] < self._end(one)
+
+    def _before_regions(self, op: Operation) -> None:
+        """Threads meet in front of a loop that reads what they have written, and not in each round."""
+        reads, writes = _storage_uses(op)
+        if (reads - writes) & self._storage_writes:
+            self.barrier()
 
     def enter_regions(self, op: Operation) -> None:
         self.sync.shared, self.being_read = True, None
         for inner in op.walk():
-            if isinstance(inner, Access) or inner.name in ("nv_tileaa.ext.fence",):
+            if isinstance(inner, Access | FenceOp):
                 self._pending.append(inner)
-            elif isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
-                self._storage_writes.add(base_of(inner.target))
-            elif isinstance(inner, S.DotOp | S.LocalLoadOp):
-                for value in inner.operands:
-                    if isinstance(value.type, TiledViewType):
-                        self._storage_reads.add(base_of(value))
+        reads, writes = _storage_uses(op)
+        self._storage_reads |= reads
+        self._storage_writes |= writes
 
 
-def _bytes(storage: SSAValue) -> int:
-    ty = storage.type
-    assert isinstance(ty, TiledViewType)
-    element = element_type(ty.element_type)
-    assert element is not None
-    return prod(ty.dims) * element_bytes(element)
+def _storage_uses(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:
+    """What an operation and those in it read, and write."""
+    reads: set[SSAValue] = set()
+    writes: set[SSAValue] = set()
+    for inner in op.walk():
+        if isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
+            writes.add(base_of(inner.target))
+        elif isinstance(inner, S.DotOp | S.LocalLoadOp):
+            held = (value for value in inner.operands if isinstance(value.type, TiledViewType))
+            reads |= {base_of(value) for value in held}
+    return reads, writes
 
 
 def converted_sums(low: ScheduledKernel, value: SSAValue, wanted: Attribute) -> SSAValue:
@@ -377,43 +397,3 @@ def converted_sums(low: ScheduledKernel, value: SSAValue, wanted: Attribute) -> 
         return value
     kind = ExtFOp if isinstance(value.type.element_type, b.Float16Type) else TruncFOp
     return low.one(kind, (value,), wanted)
-
-
-def _at_level(op: Operation, block: Block) -> Operation:
-    """The operation of a block that an operation is, or is in."""
-    while op.parent is not block:
-        outer = op.parent_op()
-        assert outer is not None
-        op = outer
-    return op
-
-
-def _common_block(ops: Sequence[Operation]) -> Block:
-    """The innermost block that all of the operations are in."""
-
-    def blocks(op: Operation) -> list[Block]:
-        found: list[Block] = []
-        block = op.parent
-        while block is not None:
-            found.append(block)
-            outer = block.parent_op()
-            block = None if outer is None else outer.parent
-        return found[::-1]
-
-    paths = [blocks(op) for op in ops]
-    common = [path[0] for path in zip(*paths, strict=False) if len(set(path)) == 1]
-    return common[-1]
-
-
-def base_of(storage: SSAValue) -> SSAValue:
-    """The storage that a stage is of."""
-    while True:
-        owner = storage.owner
-        if isinstance(owner, S.ExtractSliceOp | S.PermuteViewOp):
-            storage = owner.source
-        elif isinstance(owner, P.ProducerWriteOp | P.ConsumerReadOp):
-            made = owner.pipeline.owner
-            assert isinstance(made, P.CreatePipelineOp)
-            storage = made.storages[[*map(id, owner.views)].index(id(storage))]
-        else:
-            return storage

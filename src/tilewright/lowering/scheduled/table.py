@@ -4,25 +4,15 @@ layout that those rules assume."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from tilewright.dialects import nv_tileaa
+from tilewright.dialects.backends import Table
 
 if TYPE_CHECKING:
     from tilewright.lowering.scheduled.state import ScheduledKernel
 
 Rule = Callable[["ScheduledKernel", Any], None]
 
-#: By the full name of the operation.
-RULES: dict[str, Rule] = {}
-_R = TypeVar("_R", bound=Rule)
-
-
-def lowers(*names: str) -> Callable[[_R], _R]:
-    """Enter a rule for the operations of these full names."""
-
-    def enter(rule: _R) -> _R:
-        for name in names:
-            assert name not in RULES, name
-            RULES[name] = rule
-        return rule
-
-    return enter
+RULES: Table[Rule] = Table("the lowering of scheduled tiles", dialect=nv_tileaa.NAME)
+lowers = RULES.rule

@@ -10,9 +10,11 @@ from xdsl.dialects.arith import AddiOp, AndIOp, ShRUIOp
 from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
 from xdsl.ir import Attribute, SSAValue
 
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.ops import DotOp
+from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support.wgmma import STEP_BYTES, SUMS, WgmmaProductOp
@@ -20,7 +22,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.shared import ROW_BYTES
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, element_type, vector_like
 from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
-from tilewright.lowering.scheduled.state import ScheduledKernel, base_of, converted_sums
+from tilewright.lowering.scheduled.state import ScheduledKernel, converted_sums
 from tilewright.passes.tileas.warpgroup_products import ELEMENTS, ROWS, WARPS, WarpgroupPlan
 
 #: Fields of a descriptor, from PTX: addresses and distances in units of 16 bytes.
@@ -49,6 +51,9 @@ def warpgroup_dot(low: ScheduledKernel, op: DotOp) -> None:
         "element": element,
         "waitGroup": b.IntegerAttr(0, I32),
     }
+    for side in "ab":
+        if enum_property(op, f"signedness_{side}") == "unsigned":
+            properties[f"unsigned{side.upper()}"] = b.UnitAttr()
     *_, rows, along = axis_bits(a_dims)
     if isinstance(op.a.type, TiledViewType):
         low.before_storage(base_of(op.a), writes=False)

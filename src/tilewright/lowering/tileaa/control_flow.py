@@ -26,7 +26,7 @@ from tilewright.dialects import arith
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import control_flow as C
 from tilewright.lowering.tileaa.state import I1, Lowering, Nested
-from tilewright.lowering.tileaa.table import lowers, refuse, rule_of
+from tilewright.lowering.tileaa.table import LOWERINGS, lowers, refuse, rule_of
 from tilewright.text.attribute_parser import MAX_NESTING
 
 #: Regions around the body of a function: its own and that of the module.
@@ -50,6 +50,7 @@ EXIT_OF: dict[type[Operation], Exit] = {
     C.BreakOp: Exit.BREAK,
     C.ReturnOp: Exit.RETURN,
 }
+LOWERINGS.leave("`control_flow`", *EXIT_OF)
 _FALLS = frozenset({Exit.FALL})
 
 

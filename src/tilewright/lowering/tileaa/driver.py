@@ -12,6 +12,8 @@ from xdsl.ir import Block, Operation, Region
 from tilewright.diagnostics import Collector, TileIRError
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.module import Function, GlobalOp, ModuleOp
+from tilewright.dialects.nv_tileaa.base import CAPABILITY
+from tilewright.garbage import rare_collections
 from tilewright.lowering.tileaa import (
     arithmetic,
     assumptions,
@@ -42,6 +44,7 @@ class Lowered:
     origins: Mapping[Operation, TileOp]
 
 
+@rare_collections
 def lower_to_tileaa(module: AnyModule, options: TileAAOptions | None = None) -> Lowered:
     """A module of ``nv_tileaa`` that does what ``module`` does, which stays as it is.
 
@@ -78,7 +81,7 @@ def _lower_module(low: Lowering, module: ModuleOp, problems: Collector) -> built
             problems.diagnostics += error.diagnostics
         else:
             block.add_op(new)
-    attributes = {"nv_tileaa.compute_capability": IntegerAttr(low.options.capability, i32)}
+    attributes = {CAPABILITY: IntegerAttr(low.options.capability, i32)}
     new = builtin.ModuleOp(Region(block), attributes, StringAttr(module.symbol))
     low.place(new, module)
     return new

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from xdsl.ir import SSAValue
 
 from tilewright.diagnostics import TileIRError, define_code
+from tilewright.dialects.backends import Table
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import testing
+from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, GlobalOp, ModuleOp
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa.base import BLOCK_SCALE_CAPABILITY
 from tilewright.dialects.source_map import place_of
@@ -26,30 +28,23 @@ NOT_LOWERED = define_code(
 #: put at the end of the block. Operations with regions do it in steps, see ``Nested``.
 Rule: TypeAlias = Callable[[Lowering, Any], Sequence[SSAValue] | Nested]
 
-#: By operation. Terminators and functions are not here: ``control_flow`` and ``functions`` are.
-LOWERINGS: dict[type[TileOp], Rule] = {}
+LOWERINGS: Table[Rule] = Table("the lowering to nv_tileaa", by_class=True)
+REFUSED: dict[type[TileOp], str] = LOWERINGS.refused
+"""Operations that are refused, and why."""
+lowers = LOWERINGS.rule
 
-#: Operations that are refused, and why.
-REFUSED: dict[type[TileOp], str] = {
-    testing.BytecodeNewAttributeOp: "it only exercises the bytecode of test builds",
-    testing.BytecodeEvolutionOp: "it only exercises the bytecode of test builds",
-    testing.PreviewCallOp: "it calls code of a developer preview that is not defined here",
-    testing.PreviewExternImplOp: "it belongs to a developer preview that is not defined here",
-}
-
-_RuleT = TypeVar("_RuleT", bound=Rule)
-
-
-def lowers(*kinds: type[TileOp]) -> Callable[[_RuleT], _RuleT]:
-    """Enter a function into the table, for these operations."""
-
-    def enter(rule: _RuleT) -> _RuleT:
-        for kind in kinds:
-            assert kind not in LOWERINGS, kind.name
-            LOWERINGS[kind] = rule
-        return rule
-
-    return enter
+LOWERINGS.refuse(
+    "it only exercises the bytecode of test builds",
+    testing.BytecodeNewAttributeOp,
+    testing.BytecodeEvolutionOp,
+)
+LOWERINGS.refuse(
+    "it calls code of a developer preview that is not defined here", testing.PreviewCallOp
+)
+LOWERINGS.refuse(
+    "it belongs to a developer preview that is not defined here", testing.PreviewExternImplOp
+)
+LOWERINGS.leave("`functions`", ModuleOp, GlobalOp, *FUNCTIONS)
 
 
 def refuse(op: TileOp, why: str, help: str = "") -> TileIRError:
@@ -71,6 +66,6 @@ def require_block_scale(low: Lowering, op: TileOp, what: str) -> None:
 
 def rule_of(op: TileOp) -> Rule:
     """The lowering of an operation; raises ``not-lowered`` where it is refused."""
-    if (rule := LOWERINGS.get(type(op))) is None:
+    if (rule := LOWERINGS.rule_of(op)) is None:
         raise refuse(op, REFUSED[type(op)])
     return rule

@@ -155,9 +155,8 @@ def is_elementwise(op: Operation) -> bool:
 
 def register(cls: type[Operation], call: Callable[[Any], ElementCall]) -> None:
     """Let an operation class be run as an element-wise one."""
-    assert cls not in IMPLEMENTATIONS, cls.name
     ELEMENT_CALLS[cls] = call
-    IMPLEMENTATIONS[cls] = translate
+    IMPLEMENTATIONS.enter(translate, cls)
 
 
 load()

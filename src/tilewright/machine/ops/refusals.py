@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import module, testing
-from tilewright.machine.compile import REFUSED
+from tilewright.machine.compile import IMPLEMENTATIONS
 
-_PREVIEW = "it calls code outside Tile IR, in a library that the machine does not have"
-_TESTING = "it exercises bytecode tools and has no meaning"
-
-REFUSED.update(
-    {
-        testing.PreviewCallOp: _PREVIEW,
-        testing.PreviewExternImplOp: _PREVIEW,
-        testing.BytecodeNewAttributeOp: _TESTING,
-        testing.BytecodeEvolutionOp: _TESTING,
-        module.FuncOp: "it is no kernel, and nothing in Tile IR calls it",
-    }
+IMPLEMENTATIONS.refuse(
+    "it calls code outside Tile IR, in a library that the machine does not have",
+    testing.PreviewCallOp,
+    testing.PreviewExternImplOp,
 )
+IMPLEMENTATIONS.refuse(
+    "it exercises bytecode tools and has no meaning",
+    testing.BytecodeNewAttributeOp,
+    testing.BytecodeEvolutionOp,
+)
+IMPLEMENTATIONS.refuse("it is no kernel, and nothing in Tile IR calls it", module.FuncOp)
 
 #: Operations that hold or describe what runs, and that `Program` reads.
 STRUCTURE: frozenset[type[TileOp]] = frozenset({module.ModuleOp, module.EntryOp, module.GlobalOp})
+IMPLEMENTATIONS.leave("`Program` reads it", *STRUCTURE)

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.dialects import arith
-from tilewright.dialects.nv_tileaa.base import AliasOp, is_set
+from tilewright.dialects.nv_tileaa.base import OPERATIONS, AliasOp, is_set
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
-from tilewright.dialects.nv_tileaa.ops import arithmetic, pointers
+from tilewright.dialects.nv_tileaa.ops import pointers
 from tilewright.launching.value_types import is_pointer, pointee_of, tile_like, tile_type
 from tilewright.machine.compile import IMPLEMENTATIONS, Step, Translator, implements
 from tilewright.machine.ops.elementwise import ELEMENT_CALLS, ElementCall, register, translate
@@ -28,28 +28,12 @@ def clampf(
     return minf(raised, upper, element, propagate_nan=propagate_nan)
 
 
-#: The operations whose function has another name; ``mnemonic`` alone for the others.
+#: Which function each operation is; ``bitcast`` may give its result another shape, and has rules below.
 _NAMES: Mapping[type[AliasOp], str] = MappingProxyType(
     {
-        arithmetic.MulhiUIOp: "mulhii",
-        pointers.AddPtrOp: "offset",
-        pointers.FpToFpOp: "ftof",
-        pointers.IntToPtrOp: "int_to_ptr",
-        pointers.PtrToIntOp: "ptr_to_int",
-        arithmetic.ClampFOp: "clampf",
-        **{
-            cls: cls.mnemonic()
-            for cls in (
-                arithmetic.AddFOp,
-                arithmetic.SubFOp,
-                arithmetic.MulFOp,
-                arithmetic.DivFOp,
-                arithmetic.FmaOp,
-                arithmetic.SqrtOp,
-                arithmetic.RsqrtOp,
-                arithmetic.Exp2Op,
-            )
-        },
+        cls: cls.MEANING
+        for cls in OPERATIONS.values()
+        if cls.MEANING and cls is not pointers.BitcastOp
     }
 )
 _FUNCTIONS = {**ELEMENTWISE, "clampf": clampf}

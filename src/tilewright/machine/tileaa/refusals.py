@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from tilewright.dialects.nv_tileaa.base import AliasOp
 from tilewright.dialects.nv_tileaa.ops import functions, shapes
-from tilewright.machine.compile import REFUSED
+from tilewright.machine.compile import IMPLEMENTATIONS
 
-REFUSED[shapes.ConvTileOp] = (
-    "nothing says which elements of the activation are in the window at an index"
+IMPLEMENTATIONS.refuse(
+    "nothing says which elements of the activation are in the window at an index",
+    shapes.ConvTileOp,
 )
 
 #: Operations that hold or describe what runs, and that `Program` reads.
 STRUCTURE: frozenset[type[AliasOp]] = frozenset({functions.FuncOp, functions.GlobalOp})
+IMPLEMENTATIONS.leave("`Program` reads it", *STRUCTURE)

@@ -8,9 +8,12 @@ from xdsl.traits import IsTerminator, SymbolOpInterface, is_side_effect_free, is
 
 from tilewright.analysis.tileaa import Ranges, synchronises
 from tilewright.analysis.tileaa.integers import width_of
+from tilewright.dialects.arith import FPToSIOp, FPToUIOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
-from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
+from tilewright.dialects.nv_tileaa.ops.shapes import ExtractOp, ExtractSliceOp, GenerateOp
 
 #: Operations that have the effects of what is in their regions, and surely end.
 TRANSPARENT = (scf.ForOp, scf.IfOp, ReduceOp, ScanOp, GenerateOp)
@@ -51,16 +54,7 @@ _DIVISIONS = frozenset(
 )
 _SHIFTS = frozenset({"arith.shli", "arith.shrsi", "arith.shrui"})
 #: Operations whose undefined behaviour is a matter of their operands, which no proof covers here.
-_UNPROVED = frozenset(
-    {
-        "nv_tileaa.extract",
-        "nv_tileaa.extract_slice",
-        "nv_tileaa.ext.insert_slice",
-        "nv_tileaa.assume",
-        "arith.fptosi",
-        "arith.fptoui",
-    }
-)
+_UNPROVED = (ExtractOp, ExtractSliceOp, InsertSliceOp, AssumeOp, FPToSIOp, FPToUIOp)
 
 
 def may_run_early(op: Operation, ranges: Ranges) -> bool:
@@ -69,7 +63,7 @@ def may_run_early(op: Operation, ranges: Ranges) -> bool:
         return False
     if not is_side_effect_free(op) or not is_speculatable(op):
         return False
-    if op.name in _UNPROVED or "overflowFlags" in op.properties:
+    if isinstance(op, _UNPROVED) or "overflowFlags" in op.properties:
         return False
     if op.name in _DIVISIONS:
         divisor = ranges.of(op.operands[1])

@@ -15,16 +15,25 @@ from tilewright.analysis.tileaa.order import writes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
+from tilewright.dialects.nv_tileaa.ops.memory import (
+    GatherLoadOp,
+    Load,
+    LoadOp,
+    ScatterStoreOp,
+    Store,
+    StoreOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.tokens import token_in, token_out
 
 #: Which stores write what which loads read, when bases and indices are the same.
 _PAIRS = {
-    "nv_tileaa.load": "nv_tileaa.store",
-    "nv_tileaa.tiled_load": "nv_tileaa.tiled_store",
-    "nv_tileaa.gather_load": "nv_tileaa.scatter_store",
+    LoadOp.name: StoreOp.name,
+    TiledLoadOp.name: TiledStoreOp.name,
+    GatherLoadOp.name: ScatterStoreOp.name,
 }
 
 #: Effects before a load that are looked at.

@@ -12,7 +12,9 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 from tilewright.analysis.tileaa import Provenance, Provenances, Root
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.enums import MemSemanticAttr
+from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp, CreateMemTokenOp, JoinMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.memory import (
     AtomicCasOp,
     AtomicRMWOp,
@@ -110,15 +112,15 @@ def _tells(op: Operation, provenances: Provenances, updated: set[Root]) -> str:
         return _tells_access(op, provenances.of(op.operands[0]), updated)
     if isinstance(op, (*TRANSPARENT, scf.WhileOp)) or op.has_trait(IsTerminator):
         return ""
-    if op.name == "nv_tileaa.ext.alloca" or is_side_effect_free(op):
+    if isinstance(op, AllocaOp) or is_side_effect_free(op):
         return ""
-    if op.name in _PLAIN:
+    if isinstance(op, _PLAIN):
         return ""
     return f"'{op.name}' may tell when they were made"
 
 
 #: Effects that concern the block alone.
-_PLAIN = frozenset({"nv_tileaa.create_mem_token", "nv_tileaa.join_mem_token", "nv_tileaa.assume"})
+_PLAIN = (CreateMemTokenOp, JoinMemTokenOp, AssumeOp)
 
 
 def _tells_access(op: Operation, base: Provenance, updated: set[Root]) -> str:

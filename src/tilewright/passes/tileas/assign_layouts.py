@@ -24,11 +24,14 @@ from tilewright.dialects.arith.constants import ConstantOp, ElementsAttr
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
-from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.base import CAPABILITY, int_list, is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledAtomicRMWOp, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.pointers import FpToFpOp
+from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import (
     SharedAttr,
@@ -55,7 +58,7 @@ from tilewright.passes.tileas.access_layouts import (
 from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.part_layouts import static_part
-from tilewright.passes.tileas.products import Plan, chained_products, plan_product
+from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
@@ -77,7 +80,7 @@ def capability_of(func: FuncOp) -> int:
     """The compute capability, times ten, that a function is lowered for; that of Ampere where its module
     does not say."""
     module = func.parent_op()
-    found = None if module is None else module.attributes.get("nv_tileaa.compute_capability")
+    found = None if module is None else module.attributes.get(CAPABILITY)
     return found.value.data if isinstance(found, b.IntegerAttr) else 80
 
 
@@ -129,6 +132,8 @@ class _Assigner:
             op: access_shape(self.facts, op) for op in func.walk() if isinstance(op, Access)
         }
         self.staged: dict[tuple[SSAValue, int], SSAValue] = {}
+        #: Storage by the value that it holds, and by the block behind whose copy it does.
+        self.stored: dict[tuple[SSAValue, Attribute, Block], SSAValue] = {}
 
     def run(self) -> None:
         block = self.func.body.block
@@ -260,7 +265,7 @@ class _Assigner:
             rule(self, op)
         elif kinds.is_elementwise(op):
             self.elementwise(op)
-        elif op.name not in kinds.SOURCES or any(map(is_tile, op.operands)):
+        elif not kinds.is_source(op) or any(map(is_tile, op.operands)):
             self.by_default(op)
 
     def elementwise(self, op: Operation) -> None:
@@ -276,7 +281,7 @@ class _Assigner:
 
     def by_default(self, op: Operation) -> None:
         """Operations for which threads have no layout of their own."""
-        if op.regions or op.name in _SLOW:
+        if op.regions or isinstance(op, _SLOW):
             self.remarks.add("layout", f"'{op.name}' goes through shared memory", op)
         elif isinstance(op, Access) and goes_by_element(op):
             self.remarks.add(
@@ -430,25 +435,40 @@ class _Assigner:
         assert isinstance(op, DotOp)
         if self._by_warpgroups(op):
             return
-        plan = plan_product(op, self.threads // 32, op in self.chained)
+        plan = plan_product(op, self.threads // 32, op in self.chained, self.target)
         if plan is None:
             self.remarks.add(
                 "product", "no instruction of the tensor cores has these types and extents", op
             )
             self.by_default(op)
             return
-        fragment, grid = plan.fragment, "x".join(map(str, plan.warps))
-        self.remarks.add(
-            "product",
-            f"mma.sync m{fragment.m}n{fragment.n}k{fragment.k} of {plan.name} by {grid} warps",
-            op,
-        )
+        turned = self._turned(op, plan)
+        if any(turned):
+            plan = plan.with_turned(turned, op in self.chained)
+        self.remarks.add("product", plan.describe(), op)
+        if plan.atom == WIDENED and "fast_acc" not in op.attributes and self.target.adds_coarsely:
+            self.remarks.add(
+                "product",
+                "products of f8 themselves keep 14 bits of a sum, which needs fast_acc",
+                op,
+            )
         sums = plan.sums
-        operands = [
-            self._operand(op, op.a, plan, plan.a, len(plan.a_dims) - 1),
-            self._operand(op, op.b, plan, plan.b, len(plan.b_dims) - 2),
-        ]
-        self._product(op, operands, sums, plan.warps, {})
+        operands = [self._operand(op, plan, side) for side in (0, 1)]
+        properties: dict[str, Attribute] = {}
+        if plan.atom != "mma_sync":
+            properties["atom"] = b.StringAttr(plan.atom)
+        self._product(op, operands, sums, plan.warps, properties)
+
+    def _turned(self, op: DotOp, plan: Plan) -> tuple[bool, bool]:
+        """Which operands of 8 bits stay along the rows or columns of the result, as they come."""
+        found: list[bool] = []
+        for value, layout, can in zip((op.a, op.b), (plan.a, plan.b), plan.can_turn, strict=True):
+            own, dims = self.layouts.get(value), T.dims_of(value.type)
+            other = len(dims) - 2 if value is op.a else len(dims) - 1
+            can = can and own is not None and self._inner_axis(value) == other
+            held = own is not None and plan_conversion(own, layout, 1).registers is not None
+            found.append(can and not held)
+        return found[0], found[1]
 
     def _by_warpgroups(self, op: DotOp) -> bool:
         """Make a product one of ``wgmma``, where the GPU has it, and in the layouts that operands
@@ -465,6 +485,9 @@ class _Assigner:
             # Elements of other sizes lie along k, and tiles stay as they are in memory.
             k_inner = [self._inner_axis(value) for value in (op.a, op.b)]
             if (not in_registers and k_inner[0] != along_k) or k_inner[1] != along_k - 1:
+                self.remarks.add(
+                    "product", f"no wgmma: an operand of {plan.name} lies across k", op
+                )
                 return False
         self.remarks.add("product", plan.describe(), op)
         a = self.wanted(op.a, plan.a) if in_registers else self._in_shared(op, op.a, plan, along_k)
@@ -501,12 +524,13 @@ class _Assigner:
         op.erase()
         self.layouts[new.result], self.strength[new.result] = sums, 3
 
-    def _operand(
-        self, op: Operation, value: SSAValue, plan: Plan, layout: Layout, along_k: int
-    ) -> SSAValue:
-        """An operand as the tensor cores take it: in registers where it is there, or where they have
-        no other way; else in shared memory."""
-        value = self._widened(op, value, plan.name)
+    def _operand(self, op: DotOp, plan: Plan, side: int) -> SSAValue:
+        """The left or right operand as the tensor cores take it: in registers where it is there, or where
+        they have no other way; else in shared memory."""
+        value, layout = ((op.a, plan.a), (op.b, plan.b))[side]
+        is_turned = plan.turned[side]
+        if plan.name not in WIDER:
+            value = self._widened(op, value, plan.name)
         own = self.layouts.get(value)
         size = plan.fragment.bits // 8
         if plan.name == "tf32" and capability_of(self.func) >= ROUNDS_TO_TF32:
@@ -515,9 +539,12 @@ class _Assigner:
                 return found
         if plan.fragment.bits == 64:
             return self.wanted(value, layout)
-        if own is not None and plan_conversion(own, layout, size).registers is not None:
+        held = own is not None and plan_conversion(own, layout, size).registers is not None
+        if held and not is_turned:
             return self.wanted(value, layout)
-        return self._in_shared(op, value, plan, along_k)
+        last = len(T.dims_of(value.type)) - 1
+        # Along k, which is the last axis of A and the one before of B, unless it is turned.
+        return self._in_shared(op, value, plan, last - (side != is_turned))
 
     def _rounded_behind(self, op: Operation, value: SSAValue, layout: Layout) -> SSAValue | None:
         """A loaded tile of f32 that is rounded to tf32: it lies in shared memory as it was loaded, so that
@@ -557,13 +584,12 @@ class _Assigner:
         return new.results[0]
 
     def _in_shared(
-        self, op: Operation, value: SSAValue, plan: Plan | WarpgroupPlan, along_k: int
+        self, op: Operation, value: SSAValue, plan: Plan | WarpgroupPlan, inner: int
     ) -> SSAValue:
         dims = T.dims_of(value.type)
         if value not in self.layouts:
             chunk = 16 // element_bytes(value.type)
             value = self.wanted(value, coalesced(dims, self.threads, Shape(len(dims) - 1, chunk)))
-        inner = along_k
         if plan.bits == 16:
             inner = _fastest(self.layouts[value], dims)
             if inner < len(dims) - 2:
@@ -575,14 +601,20 @@ class _Assigner:
         return self._stored(op, value, SharedAttr.of(places))
 
     def _stored(self, op: Operation, value: SSAValue, places: SharedAttr) -> SSAValue:
-        """Storage with a copy of a value."""
+        """Storage with a copy of a value, made in front of the loops that do not change it."""
         ty = TiledViewType(T.dims_of(value.type), T.element_of(value.type), "smem", places)
+        op = _before_loops(op, value)
+        block = op.parent
+        assert block is not None
+        if (found := self.stored.get((value, ty, block))) is not None:
+            return found
         storage = S.AllocTensorOp.create(result_types=(ty,))
         inherit_place(storage, op)
         Rewriter.insert_op(storage, InsertPoint.at_start(self.func.body.block))
         copy = S.CopyOp.create(operands=(value, storage.results[0]))
         inherit_place(copy, op)
         Rewriter.insert_op(copy, InsertPoint.before(op))
+        self.stored[value, ty, block] = storage.results[0]
         return storage.results[0]
 
     # Control flow.
@@ -660,6 +692,17 @@ class _Assigner:
         """What control flow does with its ends, the loop or branch has seen to."""
 
 
+def _before_loops(op: Operation, value: SSAValue) -> Operation:
+    """The outermost loop around an operation in which a value is not made, else the operation."""
+    home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while op.parent is not home:
+        outer = op.parent_op()
+        if not isinstance(outer, scf.ForOp | scf.WhileOp):
+            break
+        op = outer
+    return op
+
+
 def goes_by_element(op: Access) -> bool:
     """Whether an access is ordered or volatile, or a tile of indices picks the rows of a view, which
     need not have the tile's shape."""
@@ -672,7 +715,7 @@ def _picks_rows(op: Access) -> bool:
     return any(
         is_tile(value) and T.dims_of(value.type) != T.dims_of(op.moved.type)
         for value in op.operands
-    ) or (op.name in _TILED and any(is_tile(value) for value in values_of(op, "indices")))
+    ) or (isinstance(op, _TILED) and any(is_tile(value) for value in values_of(op, "indices")))
 
 
 def updates_in_place(op: Access, layout: Layout) -> bool:
@@ -682,8 +725,8 @@ def updates_in_place(op: Access, layout: Layout) -> bool:
 
 
 #: Operations without a rule of their own, whose elements change places.
-_SLOW = frozenset(f"nv_tileaa.{name}" for name in ("extract", "extract_slice", "ext.insert_slice"))
-_TILED = tuple(f"nv_tileaa.{name}" for name in ("tiled_load", "tiled_store", "tiled_atomic_rmw"))
+_SLOW = (ExtractOp, ExtractSliceOp, InsertSliceOp)
+_TILED = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
 
 
 def operand_storage(
@@ -752,9 +795,9 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(kinds.ATOMICS, _Assigner.atomic),
     kinds.REDUCE: _Assigner.reduce,
     kinds.SCAN: _Assigner.scan,
-    "nv_tileaa.extract_slice": _Assigner.extract_slice,
-    "nv_tileaa.ext.insert_slice": _Assigner.insert_slice,
-    "nv_tileaa.cat": _Assigner.cat,
+    ExtractSliceOp.name: _Assigner.extract_slice,
+    InsertSliceOp.name: _Assigner.insert_slice,
+    CatOp.name: _Assigner.cat,
     kinds.DOT: _Assigner.dot,
     "scf.for": _Assigner.loop,
     "scf.if": _Assigner.branch,

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.dialects import ub
+from xdsl.ir import Operation, SSAValue
 
+from tilewright.dialects.facts import Elements, elements
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import OPERATIONS
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store
+from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, PermuteOp
 from tilewright.dialects.nv_tileas.elementwise import is_elementwise as is_elementwise
 
-#: Without operands that are tiles, or with one that needs another layout than the result: cheap to
-#: compute again where another layout is wanted.
-SOURCES = frozenset(
-    {"arith.constant", "ub.poison"}
-    | {f"nv_tileaa.{name}" for name in ("splat", "make_range", "generate")}
-)
-BROADCAST = "nv_tileaa.broadcast"
-PERMUTE = "nv_tileaa.permute"
+
+def is_source(op: Operation) -> bool:
+    """Whether an operation has no operands that are tiles, or one that needs another layout than the
+    result: it is cheap to compute again where another layout is wanted."""
+    return isinstance(op, ub.PoisonOp) or elements(op) is Elements.MADE
+
+
+BROADCAST = BroadcastOp.name
+PERMUTE = PermuteOp.name
 #: Numbers of elements stay: a layout holds for the result as it is.
-RESHAPES = frozenset({"nv_tileaa.view", "nv_tileaa.expand_dims"})
-REDUCE = "nv_tileaa.reduce"
-SCAN = "nv_tileaa.scan"
-DOT = "nv_tileaa.dot"
-LOADS = frozenset(f"nv_tileaa.{name}" for name in ("load", "tiled_load", "gather_load"))
-STORES = frozenset(f"nv_tileaa.{name}" for name in ("store", "tiled_store", "scatter_store"))
-ATOMICS = frozenset(
-    f"nv_tileaa.{name}" for name in ("atomic_rmw", "tiled_atomic_rmw", "atomic_cas")
+RESHAPES = frozenset(cls.name for cls in OPERATIONS.values() if cls.ELEMENTS is Elements.RESHAPED)
+REDUCE = ReduceOp.name
+SCAN = ScanOp.name
+DOT = DotOp.name
+LOADS, STORES, ATOMICS = (
+    frozenset(cls.name for cls in OPERATIONS.values() if issubclass(cls, family))
+    for family in (Load, Store, Atomic)
 )
 
 

@@ -49,8 +49,8 @@ from tilewright.dialects.nv_tileas.types import (
     layout_of,
     permuted_view,
 )
-from tilewright.layouts import Layout
-from tilewright.layouts.conversions import plan_exchange
+from tilewright.layouts import Layout, plan_conversion
+from tilewright.layouts.conversions import WIDEST, ordered_for, plan_exchange
 from tilewright.layouts.layout import axis_bits
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
@@ -120,20 +120,63 @@ def pipeline(
 
 
 @dataclass(frozen=True, slots=True)
+class Reader:
+    """A copy of a loaded tile to storage, after changes of its shape and at last maybe of the order of
+    its axes."""
+
+    copy: S.CopyOp
+    shapes: tuple[Operation, ...]
+
+    @property
+    def storage(self) -> SSAValue:
+        return self.copy.target
+
+    @property
+    def users(self) -> set[Operation]:
+        """What reads the storage."""
+        return {use.operation for use in self.storage.uses} - {self.copy}
+
+    @property
+    def order(self) -> list[int] | None:
+        """The order of axes, where it changes."""
+        if not self.shapes or self.shapes[-1].name != kinds.PERMUTE:
+            return None
+        return list(int_list(self.shapes[-1].properties["permutation"]))
+
+    @property
+    def unpermuted(self) -> TiledViewType:
+        """The storage before its axes are put in order."""
+        ty, order = self.storage.type, self.order
+        assert isinstance(ty, TiledViewType)
+        if order is None:
+            return ty
+        return permuted_view(ty, [order.index(axis) for axis in range(len(order))])
+
+
+@dataclass(frozen=True, slots=True)
 class LoadAhead:
     """A load of the loop that can be brought ahead, and the operations that its indices come from.
 
-    ``target`` is a stage, in the shape of what is loaded. Where its only use is a ``copy`` to storage,
-    after a change of shape and maybe of the order of axes by ``shapes``, products read the stage itself;
-    else (None) the tile is read from there to registers.
+    ``target`` is a stage, in the shape of what is loaded. Where all that takes the tile are copies to
+    storage of one layout, products read the stage itself; else, without ``readers``, the tile is read
+    from there to registers.
     """
 
     load: TiledLoadOp
     target: TiledViewType
-    copy: S.CopyOp | None
-    shapes: tuple[Operation, ...]
+    readers: tuple[Reader, ...]
     needs: tuple[Operation, ...]
     width: int
+
+    @property
+    def users(self) -> set[Operation]:
+        """What reads the tile from storage."""
+        return {user for reader in self.readers for user in reader.users}
+
+    @property
+    def storage_bytes(self) -> int:
+        """What the tile takes in storage now, which a ring replaces."""
+        return self.bytes * len(self.readers)
 
     @property
     def bytes(self) -> int:
@@ -159,7 +202,7 @@ class LoopAhead:
         loads = self.loads()
         if not loads:
             return
-        others = self.storage_bytes() - sum(load.bytes for load in loads if load.copy is not None)
+        others = self.storage_bytes() - sum(load.storage_bytes for load in loads)
         each = sum(load.bytes for load in loads)
         stages = min(self.stages, (self.shared_bytes - others - _ROOM) // max(each, 1))
         if stages < 2:
@@ -207,18 +250,18 @@ class LoopAhead:
     def _candidate(self, load: TiledLoadOp, boxes: bool) -> LoadAhead | None:
         if not self._feeds_product(load):
             return None
-        copy, shapes = _only_copy(load)
-        if boxes and copy is None:
+        readers = _readers(load)
+        if boxes and not readers:
             return None
-        target = self._whole(load) if copy is None else _before(copy, shapes)
+        target = _stage(load, readers[0]) if readers else self._whole(load)
         needs = self._needs(load)
-        why = self._obstacle(load) or self._obstacle_of_storage(copy)
+        why = self._obstacle(load) or self._obstacle_of_storage(readers)
         if not why and needs is None:
             why = "its indices depend on what the loop carries"
         width = 0 if why else self._width(load, target)
         if not boxes and not why and width * element_bytes(target.element_type) < LEAST_BYTES:
             # Storage may have its neighbours along another axis than memory.
-            copy, shapes, target = None, (), self._whole(load)
+            readers, target = (), self._whole(load)
             width = self._width(load, target)
             if width * element_bytes(target.element_type) < LEAST_BYTES:
                 why = (
@@ -232,7 +275,7 @@ class LoopAhead:
             self.remarks.add("pipeline", f"'{name}' is not loaded ahead: {why}", load)
             return None
         assert needs is not None
-        return LoadAhead(load, target, copy, shapes, needs, width)
+        return LoadAhead(load, target, readers, needs, width)
 
     def _feeds_product(self, load: TiledLoadOp) -> bool:
         """Whether a product of the loop's body takes what is loaded, or what is computed from it."""
@@ -276,13 +319,11 @@ class LoopAhead:
                 return "an access in the loop must be done before it"
         return ""
 
-    def _obstacle_of_storage(self, copy: S.CopyOp | None) -> str:
-        if copy is None:
-            return ""
-        users = {use.operation for use in copy.target.uses}
-        if any(user is not copy and user.parent is not self.body for user in users):
+    def _obstacle_of_storage(self, readers: Sequence[Reader]) -> str:
+        users = {user for reader in readers for user in reader.users}
+        if any(user.parent is not self.body for user in users):
             return "its storage is used outside of the loop"
-        if any(isinstance(user, S.CopyOp) and user is not copy for user in users):
+        if any(isinstance(user, S.CopyOp) for user in users):
             return "its storage is written by others"
         return ""
 
@@ -483,39 +524,56 @@ class LoopAhead:
         """Let products read a stage of the ring, or load the tile from there; the operations that are
         in vain then."""
         op = load.load
-        dead: list[Operation] = [op]
-        if load.copy is None:
-            stage = filler.stage(ring, slot, load.target)
-            here = Filler(InsertPoint.before(op), op)
-            tile = here.one(S.LocalLoadOp, (stage,), op.result.type)
-            tile.name_hint = op.result.name_hint
-            op.result.replace_all_uses_with(tile)
-        else:
-            old = load.copy.target
-            stage = self.seen_as(filler, load, filler.stage(ring, slot, seen_from(load)))
-            for use in list(old.uses):
-                if use.operation is not load.copy:
-                    use.operation.operands[use.index] = stage
-            assert isinstance(old.owner, Operation)
-            dead = [load.copy, *reversed(load.shapes), op, old.owner]
-        if op.result_token is not None:
-            order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
-            op.result_token.replace_all_uses_with(order)
-        return dead
+        if load.readers:
+            return self.read_from(filler, load, filler.stage(ring, slot, seen_from(load)))
+        stage = filler.stage(ring, slot, load.target)
+        # What is wanted in another layout is read in that one, where banks do not conflict.
+        users = [use.operation for use in op.result.uses]
+        converted = [
+            user
+            for user in users
+            if isinstance(user, S.ConvertLayoutOp) and _reads_well(load.target, user)
+        ]
+        for reader in (*converted, op)[: len(users)]:
+            here = Filler(InsertPoint.before(reader), op)
+            result = reader.results[0]
+            tile = here.one(S.LocalLoadOp, (stage,), result.type)
+            tile.name_hint = result.name_hint or op.result.name_hint
+            result.replace_all_uses_with(tile)
+        self._without_token(filler, op)
+        return [*converted, op]
 
-    def seen_as(self, filler: Filler, load: LoadAhead, stage: SSAValue) -> SSAValue:
-        """A stage with its axes in the order in which the storage of products has them."""
-        for op in load.shapes:
-            if op.name == kinds.PERMUTE:
+    def read_from(self, filler: Filler, load: LoadAhead, stage: SSAValue) -> list[Operation]:
+        """Let all that reads a tile from storage read a stage, its axes in their order; the operations
+        that are in vain then, each behind its users."""
+        storages: list[Operation] = []
+        shapes: dict[Operation, None] = {}
+        for reader in load.readers:
+            view, order = stage, reader.order
+            if order is not None:
                 assert isinstance(stage.type, TiledViewType)
-                order = int_list(op.properties["permutation"])
                 new = S.PermuteViewOp.create(
                     operands=(stage,),
                     result_types=(permuted_view(stage.type, order),),
-                    properties={"permutation": op.properties["permutation"]},
+                    properties={"permutation": reader.shapes[-1].properties["permutation"]},
                 )
-                stage = filler.add(new).results[0]
-        return stage
+                view = filler.add(new).results[0]
+            for use in list(reader.storage.uses):
+                if use.operation is not reader.copy:
+                    use.operation.operands[use.index] = view
+            assert isinstance(reader.storage.owner, Operation)
+            storages.append(reader.storage.owner)
+            shapes |= dict.fromkeys(reader.shapes)
+        self._without_token(filler, load.load)
+        copies = [reader.copy for reader in load.readers]
+        return [*copies, *reversed(shapes), load.load, *storages]
+
+    @staticmethod
+    def _without_token(filler: Filler, op: TiledLoadOp) -> None:
+        """What is ordered behind a load is ordered behind what came before it."""
+        if op.result_token is not None:
+            order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
+            op.result_token.replace_all_uses_with(order)
 
     def replace_loop(self, more: Sequence[SSAValue]) -> scf.ForOp:
         """The loop with more values that it carries."""
@@ -530,43 +588,52 @@ class LoopAhead:
         return False
 
 
-def _only_copy(load: TiledLoadOp) -> tuple[S.CopyOp | None, tuple[Operation, ...]]:
-    """The copy to storage that is the only use of a load, and the changes of shape before it: any, then
-    at most one order of axes. None where there is no such copy."""
-    value, shapes = load.result, []
-    while len(uses := list(value.uses)) == 1:
-        op = uses[0].operation
-        if isinstance(op, S.CopyOp):
-            return (op, tuple(shapes)) if op.parent is load.parent else (None, ())
-        permuted = bool(shapes) and shapes[-1].name == kinds.PERMUTE
-        if permuted or op.name not in (kinds.PERMUTE, *kinds.RESHAPES):
-            break
-        shapes.append(op)
-        value = op.results[0]
-    return None, ()
+def _reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
+    """Whether threads can read a stage in the layout to which a tile would be converted through shared
+    memory, without conflicts of banks."""
+    source, target = layout_of(conversion.source.type), layout_of(conversion.result.type)
+    assert source is not None and target is not None
+    size = element_bytes(stage.element_type)
+    if plan_conversion(source, target, size).exchange is None:
+        return False
+    ordered, _ = ordered_for(target, stage.shared, size)
+    width = stage.shared.vector(ordered, WIDEST // size)
+    return stage.shared.waves(ordered, width, size) == 1
 
 
-def _before(copy: S.CopyOp, shapes: Sequence[Operation]) -> TiledViewType:
-    """The storage of a copy, as what is loaded lies there."""
-    ty = copy.target.type
-    assert isinstance(ty, TiledViewType)
-    if not shapes:
-        return ty
-    if shapes[-1].name == kinds.PERMUTE:
-        order = int_list(shapes[-1].properties["permutation"])
-        ty = permuted_view(ty, [order.index(axis) for axis in range(len(order))])
-    dims = T.dims_of(shapes[0].operands[0].type)
-    return TiledViewType(dims, ty.element_type, ty.residency.data, ty.layout)
+def _readers(load: TiledLoadOp) -> tuple[Reader, ...]:
+    """The copies to storage that take a tile; none where anything else does, or where they do not take
+    it as it could lie in one storage."""
+    found: list[Reader] = []
+
+    def follow(value: SSAValue, shapes: tuple[Operation, ...]) -> bool:
+        for use in value.uses:
+            op = use.operation
+            permuted = bool(shapes) and shapes[-1].name == kinds.PERMUTE
+            if op.parent is not load.parent:
+                return False
+            if isinstance(op, S.CopyOp):
+                found.append(Reader(op, shapes))
+                continue
+            kept = not permuted and op.name in (kinds.PERMUTE, *kinds.RESHAPES)
+            if not kept or not follow(op.results[0], (*shapes, op)):
+                return False
+        return True
+
+    if not follow(load.result, ()) or len({reader.unpermuted for reader in found}) != 1:
+        return ()
+    return tuple(found)
+
+
+def _stage(load: TiledLoadOp, reader: Reader) -> TiledViewType:
+    """The storage of a reader, as what is loaded lies there."""
+    ty = reader.unpermuted
+    return TiledViewType(T.dims_of(load.result.type), ty.element_type, ty.residency.data, ty.layout)
 
 
 def seen_from(load: LoadAhead) -> TiledViewType:
     """A stage in the shape that it has before its axes are put in order."""
-    ty = load.target
-    if not load.shapes:
-        return ty
-    last = load.shapes[-1]
-    value = last.operands[0] if last.name == kinds.PERMUTE else last.results[0]
-    return TiledViewType(T.dims_of(value.type), ty.element_type, ty.residency.data, ty.layout)
+    return load.readers[0].unpermuted if load.readers else load.target
 
 
 def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:

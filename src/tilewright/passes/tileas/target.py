@@ -29,6 +29,23 @@ class Target:
         """Whether warpgroups make products of matrices in shared memory."""
         return self.arch == "sm_90a"
 
+    def byte_floats(self, fast: bool) -> str:
+        """How ``mma.sync`` makes products of floats of 8 bits, as ``nv_tileas.dot`` says it: by itself,
+        by f16 to which threads widen them, or (empty) not, for lack of an instruction that converts them.
+
+        Ada keeps 13 bits below the largest of 16 products, and 14 of a sum, which is less than what
+        products promise, unless they are ``fast``. From sm_90 to sm_103 the instruction is made of
+        conversions and products of f16.
+        """
+        if self.compute >= 120 or (fast and self.compute == 89):
+            return "mma_sync"
+        return "mma_sync_f16" if self.compute >= 89 else ""
+
+    @property
+    def adds_coarsely(self) -> bool:
+        """Whether there are products of floats of 8 bits that keep fewer bits than f32 has."""
+        return self.compute == 89 or self.has_wgmma
+
     @property
     def has_tma(self) -> bool:
         """Whether boxes of tensors are copied by descriptors, and barriers count their bytes."""

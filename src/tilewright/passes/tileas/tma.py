@@ -27,7 +27,7 @@ from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp, CreateMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
@@ -165,12 +165,6 @@ def _is_known_early(value: Extent, size: int | None, facts: Facts) -> bool:
     return facts.patterns.of(value).divisor * max(size, 1) % STRIDE_BYTES == 0
 
 
-def _storage(load: LoadAhead) -> SSAValue:
-    """The storage to which a tile goes, which products read."""
-    assert load.copy is not None
-    return load.copy.target
-
-
 class _TmaLoop(LoopAhead):
     """A loop while its loads are made pipelines."""
 
@@ -189,7 +183,7 @@ class _TmaLoop(LoopAhead):
                 self.remarks.add("tma", f"'{name}' does not come by TMA: {found}", load.load)
         groups = list(self._groups(list(boxes)))
         each = sum(load.bytes for load in boxes)
-        others = self.storage_bytes() - each
+        others = self.storage_bytes() - sum(load.storage_bytes for load in boxes)
         if not boxes:
             return
         stages = self._stages(each, others)
@@ -227,10 +221,7 @@ class _TmaLoop(LoopAhead):
         """Loads that the same operations read."""
         found: dict[frozenset[Operation], list[LoadAhead]] = {}
         for load in loads:
-            readers = frozenset(
-                use.operation for use in _storage(load).uses if use.operation is not load.copy
-            )
-            found.setdefault(readers, []).append(load)
+            found.setdefault(frozenset(load.users), []).append(load)
         return list(found.values())
 
     def _rewrite_all(
@@ -355,12 +346,7 @@ class _Pipeline:
     def read(self, iterator: SSAValue) -> None:
         """Let products read a stage; the loads and their copies go."""
         body = self.loop.body
-        readers = {
-            use.operation
-            for load in self.loads
-            for use in _storage(load).uses
-            if use.operation is not load.copy
-        }
+        readers = {user for load in self.loads for user in load.users}
         order = [op for op in body.ops if op in readers]
         first = Filler(InsertPoint.before(order[0]), order[0])
         stage = first.one(P.ConsumerWaitOp, (self.value, iterator), P.STAGE)
@@ -372,19 +358,6 @@ class _Pipeline:
         last = Filler(InsertPoint.after(order[-1]), order[-1])
         last.add(P.ConsumerReleaseOp.create(operands=(self.value, stage)))
         for load, view in zip(self.loads, opened.results, strict=True):
-            self._replace(first, load, view)
-
-    def _replace(self, filler: Filler, load: LoadAhead, view: SSAValue) -> None:
-        assert load.copy is not None
-        old, stage = load.copy.target, self.loop.seen_as(filler, load, view)
-        for use in list(old.uses):
-            if use.operation is not load.copy:
-                use.operation.operands[use.index] = stage
-        op = load.load
-        if op.result_token is not None:
-            order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
-            op.result_token.replace_all_uses_with(order)
-        for dead in (load.copy, *reversed(load.shapes), op, old.owner):
-            assert isinstance(dead, Operation)
-            dead.detach()
-            dead.erase()
+            for dead in self.loop.read_from(first, load, view):
+                dead.detach()
+                dead.erase()

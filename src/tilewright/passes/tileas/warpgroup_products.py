@@ -5,16 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.layouts import Layout, warpgroup_accumulator, warpgroup_operand_a
 
 #: Bits of the elements that there are products of, and the type of the sums.
-ELEMENTS = {"f16": (16, ("f16", "f32")), "bf16": (16, ("f32",)), "tf32": (32, ("f32",))}
+ELEMENTS = {
+    "f16": (16, ("f16", "f32")),
+    "bf16": (16, ("f32",)),
+    "tf32": (32, ("f32",)),
+    "f8E4M3FN": (8, ("f16", "f32")),
+    "f8E5M2": (8, ("f16", "f32")),
+    "i8": (8, ("i32",)),
+}
+#: Sums of products of these keep 14 bits, which a product must allow (``fast_acc``).
+COARSE = ("f8E4M3FN", "f8E5M2")
 ROWS, MOST_COLUMNS, STEP_BYTES, WARPS = 64, 256, 32, 4
 #: The extents of a row of shared memory that swizzles know, in bytes.
 LEAST_ROW_BYTES = 32
+LEAST_BYTE_COLUMNS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,7 @@ def plan_warpgroups(op: DotOp, warps: int) -> WarpgroupPlan | None:
     if op.sfa is not None or names[0] != names[1] or names[0] not in ELEMENTS or warps % WARPS:
         return None
     bits, sums = ELEMENTS[names[0]]
-    if names[2] not in sums or enum_property(op, "signedness_a") == "unsigned":
+    if names[2] not in sums or (names[0] in COARSE and "fast_acc" not in op.attributes):
         return None
     a_dims, b_dims, dims = (T.dims_of(value.type) for value in (op.a, op.b, op.c))
     if prod(dims[:-2]) != 1 or dims[-2] < ROWS or a_dims[-1] * bits < STEP_BYTES * 8:
@@ -73,8 +82,10 @@ def plan_warpgroups(op: DotOp, warps: int) -> WarpgroupPlan | None:
     down = min(groups, dims[-2] // ROWS)
     across = groups // down
     columns = dims[-1] // across
-    # Groups side by side begin where panels of 128 bytes do.
+    # Groups side by side begin where panels of 128 bytes do, or, of elements of 8 bits, which lie along k,
+    # where a swizzle's pattern of 8 rows does.
     least = 128 if across > 1 else LEAST_ROW_BYTES
-    if columns > MOST_COLUMNS or columns * bits < least * 8:
+    too_few = columns < LEAST_BYTE_COLUMNS if bits == 8 else columns * bits < least * 8
+    if columns > MOST_COLUMNS or too_few:
         return None
     return WarpgroupPlan(names[0], bits, (down, across), a_dims, b_dims, dims)

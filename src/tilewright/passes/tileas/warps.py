@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
 from tilewright.passes.tileas.products import WIDER
@@ -22,7 +23,6 @@ SUMS_REGISTERS = 128
 TILE_REGISTERS = 128
 #: More warps than that leave each thread less than 128 registers, or make no smaller fragments.
 MOST_WITH_PRODUCTS, MOST = 8, 16
-_NUM_PROGRAMS = "nv_tileaa.get_num_programs"
 
 
 def chosen_warps(
@@ -53,6 +53,9 @@ def chosen_warps(
             elif 2 * (ring := max(_ring_bytes(op) for op in products)) > shared_bytes:
                 warps *= 2
                 why = f"{DEFAULT_STAGES} stages of {ring // DEFAULT_STAGES} bytes leave room for one block"
+            elif any(_meets_loaded_tile(op) for op in products):
+                warps *= 2
+                why = "behind its loop the sums meet a tile of their size that is loaded"
     if warps != default and remarks is not None:
         remarks.add("warps", f"{warps} warps: {why}", func)
     return warps
@@ -74,12 +77,7 @@ def _sums_together(op: Operation) -> int:
     block = op.parent
     assert block is not None
     products = [other for other in block.ops if isinstance(other, DotOp)]
-    return sum(_registers(other.results[0]) * _copies(other) for other in products)
-
-
-def _copies(op: DotOp) -> int:
-    """How often the sums are held: products of integers are made from zero and added then."""
-    return 2 if isinstance(T.element_of(op.c.type), b.IntegerType) else 1
+    return sum(_registers(other.results[0]) for other in products)
 
 
 def _ring_bytes(op: DotOp) -> int:
@@ -92,6 +90,46 @@ def _ring_bytes(op: DotOp) -> int:
         widened = 2 * count if T.element_name(T.element_of(value.type)) in WIDER else 0
         total += DEFAULT_STAGES * count * size + widened
     return total
+
+
+def _meets_loaded_tile(op: DotOp) -> bool:
+    """Whether the sums of a product, or what is computed from them behind its loop, are combined with a
+    tile as large that is loaded: both are held at once."""
+    loop = op.parent_op()
+    if not isinstance(loop, scf.ForOp):
+        return False
+    size = prod(T.dims_of(op.result.type))
+    waiting = [value for value in loop.results if _size(value) == size]
+    seen = set(waiting)
+    while waiting:
+        for use in waiting.pop().uses:
+            if use.operation.regions:
+                continue
+            for other in use.operation.operands:
+                if other not in seen and _size(other) == size and _is_loaded(other):
+                    return True
+            found = [value for value in use.operation.results if _size(value) == size]
+            waiting += [value for value in found if value not in seen]
+            seen.update(found)
+    return False
+
+
+def _size(value: SSAValue) -> int:
+    return prod(T.dims_of(value.type)) if isinstance(value.type, T.TileType) else 0
+
+
+def _is_loaded(value: SSAValue) -> bool:
+    """Whether a tile is loaded, or computed from tiles as large of which one is."""
+    size, waiting, seen = _size(value), [value], {value}
+    while waiting:
+        owner = waiting.pop().owner
+        if isinstance(owner, Access):
+            return True
+        if isinstance(owner, Operation) and not owner.regions:
+            found = [other for other in owner.operands if _size(other) == size]
+            waiting += [other for other in found if other not in seen]
+            seen.update(found)
+    return False
 
 
 def _is_persistent(op: Operation) -> bool:
@@ -110,7 +148,7 @@ def _comes_from_grid(value: SSAValue) -> bool:
     while waiting:
         owner = waiting.pop().owner
         if isinstance(owner, Operation):
-            if owner.name == _NUM_PROGRAMS:
+            if isinstance(owner, GetNumProgramsOp):
                 return True
             waiting += [operand for operand in owner.operands if operand not in seen]
             seen.update(owner.operands)

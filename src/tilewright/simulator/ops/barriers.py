@@ -13,6 +13,7 @@ from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Suspending, Translator, implements
 from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.ops.threads import collective
+from tilewright.simulator.proxies import note_fence
 from tilewright.simulator.state import (
     FALL_APART,
     WARP_SIZE,
@@ -558,7 +559,10 @@ def never_resumed(warp: Warp, saved: list[Any]) -> Coroutine:
 
 @implements("nvvm.fence.proxy")
 def _fence_proxy(op: Any, t: Translator) -> Step:
+    kind = op.properties["kind"].data.value
+
     def step(warp: Warp) -> None:
+        note_fence(warp, kind)
         np.maximum(warp.fenced, warp.clock, out=warp.fenced)
         _publish(warp)
 

@@ -20,6 +20,7 @@ from tilewright.simulator.compile import (
 )
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.flow import order_of
+from tilewright.simulator.polling import begin_loop, next_turn
 from tilewright.simulator.state import FALL_APART, WARP_SIZE, Coroutine, Warp
 from tilewright.simulator.values import lanes, merge
 
@@ -275,6 +276,7 @@ def _while(op: Any, t: Translator) -> Suspending:
             warp.regs[slot] = None
         warp.path.append(_TEST)
         _note_entry(warp, op)
+        begin_loop(warp, op)
         yield from go_on(warp, _TEST, [])
 
     def resume(warp: Warp, saved: list[Any]) -> Coroutine:
@@ -291,6 +293,9 @@ def _while(op: Any, t: Translator) -> Suspending:
                     yield from test.resume(warp, saved)
                 else:
                     warp.count_step(op)
+                    polls = next_turn(warp, op, heads)
+                    if polls is not None:
+                        yield polls
                     yield from _run(test, warp)
             if stage != _BODY:
                 stays = _stays(warp, regs[condition])
@@ -427,7 +432,7 @@ class _Graph:
             for target, arguments, lanes_ in targets:
                 if self.order[target] <= self.order[current]:
                     warp.count_step(end.op)
-                    yield None
+                    yield next_turn(warp, end.op, arguments)
                 everyone = alone and lanes_ is mask
                 assign(warp, end.arguments[target], arguments, None if everyone else lanes_)
                 waiting[target] = waiting[target] | lanes_ if target in waiting else lanes_

@@ -10,6 +10,7 @@ from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.memory import (
+    GLOBAL,
     LOCAL,
     SHARED,
     MemRef,
@@ -19,6 +20,7 @@ from tilewright.simulator.memory import (
     note_order,
 )
 from tilewright.simulator.ops.packed import need_whole_bytes
+from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import element_of, lanes, shape_of
 
@@ -140,6 +142,10 @@ def _gather(op: Any, t: Translator) -> Step:
             found = given.reshape(places.shape).copy()
             found[on] = view[places[on]]
             _note(warp, memref, places, on, element.size, op, is_write=False)
+        if memref.buffer.space == GLOBAL:
+            warp.asked = op, places, found
+            chosen = places if on is None else places[on]
+            note_elements(warp, memref.buffer, chosen, element.size, op, is_write=False)
         warp.regs[result] = found.reshape(warp.size, *shape)
 
     return step
@@ -165,5 +171,9 @@ def _scatter(op: Any, t: Translator) -> Step:
         if on is not None:
             places, values = places[on], values[on]
         buffer.view(element.dtype)[places] = values
+        if buffer.space == GLOBAL:
+            warp.launch.version += 1
+            who = None if on is None else np.nonzero(on)[0]
+            note_elements(warp, buffer, places, element.size, op, is_write=True, lanes=who)
 
     return step

@@ -151,6 +151,25 @@ def _high_product(is_signed: bool) -> Callable[[Intrinsic], Function]:
     return make
 
 
+def _permuted(known: Intrinsic) -> Function:
+    """Nibble i of the selector is the number of byte i, of 8 of which the second word has the upper ones;
+    its bit 3 asks for the byte's sign bit eight times."""
+
+    def permute(low: Array, high: Array, selector: Array) -> Array:
+        words = [np.ascontiguousarray(x).view(np.uint32) for x in (low, high, selector)]
+        both = words[0].astype(np.uint64) | words[1].astype(np.uint64) << np.uint64(32)
+        found = np.zeros_like(words[0])
+        for place in range(4):
+            nibble = words[2] >> np.uint32(4 * place) & np.uint32(15)
+            shift = (nibble & np.uint32(7)).astype(np.uint64) * np.uint64(8)
+            octet = (both >> shift).astype(np.uint32) & np.uint32(255)
+            sign = np.where(octet >> np.uint32(7), np.uint32(255), np.uint32(0))
+            found |= np.where(nibble >> np.uint32(3), sign, octet) << np.uint32(8 * place)
+        return found.view(np.int32)
+
+    return permute
+
+
 #: How the function of an intrinsic is made, by its operation.
 MEANINGS: dict[str, Callable[[Intrinsic], Function]] = {
     "add": _arithmetic("addf"),
@@ -179,6 +198,7 @@ MEANINGS: dict[str, Callable[[Intrinsic], Function]] = {
     "f2f": _narrow,
     "mulhi_s": _high_product(True),
     "mulhi_u": _high_product(False),
+    "prmt": _permuted,
 }
 
 

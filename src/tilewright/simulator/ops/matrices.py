@@ -97,13 +97,29 @@ def _distributed(rows: Array, tiles: int, transposes: bool, element: Element) ->
     return unpack_bits(octets.reshape(-1, 4 * tiles), element.name, element.bits)
 
 
-def product_of(name: str, unit: Unit, numerics: Any) -> Product:
-    """The function for ``a @ b + c`` of elements of a type."""
+def product_of(name: str, unit: Unit, numerics: Any, right_name: str = "") -> Product:
+    """The function for ``a @ b + c`` of elements of a type, or of two."""
     if name == "f64":
         return multiply_add_f64
     if name[0] == "i":
         return lambda a, b, c: multiply_add_integers(a, b, c, saturating=True)
-    return lambda a, b, c: multiply_add(a, b, c, name, unit, numerics)
+    return lambda a, b, c: multiply_add(a, b, c, name, unit, numerics, right_name)
+
+
+def _integer_product(op: Any, bits: int) -> Product:
+    """The function for integers of so many bits, held as bytes, as the properties say."""
+    saturating = op.properties.get("wraps") is None
+    unsigned = [op.properties.get(f"unsigned{side}") is not None for side in "AB"]
+    mask = np.uint8((1 << bits) - 1)
+
+    def read(array: Array, is_unsigned: bool) -> Array:
+        return array.view(np.uint8) & mask if is_unsigned else array
+
+    def multiply(a: Array, b: Array, c: Array) -> Array:
+        a, b = read(a, unsigned[0]), read(b, unsigned[1])
+        return multiply_add_integers(a, b, c, saturating=saturating)
+
+    return multiply
 
 
 def _operand_name(element: Element) -> str:
@@ -115,7 +131,7 @@ def _mma(op: Any, t: Translator) -> Step:
     slots, result = t.slots(op.operands), t.slot(op.results[0])
     rows, columns, depth = op.shape
     element = element_of(op.operands[0].type)
-    name = _operand_name(element)
+    name, right_name = _operand_name(element), _operand_name(element_of(op.operands[1].type))
     if name == "tf32" and "tf32Enabled" not in op.properties:
         raise Fault(
             codes.UNSUPPORTED, "there is no product of f32 elements without tf32Enabled", op
@@ -123,7 +139,11 @@ def _mma(op: Any, t: Translator) -> Step:
     per_register = shape_of(op.operands[0].type)[1]
     shape = shape_of(op.results[0].type)
     unit = unit_of("mma", name, t.arch.compute)
-    product = product_of(name, unit, t.numerics)
+    is_integer = name[0] == "i"
+    if is_integer:
+        product = _integer_product(op, element.bits)
+    else:
+        product = product_of(name, unit, t.numerics, right_name)
     of_a, of_b = a_sources(rows, depth, per_register), b_sources(depth, per_register)
     of_c, to_c = c_sources(rows), c_targets(rows)
     multiplications = rows * columns * depth
@@ -149,11 +169,11 @@ def _mma(op: Any, t: Translator) -> Step:
         collective(warp, op)
         tables = fragment_tables(rows, depth, per_register, len(warp.members))
         a, b, c = (warp.regs[slot].reshape(-1) for slot in slots)
-        found = sum_of_products(a[tables.a], b[tables.b], c[tables.c], name, unit)
+        found = sum_of_products(a[tables.a], b[tables.b], c[tables.c], name, unit, right_name)
         warp.regs[result] = found.reshape(-1)[tables.result].reshape(warp.size, *shape)
         note_product(warp, op, multiplications)
 
-    if name[0] == "i":
+    if is_integer:
         return of_integers
     return alone if name == "f64" or t.numerics != "tensor-core" else modelled
 

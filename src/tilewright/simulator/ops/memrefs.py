@@ -24,6 +24,7 @@ from tilewright.simulator.memory import (
     load,
     locate,
     note_atomic,
+    note_update,
     row_major,
     store,
 )
@@ -161,10 +162,13 @@ def _atomic(op: Any, t: Translator) -> Step:
             note_atomic(warp, place[warp.mask], element.size, op)
         view = memref.buffer.view(element.dtype)
         old = np.zeros(WARP_SIZE, element.dtype)
+        before = None if memref.buffer.space == SHARED else view[place[warp.mask]]
         for lane in np.flatnonzero(warp.mask):
             where = slice(place[lane], place[lane] + 1)
             old[lane] = view[where][0]
             view[where] = combine(view[where].copy(), values[lane : lane + 1])
+        if before is not None:
+            note_update(warp, op, place[warp.mask], before, view[place[warp.mask]])
         r[result] = old
 
     return step

@@ -13,7 +13,15 @@ from tilewright.simulator.ops.barriers import BarrierWait, come_to, together
 from tilewright.simulator.ops.elementwise import collapse, is_integer_scalar
 from tilewright.simulator.ops.structured import run_code
 from tilewright.simulator.ops.vectors import combine
-from tilewright.simulator.state import WARP_SIZE, Coroutine, FallApart, Wait, Warp
+from tilewright.simulator.state import (
+    WARP_SIZE,
+    Coroutine,
+    FallApart,
+    GiveWay,
+    Polls,
+    Wait,
+    Warp,
+)
 from tilewright.simulator.values import element_of, lanes
 
 if TYPE_CHECKING:
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from tilewright.numerics.arrays import Array
 
 _STEPS = (16, 8, 4, 2, 1)
-_Combined = Generator["Wait | FallApart | None", None, "Array"]
+_Combined = Generator["Wait | FallApart | Polls | GiveWay | None", None, "Array"]
 #: Combines two arrays of lanes.
 _Combine = Callable[[Warp, "Array", "Array"], _Combined]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from tilewright.numerics.arrays import Array
+    from tilewright.simulator.proxies import Written
     from tilewright.simulator.tensor_maps import TensorMap
 
 _CHUNK = 16
@@ -134,6 +135,8 @@ def _start_load(
     shadow.check_write(where, warp, op, "overwrites", Proxy.ASYNC)
     what = f"TMA load for phase {barrier.phase} of {barrier.name}"
     shadow.stamp(where, barrier.agent, NEVER, op, warp.name(), what, Proxy.ASYNC)
+    if launch.proxies is not None:
+        launch.proxies.loads(warp, op, tensor_map, corner)
     launch.counters.tma_bytes_loaded += size
     launch.counters.global_bytes_read += size
     if launch.recorder is not None:
@@ -185,6 +188,8 @@ class Store:
     landed: bool = False
     is_read: bool = False
     end: float = 0.0
+    written: list[Written] = field(default_factory=list)
+    """What it writes, as long as nobody has waited for the end of that."""
 
 
 @implements("nvgpu.tma.async.store")
@@ -222,11 +227,14 @@ def _start_store(
         launch.recorder.bulk(warp, op, size)
     begin = warp.time
     store = Store(op, lane, number, where, end=begin + LATENCY + size / COPY_BYTES)
+    if launch.proxies is not None:
+        store.written = launch.proxies.stores(warp, op, tensor_map, corner)
     warp.stores.open.append(store)
 
     def land() -> None:
         if launch.recorder is None or tensor_map.tensor.flags.writeable:
             tensor_map.store(corner, read_box(block, start, tensor_map))
+            launch.version += 1
         store.landed = True
         block.cluster.progress += 1
         launch.timeline.add(warp, "store", op, begin, store.end)
@@ -248,12 +256,21 @@ def _commit(op: Any, t: Translator) -> Step:
     return step
 
 
+def _end_write(store: Store, warp: Warp) -> None:
+    """The warp knows that what the store writes is there."""
+    for written in store.written:
+        written.done = int(warp.clock[warp.agent])
+    store.written = []
+
+
 @dataclass(slots=True)
 class StoreWait:
     """Lanes that wait for their bulk groups."""
 
     op: Operation
     stores: list[Store]
+    reading: bool
+    """Whether only for the end of their reading."""
 
     def ready(self) -> bool:
         return all(store.landed for store in self.stores)
@@ -264,6 +281,8 @@ class StoreWait:
             store.is_read = True
             warp.time = max(warp.time, store.end)
             warp.block.shadow.read_done(store.where, warp, store.number)
+            if not self.reading:
+                _end_write(store, warp)
         warp.launch.timeline.add(warp, "wait", self.op, start, warp.time)
 
     def describe(self) -> str:
@@ -272,7 +291,7 @@ class StoreWait:
 
 @implements("nvvm.cp.async.bulk.wait_group")
 def _wait(op: Any, t: Translator) -> Suspending:
-    unfinished = op.properties["group"].value.data
+    unfinished, reading = op.properties["group"].value.data, op.read is not None
 
     def start(warp: Warp) -> Coroutine:
         groups = warp.stores
@@ -282,8 +301,14 @@ def _wait(op: Any, t: Translator) -> Suspending:
             for store in groups.closed
             if warp.mask[store.lane] and store.group <= limit[store.lane] and not store.is_read
         ]
+        if not reading:
+            for store in list(warp.stores.read):
+                if warp.mask[store.lane] and store.group <= limit[store.lane]:
+                    _end_write(store, warp)
+                    warp.stores.read.remove(store)
         if due:
-            yield StoreWait(op, due)
+            yield StoreWait(op, due, reading)
+            groups.read += [store for store in due if store.written]
             groups.closed = [store for store in groups.closed if not store.is_read]
 
     return Suspending(start)

@@ -111,7 +111,7 @@ def _one_turn(
     """The updates of lanes ``who``, no two of which are of one address."""
     found = access.read(warp, addresses, lambda: who)
     old[who] = found
-    access.write(warp, addresses, change(found, who), lambda: who)
+    access.update(warp, addresses, found, change(found, who), lambda: who)
 
 
 #: Updates of which several to one address combine to one, whichever way they are grouped: what
@@ -156,7 +156,8 @@ def _update_together(
     later = np.flatnonzero(~begins)
     old[who[begins]] = found
     old[who[later]] = combine(before[later], total[later - 1])
-    access.write(warp, where[begins], combine(found, total[ends]), lambda: who[begins])
+    made = combine(found, total[ends])
+    access.update(warp, where[begins], found, made, lambda: who[begins])
     again = addresses.size - ends.size
     warp.launch.counters.global_bytes_read += again * access.size
     warp.launch.counters.global_bytes_written += again * access.size

@@ -18,6 +18,7 @@ from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.layouts import tile_offsets
 from tilewright.simulator.memory import SHARED, MemRef
 from tilewright.simulator.ops.threads import collective
+from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of
@@ -338,6 +339,9 @@ def _store(op: Any, t: Translator) -> Step:
             raise Fault(codes.ARGUMENT, f"{op.name} writes to a read-only array", op)
         try:
             memref.buffer.view(values.dtype)[places] = values
+            if memref.buffer.space != SHARED:
+                warp.launch.version += 1
+                note_elements(warp, memref.buffer, places, size, op, is_write=True)
         except IndexError:
             raise Fault(codes.OUT_OF_BOUNDS, f"{op.name} leaves {memref.buffer.name}", op) from None
 

@@ -22,6 +22,7 @@ from tilewright.simulator.ops.warpgroups import (
     place_in_group,
     wait_products,
 )
+from tilewright.simulator.pending import Pending
 from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of, uniform
@@ -122,6 +123,17 @@ class _Product:
         self.a_along_k, self.b_along_k = op.transposeA is None, op.transposeB is None
         self.unit = unit_of("wgmma", self.element.name, t.arch.compute)
         self.numerics: Any = t.numerics
+        self.unsigned = op.unsignedA is not None, op.unsignedB is not None
+
+    def multiply(self, lhs: Array, rhs: Array, sums: Array) -> Array:
+        """Both matrices multiplied, and added to the sums."""
+        if self.element.is_float:
+            return multiply_add(lhs, rhs, sums, self.element.name, self.unit, self.numerics)
+        left, right = (
+            side.view(np.uint8) if is_unsigned else side
+            for side, is_unsigned in zip((lhs, rhs), self.unsigned, strict=True)
+        )
+        return multiply_add_integers(left, right, sums, saturating=False)
 
     def left(self, warp: Warp, given: Any, place: int) -> list[Array]:
         """The warp's 16 rows of each block of A."""
@@ -181,19 +193,16 @@ def _product(op: Any, t: Translator) -> Step:
         place = place_in_group(warp, op)
         product.ranges = []
         lefts, rhs = product.left(warp, r[left], place), product.right(warp, r[right])
-        given = np.asarray(r[acc]).reshape(WARP_SIZE, product.blocks, -1)
+        sums = r[acc].data if isinstance(r[acc], Pending) else r[acc]
+        given = np.asarray(sums).reshape(WARP_SIZE, product.blocks, -1)
         made = np.empty_like(given)
         for block, lhs in enumerate(lefts):
             sums = np.empty((WARP_ROWS, product.columns), given.dtype)
             sums[rows, columns] = given[:, block]
-            if product.element.is_float:
-                name = product.element.name
-                found = multiply_add(lhs, rhs, sums, name, product.unit, product.numerics)
-            else:
-                found = multiply_add_integers(lhs, rhs, sums, saturating=False)
-            made[:, block] = found[rows, columns]
+            made[:, block] = product.multiply(lhs, rhs, sums)[rows, columns]
         begin_product(warp, op, tuple(product.ranges), multiplications)
-        r[result] = made.reshape(WARP_SIZE, -1)
+        found = made.reshape(WARP_SIZE, -1)
+        r[result] = Pending(found, warp.product_groups, op) if unfinished else found
         wait_products(warp, unfinished, op)
 
     return step

@@ -9,6 +9,7 @@ from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 
 from tilewright.dialects.cuda_tile.types import FLOAT_NAMES
 from tilewright.dialects.declare import Report, attr, enum_property, operand, type_of
+from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, ancestors, int_list, is_set
@@ -72,6 +73,7 @@ class Access(AliasOp):
     of ``mem_semantic``, the first one being meant where it is absent.
     """
 
+    ORDERING: ClassVar = Ordering.ACCESS
     BRACKETS: ClassVar = "indices"
     VALUE: ClassVar[str] = ""
     SEMANTICS: ClassVar[tuple[str, ...]] = ()

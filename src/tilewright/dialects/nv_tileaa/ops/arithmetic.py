@@ -9,6 +9,7 @@ from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples
+from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
@@ -34,6 +35,7 @@ FAST = frozenset({"approx", "full"})
 class ElementWise(AliasOp):
     """What element-wise operations share: shapes, element types, rounding and flushing."""
 
+    ELEMENTS: ClassVar = Elements.AT_PLACE
     ROUNDINGS: ClassVar[Sequence[str]] = ()
 
     def check(self, report: Report) -> None:
@@ -72,6 +74,8 @@ class AddFOp(ElementWise):
     flush_to_zero = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "addf"
+    COST: ClassVar = 1
     ROUNDINGS: ClassVar = DIRECTED
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
@@ -90,6 +94,8 @@ class SubFOp(ElementWise):
     flush_to_zero = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "subf"
+    COST: ClassVar = 1
     ROUNDINGS: ClassVar = DIRECTED
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
@@ -107,6 +113,8 @@ class MulFOp(ElementWise):
     flush_to_zero = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "mulf"
+    COST: ClassVar = 1
     ROUNDINGS: ClassVar = DIRECTED
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulf %x, %f : f32, tile<8xf32> -> tile<8xf32>")
@@ -122,6 +130,8 @@ class DivFOp(ElementWise):
     flush_to_zero = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "divf"
+    COST: ClassVar = 8
     ROUNDINGS: ClassVar = (*DIRECTED, "approx", "full")
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
@@ -140,6 +150,8 @@ class FmaOp(ElementWise):
     flush_to_zero = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "fma"
+    COST: ClassVar = 1
     ROUNDINGS: ClassVar = DIRECTED
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.fma %f, %g, %f : tile<8xf32>")
@@ -154,6 +166,8 @@ class SqrtOp(ElementWise):
     flush_to_zero = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "sqrt"
+    COST: ClassVar = 8
     ROUNDINGS: ClassVar = (*DIRECTED, "approx")
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.sqrt %f {rounding_mode = rn} : tile<8xf32>")
@@ -167,6 +181,8 @@ class RsqrtOp(ElementWise):
     flush_to_zero = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "rsqrt"
+    COST: ClassVar = 10
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.rsqrt %x {flush_to_zero} : f32")
 
@@ -179,6 +195,8 @@ class Exp2Op(ElementWise):
     flush_to_zero = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "exp2"
+    COST: ClassVar = 12
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.exp2 %f : tile<8xf32>")
 
@@ -193,6 +211,8 @@ class ClampFOp(ElementWise):
     propagate_nan = opt_prop_def(FLAG)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "clampf"
+    COST: ClassVar = 4
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.clampf %f, %x, %x {propagate_nan = true} "
@@ -209,5 +229,7 @@ class MulhiUIOp(ElementWise):
     rhs = operand_def(INTEGER)
     result = result_def(INTEGER)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "mulhii"
+    COST: ClassVar = 3
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulhiui %k, %k : tile<8xi32>")

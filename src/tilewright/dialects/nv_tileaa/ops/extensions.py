@@ -23,6 +23,7 @@ from tilewright.dialects.declare import (
     same_type,
     type_of,
 )
+from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, alias_op, check_same_element
@@ -59,6 +60,8 @@ class AllocaOp(AliasOp):
     global_ = opt_prop_def(FLAG, prop_name="global")
     result = result_def(PTR)
     traits = traits_def(MemoryAllocEffect())
+    POINTS: ClassVar = Pointing.NEW
+    ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileaa.ext.alloca {num_elem = 8 : i64, alignment = 16 : i64} "
@@ -147,6 +150,9 @@ class InsertSliceOp(AliasOp):
     offsets = opt_prop_def(I64_ARRAY)
     result = result_def(TILE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MOVED
+    COST: ClassVar = 3
+    POINTS: ClassVar = Pointing.OPERANDS
     BRACKETS: ClassVar = "indices"
     RELATIONS: ClassVar = (same_type("destination", "result"),)
     SYNTAX: ClassVar = COMMON

@@ -46,6 +46,7 @@ from tilewright.dialects.declare import (
     operand,
     type_of,
 )
+from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
@@ -175,6 +176,7 @@ class FuncOp(AliasOp):
     kernel_spec = opt_prop_def(KERNEL_SPEC)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    ORDERING: ClassVar = Ordering.NONE
     HIDDEN: ClassVar = frozenset({"sym_name", "function_type"})
     SYNTAX: ClassVar = (FunctionHead(),)
     EXAMPLES: ClassVar = examples(
@@ -280,6 +282,7 @@ class CallOp(AliasOp):
     arguments = var_operand_def(ANY_VALUE)
     callee = prop_def(SYMBOL)
     results_ = var_result_def(ANY_VALUE)
+    CALLS: ClassVar = True
     HIDDEN: ClassVar = frozenset({"callee"})
     SYNTAX: ClassVar = (Reference("callee"), Arguments(parens=True), Dictionary(), Types())
     EXAMPLES: ClassVar = examples("%r = nv_tileaa.call @twice(%n) : i32 -> i32")
@@ -406,6 +409,7 @@ class GlobalOp(AliasOp):
     alignment = opt_prop_def(INT64)
     constant = opt_prop_def(FLAG)
     traits = traits_def(SymbolOpInterface())
+    ORDERING: ClassVar = Ordering.NONE
     HIDDEN: ClassVar = frozenset({"sym_name", "type"})
     SYNTAX: ClassVar = (Definition(), Dictionary(), GlobalHead())
     EXAMPLES: ClassVar = examples(
@@ -460,6 +464,7 @@ class LaunchFuncOp(AliasOp):
     kernel = prop_def(SYMBOL)
     irdl_options = (ALL_SEGMENTS,)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    CALLS: ClassVar = True
     HIDDEN: ClassVar = frozenset({"kernel"})
     SYNTAX: ClassVar = (Reference("kernel"), *COMMON)
     EXAMPLES: ClassVar = examples(
@@ -557,6 +562,7 @@ class ExecuteOp(ForeignCode):
     result_layouts = opt_prop_def(ARRAY)
     body = region_def()
     results_ = var_result_def(ANY_VALUE)
+    CALLS: ClassVar = True
     OPTIONAL_BODIES: ClassVar = frozenset({0})
     SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(before_body=True), Body(optional=True))
     EXAMPLES: ClassVar = examples(
@@ -604,6 +610,7 @@ class PluginOp(ForeignCode):
     operand_layouts = opt_prop_def(ARRAY)
     result_layouts = opt_prop_def(ARRAY)
     results_ = var_result_def(ANY_VALUE)
+    CALLS: ClassVar = True
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
@@ -632,6 +639,7 @@ class InjectIROp(AliasOp):
     language = prop_def(STRING)
     code = prop_def(STRING)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    CALLS: ClassVar = True
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """

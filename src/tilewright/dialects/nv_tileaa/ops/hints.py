@@ -19,6 +19,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, Pur
 
 from tilewright.dialects.cuda_tile.ops.misc import count_conversions
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
+from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import (
@@ -71,6 +72,7 @@ class MarkForReuseOp(AliasOp):
 
     values = var_operand_def(ANY_VALUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "nv_tileaa.mark_for_reuse %q : !nv_tileaa.queue<tile<8xf32>, i32>"
@@ -97,6 +99,7 @@ class AssertOp(AliasOp):
     message = prop_def(STRING)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         'nv_tileaa.assert %mask {message = "must hold"} : tile<8xi1>',
@@ -118,6 +121,9 @@ class AssumeOp(AliasOp):
     predicates = prop_def(ARRAY)
     result = result_def(ANY_VALUE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.AT_PLACE
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
     RELATIONS: ClassVar = (same_type("value", "result"),)
     SYNTAX: ClassVar = THROUGH
     EXAMPLES: ClassVar = examples(
@@ -221,6 +227,8 @@ _PROBLEMS = {
 class PassThrough(AliasOp):
     """Each result is the operand of the same position."""
 
+    POINTS: ClassVar = Pointing.EACH
+
     def check(self, report: Report) -> None:
         given, wanted = [[v.type for v in vs] for vs in (self.results, self.operands)]
         if given != wanted:
@@ -241,6 +249,7 @@ class OptimizationBarrierOp(PassThrough):
     values = var_operand_def(ANY_VALUE)
     results_ = var_result_def(ANY_VALUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = THROUGH
     EXAMPLES: ClassVar = examples(
         "%r:2 = nv_tileaa.optimization_barrier %f, %n : tile<8xf32>, i32",
@@ -267,6 +276,7 @@ class MessageOp(AliasOp):
 
     message = prop_def(STRING)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples('nv_tileaa.message {message = "two stages"}')
 
@@ -279,6 +289,7 @@ class PrintOp(AliasOp):
     format = prop_def(STRING)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """

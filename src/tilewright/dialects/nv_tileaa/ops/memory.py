@@ -27,6 +27,7 @@ from tilewright.dialects.declare import (
     same_type,
     type_of,
 )
+from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
@@ -90,6 +91,7 @@ class GetGlobalOp(AliasOp):
     symbol = prop_def(SYMBOL)
     result = result_def(GLOBAL_ADDRESS)
     traits = traits_def(Pure())
+    POINTS: ClassVar = Pointing.GLOBAL
     HIDDEN: ClassVar = frozenset({"symbol"})
     SYNTAX: ClassVar = (Reference("symbol"), Dictionary(), Types())
     EXAMPLES: ClassVar = examples(
@@ -104,6 +106,7 @@ class GetGlobalOp(AliasOp):
 class Load(Access):
     """Rules of the three loads."""
 
+    ELEMENTS: ClassVar = Elements.READ
     VALUE: ClassVar = "result"
     SEMANTICS: ClassVar = ("weak", "relaxed", "acquire")
     KIND: ClassVar = "loads"
@@ -147,6 +150,7 @@ class LoadOp(Load):
     result = result_def(NUMBER)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(Reads())
+    COST: ClassVar = 12
     irdl_options = (ALL_BUT_TOKEN,)
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
@@ -194,6 +198,7 @@ class TiledLoadOp(Load):
     result = result_def(TILE)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(Reads())
+    COST: ClassVar = 2
     irdl_options = (ALL_BUT_TOKEN,)
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
@@ -306,6 +311,7 @@ class GatherLoadOp(Scattered, Load):
     result = result_def(TILE)
     result_token = opt_result_def(TOKEN)
     traits = traits_def(Reads())
+    COST: ClassVar = 12
     irdl_options = (ALL_BUT_TOKEN,)
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(

@@ -30,6 +30,7 @@ from tilewright.dialects.declare import (
     operand,
     type_of,
 )
+from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
@@ -86,6 +87,10 @@ class AddPtrOp(AliasOp):
     offset = operand_def(OFFSETS)
     result = result_def(PTRS)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "offset"
+    ELEMENTS: ClassVar = Elements.AT_PLACE
+    COST: ClassVar = 1
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%p = nv_tileaa.addptr %p32, %i : !nv_tileaa.ptr<f32, 1>, index -> !nv_tileaa.ptr<f32, 1>",
@@ -129,6 +134,10 @@ class IntToPtrOp(AliasOp):
     source = operand_def(I64)
     result = result_def(PTRS)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "int_to_ptr"
+    ELEMENTS: ClassVar = Elements.AT_PLACE
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.ADDRESS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("%p = nv_tileaa.int_to_ptr %m : i64 -> !nv_tileaa.ptr<f32, 1>")
 
@@ -143,6 +152,9 @@ class PtrToIntOp(AliasOp):
     source = operand_def(PTRS)
     result = result_def(I64)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "ptr_to_int"
+    ELEMENTS: ClassVar = Elements.AT_PLACE
+    COST: ClassVar = 0
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("%a0 = nv_tileaa.ptr_to_int %p32 : !nv_tileaa.ptr<f32, 1> -> i64")
 
@@ -165,6 +177,7 @@ class MakeMemrefOp(AliasOp):
     alias_scope = opt_prop_def(INT32)
     result = result_def(MEMREF)
     traits = traits_def(Pure())
+    POINTS: ClassVar = Pointing.OPERANDS
     irdl_options = (ALL_SEGMENTS,)
     SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(parens=True))
     EXAMPLES: ClassVar = examples(
@@ -246,6 +259,10 @@ class BitcastOp(AliasOp):
     source = operand_def(ELEMENTS)
     result = result_def(ELEMENTS)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "bitcast"
+    ELEMENTS: ClassVar = Elements.AT_PLACE
+    COST: ClassVar = 1
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.bitcast %f : tile<8xf32> -> tile<8xi32>",
@@ -302,6 +319,9 @@ class FpToFpOp(AliasOp):
     rounding_mode = opt_prop_def(enum_kind(RoundingModeAttr))
     result = result_def(ELEMENTS)
     traits = traits_def(Pure())
+    MEANING: ClassVar = "ftof"
+    ELEMENTS: ClassVar = Elements.AT_PLACE
+    COST: ClassVar = 3
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%h = nv_tileaa.fp_to_fp %f {rounding_mode = nearest_even} : tile<8xf32> -> tile<8xf16>",

@@ -26,6 +26,7 @@ from xdsl.traits import (
 )
 
 from tilewright.dialects.declare import Report, attr, examples, int_property, operand, type_of
+from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, alias_op, show_types
@@ -111,6 +112,7 @@ class CancelNextProgramIdOp(AliasOp):
 
     result = result_def(PROGRAM_ID)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%work = nv_tileaa.cancel_next_program_id : !nv_tileaa.program_id"
@@ -124,6 +126,7 @@ class CreateQueueOp(AliasOp):
     depth = prop_def(INT32)
     result = result_def(QUEUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileaa.create_queue {depth = 3} : !nv_tileaa.queue<tile<8xf32>, i32>"

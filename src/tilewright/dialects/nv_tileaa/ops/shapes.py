@@ -27,6 +27,7 @@ from tilewright.dialects.declare import (
     operand,
     type_of,
 )
+from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, alias_op, check_same_element, int_list
@@ -77,6 +78,9 @@ class SplatOp(AliasOp):
     source = operand_def(SCALAR)
     result = result_def(TILE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MADE
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.splat %x : f32 -> tile<4x4xf32>",
@@ -94,6 +98,9 @@ class BroadcastOp(AliasOp):
     source = operand_def(TILE)
     result = result_def(TILE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MOVED
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
@@ -126,6 +133,9 @@ class ExpandDimsOp(AliasOp):
     axes = prop_def(I64_ARRAY)
     result = result_def(TILE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.RESHAPED
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.expand_dims %f {axes = array<i64: 0, 2>} : tile<8xf32> -> tile<1x8x1xf32>",
@@ -154,6 +164,9 @@ class ViewOp(AliasOp):
     source = operand_def(RESHAPABLE)
     result = result_def(RESHAPABLE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.RESHAPED
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.view %tile : tile<8x16xf32> -> tile<128xf32>",
@@ -232,6 +245,9 @@ class ExtractOp(AliasOp):
     indices = var_operand_def(OFFSET)
     result = result_def(ELEMENTS)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MOVED
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
     BRACKETS: ClassVar = "indices"
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
@@ -265,6 +281,9 @@ class ExtractSliceOp(AliasOp):
     offsets = opt_prop_def(I64_ARRAY)
     result = result_def(TILE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MOVED
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
     BRACKETS: ClassVar = "indices"
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
@@ -323,6 +342,9 @@ class CatOp(AliasOp):
     axis = prop_def(INT32)
     result = result_def(TILE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MOVED
+    COST: ClassVar = 2
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
@@ -357,6 +379,9 @@ class PermuteOp(AliasOp):
     permutation = prop_def(I64_ARRAY)
     result = result_def(TILE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MOVED
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
@@ -388,6 +413,8 @@ class MakeRangeOp(AliasOp):
     end = opt_prop_def(INT64)
     result = result_def(RANGE_TILE)
     traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MADE
+    COST: ClassVar = 0
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileaa.make_range {start = 0, end = 8} : tile<8xi32>",
@@ -428,6 +455,8 @@ class GenerateOp(AliasOp):
     body = region_def("single_block")
     result = result_def(TILE)
     traits = traits_def(RecursiveMemoryEffect())
+    ELEMENTS: ClassVar = Elements.MADE
+    COST: ClassVar = 4
     SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(), Body())
     EXAMPLES: ClassVar = examples(
         """
@@ -537,6 +566,7 @@ class BlockTileOp(TilingOp):
     sparseDim = opt_prop_def(INT32)
     result = result_def(TILED_VIEW)
     traits = traits_def(Pure())
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
@@ -614,6 +644,7 @@ class ConvTileOp(TilingOp):
     padding_value = opt_prop_def(enum_kind(PaddingValueAttr))
     result = result_def(TILED_VIEW)
     traits = traits_def(Pure())
+    POINTS: ClassVar = Pointing.OPERANDS
     SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """

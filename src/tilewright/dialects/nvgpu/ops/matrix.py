@@ -7,6 +7,8 @@ from typing import ClassVar
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -53,6 +55,10 @@ WARP_SIZE = 32
 #: How many matrices of 8 rows of 16 bytes one instruction loads.
 LDMATRIX_COUNTS = (1, 2, 4)
 
+_E4M3, _E5M2 = Float8E4M3FNType(), Float8E5M2Type()
+#: The floats of 8 bits, of which a product may take one of each kind.
+_BYTE_FLOATS: tuple[Attribute, ...] = (_E4M3, _E5M2)
+
 #: Extents (m, n, k) of the products that there are instructions for, by element type of A and B.
 DENSE_SHAPES: dict[Attribute, tuple[tuple[int, int, int], ...]] = {
     Float16Type(): ((16, 8, 8), (16, 8, 16)),
@@ -61,6 +67,8 @@ DENSE_SHAPES: dict[Attribute, tuple[tuple[int, int, int], ...]] = {
     Float64Type(): ((8, 8, 4),),
     IntegerType(8): ((8, 8, 16), (16, 8, 16), (16, 8, 32)),
     IntegerType(4): ((8, 8, 32), (16, 8, 32), (16, 8, 64)),
+    _E4M3: ((16, 8, 32),),
+    _E5M2: ((16, 8, 32),),
 }
 SPARSE_SHAPES: dict[Attribute, tuple[tuple[int, int, int], ...]] = {
     Float16Type(): ((16, 8, 16), (16, 8, 32)),
@@ -75,6 +83,8 @@ ACCUMULATORS: dict[Attribute, tuple[Attribute, ...]] = {
     BFloat16Type(): (Float32Type(),),
     Float32Type(): (Float32Type(),),
     Float64Type(): (Float64Type(),),
+    _E4M3: (Float16Type(), Float32Type()),
+    _E5M2: (Float16Type(), Float32Type()),
     IntegerType(8): (IntegerType(32),),
     IntegerType(4): (IntegerType(32),),
 }
@@ -221,7 +231,8 @@ class MmaOp(NvgpuOp):
             )
             return False
         fits = True
-        for name, wanted in (("matrixB", (a,)), ("matrixC", ACCUMULATORS[a]), ("res", (c,))):
+        right = _BYTE_FLOATS if a in _BYTE_FLOATS else (a,)
+        for name, wanted in (("matrixB", right), ("matrixC", ACCUMULATORS[a]), ("res", (c,))):
             if elements[name] not in wanted:
                 listed = " or ".join(format_type(ty) for ty in wanted)
                 report.error(
@@ -260,7 +271,9 @@ _CONVERGED = "a lane of the warp does not take part"
 class MmaSyncOp(MmaOp):
     """``A B + C``, with the matrices spread over the registers of the warp.
 
-    Integers are signed and saturate.
+    Integers are signed and saturate; with ``wraps`` the sum is modulo 2^32, and operands of which
+    ``unsignedA`` or ``unsignedB`` says so count from 0. Floats of 8 bits may be of two kinds. These
+    and the three properties are not upstream's.
     """
 
     matrixA = operand_def(VECTOR)
@@ -268,6 +281,9 @@ class MmaSyncOp(MmaOp):
     matrixC = operand_def(VECTOR)
     mmaShape = prop_def(I64_ARRAY)
     tf32Enabled = opt_prop_def(FLAG)
+    wraps = opt_prop_def(FLAG)
+    unsignedA = opt_prop_def(FLAG)
+    unsignedB = opt_prop_def(FLAG)
     res = result_def(VECTOR)
 
     traits = traits_def(Pure())
@@ -284,6 +300,19 @@ class MmaSyncOp(MmaOp):
     EXAMPLES: ClassVar = examples(
         "%d = nvgpu.mma.sync(%a, %b, %c) {mmaShape = [16, 8, 16]} : (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>"
     )
+
+    def check(self, report: Report) -> None:
+        super().check(report)
+        assert isinstance(self.matrixA.type, VectorType)
+        if isinstance(element := self.matrixA.type.element_type, IntegerType):
+            return
+        for name in ("wraps", "unsignedA", "unsignedB"):
+            if name in self.properties:
+                report.error(
+                    codes.MMA_TYPE,
+                    f"expected operands of integers where {name} is given, got '{format_type(element)}'",
+                    attr(name),
+                )
 
 
 @nvgpu_op("mma.sp.sync", group=GROUP)

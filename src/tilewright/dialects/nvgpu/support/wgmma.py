@@ -11,6 +11,8 @@ from typing import ClassVar
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     FloatTF32Type,
@@ -37,6 +39,8 @@ SUMS: dict[Attribute, Attribute] = {
     Float16Type(): _F32,
     BFloat16Type(): _F32,
     FloatTF32Type(): _F32,
+    Float8E4M3FNType(): _F32,
+    Float8E5M2Type(): _F32,
     IntegerType(8): _I32,
 }
 #: The bytes along k that one instruction takes of each operand.
@@ -68,7 +72,8 @@ class WgmmaProductOp(SupportOp):
     steps of 32 bytes. ``b`` is a descriptor of shared memory as PTX defines it, ``a`` one, too, or the
     registers of A's fragments: for each block and step those of the instruction. ``aOffsets`` says for
     each block and step how many bytes behind the begin of A it reads, ``bOffsets`` for each step. ``c`` and the result
-    have for each block the registers of the instruction's sums.
+    have for each block the registers of the instruction's sums. Integers are signed unless ``unsignedA`` or
+    ``unsignedB`` says otherwise, and their sums wrap; those of floats of 8 bits keep 14 bits.
 
     Waits until at most ``waitGroup`` groups, the youngest, are unfinished; so the result may be read
     at once only with 0.
@@ -83,6 +88,8 @@ class WgmmaProductOp(SupportOp):
     bOffsets = prop_def(I64_ARRAY)
     transposeA = opt_prop_def(FLAG)
     transposeB = opt_prop_def(FLAG)
+    unsignedA = opt_prop_def(FLAG)
+    unsignedB = opt_prop_def(FLAG)
     waitGroup = prop_def(INT32)
     d = result_def(VECTOR)
 
@@ -155,6 +162,10 @@ class WgmmaProductOp(SupportOp):
                 attr("mmaShape"),
             )
             return
+        for name in ("unsignedA", "unsignedB"):
+            if self.properties.get(name) is not None and not isinstance(self.element, IntegerType):
+                message = f"{name} is for integers, not for '{format_type(self.element)}'"
+                report.error(codes.WGMMA_TYPE, message, attr(name))
         self._check_registers(report, sums, m * n // 128)
         self._check_offsets(report, m // WGMMA_M)
 

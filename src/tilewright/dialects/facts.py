@@ -1,0 +1,88 @@
+"""What anybody may ask of an operation: the facts that it declares on its class.
+
+What an operation does not declare is taken at its worst, and so is an operation of another dialect:
+its elements may come from anywhere, it may point anywhere, and nothing may be moved across it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+
+class Elements(Enum):
+    """Where an element of the results comes from. All but ``UNKNOWN`` can be computed one position
+    at a time, where they are read."""
+
+    UNKNOWN = "anywhere"
+    AT_PLACE = "the elements of the operands at the same place"
+    MADE = "its position, and operands that are scalars"
+    RESHAPED = "an element of an operand, in the same row-major order"
+    MOVED = "an element of an operand at another place"
+    READ = "memory"
+
+
+class Pointing(Enum):
+    """Into whose memory the pointers among the results point."""
+
+    ANYWHERE = "any memory"
+    OPERANDS = "that of the operands that point"
+    EACH = "that of the operand at the same position"
+    GLOBAL = "that of the global which the operation names"
+    NEW = "memory that the operation makes"
+    ADDRESS = "that at an address which is computed"
+
+
+class Ordering(Enum):
+    """What an operation means to the accesses around it."""
+
+    BARRIER = "accesses keep their side of it: it orders them, or runs or releases other code"
+    ACCESS = "it accesses memory itself, and orders others as its semantic says"
+    NONE = "it touches no memory that others access, and orders nothing"
+
+
+def elements(op: Operation) -> Elements:
+    """Where the elements of the results come from."""
+    return getattr(op, "ELEMENTS", Elements.UNKNOWN)
+
+
+def points(op: Operation) -> Pointing:
+    """Into whose memory the results point."""
+    return getattr(op, "POINTS", Pointing.ANYWHERE)
+
+
+def meaning(op: Operation) -> str:
+    """The function of ``numerics.semantics`` that gives each element; empty if there is none."""
+    return getattr(op, "MEANING", "")
+
+
+def cost(op: Operation) -> int:
+    """What an element of the result takes, given those of the operands, where an addition is 1.
+
+    ``ValueError`` where elements are not computed one by one.
+    """
+    declared: int | None = getattr(op, "COST", None)
+    if declared is None:
+        raise ValueError(f"'{op.name}' declares no cost")
+    return declared
+
+
+def ordering(op: Operation) -> Ordering:
+    """What an operation means to the accesses around it; regions speak for themselves."""
+    declared: Ordering | None = getattr(op, "ORDERING", None)
+    if declared is not None:
+        return declared
+    harmless = (NoMemoryEffect, RecursiveMemoryEffect, IsTerminator)
+    if any(op.has_trait(trait, value_if_unregistered=False) for trait in harmless):
+        return Ordering.NONE
+    return Ordering.BARRIER
+
+
+def runs_elsewhere(op: Operation) -> bool:
+    """Whether an operation runs code that is not inside it."""
+    return bool(getattr(op, "CALLS", False)) and not any(region.blocks for region in op.regions)

@@ -1,0 +1,116 @@
+"""Storage in shared memory: what uses it, while which operations it holds something, how large it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.types import TiledViewType
+from tilewright.numerics.element_types import FORMATS
+
+
+def storage_bytes(storage: SSAValue) -> int:
+    """What a storage takes: whole bytes for each element."""
+    ty = storage.type
+    assert isinstance(ty, TiledViewType)
+    bits = FORMATS[T.element_name(ty.element_type)].storage_bits
+    return prod(ty.dims) * max(bits // 8, 1)
+
+
+def base_of(storage: SSAValue) -> SSAValue:
+    """The storage that a stage, or a view of it, is of."""
+    while True:
+        owner = storage.owner
+        if isinstance(owner, S.ExtractSliceOp | S.PermuteViewOp):
+            storage = owner.source
+        elif isinstance(owner, P.ProducerWriteOp | P.ConsumerReadOp):
+            made = owner.pipeline.owner
+            assert isinstance(made, P.CreatePipelineOp)
+            storage = made.storages[[*map(id, owner.views)].index(id(storage))]
+        else:
+            return storage
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """The operations of a function, numbered in the order of the text, from the first one during which a
+    storage holds something that is needed to the last."""
+
+    first: int
+    last: int
+
+    def meets(self, other: Lifetime) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
+    """When each storage of a function is needed.
+
+    Storage of one tile that a block of operations begins by writing is needed there only up to its last
+    use, also where the block is the body of a loop; any other one is needed during the loops around all
+    that use it. Storage of several stages is needed always: copies fill it beside the threads.
+    """
+    numbers = {op: number for number, op in enumerate(func.walk())}
+    users: dict[SSAValue, list[Operation]] = {}
+    for op in func.walk():
+        if isinstance(op, S.AllocTensorOp):
+            users.setdefault(op.result, [])
+            continue
+        for value in op.operands:
+            if isinstance(value.type, TiledViewType):
+                users.setdefault(base_of(value), []).append(op)
+    whole = Lifetime(0, len(numbers))
+    return {
+        storage: whole if _is_ring(storage) or not ops else _lifetime(func, storage, ops, numbers)
+        for storage, ops in users.items()
+    }
+
+
+def _is_ring(storage: SSAValue) -> bool:
+    ty = storage.type
+    assert isinstance(ty, TiledViewType)
+    return ty.stages > 1
+
+
+def _lifetime(
+    func: FuncOp, storage: SSAValue, ops: list[Operation], numbers: dict[Operation, int]
+) -> Lifetime:
+    block = common_block(ops)
+    begins = ops[0]
+    if not (begins.parent is block and isinstance(begins, S.CopyOp) and begins.target is storage):
+        block = func.body.block
+    first, last = (at_level(op, block) for op in (ops[0], ops[-1]))
+    return Lifetime(numbers[first], max(numbers[op] for op in last.walk()))
+
+
+def at_level(op: Operation, block: Block) -> Operation:
+    """The operation of a block that an operation is, or is in."""
+    while op.parent is not block:
+        outer = op.parent_op()
+        assert outer is not None
+        op = outer
+    return op
+
+
+def common_block(ops: Iterable[Operation]) -> Block:
+    """The innermost block that all of the operations are in."""
+
+    def blocks(op: Operation) -> list[Block]:
+        found: list[Block] = []
+        block = op.parent
+        while block is not None:
+            found.append(block)
+            outer = block.parent_op()
+            block = None if outer is None else outer.parent
+        return found[::-1]
+
+    paths = [blocks(op) for op in ops]
+    common = [path[0] for path in zip(*paths, strict=False) if len(set(path)) == 1]
+    return common[-1]

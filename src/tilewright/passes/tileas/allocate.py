@@ -1,0 +1,70 @@
+"""``tileas-allocate``: each storage gets its place in a block's shared memory.
+
+Storages that are needed at different times take the same bytes. Behind all of them is what conversions
+and reductions need, which is not placed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import builtin as b
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.storage import lifetimes, storage_bytes
+from tilewright.passes.base import NV_TILEAA, TilePass
+from tilewright.passes.tileas.remarks import Remarks
+
+#: What a storage begins at a multiple of: the period of the widest swizzle, in bytes.
+ALIGNMENT = 1024
+
+
+@dataclass(frozen=True)
+class Allocate(TilePass):
+    """Gives each storage an offset in shared memory."""
+
+    name: ClassVar[str] = "tileas-allocate"
+    LEVEL: ClassVar = NV_TILEAA
+
+    def rewrite(self, root: Operation) -> None:
+        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
+        for func in functions:
+            if isinstance(func, FuncOp) and func.body.blocks:
+                allocate(func)
+
+
+def allocate(func: FuncOp, remarks: Remarks | None = None) -> None:
+    """Give each storage of a function its place: the first one that is free while it is needed."""
+    live = lifetimes(func)
+    placed: list[tuple[SSAValue, int, int]] = []
+    for op in func.walk():
+        if not isinstance(op, S.AllocTensorOp):
+            continue
+        own = op.result
+        size = -(-storage_bytes(own) // ALIGNMENT) * ALIGNMENT
+        taken = [(start, end) for other, start, end in placed if live[other].meets(live[own])]
+        offset = _first_free(sorted(taken), size)
+        placed.append((own, offset, offset + size))
+        op.properties["offset"] = b.IntegerAttr(offset, b.i64)
+    saved = sum(end - start for _, start, end in placed) - max(
+        (end for _, _, end in placed), default=0
+    )
+    if saved and remarks is not None:
+        remarks.add(
+            "storage",
+            f"storages that are needed at different times share {saved / 1024:g} KiB",
+            func,
+        )
+
+
+def _first_free(taken: list[tuple[int, int]], size: int) -> int:
+    """The lowest offset of ``size`` bytes that none of the ranges holds, given in order."""
+    offset = 0
+    for start, end in taken:
+        if start - offset >= size:
+            break
+        offset = max(offset, end)
+    return offset

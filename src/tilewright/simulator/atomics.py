@@ -1,0 +1,30 @@
+"""Which operations access memory atomically, and so may order warps and blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntegerAttr
+
+from tilewright.dialects.nvgpu.support.memref import RMW_KINDS
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+_UPDATES = frozenset({"memref.atomic_rmw", "llvm.atomicrmw", "llvm.cmpxchg"})
+
+
+def takes_locks(op: Operation) -> bool:
+    """Whether it is a compare-and-swap or an exchange."""
+    if op.name == "memref.atomic_rmw":
+        kind = op.properties["kind"]
+        return isinstance(kind, IntegerAttr) and kind.value.data == RMW_KINDS["assign"]
+    return op.name == "llvm.cmpxchg" or getattr(op, "keyword", None) == "xchg"
+
+
+def is_atomic(op: Operation) -> bool:
+    """Whether it is an atomic update, or a load or store with a memory ordering."""
+    if op.name in _UPDATES:
+        return True
+    found = op.properties.get("ordering")
+    return isinstance(found, IntegerAttr) and bool(found.value.data)

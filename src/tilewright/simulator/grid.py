@@ -1,0 +1,214 @@
+"""Which cluster of blocks runs when, how many are live at once, and what is said where all of them wait.
+
+Seed 0: a cluster runs to its end, in ascending order, unless all its warps come to wait for memory; then the
+next one begins, as long as the GPU has room, and those that wait look again. Other seeds let several be
+live at once and take turns: even ones by chance, odd ones in a circle, behind every atomic access or, every
+other one, behind those by which locks are taken, so that blocks that take them in different orders come to
+hold one each. Clusters begin in ascending order, as on
+GPUs, but where all of them fit, in any.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from math import inf, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.diagnostics import Note
+from tilewright.simulator import codes
+from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.schedule import Schedule, who_waits
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.simulator.state import Asked, Launch, Polls, Warp
+
+Corner = tuple[int, int, int]
+"""The first block of a cluster."""
+
+#: Clusters that take turns under seeds other than 0, unless they wait for more to begin.
+_WIDTH = 8
+#: The steps of warps that a cluster takes in a turn of its own, at most.
+_LONGEST_TURN = 32
+#: Rounds over all live clusters in which memory stays as it is until that counts as a deadlock: where their
+#: loops do the same in each turn, and where they do not, as those that count how often they have asked.
+_IDLE_ROUNDS, _CHANGING_ROUNDS = 64, 1000
+_SHOWN, _SHOWN_NAMES = 4, 8
+
+
+class Grid:
+    """The clusters of a launch. ``begin`` makes the one at a corner; ``resident``: how many may be live."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        begin: Callable[[Corner], Schedule],
+        corners: Iterable[Corner],
+        resident: int,
+    ):
+        self.launch, self._begin, self._resident = launch, begin, resident
+        self._live: deque[Schedule] = deque()
+        self._left = prod(g // c for g, c in zip(launch.grid, launch.cluster))
+        self._pending = iter(self._ordered(corners))
+
+    def _ordered(self, corners: Iterable[Corner]) -> Iterable[Corner]:
+        launch = self.launch
+        if not launch.takes_turns or self._left > self._resident:
+            return corners
+        shuffled = list(corners)
+        launch.rng.shuffle(shuffled)
+        return shuffled
+
+    def run(self) -> None:
+        """Run all to their end; a fault where they wait for each other, or for blocks that have no room."""
+        launch, recorder, idle = self.launch, self.launch.recorder, 0
+        while (current := self._next()) is not None:
+            launch.check_time()
+            version = launch.version
+            has_ended = current.run(self._steps())
+            if has_ended and recorder is not None:
+                recorder.end()
+            if not has_ended:
+                self._live.append(current)
+            if has_ended or launch.version != version:
+                idle = 0
+            elif current.idle_at >= 0:
+                idle += 1
+                if idle > _IDLE_ROUNDS * len(self._live):
+                    self._check_stuck(idle)
+
+    def _steps(self) -> float:
+        """How many steps a cluster goes on for."""
+        # In a circle each goes on to its next atomic access.
+        by_chance = self.launch.takes_turns and self.launch.seed % 2 == 0
+        return self.launch.rng.randint(1, _LONGEST_TURN) if by_chance else inf
+
+    def _next(self) -> Schedule | None:
+        """The cluster whose turn it is, perhaps a new one; None where all have ended."""
+        return self._by_chance() if self.launch.takes_turns else self._in_order()
+
+    def _in_order(self) -> Schedule | None:
+        found = self._new() if len(self._live) < self._resident else None
+        return found or self._longest_ago()
+
+    def _by_chance(self) -> Schedule | None:
+        launch, live = self.launch, self._live
+        ready = [each for each in live if each.idle_at != launch.version]
+        in_circle = launch.seed % 2 == 1
+        few = len(ready) < min(_WIDTH, self._resident)
+        wants_new = not ready or (few and (in_circle or launch.rng.random() < 0.5))
+        if wants_new and len(live) < self._resident and (found := self._new()) is not None:
+            return found
+        if ready:
+            chosen = ready[0] if in_circle else launch.rng.choice(ready)
+            live.remove(chosen)
+            return chosen
+        return live.popleft() if live else None
+
+    def _longest_ago(self) -> Schedule | None:
+        """The live cluster that has waited longest since memory changed, or at all."""
+        for _ in range(len(self._live)):
+            if self._live[0].idle_at != self.launch.version:
+                break
+            self._live.rotate(-1)
+        return self._live.popleft() if self._live else None
+
+    def _new(self) -> Schedule | None:
+        """The next cluster of the grid."""
+        for corner in self._pending:
+            self._left -= 1
+            if self.launch.recorder is not None:
+                self.launch.recorder.begin(corner)
+            return self._begin(corner)
+        return None
+
+    # What is said
+
+    def _check_stuck(self, idle: int) -> None:
+        """A fault where none of the live clusters has got further for long enough."""
+        polls = [
+            warp.polls for each in self._live for warp in each.polling if warp.polls is not None
+        ]
+        rounds = _IDLE_ROUNDS if all(each.same for each in polls) else _CHANGING_ROUNDS
+        if idle > rounds * len(self._live):
+            raise self._deadlock()
+
+    def _deadlock(self) -> Fault:
+        """Which blocks go round which loops, what they ask for, and who waits for them."""
+        loops: dict[Operation, list[Warp]] = {}
+        asking: dict[tuple[Operation, str], list[Warp]] = {}
+        first: Polls | None = None
+        for warp in self._polling():
+            polls = warp.polls
+            assert polls is not None
+            first = first or polls
+            loops.setdefault(polls.op, []).append(warp)
+            if polls.asked is not None:
+                key = polls.asked[0], self._held(polls.asked)
+                asking.setdefault(key, []).append(warp)
+        notes = [
+            note_at(f"this loop does not end in {_blocks(warps)}", loop)
+            for loop, warps in list(loops.items())[:_SHOWN]
+        ]
+        for (op, held), warps in list(asking.items())[:_SHOWN]:
+            notes.append(note_at(f"{_blocks(warps)} asked here{held}", op))
+        blocked = [warp for each in self._live for warp in each.blocked]
+        notes += who_waits(blocked)[:_SHOWN]
+        if self._left:
+            notes.append(self._not_begun())
+        everyone = _indices([*self._polling(), *blocked])
+        count = "1 block waits" if len(everyone) == 1 else f"{len(everyone)} blocks wait"
+        op = None if first is None else first.op if first.asked is None else first.asked[0]
+        return Fault(
+            codes.DEADLOCK,
+            f"{count} without end, and global memory stays as it is: {_listed(everyone)}",
+            op,
+            notes=notes,
+            help="look for a lock that is not given back, a flag that nobody sets, and blocks that wait for "
+            "others that have not begun",
+        )
+
+    def _polling(self) -> Iterator[Warp]:
+        for each in self._live:
+            yield from each.polling
+
+    def _held(self, asked: Asked) -> str:
+        """`` for byte 4 of argument 'flags', which held 0``."""
+        op, places, found = asked
+        values = np.asarray(found).reshape(-1)
+        if not values.size:
+            return ""
+        shown = ", ".join(str(value) for value in values[:_SHOWN].tolist())
+        more = ", ..." if values.size > _SHOWN else ""
+        where = ""
+        if op.name.startswith("llvm."):
+            address = int(np.asarray(places).reshape(-1)[0])
+            region = self.launch.addresses.region(address, address + 1)
+            if region is not None:
+                where = f" for byte {address - region.start} of {region.name}, which held"
+        return f"{where or ', and found'} {shown}{more}"
+
+    def _not_begun(self) -> Note:
+        x, y, z = self.launch.cluster
+        count, room = self._left * x * y * z, self._resident * x * y * z
+        blocks = "1 block has" if count == 1 else f"{count} blocks have"
+        held = "1 is" if room == 1 else f"{room} are"
+        return Note(f"{blocks} not begun, as no more than {held} resident at once")
+
+
+def _indices(warps: Iterable[Warp]) -> list[Corner]:
+    return sorted({warp.block.index for warp in warps}, key=lambda index: index[::-1])
+
+
+def _blocks(warps: Iterable[Warp]) -> str:
+    found = _indices(warps)
+    return f"block{'s' if len(found) > 1 else ''} {_listed(found)}"
+
+
+def _listed(blocks: list[Corner]) -> str:
+    more = f" and {len(blocks) - _SHOWN_NAMES} more" if len(blocks) > _SHOWN_NAMES else ""
+    return ", ".join(map(str, blocks[:_SHOWN_NAMES])) + more

@@ -1,0 +1,82 @@
+"""Sums of ``wgmma`` that are still being computed: values that only the next product may take.
+
+``nvvm.wgmma.product`` that leaves groups unfinished gives a ``Pending``. It goes through control flow and into the
+next product as it is; any other operation that takes it asks whether its group has been waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp
+from tilewright.simulator import codes
+from tilewright.simulator.findings import note_at
+from tilewright.simulator.groups import Apart, join
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
+
+    from tilewright.numerics.arrays import Array
+    from tilewright.simulator.state import Warp
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending:
+    """The sums of a group of products of a warp."""
+
+    data: Array
+    group: int
+    op: Operation
+
+
+def pending_values(function: Operation) -> frozenset[SSAValue]:
+    """The values of a kernel that may be pending: results of products that leave groups unfinished, and what
+    control flow passes on of their types."""
+    found: set[SSAValue] = {
+        op.d for op in function.walk() if isinstance(op, WgmmaProductOp) and op.unfinished
+    }
+    if not found:
+        return frozenset()
+    types = {value.type for value in found}
+    for op in function.walk():
+        if op.regions:
+            passed = [*op.results, *(arg for r in op.regions for b in r.blocks for arg in b.args)]
+            found.update(value for value in passed if value.type in types)
+    return frozenset(found)
+
+
+def takes_pending(op: Operation, pending: frozenset[SSAValue]) -> Sequence[SSAValue]:
+    """The operands that must have been waited for, as far as they may be pending."""
+    if not pending or op.regions:
+        return ()
+    sums = op.c if isinstance(op, WgmmaProductOp) else None
+    return [value for value in op.operands if value in pending and value is not sums]
+
+
+def settling(op: Operation, slots: Sequence[int]) -> Callable[[Warp], None]:
+    """What makes ordinary values of those in slots before the operation, and reports those that are pending."""
+
+    def settle(warp: Warp, value: Pending) -> Array:
+        if value.group > warp.products_done:
+            warp.launch.findings.add(
+                codes.UNWAITED_PRODUCT,
+                f"{op.name} of {warp.name()} takes sums whose product has not been waited for",
+                op,
+                other=value.op,
+                notes=[note_at("the product is started here", value.op)],
+                help="set waitGroup = 0 there, or execute nvvm.wgmma.wait.group.sync.aligned 0",
+            )
+        return value.data
+
+    def run(warp: Warp) -> None:
+        regs = warp.regs
+        for slot in slots:
+            value: Any = regs[slot]
+            if isinstance(value, Pending):
+                regs[slot] = settle(warp, value)
+            elif isinstance(value, Apart) and isinstance(value[0], Pending):
+                regs[slot] = join([settle(m, v) for m, v in zip(warp.members, value, strict=True)])
+
+    return run

@@ -1,0 +1,93 @@
+"""Loops that wait for memory: turns in which a warp reads global memory and nothing changes there.
+
+A warp that goes round such a loop gives way, so that the others, and other blocks, come to what it waits
+for. Loops that compute without changing memory look alike for a while; they give way now and then, which
+does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.simulator.state import Polls, Warp
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.simulator.state import Asked
+
+#: So many turns without a change of memory does a loop take before it gives way, where its turns differ.
+_PATIENCE = 256
+
+
+@dataclass(slots=True)
+class Turns:
+    """The turns that a warp has taken since memory changed last."""
+
+    version: int
+    spins: int
+    count: int = 0
+    asked: Asked | None = None
+    values: list[Any] = field(default_factory=list)
+
+
+def begin_loop(warp: Warp, op: Operation) -> None:
+    """The warp comes to the loop."""
+    warp.block.loops.pop((op, warp.index), None)
+
+
+def next_turn(warp: Warp, op: Operation, carried: Sequence[int]) -> Polls | None:
+    """What the warp yields before a turn of the loop; None where it just goes on.
+
+    ``carried`` are the slots of the values that turns pass on.
+    """
+    launch = warp.launch
+    if launch.recorder is not None:
+        return None
+    seen = warp.block.loops.get((op, warp.index))
+    if seen is None:
+        warp.block.loops[op, warp.index] = Turns(launch.version, warp.spins)
+        return None
+    if seen.version != launch.version or seen.spins != warp.spins:
+        # Memory has changed, or the loop asks an mbarrier, which is the cluster's affair.
+        seen.version, seen.spins, seen.count = launch.version, warp.spins, 0
+        return None
+    seen.count += 1
+    asked, last = _asked(warp), seen.asked
+    values = [warp.regs[slot] for slot in carried]
+    is_same = seen.count > 1 and _is_same_read(last, asked) and _are_same(values, seen.values)
+    seen.asked, seen.values = asked, values
+    if is_same or seen.count % _PATIENCE == 0:
+        return Polls(op, asked, is_same)
+    return None
+
+
+def _asked(warp: Warp) -> Asked | None:
+    if warp.asked is not None:
+        return warp.asked
+    return next((m.asked for m in warp.members if m.asked is not None), None)
+
+
+def _is_same_read(last: Asked | None, now: Asked | None) -> bool:
+    """Whether a turn has read again what the one before read, and found the same."""
+    if last is None or now is None or last is now:
+        return False
+    return last[0] is now[0] and _are_same(now[1:], last[1:])
+
+
+def _are_same(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(values) == len(others) and all(map(_is_same, values, others))
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    if value is other:
+        return True
+    if isinstance(value, np.ndarray | np.generic) and isinstance(other, np.ndarray | np.generic):
+        if value.dtype != other.dtype or value.shape != other.shape:
+            return False
+        return value.tobytes() == other.tobytes()
+    return isinstance(value, int) and type(value) is type(other) and value == other

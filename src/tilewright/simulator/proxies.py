@@ -1,0 +1,268 @@
+"""Global memory that threads reach by the generic proxy and TMA by the async proxy, in one launch.
+
+What the one writes the other sees only behind what PTX asks for: a proxy fence somewhere between a store and
+the TMA load that reads it, and the wait for a TMA store's group, not only for its reading, before its result
+is used. Within a cluster the clocks tell what is between; between clusters a fence of the writer behind its store, or
+of the reader, is taken for one that stands on the way. Nothing is kept of memory that no tensor map covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.simulator import codes
+from tilewright.simulator.address_space import address_of
+from tilewright.simulator.findings import note_at
+from tilewright.simulator.state import WARP_SIZE, Clock, Launch, Warp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Operation
+
+    from tilewright.numerics.arrays import Array
+    from tilewright.simulator.memory import Buffer
+    from tilewright.simulator.tensor_maps import TensorMap
+
+_GRANULE = 4
+#: The fences of a warp that are kept, the youngest.
+_MOST_FENCES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A proxy fence of a warp: when, and what the warp had seen."""
+
+    agent: int
+    event: int
+    clock: Clock
+
+    def is_seen_by(self, warp: Warp) -> bool:
+        return self.agent == warp.agent or bool(warp.clock[self.agent] >= self.clock[self.agent])
+
+
+@dataclass(slots=True, eq=False)
+class Written:
+    """Bytes that a warp wrote: by TMA where ``is_async``, whose end it has waited for at ``done``."""
+
+    op: Operation
+    name: str
+    agent: int
+    clock: int
+    event: int
+    cluster_fences: dict[int, list[Fence]]
+    is_async: bool = False
+    done: int | None = None
+
+    def is_fenced(self, reader: Warp) -> bool:
+        """Whether a proxy fence stands between a store and what the reader does now."""
+        own = reader.block.cluster.fences
+        if own is self.cluster_fences:
+            return any(f.is_seen_by(reader) for f in self._behind(own))
+        later = (f for f in _all(own) if f.event > self.event and f.is_seen_by(reader))
+        return any(self._behind(self.cluster_fences)) or any(later)
+
+    def _behind(self, fences: dict[int, list[Fence]]) -> Iterator[Fence]:
+        """The fences behind it, of its cluster."""
+        for fence in _all(fences):
+            if fence.event > self.event and fence.clock[self.agent] >= self.clock:
+                yield fence
+
+    def is_complete(self, reader: Warp) -> bool:
+        """Whether the reader knows that the TMA store has ended."""
+        if self.done is None:
+            return False
+        is_other = reader.block.cluster.fences is not self.cluster_fences
+        return is_other or reader.agent == self.agent or reader.clock[self.agent] >= self.done
+
+
+def _all(fences: dict[int, list[Fence]]) -> Iterator[Fence]:
+    for each in fences.values():
+        yield from each
+
+
+@dataclass(slots=True, eq=False)
+class _Span:
+    """The memory of a tensor map: for each 16 bytes the number of who wrote them last, 0 for nobody."""
+
+    start: int
+    end: int
+    name: str
+    last: Array | None = None
+    has_async: bool = False
+
+    def mark(self, granules: Any, number: Any) -> None:
+        if self.last is None:
+            self.last = np.zeros(((self.end - self.start) >> _GRANULE) + 1, np.int32)
+        self.last[granules] = number
+
+
+@dataclass(slots=True)
+class GlobalProxies:
+    """What was written to the memory of tensor maps in a launch."""
+
+    spans: list[_Span]
+    written: list[Written] = field(default_factory=list)
+
+    @staticmethod
+    def of(launch: Launch, values: Iterable[Any]) -> GlobalProxies | None:
+        """For the tensor maps among the values of parameters; None where there are none."""
+        from tilewright.simulator.tensor_maps import TensorMap
+
+        found: dict[tuple[int, int], _Span] = {}
+        for value in values:
+            if isinstance(value, TensorMap):
+                start = address_of(value.tensor)
+                region = launch.addresses.region(start, start + 1)
+                if region is not None:
+                    span = _Span(region.start & -16, region.end, region.name)
+                    found.setdefault((region.start, region.end), span)
+        return GlobalProxies(list(found.values())) if found else None
+
+    def wrote(self, warp: Warp, op: Operation, addresses: Array, who: Callable[[], Array]) -> None:
+        """Threads of the warp, or of a group, store at addresses; ``who`` gives the lane of each."""
+        for span, inside, granules in self._inside(addresses):
+            first = len(self.written) + 1
+            self.written += [self._note(member, op) for member in warp.members]
+            number: Any = first
+            if warp.size > WARP_SIZE:
+                number = first + who()[inside] // WARP_SIZE
+            span.mark(granules, number)
+
+    def read(self, warp: Warp, op: Operation, addresses: Array) -> None:
+        """Threads of the warp read, or overwrite, what is at addresses."""
+        for span, _, granules in self._inside(addresses, asynchronous=True):
+            for note in self._of(span, granules):
+                if note.is_async and not note.is_complete(warp):
+                    self._report_unfinished(warp, op, span, note)
+
+    def loads(
+        self, warp: Warp, op: Operation, tensor_map: TensorMap, corner: Sequence[int]
+    ) -> None:
+        """A TMA load of the warp reads a box."""
+        for span in self.spans:
+            if span.last is None:
+                continue
+            granules = _granules(tensor_map.part(corner), span)
+            for note in self._of(span, granules):
+                if note.is_async:
+                    if not note.is_complete(warp):
+                        self._report_unfinished(warp, op, span, note)
+                elif not note.is_fenced(warp):
+                    self._report_fence(warp, op, span, note)
+
+    def stores(
+        self, warp: Warp, op: Operation, tensor_map: TensorMap, corner: Sequence[int]
+    ) -> list[Written]:
+        """A TMA store of the warp begins to write a box; what its wait marks as done."""
+        note = self._note(warp, op)
+        note.is_async = True
+        for span in self.spans:
+            granules = _granules(tensor_map.part(corner), span)
+            if granules.size:
+                self.written.append(note)
+                span.has_async = True
+                span.mark(granules, len(self.written))
+        return [note]
+
+    def _note(self, warp: Warp, op: Operation) -> Written:
+        launch = warp.launch
+        launch.events += 1
+        clock = int(warp.clock[warp.agent])
+        fences = warp.block.cluster.fences
+        return Written(op, warp.name(), warp.agent, clock, launch.events, fences)
+
+    def _inside(
+        self, addresses: Array, *, asynchronous: bool = False
+    ) -> Iterator[tuple[_Span, Array, Array]]:
+        """The spans that some of the addresses lie in, which, and their granules."""
+        if not addresses.size:
+            return
+        low, high = int(addresses.min()), int(addresses.max())
+        for span in self.spans:
+            if (span.has_async or not asynchronous) and low < span.end and high >= span.start:
+                inside = (addresses >= span.start) & (addresses < span.end)
+                yield span, inside, (addresses[inside] - span.start) >> _GRANULE
+
+    def _of(self, span: _Span, granules: Array) -> list[Written]:
+        assert span.last is not None
+        return [self.written[number - 1] for number in np.unique(span.last[granules]) if number]
+
+    def _report_fence(self, warp: Warp, op: Operation, span: _Span, note: Written) -> None:
+        warp.launch.findings.add(
+            codes.PROXY_FENCE,
+            f"{op.name} of {warp.name()} reads {span.name} through the async proxy where {note.name} wrote it "
+            "through the generic proxy, without a proxy fence between",
+            op,
+            other=note.op,
+            notes=[note_at(f"{note.name}: writes here", note.op)],
+            help="execute nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>} behind the write, and then what "
+            "orders the two",
+        )
+
+    def _report_unfinished(self, warp: Warp, op: Operation, span: _Span, note: Written) -> None:
+        warp.launch.findings.add(
+            codes.UNWAITED_COPY,
+            f"{op.name} of {warp.name()} accesses {span.name} where a TMA store of {note.name} writes, before it "
+            "knows that the store has ended",
+            op,
+            other=note.op,
+            notes=[note_at(f"{note.name}: the TMA store is here", note.op)],
+            help="execute nvvm.cp.async.bulk.wait_group 0, without `read`, in the thread that stores, and then "
+            "what orders the two",
+        )
+
+
+def note_fence(warp: Warp, kind: str) -> None:
+    """A proxy fence, of global memory, too, unless its kind says otherwise."""
+    if warp.launch.proxies is None or kind not in ("async", "async.global"):
+        return
+    warp.launch.events += 1
+    fence = Fence(warp.agent, warp.launch.events, warp.clock.copy())
+    kept = warp.block.cluster.fences.setdefault(warp.agent, [])
+    kept.append(fence)
+    del kept[:-_MOST_FENCES]
+
+
+def note_elements(
+    warp: Warp,
+    buffer: Buffer,
+    place: Any,
+    size: int,
+    op: Operation,
+    *,
+    is_write: bool,
+    lanes: Array | None = None,
+) -> None:
+    """Threads access elements of a buffer of global memory: all lanes, or those numbered, each as many."""
+    log = warp.launch.proxies
+    if log is None:
+        return
+    place = np.asarray(place)
+    addresses = address_of(buffer.data) + place.reshape(-1) * size
+    log.read(warp, op, addresses)
+    if is_write:
+        rows = np.arange(place.shape[0] if place.ndim else 1) if lanes is None else lanes
+        each = addresses.size // max(rows.size, 1)
+        log.wrote(warp, op, addresses, lambda: rows.repeat(each))
+
+
+def _granules(part: Array, span: _Span) -> Array:
+    """The granules of a part of a tensor, row by row; none where it lies outside of the span."""
+    empty = np.zeros(0, np.int64)
+    if not part.size:
+        return empty
+    start = address_of(part)
+    if not span.start <= start < span.end:
+        return empty
+    starts = np.full(1, start - span.start, np.int64)
+    for extent, stride in zip(part.shape[:-1], part.strides[:-1]):
+        starts = (starts[:, None] + np.arange(extent) * stride).reshape(-1)
+    size = part.shape[-1] * part.itemsize
+    last = (starts + size - 1) >> _GRANULE
+    each = (starts >> _GRANULE)[:, None] + np.arange((size >> _GRANULE) + 2)
+    return np.minimum(each, last[:, None]).reshape(-1)

@@ -1,0 +1,199 @@
+"""Every operation of nv_tileaa, arith and math declares its facts, and who declares none is trusted with
+nothing. A new operation fails here by its name until somebody has decided."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from xdsl.dialects import scf, ub
+from xdsl.ir import Operation
+from xdsl.irdl import VerificationContext, irdl_op_definition
+from xdsl.traits import MemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.dialects import arith, cuda_tile, facts, nv_tileaa
+from tilewright.dialects.declare import DeclaredOp
+from tilewright.dialects.facts import Elements, Ordering, Pointing
+from tilewright.dialects.nv_tileaa.base import OPERATIONS, AliasOp
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
+from tilewright.dialects.nv_tileas.elementwise import is_elementwise
+from tilewright.numerics.semantics import ELEMENTWISE
+from tilewright.text import parse
+
+nv_tileaa.load()
+SOURCE = Path(facts.__file__).parents[1]
+EVERY: dict[str, type[DeclaredOp]] = {
+    **{cls.name: cls for cls in OPERATIONS.values()},
+    **arith.OPERATIONS,
+}
+
+#: Give tiles, but no element of them can be computed where it is read.
+WHOLE = frozenset(
+    {
+        *("dot", "conv_dot", "reduce", "scan", "histogram"),
+        *("atomic_cas", "atomic_rmw", "tiled_atomic_rmw", "queue.get"),
+        *("optimization_barrier", "pragma"),
+        *("call", "execute", "plugin", "inject_ir"),
+        *("extern_elementwise", "elementwise_inline_asm", "call_elementwise_intrinsic"),
+        *("ext.alloca", "get_global"),
+    }
+)
+#: Give numbers, tokens, queues, or nothing at all.
+SCALAR = frozenset(
+    {
+        *("make_memref", "block_tile", "conv_tile", "get_dim_size"),
+        *("get_program_id", "get_num_programs", "is_valid_program_id", "cancel_next_program_id"),
+        *("create_queue", "queue.put", "queue.yield", "create_mem_token", "join_mem_token"),
+        *("mark_for_reuse", "assert", "message", "print", "store", "tiled_store", "scatter_store"),
+        *("ext.fence", "ext.grid_dependency"),
+        *("func", "return", "yield", "global", "launch_func"),
+    }
+)
+#: May give pointers of which is not known where they lead: they were kept in memory or come from code.
+FROM_ANYWHERE = frozenset(
+    {
+        *("load", "tiled_load", "gather_load", "atomic_cas", "atomic_rmw", "tiled_atomic_rmw"),
+        *("queue.get", "call", "execute", "plugin", "inject_ir"),
+        *("extern_elementwise", "elementwise_inline_asm", "call_elementwise_intrinsic"),
+        *("generate", "reduce", "scan"),
+        "fp_to_fp",  # whose check wants floats where the field does not
+    }
+)
+#: Accesses must not pass these.
+BARRIERS = frozenset(
+    {
+        *("ext.fence", "ext.grid_dependency", "call", "execute", "queue.put", "queue.get"),
+        *("plugin", "inject_ir", "launch_func", "extern_elementwise", "elementwise_inline_asm"),
+        "call_elementwise_intrinsic",
+    }
+)
+
+
+def _blank(cls: type[DeclaredOp]) -> DeclaredOp:
+    return cls.__new__(cls)
+
+
+_SETTING = """
+module {
+  nv_tileaa.func @f(%p: !nv_tileaa.ptr<f32, 1>, %q: tile<8x!nv_tileaa.ptr<f32, 1>>,
+                    %r: !nv_tileaa.memref<8xf32, strides = [1], 1>) {
+    nv_tileaa.return
+  }
+}
+"""
+_FUNCTION = next(op for op in parse(_SETTING).walk() if isinstance(op, FuncOp))
+POINTING = tuple(argument.type for argument in _FUNCTION.body.block.args)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_where_elements_come_from_is_declared(name: str) -> None:
+    cls = EVERY[name]
+    known = cls.ELEMENTS is not Elements.UNKNOWN
+    assert known != (cls.mnemonic() in WHOLE | SCALAR), f"{name} declares no ELEMENTS"
+    assert known == (cls.COST is not None), f"{name} needs a COST where elements are computed"
+    assert (cls.ELEMENTS is Elements.READ) == issubclass(cls, Load)
+
+
+def test_exceptions_are_operations() -> None:
+    for exceptions in (WHOLE, SCALAR, FROM_ANYWHERE, BARRIERS):
+        assert exceptions <= set(OPERATIONS), exceptions - set(OPERATIONS)
+    assert not WHOLE & SCALAR
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_element_wise_operations_have_a_meaning(name: str) -> None:
+    cls = EVERY[name]
+    if cls.MEANING:
+        assert cls.MEANING in {*ELEMENTWISE, "clampf"}
+        assert cls.ELEMENTS is Elements.AT_PLACE
+    elif cls.ELEMENTS is Elements.AT_PLACE:
+        assert cls.mnemonic() == "assume"
+
+
+def _may_point(cls: type[AliasOp]) -> bool:
+    """Whether a result can be a pointer, a memref or a view, as the fields have it."""
+    for _, definition in cls.get_irdl_definition().results:
+        for ty in POINTING:
+            try:
+                definition.constr.verify((ty,), VerificationContext())
+            except VerifyException:
+                continue
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_where_results_point_is_declared(name: str) -> None:
+    """Whatever copies elements copies pointers, too."""
+    cls = OPERATIONS[name]
+    copies = cls.ELEMENTS in (Elements.RESHAPED, Elements.MOVED) or name in ("splat", "assume")
+    if copies:
+        assert cls.POINTS is Pointing.OPERANDS, f"{name} copies elements, but declares no POINTS"
+    elif _may_point(cls) and name not in FROM_ANYWHERE:
+        assert cls.POINTS is not Pointing.ANYWHERE, f"{name} declares no POINTS"
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_may_pass_is_declared(name: str) -> None:
+    cls = OPERATIONS[name]
+    found = facts.ordering(_blank(cls))
+    expected = (
+        Ordering.ACCESS
+        if issubclass(cls, Access)
+        else Ordering.BARRIER
+        if name in BARRIERS
+        else Ordering.NONE
+    )
+    assert found is expected, f"{name} is {found.name}"
+    if found is Ordering.NONE and cls.ORDERING is None:
+        assert any(isinstance(t, MemoryEffect) for t in cls.traits) or name in ("yield", "return")
+
+
+def test_what_declares_nothing_is_trusted_with_nothing() -> None:
+    @irdl_op_definition
+    class New(AliasOp):
+        name = "nv_tileaa.new"
+
+    for op in (_blank(New), scf.ExecuteRegionOp.__new__(scf.ExecuteRegionOp)):
+        assert facts.elements(op) is Elements.UNKNOWN
+        assert facts.points(op) is Pointing.ANYWHERE
+        assert facts.ordering(op) is Ordering.BARRIER
+        assert not facts.meaning(op)
+        assert not is_elementwise(op)
+        with pytest.raises(ValueError, match=op.name):
+            facts.cost(op)
+
+
+@pytest.mark.parametrize("cls", [scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, ub.PoisonOp])
+def test_control_flow_speaks_through_its_regions(cls: type[Operation]) -> None:
+    assert facts.ordering(cls.__new__(cls)) is Ordering.NONE
+
+
+def test_calls_are_barriers() -> None:
+    called = {name for name, cls in OPERATIONS.items() if cls.CALLS}
+    assert called == {"call", "execute", "plugin", "inject_ir", "launch_func"}
+    assert called < BARRIERS
+    assert all(facts.runs_elsewhere(_blank(OPERATIONS[name])) for name in ("inject_ir", "call"))
+    others = [cls for name, cls in OPERATIONS.items() if name not in called]
+    assert not any(facts.runs_elsewhere(_blank(cls)) for cls in others)
+
+
+def test_no_string_outside_the_dialects_names_an_operation() -> None:
+    """Who wants to know something of an operation asks its class, so that what is renamed or new is
+    found by the type checker and by the tests above."""
+    cuda_tile.load()
+    names = {*EVERY} - set(arith.OPERATIONS)
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {node.value}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if "dialects" not in path.relative_to(SOURCE).parts[:1]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and (node.value in names or node.value == "nv_tileaa.")
+    ]
+    assert not found, "\n".join(found)

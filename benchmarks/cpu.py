@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import cpu_compiling, cpu_memory
 from benchmarks import cpu_kernels as kernels
-from benchmarks import cpu_memory
 from benchmarks.report import Table
 from benchmarks.timing import (
     Sample,
@@ -593,9 +593,7 @@ def _overhead(runs: int) -> Table:
 
 def _compiling(runs: int) -> Table:
     """From a module to code that can be called, with nothing cached, beside NVIDIA's compiler."""
-    from benchmarks.cpu_compiling import tables_of
-
-    return tables_of(
+    return cpu_compiling.tables_of(
         {
             "matrix product, f32": kernels.matmul("f32", "f32", _GPU_TILE),
             "softmax": kernels.softmax(_ROWS),
@@ -615,5 +613,5 @@ def _conditions(before: float) -> Table:
 def tables(runs: int) -> list[Table]:
     before = os.getloadavg()[0]
     found = [_table(make(), runs) for make in CASES]
-    found += [_scaling(runs), _checked(runs), _overhead(runs), _compiling(runs), cpu_memory.table()]
-    return [*found, _conditions(before)]
+    found += [_scaling(runs), _checked(runs), _overhead(runs), _compiling(runs)]
+    return [*found, cpu_compiling.growth(), cpu_memory.table(), _conditions(before)]

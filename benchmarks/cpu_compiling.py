@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import tilewright
+from benchmarks import long_code
 from benchmarks.report import Table
 from benchmarks.timing import interleaved_reports
 from tilewright.cpu.compile import compile_kernel
@@ -81,3 +83,26 @@ def tables_of(modules: Mapping[str, Any], runs: int) -> Table:
             rows.append((title, f"{samples['ours'].median * 1e3:.0f} ms", stages, peer))
     head = ("kernel", "Tilewright", "stages in ms, of one run", "tileiras")
     return Table("compiling", "compiling with nothing cached", head, rows)
+
+
+def growth(counts: tuple[int, ...] = (100, 1000, 10_000)) -> Table:
+    """Processor time of one compilation of code of several lengths, from the text on. Time that is linear
+    in the code grows tenfold from column to column, less what every kernel costs."""
+    rows: list[tuple[str, ...]] = []
+    for name, rule in long_code.RULES.items():
+        found: list[float] = []
+        for count in counts:
+            source = rule(count)
+            started = time.process_time()
+            module = tilewright.parse(source)
+            tilewright.verify(module)
+            _compile(module, Timings())
+            found.append(time.process_time() - started)
+        growths = ", ".join(f"{b / a:.1f}" for a, b in itertools.pairwise(found))
+        rows.append((name, *(f"{seconds:.2f} s" for seconds in found), growths))
+    head = ("code", *(f"{count:,} operations" for count in counts), "growth")
+    return Table("growth", "compiling long code, with nothing cached", head, rows)
+
+
+if __name__ == "__main__":
+    print(growth().markdown())

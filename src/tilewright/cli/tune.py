@@ -81,6 +81,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constants", metavar="FILE", help="constants of the GPU, as measured, in JSON"
     )
+    _add_measuring(parser)
+    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
+    add_reading_options(parser)
+    add_campaign_options(parser)
+    add_program_options(parser, kernel=False)
+
+
+def _add_measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         type=int,
@@ -93,10 +101,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MACHINE",
         help="the machine that measures: cuda (the default), or cpu for a kernel that shall be fast there",
     )
-    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
-    add_reading_options(parser)
-    add_campaign_options(parser)
-    add_program_options(parser, kernel=False)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:

@@ -79,8 +79,12 @@ def checked_launch(
     stream: Any, grid: Any, kernel: Any, kernel_args: Any
 ) -> tuple[Dispatcher, tuple[int, int, int]]:
     """What launches the kernel, and the grid of three extents."""
-    _check_stream(stream)
-    extents = _grid(grid)
+    if type(stream) is not int or stream:
+        _check_stream(stream)
+    known, extents = _latest_grid.pair
+    if grid is not known:
+        extents = _grid(grid)
+        _latest_grid.pair = grid, extents
     try:
         dispatcher = _dispatchers[kernel]
     except (KeyError, TypeError):  # new, or nothing that a dictionary of weak references holds
@@ -91,6 +95,16 @@ def checked_launch(
         )
     return dispatcher, extents
 
+
+@dataclass(slots=True)
+class _Grid:
+    """The latest grid, and its three extents: most launches of a program are given one and the same tuple.
+    Both are in one pair, for launches on several threads."""
+
+    pair: tuple[object, tuple[int, int, int]] = (object(), (1, 1, 1))
+
+
+_latest_grid = _Grid()
 
 #: Where stream objects of torch, cupy and numba keep the number of the stream.
 _STREAM_ATTRIBUTES = ("cuda_stream", "ptr", "handle")
@@ -224,7 +238,7 @@ class Dispatcher:
         grid: tuple[int, int, int],
         kernel_args: tuple[Any, ...],
     ) -> tuple[Specialisation, LoadedKernel]:
-        compiled = self.compiled(key)
+        compiled = self._compiled.get(tuple(key)) or self.compiled(key)
         loaded = compiled.loaded.get(settings.loading)
         if loaded is None:
             if settings.on_compile is not None:

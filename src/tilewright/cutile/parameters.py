@@ -157,6 +157,10 @@ def is_close(item: object) -> bool:
     return item == _CLOSE
 
 
+#: Makes a named tuple of all its fields, without the function that a call of its class goes through.
+_new = tuple.__new__
+
+
 class ConstantKey(NamedTuple):
     """A constant in a key: a float as its bytes, for some are equal, or unequal to themselves."""
 
@@ -282,7 +286,8 @@ class Parameter:
                 _remember(layouts, kind, known)
             address = address_of(array)
             key.append(known.numbers[address % _DIVISOR == 0])
-            values.append(ArrayValue(name, address, known, array.flags.writeable, array))
+            writable = array.flags.writeable
+            values.append(_new(ArrayValue, (name, address, known, writable, array, False)))
 
         return read
 
@@ -304,7 +309,7 @@ class Parameter:
                 known = self._layout(read_torch(tensor), self._array)
                 _remember(layouts, kind, known)
             key.append(known.numbers[address % _DIVISOR == 0])
-            values.append(ArrayValue(name, address, known, True, tensor, is_on_gpu))
+            values.append(_new(ArrayValue, (name, address, known, True, tensor, is_on_gpu)))
 
         return read
 

@@ -309,6 +309,20 @@ def _cuda() -> Mapping[str, Any]:
         "memory_stats": _Zeros,
         "memory_stats_as_nested_dict": lambda device=None: {},
         "mem_get_info": _of_device((_MEMORY_BYTES, _MEMORY_BYTES)),
+        **_random_state(),
+        "host_memory_stats": _Zeros,
+        "get_per_process_memory_fraction": _always(1.0),
+        "default_generators": (torch.default_generator,),
+        "CUDAGraph": CUDAGraph,
+        "graph": graph,
+        "graph_pool_handle": lambda: (0, 1),
+        "make_graphed_callables": make_graphed_callables,
+    }
+
+
+def _random_state() -> Mapping[str, Any]:
+    """The device's random numbers are those of the CPU."""
+    return {
         "manual_seed": lambda seed: _seed(seed),
         "manual_seed_all": lambda seed: _seed(seed),
         "initial_seed": torch.initial_seed,
@@ -318,13 +332,6 @@ def _cuda() -> Mapping[str, Any]:
         "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
         "seed": torch.seed,
         "seed_all": torch.seed,
-        "host_memory_stats": _Zeros,
-        "get_per_process_memory_fraction": _always(1.0),
-        "default_generators": (torch.default_generator,),
-        "CUDAGraph": CUDAGraph,
-        "graph": graph,
-        "graph_pool_handle": lambda: (0, 1),
-        "make_graphed_callables": make_graphed_callables,
     }
 
 

@@ -19,7 +19,7 @@ from tilewright.cpu.codegen.basics import is_poison
 from tilewright.cpu.codegen.elements import F64, I1, I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
 from tilewright.cpu.codegen.function import FunctionEmitter, loops, merge, vector_axis
-from tilewright.cpu.codegen.indices import Coords, Index, Lane, lanes_in, row_major
+from tilewright.cpu.codegen.indices import Coords, Index, Lane, fixed, lanes_in, row_major
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.nests import Nest
@@ -44,6 +44,8 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
 #: Up to how many blocks of rows the right operand is read where it lies, instead of being packed.
 _FEW_BLOCKS = 2
+#: So many products of a batch are made one by one.
+_FEW_BATCHES = 2
 
 
 @lowers("dot")
@@ -61,8 +63,7 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
             scheme.accumulator, dims, (c,), widening(c.element, scheme.accumulator)
         )
         f.fill([(accumulator, c if c.element == scheme.accumulator else convert)])
-    for batch in range(prod(dims[:-2])):
-        _product(f, op, scheme, (a, b), accumulator, batch, fresh)
+    _products(f, op, scheme, (a, b), accumulator, fresh)
     if element == scheme.accumulator:
         f.values[op.result] = accumulator
         return
@@ -118,13 +119,37 @@ def scaled(f: FunctionEmitter, tile: Tile, scale: Tile, axis: int) -> Tile:
     return Elementwise(F64, tile.dims, (tile, spread), product)
 
 
+def _products(
+    f: FunctionEmitter,
+    op: DotOp,
+    scheme: Scheme,
+    factors: tuple[Tile, Tile],
+    accumulator: Strided,
+    fresh: Value,
+) -> None:
+    """Add the products of all batches to the accumulator; many of them in a loop, so that code does not grow
+    with their number."""
+    count = prod(accumulator.dims[:-2])
+    if count <= _FEW_BATCHES:
+        for batch in range(count):
+            _product(f, op, scheme, factors, accumulator, batch, fresh)
+        return
+    f.flush()
+    zero, end, one = (ir.Constant(I64, number) for number in (0, count, 1))
+
+    def body(_: Builder, batch: Value) -> None:
+        _product(f, op, scheme, factors, accumulator, batch, fresh)
+
+    llvm.count(f.builder, zero, end, one, body)
+
+
 def _product(
     f: FunctionEmitter,
     op: DotOp,
     scheme: Scheme,
     factors: tuple[Tile, Tile],
     accumulator: Strided,
-    batch: int,
+    batch: Value | int,
     fresh: Value,
 ) -> None:
     """Add the product of one batch to the accumulator."""
@@ -134,7 +159,7 @@ def _product(
     left = left_rows(f, scheme, a, batch)
     right = _of_batch(b, batch)
     row_bytes = n * scheme.accumulator.buffer_bytes
-    offset = ir.Constant(I64, batch * m * row_bytes)
+    offset = _times(f.builder, batch, m * row_bytes)
     source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
     target = Target(source, ir.Constant(I64, row_bytes))
     if len(a.dims) == 2:
@@ -165,17 +190,18 @@ def _product(
             packed()
 
 
-def _of_batch(tile: Tile, batch: int) -> Tile:
+def _times(b: Builder, batch: Value | int, size: int) -> Value:
+    """What lies before a batch, where each has that size."""
+    size_value = ir.Constant(I64, size)
+    return ir.Constant(I64, batch * size) if isinstance(batch, int) else b.mul(batch, size_value)
+
+
+def _of_batch(tile: Tile, batch: Value | int) -> Tile:
     """One matrix of a batch; a matrix is its own."""
     if len(tile.dims) == 2:
         return tile
-    dims = tile.dims[1:]
-    return Mapped(
-        tile.element,
-        dims,
-        tile,
-        lambda nest, coords: (Index(batch, None, batch & -batch or 1 << 62), *coords),
-    )
+    index = fixed(batch) if isinstance(batch, int) else Index(Lane(batch), None, 1)
+    return Mapped(tile.element, tile.dims[1:], tile, lambda nest, coords: (index, *coords))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +212,7 @@ class Rows:
     step: Value
 
 
-def left_rows(f: FunctionEmitter, scheme: Scheme, a: Tile, batch: int) -> Rows:
+def left_rows(f: FunctionEmitter, scheme: Scheme, a: Tile, batch: Value | int) -> Rows:
     """The left operand as the kernel reads it."""
     matrix = _of_batch(a, batch)
     lies = scheme.convert_left is None and a.element.name == scheme.panel.name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import scf
@@ -44,11 +46,22 @@ def root_of(value: SSAValue) -> Root | None:
 
 
 class Memory:
-    """The memory operations of a function."""
+    """The memory operations of a function, and where in the plan those that write do their work.
 
-    def __init__(self, ops: list[Operation], distinct_arguments: bool):
-        self._writes = [op for op in ops if self._orders_or_writes(op)]
+    Asking for one load looks at few of the writes: they are sorted by what they may change.
+    """
+
+    def __init__(self, ops: list[Operation], plan: Plan, distinct_arguments: bool):
+        self._plan = plan
         self._distinct = distinct_arguments
+        self._all = _Writes()
+        self._anything = _Writes()
+        """Those that may concern any memory, or order others."""
+        self._of_parameters = _Writes()
+        self._by_root: dict[Root, _Writes] = {}
+        for op in ops:
+            if self._orders_or_writes(op):
+                self._add(op)
 
     @staticmethod
     def _orders_or_writes(op: Operation) -> bool:
@@ -56,31 +69,71 @@ class Memory:
             return not traits.is_weak(op)
         return facts.ordering(op) is not Ordering.NONE
 
-    def may_change(self, load: Operation, readers: list[Operation], plan: Plan) -> bool:
-        """Whether what a load reads may be overwritten before its last reader has it."""
-        begin = plan.position[load]
-        for write in self._writes:
-            leader = plan.leader(write)
-            where = plan.position[leader]
-            if not self._may_conflict(load, write):
-                continue
-            for reader in readers:
-                until = plan.until(reader, load.parent)
-                if begin < where < until or (
-                    where == until and not (leader is reader and _same_tile(load, write))
-                ):
-                    return True
-        return False
+    def _add(self, op: Operation) -> None:
+        where = self._plan.position[self._plan.leader(op)]
+        self._all.add(where, op)
+        root = None if _concerns_all(op) else root_of(op.operands[0])
+        if root is None:
+            self._anything.add(where, op)
+            return
+        self._by_root.setdefault(root, _Writes()).add(where, op)
+        if isinstance(root, SSAValue):
+            self._of_parameters.add(where, op)
 
-    def _may_conflict(self, load: Operation, write: Operation) -> bool:
-        if not isinstance(write, Store | Atomic):
-            return True
-        if _orders(write) if isinstance(write, Atomic) else not traits.is_weak(write):
-            return True
-        first, second = root_of(load.operands[0]), root_of(write.operands[0])
-        if first is None or second is None or first == second:
-            return True
-        return isinstance(first, SSAValue) and isinstance(second, SSAValue) and not self._distinct
+    def may_change(self, load: Operation, readers: list[Operation]) -> bool:
+        """Whether what a load reads may be overwritten before its last reader has it."""
+        if not readers:
+            return False
+        plan, begin = self._plan, self._plan.position[load]
+        ends = {reader: plan.until(reader, load.parent) for reader in readers}
+        end = max(ends.values())
+        last = [reader for reader in readers if ends[reader] == end]
+        return any(
+            where < end
+            or any(not (plan.leader(op) is reader and _same_tile(load, op)) for reader in last)
+            for writes in self._that_may_conflict(load)
+            for where, op in writes.between(begin, end)
+        )
+
+    def _that_may_conflict(self, load: Operation) -> list[_Writes]:
+        root = root_of(load.operands[0])
+        if root is None:
+            return [self._all]
+        found = [self._anything]
+        if isinstance(root, SSAValue) and not self._distinct:
+            return [*found, self._of_parameters]
+        return [*found, self._by_root[root]] if root in self._by_root else found
+
+
+class _Writes:
+    """Operations by where they do their work."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[int, int, Operation]] = []
+        self._sorted = True
+
+    def add(self, where: int, op: Operation) -> None:
+        self._found.append((where, len(self._found), op))
+        self._sorted = False
+
+    def between(self, begin: int, end: int) -> Iterator[tuple[int, Operation]]:
+        """Those behind ``begin`` and up to ``end``, in their order."""
+        if not self._sorted:
+            self._found.sort(key=lambda each: each[:2])
+            self._sorted = True
+        first = bisect_right(self._found, begin, key=lambda each: each[0])
+        for number in range(first, len(self._found)):
+            where, _, op = self._found[number]
+            if where > end:
+                return
+            yield where, op
+
+
+def _concerns_all(write: Operation) -> bool:
+    """Whether an operation may write to any memory, or orders what others do."""
+    if not isinstance(write, Store | Atomic):
+        return True
+    return _orders(write) if isinstance(write, Atomic) else not traits.is_weak(write)
 
 
 def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Operation]:
@@ -145,14 +198,17 @@ def same_value(one: SSAValue, other: SSAValue, depth: int = _DEPTH) -> bool:
 
 def _reaches_by_elements(value: SSAValue, reader: Operation) -> bool:
     """Whether a reader computes each element from the element of the value at the same place."""
-    for use in value.uses:
-        user = use.operation
-        if user is reader or not traits.is_lazy(user):
-            continue
-        if not is_elementwise(user):
-            return False
-        if not all(_reaches_by_elements(result, reader) for result in user.results):
-            return False
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if user is reader or not traits.is_lazy(user):
+                continue
+            if not is_elementwise(user):
+                return False
+            new = [result for result in user.results if result not in seen]
+            seen.update(new)
+            pending += new
     return True
 
 

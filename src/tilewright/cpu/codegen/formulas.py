@@ -14,11 +14,19 @@ from tilewright.cpu.codegen import traits
 from tilewright.dialects.arith import ArithOp, ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.nv_tileaa.ops import shapes as O
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp
 
 _MEANINGS = frozenset({"addi", "subi", "muli", "shli", "exti", "cmpi", "andi"})
-_MOVES = frozenset(
-    f"nv_tileaa.{name}"
-    for name in ("splat", "broadcast", "expand_dims", "view", "make_range", "addptr", "assume")
+_MOVES = (
+    O.SplatOp,
+    O.BroadcastOp,
+    O.ExpandDimsOp,
+    O.ViewOp,
+    O.MakeRangeOp,
+    AddPtrOp,
+    AssumeOp,
 )
 
 
@@ -49,7 +57,7 @@ def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:
     if isinstance(op, ArithOp):
         known = op.MEANING in _MEANINGS
     else:
-        known = op.name in _MOVES
+        known = isinstance(op, _MOVES)
     return known and all(
         value in formulas for value in op.operands if isinstance(value.type, T.TileType)
     )

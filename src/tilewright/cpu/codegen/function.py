@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from tilewright.cpu.codegen.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.irtypes import Builder, Type, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.origins import Origins
+from tilewright.cpu.codegen.outlining import Part
 from tilewright.cpu.codegen.plan import Plan
 from tilewright.cpu.codegen.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.tiles import (
@@ -30,6 +32,7 @@ from tilewright.cpu.codegen.tiles import (
     buffer_tile,
     guards,
     is_same_buffer,
+    only_in_step,
     store_at,
     walk,
 )
@@ -55,6 +58,10 @@ if TYPE_CHECKING:
 _UNROLLED_TILES = 12
 _UNROLL = 4
 _ANY_EXTENT = 1 << 24
+#: Functions of this many operations are made in parts.
+_LONG_CODE = 200
+#: In functions of this many, a round handles one vector.
+_VERY_LONG_CODE = 1000
 _ENDS = (scf.YieldOp, scf.ConditionOp, QueueYieldOp, YieldOp)
 _READ_ONCE = (ReduceOp, ScanOp, CreateMemTokenOp)
 
@@ -81,6 +88,8 @@ class Unit:
     """Names of the functions that are given for foreign code."""
     remarks: Remarks = field(default_factory=Remarks)
     """What is decided while code is made."""
+    parts: list[Part] = field(default_factory=list)
+    """What can become functions of their own."""
     origins: Origins | None = None
     """Where instructions come from, if that is to be told."""
 
@@ -145,8 +154,12 @@ class FunctionEmitter:
         """Buffers in which values are to be computed, those of tiles that a loop hands on."""
         self.pending: list[tuple[Strided, Tile]] = []
         """Buffers that are filled when something reads them, or before anything has an effect."""
+        self.nests: dict[int, object] = {}
+        """Which of them may be filled in one nest: by their offsets what is the same for these."""
         self.pending_since = 0
         self._flushing = False
+        self.inside_part = False
+        """Whether code goes to a part, which another one cannot be in."""
         self.now = 0
         self._at: Operation | None = None
         if unit.origins is not None:
@@ -175,6 +188,7 @@ class FunctionEmitter:
             if not self.pending:
                 self.pending_since = self.now
             self.pending.append((target, tile))
+            self.nests[id(target)] = self.plan.nest_of(value)
             if self.unit.origins is not None and self._at is not None:
                 self.unit.origins.note(self.pending[-1][1], self._at)
             tile = target
@@ -210,9 +224,31 @@ class FunctionEmitter:
         count = len(self.pending) - keep_last
         waiting, rest = self.pending[:count], self.pending[count:]
         self.pending, flushing, self._flushing = [], self._flushing, True
-        for target, source in waiting:
-            self.fill([(target, source)])
+        for pairs in self._filled_together(waiting):
+            self.fill(pairs, in_turn=True)
         self.pending, self._flushing = rest, flushing
+
+    def _filled_together(
+        self, waiting: Sequence[tuple[Strided, Tile]]
+    ) -> Iterator[list[tuple[Strided, Tile]]]:
+        """Buffers in their order, those together that one nest can fill."""
+        together: list[tuple[Strided, Tile]] = []
+        key: object = None
+        for target, tile in waiting:
+            nest = self.nests.pop(id(target), None)
+            fits = nest is not None and nest == key and not self._lies_across(tile)
+            if not fits or not only_in_step(tile, [other for other, _ in together]):
+                if together:
+                    yield together
+                together, key = [], None if self._lies_across(tile) else nest
+            together.append((target, tile))
+        if together:
+            yield together
+
+    def _lies_across(self, tile: Tile) -> bool:
+        """Whether a tile is better transposed by blocks when a buffer is filled with it."""
+        wanted = vector_axis(tile.dims)
+        return bool(block_size(tile, wanted, self.lanes([tile], _ANY_EXTENT)))
 
     # -- buffers -----------------------------------------------------------------------------
 
@@ -241,8 +277,8 @@ class FunctionEmitter:
         self.fill([(target, tile)])
         return target
 
-    def fill(self, pairs: Sequence[tuple[Strided, Tile]]) -> None:
-        """Write tiles of one shape to buffers, in one nest."""
+    def fill(self, pairs: Sequence[tuple[Strided, Tile]], *, in_turn: bool = False) -> None:
+        """Write tiles of one shape to buffers, in one nest; ``in_turn``: as if one after the other."""
         pairs = [(target, tile) for target, tile in pairs if not is_same_buffer(target, tile)]
         if not pairs:
             return
@@ -256,7 +292,11 @@ class FunctionEmitter:
             store_at(nest, target.pointer, target.element, offset, value)
 
         def body(nest: Nest, coords: Coords) -> None:
-            found = [nest.vector(tile, coords) for _, tile in pairs]
+            found: list[Value] = []
+            for target, tile in pairs:
+                found.append(nest.vector(tile, coords))
+                if in_turn:
+                    nest.holds(target, coords, found[-1])
             for (target, _), value in zip(pairs, found, strict=True):
                 put(nest, coords, target, value)
 
@@ -285,8 +325,32 @@ class FunctionEmitter:
             nest.close_all()
             return []
 
-        self.versions([*guards(tile), *guard], one)
+        with self.part():
+            self.versions([*guards(tile), *guard], one)
         return True
+
+    # -- parts -------------------------------------------------------------------------------
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """What is made meanwhile can become a function of its own, in long code (``outlining``)."""
+        # Places in the source hold for one function.
+        whole = self.unit.strands is not None or self.unit.origins is not None
+        if self.inside_part or whole or self.plan.end < _LONG_CODE:
+            yield
+            return
+        b, self.inside_part = self.builder, True
+        before, first = b.block, len(b.function.blocks)
+        start = b.append_basic_block("part")
+        b.branch(start)
+        b.position_at_end(start)
+        yield
+        behind = len(b.function.blocks)
+        end = b.append_basic_block("rest")
+        b.branch(end)
+        b.position_at_end(end)
+        self.unit.parts.append(Part(b.function, before, start, end, first, behind))
+        self.inside_part = False
 
     # -- loop nests --------------------------------------------------------------------------
 
@@ -315,12 +379,14 @@ class FunctionEmitter:
             nest = Nest(self.builder, masked=masked, work=self.now)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
-            rounds = 1 if masked or lanes == 1 else unroll or unroll_of(tiles)
+            short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE
+            rounds = 1 if short else unroll or unroll_of(tiles)
             loops(nest, dims, along, width, rounds, body)
             nest.close_all()
             return []
 
-        self.versions([*guards(*tiles), *guard], one)
+        with self.part():
+            self.versions([*guards(*tiles), *guard], one)
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
         """How many elements of these tiles make a vector, along an axis of this extent."""
@@ -382,7 +448,7 @@ class FunctionEmitter:
         self._join(op)
         origins = self.unit.origins
         if origins is None:
-            lowering(self, op)
+            self._lowered(op, lowering)
             return
         around, self._at, outer = self._at, op, self.builder.debug_metadata
         origins.enter(self.builder, op)
@@ -391,6 +457,18 @@ class FunctionEmitter:
             if isinstance(tile := self.values.get(result), Tile) and not isinstance(tile, Strided):
                 origins.note(tile, op)
         self._at, self.builder.debug_metadata = around, outer
+
+    def _lowered(
+        self, op: Operation, lowering: Callable[[FunctionEmitter, Operation], None]
+    ) -> None:
+        if traits.is_lazy(op) or (op.regions and not traits.is_body_of_elements(op)):
+            lowering(self, op)
+            return
+        if self.plan.end >= _LONG_CODE:
+            # Buffers are filled in parts of their own.
+            self.flush(keep_last=True)
+        with self.part():
+            lowering(self, op)
 
     def _join(self, op: Operation) -> None:
         """Wait for the agents that must have ended before an operation."""

@@ -27,6 +27,7 @@ from tilewright.cpu.codegen import (
     llvm,
     memory,
     memrefs,
+    outlining,
     pointers,
     private,
     programs,
@@ -138,6 +139,7 @@ def emit(
     f.kept_panels = reuse.open_panels(f, products)
     f.sums = sums.find_sums(ops, plan, target, checked=checked)
     _blocks(f, function, body)
+    outlining.outline(unit.parts, target)
     may_wait = any(effects.waits(op) for op in func.walk())
     asks = unit.memory is not None
     size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)

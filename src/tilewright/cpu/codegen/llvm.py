@@ -241,6 +241,13 @@ def opaque(value: Value) -> Value:
     return _Opaque(value)
 
 
+def held_by(value: object) -> object:
+    """The value itself, or the one that it stands for under another type."""
+    if isinstance(value, _Opaque):
+        return value.value
+    return value.pointer if isinstance(value, _PointerCallee) else value
+
+
 class _AnyAttributes(ir.values.FunctionAttributes):
     """Function attributes beyond those that llvmlite lists, strings among them."""
 

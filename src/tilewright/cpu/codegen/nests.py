@@ -122,6 +122,12 @@ class Nest:
             self._kept.append((tile, coords))
         return found
 
+    def holds(self, tile: Tile, coords: Coords, value: Value) -> None:
+        """Let the elements of a tile at these positions be a value of the innermost level."""
+        key = (id(tile), *(index.key for index in coords))
+        self._memo[key] = Lane(value, self.depth)
+        self._kept.append((tile, coords))
+
     def _traced(self, tile: Tile, coords: Coords) -> Lane:
         """The elements, computed by instructions that belong to the operation the tile is from."""
         assert self._origins is not None

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.cpu.codegen import effects, formulas, together, traits
+from tilewright.cpu.codegen.segments import Segments, find_segments
 from tilewright.cpu.codegen.table import refuse
 from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 
 #: What reading a tile again in another nest may cost, in units of one simple operation.
@@ -25,13 +27,11 @@ _RECOMPUTE_LIMIT = 8
 #: How often a loop is taken to run.
 _LOOP_WEIGHT = 8
 _COST_LIMIT = 1 << 20
-#: How many operations deep an element may be computed, and regions nested.
-_DEPTH_LIMIT = 48
+#: How deep regions may be nested.
 _NESTING_LIMIT = 200
 #: Rows of so many elements are read by whole vectors.
 _LONG_ROW = 16
-_JOIN = "nv_tileaa.cat"
-_CUTS = frozenset({"nv_tileaa.extract", "nv_tileaa.extract_slice"})
+_TOO_LONG = "what it is computed from is too long a chain"
 
 
 @dataclass(slots=True)
@@ -52,10 +52,20 @@ class Plan:
     """Stores of which nothing is read again, so that they need no place in caches."""
     groups: dict[Operation, list[TiledStoreOp]] = field(default_factory=dict)
     """Stores that are made in the nest of the last one of them (``together``), by each of them."""
+    segments: Segments = field(default_factory=Segments)
+    """Where long code is cut."""
 
     def leader(self, op: Operation) -> Operation:
-        """In whose nest an operation does its work: its own, but for stores of a group."""
-        return self.groups[op][-1] if op in self.groups else op
+        """In whose nest an operation does its work: its own, but for stores of a group, and for tiles
+        that are kept in long code."""
+        return self.groups[op][-1] if op in self.groups else self.segments.leader(op)
+
+    def nest_of(self, value: SSAValue) -> object:
+        """Kept tiles for which this is the same may be filled in one nest; None for those alone."""
+        owner = value.owner
+        if self.segments.count == 1 or not isinstance(owner, Operation):
+            return None
+        return self.segments.run_of.get(owner)
 
     def last_use(self, value: SSAValue) -> int:
         """The position until which the buffer of a value that is made here must stay."""
@@ -116,24 +126,27 @@ def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> 
     ops = _number(body, plan)
     plan.end = len(ops)
     cut = _cut_again(ops)
-    costs, deep = _costs(ops), _deep_values(ops, cut)
+    costs = _costs(ops)
+    joined = {result for op in ops if _is_cut(op, cut) for result in op.results}
+    plan.segments = find_segments(ops, joined)
     plan.streams = effects.stores_never_read(ops, distinct_arguments)
     if groups:
         for group in together.find_groups(ops, distinct_arguments=distinct_arguments):
             plan.groups |= dict.fromkeys(group, group)
-    memory = effects.Memory(ops, distinct_arguments)
+    memory = effects.Memory(ops, plan, distinct_arguments)
     addresses = formulas.of_addresses(ops)
     for op in reversed(ops):
         for result in op.results:
             if isinstance(result.type, T.TileType):
                 plan.readers[result] = list(_readers(result, plan))
                 reason = ""
-                if traits.is_lazy(op) and result not in addresses:
-                    reason = _why_kept(op, result, plan, costs, memory)
-                    if not reason and _is_cut(op, cut):
+                if traits.is_lazy(op):
+                    if result not in addresses:
+                        reason = _why_kept(op, result, plan, costs, memory)
+                    elif _is_handed_on(op, result, plan, costs):
+                        reason = _TOO_LONG
+                    if not reason and result in joined:
                         reason = "parts of it are read, in another order than it lies in"
-                if traits.is_lazy(op) and result in deep:
-                    reason = "what it is computed from is too long a chain"
                 if reason:
                     plan.kept.add(result)
                     plan.reasons[result] = reason
@@ -180,22 +193,6 @@ def _costs(ops: list[Operation]) -> dict[SSAValue, int]:
     return costs
 
 
-def _deep_values(ops: list[Operation], cut: dict[SSAValue, int]) -> set[SSAValue]:
-    """Tiles at which long chains are cut, so that computing an element does not nest too deep."""
-    depths: dict[SSAValue, int] = {}
-    deep: set[SSAValue] = set()
-    for op in ops:
-        if not traits.is_lazy(op):
-            continue
-        depth = 1 + max((depths.get(operand, 0) for operand in op.operands), default=0)
-        for result in op.results:
-            if isinstance(result.type, T.TileType):
-                if depth >= _DEPTH_LIMIT:
-                    deep.add(result)
-                depths[result] = 0 if _is_cut(op, cut) else depth % _DEPTH_LIMIT
-    return deep
-
-
 def _cut_again(ops: list[Operation]) -> dict[SSAValue, int]:
     """Tiles of which parts are taken, up to tiles that are joined of others, with the shortest rows of
     such a part."""
@@ -205,13 +202,13 @@ def _cut_again(ops: list[Operation]) -> dict[SSAValue, int]:
             for use in result.uses:
                 user = use.operation
                 rows = None
-                if user.name in _CUTS:
+                if isinstance(user, ExtractOp | ExtractSliceOp):
                     rows = min(
                         found.get(user.results[0], _LONG_ROW),
                         *T.dims_of(user.results[0].type)[-1:],
                         _LONG_ROW,
                     )
-                elif user.name != _JOIN and traits.is_lazy(user):
+                elif not isinstance(user, CatOp) and traits.is_lazy(user):
                     rows = found.get(user.results[0])
                 if rows is not None:
                     found[result] = min(found.get(result, _LONG_ROW), rows)
@@ -224,7 +221,7 @@ def _is_cut(op: Operation, cut: dict[SSAValue, int]) -> bool:
     rows = cut.get(op.results[0]) if op.results else None
     if rows is None:
         return False
-    return op.name == _JOIN or (op.name == "nv_tileaa.tiled_load" and rows < _LONG_ROW)
+    return isinstance(op, CatOp) or (isinstance(op, TiledLoadOp) and rows < _LONG_ROW)
 
 
 def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
@@ -258,15 +255,26 @@ def _why_kept(
     readers = plan.readers[value]
     if not readers or traits.is_free(op):
         return ""
-    if isinstance(op, Load) and memory.may_change(op, readers, plan):
+    if isinstance(op, Load) and memory.may_change(op, readers):
         return "the memory that it was loaded from may change before it is read"
     if any(traits.needs_buffer(use.operation, use.index) for use in value.uses):
         return "something reads its elements in another order"
+    if _is_handed_on(op, value, plan, costs):
+        return _TOO_LONG
     weight = sum(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
     if (weight - 1) * costs[value] <= _RECOMPUTE_LIMIT:
         return ""
     names = ", ".join(sorted({reader.name for reader in readers}))
     return f"computing it again where it is read ({len(readers)} times: {names}) costs more"
+
+
+def _is_handed_on(op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int]) -> bool:
+    """Whether another part of long code reads a tile that is costly to compute again."""
+    return costs[value] > _RECOMPUTE_LIMIT and any(
+        plan.segments.crosses(op, user)
+        for use in value.uses
+        if (user := _planned(use.operation, plan)) is not None
+    )
 
 
 def _loops_between(op: Operation, reader: Operation) -> int:

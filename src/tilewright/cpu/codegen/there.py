@@ -35,7 +35,7 @@ def matrix_there(f: FunctionEmitter, tile: Tile) -> There | None:
     row, column = Index(0, None, _ANY), Index(0, None, _ANY)
     coords: Coords | None = (row, column)
     while isinstance(tile, Mapped) and coords is not None:
-        coords = tile.mapping(Nest(None), coords)  # pyright: ignore[reportArgumentType]
+        coords = tile.mapping(Nest(f.builder), coords)
         tile = tile.source
     if coords is None or isinstance(tile, Mapped) or tile.element.is_packed:
         return None
@@ -68,10 +68,12 @@ def _lies(
             step = stride
         elif index is column:
             dense = isinstance(stride, int) and stride == 1
-        elif not isinstance(index.base, int) or index.offsets is not None:
+        elif index.offsets is not None:
             return None
-        elif index.base:
-            behind = b.mul(as_value(stride), ir.Constant(I64, index.base))
+        elif index.base != 0:
+            known = isinstance(index.base, int)
+            number = ir.Constant(I64, index.base) if known else index.base.value
+            behind = b.mul(as_value(stride), number)
             pointer = b.gep(pointer, [behind], source_etype=element.buffer)
     if step is None or not dense:
         return None

@@ -30,7 +30,7 @@ class DescribedPacker:
         keep: list[object] = [values]
         for value in values:
             if type(value) is ArrayValue:
-                _, address, layout, is_writable, *_ = value
+                _, address, layout, is_writable, _, _ = value
                 if address % layout.dtype.itemsize:
                     raise self._misaligned(value)
                 if not is_writable:

@@ -43,6 +43,9 @@ _PAUSE_DECLARED, _PAUSE = _PAUSES.get(
     {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine()), ("", "")
 )
 
+#: Words of a launch: what handles signals, what stops it, and where it was then.
+SIGNALS = 9
+_STOP, _WHERE = 19, 20
 #: The words of a range: its next block, and the one behind the last; the next range lies in another
 #: cache line. A launch has room for some.
 _RANGE, _ROOM = 8, 8
@@ -220,6 +223,23 @@ some:
   ret i32 {ALL_DONE}
 }}
 
+define i32 @again(ptr %launch, ptr %arena, i64 %allowed, i64 %signals, i64 %serial) {{
+  %serial_at = getelementptr i64, ptr %launch, i64 8
+  store i64 %serial, ptr %serial_at
+  %signals_at = getelementptr i64, ptr %launch, i64 {SIGNALS}
+  store i64 %signals, ptr %signals_at
+  %next_at = getelementptr i64, ptr %launch, i64 16
+  store i64 0, ptr %next_at
+  %finished_at = getelementptr i64, ptr %launch, i64 18
+  store i64 0, ptr %finished_at
+  %stop_at = getelementptr i64, ptr %launch, i64 {_STOP}
+  store i64 0, ptr %stop_at
+  %where_at = getelementptr i64, ptr %launch, i64 {_WHERE}
+  store i64 0, ptr %where_at
+  %result = call i32 @work(ptr %launch, ptr %arena, i64 %allowed, i64 1)
+  ret i32 %result
+}}
+
 declare i32 @clock_gettime(i32, ptr)
 
 define internal i64 @now() {{
@@ -321,8 +341,6 @@ _serials = itertools.count(1)
 
 _WORD = 8
 _UNSIGNED = "Q"
-SIGNALS = 9
-_STOP, _WHERE = 19, 20
 #: What asks for attention is the upper half of a word, which is not written as a whole: threads write
 #: to the lower one.
 _ATTENTION, _ATTENTION_AT = ctypes.c_int32, _STOP * _WORD + 4
@@ -388,6 +406,16 @@ class LaunchState:
             begin, place = end, place + _RANGE
 
     @property
+    def slots_address(self) -> int:
+        """Where the arguments lie."""
+        return self.address + _WORD * (_RANGES_AT + len(_NO_RANGES) + 2)
+
+    @staticmethod
+    def new_serial() -> int:
+        """The number of another launch."""
+        return next(_serials)
+
+    @property
     def stop(self) -> int:
         """Nonzero where the run is to end early. Beside it stands what asks for attention."""
         return self.words[_STOP] & _LOW
@@ -432,13 +460,15 @@ class Driver:
     ``take_blocks(launch, arena, allowed chunks, number of the thread)`` gives ALL_DONE, STOPPED or
     MORE_TO_DO. ``work(launch, arena, allowed chunks, looks)`` is for the thread that launches, whose
     number is 0: when none is left to take it looks that many times whether the others are through, and
-    gives FINISHED if so. ``serve(box)`` does the job of a mailbox, if there is one, and those that come soon
+    gives FINISHED if so. ``again(launch, arena, allowed chunks, address of what handles signals, serial)`` does
+    that for a launch that is over, anew, on the calling thread alone. ``serve(box)`` does the job of a mailbox, if there is one, and those that come soon
     afterwards. ``post(box)``: there is a job; not 0 if the thread is in ``serve``, else someone must
     call that. ``is_done(box, looks)``: whether the job is done, after that many looks at the most.
     """
 
     take_blocks: Callable[[int, int, int, int], int]
     work: Callable[[int, int, int, int], int]
+    again: Callable[[int, int, int, int, int], int]
     serve: Callable[[int], None]
     post: Callable[[int], int]
     is_done: Callable[[int, int], int]
@@ -451,7 +481,7 @@ class Driver:
 def driver() -> Driver:
     """The functions as native code; compiled when first used."""
     target = cpu_target(GENERIC)
-    names = ("take_blocks", "work", "serve", "post", "is_done", "is_running")
+    names = ("take_blocks", "work", "again", "serve", "post", "is_done", "is_running")
     library = load_object(compile_ir(_IR, target), target, names)
     pointer, word, wide = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 
@@ -461,6 +491,7 @@ def driver() -> Driver:
     return Driver(
         function("take_blocks", word, pointer, pointer, wide, wide),
         function("work", word, pointer, pointer, wide, wide),
+        function("again", word, pointer, pointer, wide, wide, wide),
         function("serve", None, pointer),
         function("post", word, pointer),
         function("is_done", word, pointer, wide),

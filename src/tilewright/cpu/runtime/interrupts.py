@@ -145,19 +145,28 @@ class Watcher:
     def begin(self, state: LaunchState) -> None:
         """The calling thread is about to run blocks of a launch. On the main thread signals are handled
         meanwhile, unless a handler makes the launch. Say ``end`` in any case."""
-        signals = self.signals
-        if get_ident() != self._main or signals.steps.gi_running:
-            return
-        state.words[SIGNALS] = signals.address
+        if self.begin_again(state):
+            state.words[SIGNALS] = self.signals.address
+
+    def begin_again(self, state: LaunchState) -> bool:
+        """The same for who says himself what handles signals: whether they are to be handled, and then say
+        ``end``."""
+        if get_ident() != self._main or self.signals.steps.gi_running:
+            return False
         self._main_launches.append(state)
         if not self._is_awake:
             self._wake()
+        return True
 
     def end(self, state: LaunchState) -> None:
         """The calling thread is back. What a handler has raised meanwhile is raised here."""
-        if state not in self._main_launches:
+        launches = self._main_launches
+        if launches and launches[-1] is state:
+            launches.pop()
+        elif state in launches:
+            launches.remove(state)
+        else:
             return
-        self._main_launches.remove(state)
         if self.signals.raised is not None:
             error = self.signals.take_raised()
             assert error is not None

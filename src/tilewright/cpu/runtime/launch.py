@@ -22,12 +22,14 @@ from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import OptLevel, Timings
 from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
+from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, thread_count
 from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.updates import UPDATE_LOCK
 from tilewright.cpu.runtime.waiting import run_waiting
+from tilewright.cpu.runtime.warm import WarmLaunch
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
@@ -68,6 +70,8 @@ class _Entry:
     code: dict[tuple[bool, _Compiling], NativeKernel] = field(default_factory=dict)
     described: DescribedPacker | None = None
     latest: dict[bool, tuple[_Compiling, NativeKernel]] = field(default_factory=dict)
+    warm: WarmLaunch | None = None
+    """The latest launch whose arguments a client had described."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +118,7 @@ class Program:
         }
         self._entries: dict[str | None, _Entry] = {}
         self._mapped: list[Array] = []
+        self._warm: dict[str | None, WarmLaunch] = {}
 
     def map_array(self, array: Array) -> int:
         """The address of an array's first element, valid as long as the program.
@@ -147,6 +152,16 @@ class Program:
         such as KeyboardInterrupt on Ctrl-C, ends the launch; if a tile block was in a loop then, a note
         of the exception names it.
         """
+        warm = self._warm.get(entry)
+        if warm is not None and options is warm.given and not deprecated:
+            try:
+                again = warm.launch(grid, args)
+            except BaseException as error:
+                self._tell_where(error, self._entry(entry), warm.kernel, warm.state)
+                raise
+            if again is not None:
+                return again
+        given = options
         if deprecated:
             options = with_deprecated(options or self.options, deprecated, "launch")
         settings = self._settings if options is None else self._settings_of(options)
@@ -156,8 +171,50 @@ class Program:
         failures = tuple(reports.failures)
         if failures and settings.options.check_asserts:
             raise assertion_error(failures)
+        if not deprecated and type(args) is tuple and type(grid) is tuple:
+            self._keep_warm(entry, found, packed, grid, given, settings)
         outputs = tuple([value for value in packed.keep if isinstance(value, np.ndarray)])
         return RunResult(outputs, "".join(reports.printed), failures)
+
+    def _keep_warm(
+        self,
+        name: str | None,
+        entry: _Entry,
+        packed: Packed,
+        grid: tuple[int, ...],
+        given: LaunchOptions | None,
+        settings: _Settings,
+    ) -> None:
+        """Keep what a launch has worked out for the next ones, if nothing but a grid is to be run in them."""
+        native, known = entry.packer.native, self._warm.get(name)
+        if native is None or (known is not None and known.is_for(known.kernel, grid, given)):
+            return
+        warm = self._warm_launch(entry, packed, grid, given, settings, native)
+        if warm is not None:
+            self._warm[name] = warm
+
+    def _warm_launch(
+        self,
+        entry: _Entry,
+        packed: Packed,
+        grid: tuple[int, ...],
+        given: LaunchOptions | None,
+        settings: _Settings,
+        native: NativePacker | None = None,
+    ) -> WarmLaunch | None:
+        """What a launch has worked out; None where more than a grid is to be run in the next ones."""
+        options = settings.options
+        kernel = self._native(entry, settings.compiling, distinct=packed.distinct)
+        compiled = kernel.compiled
+        if not packed.distinct or compiled.sites or compiled.updates or compiled.asks_for_memory:
+            return None
+        if compiled.may_wait or compiled.takes_over:
+            return None
+        if options.time_limit is not None or options.progress is not None:
+            return None
+        state = LaunchState(kernel.address, packed.slots, packed.grid, kernel)
+        arrays = entry.packer.arrays
+        return WarmLaunch(kernel, native, state, grid, given, settings.threads, arrays)
 
     def _settings_of(self, options: LaunchOptions) -> _Settings:
         if options is self._settings.options:
@@ -186,12 +243,23 @@ class Program:
         options: LaunchOptions | None = None,
     ) -> None:
         """As every machine's (``launching.machine.Program``)."""
-        settings = self._settings if options is None else self._settings_of(options)
-        found = self._entry(entry)
+        found = self._entries.get(entry) or self._entry(entry)
         packer = found.described
         if packer is None:
             packer = found.described = DescribedPacker(found.op)
-        reports = self._run(found, packer.pack(grid, values), settings)
+        packed = packer.pack(grid, values)
+        warm = found.warm
+        if warm is not None and options is warm.given:
+            try:
+                if warm.launch_packed(grid, packed):
+                    return
+            except BaseException as error:
+                self._tell_where(error, found, warm.kernel, warm.state)
+                raise
+        settings = self._settings if options is None else self._settings_of(options)
+        reports = self._run(found, packed, settings)
+        if warm is None or not warm.is_for(warm.kernel, grid, options):
+            found.warm = self._warm_launch(found, packed, grid, options, settings)
         if reports.failures and settings.options.check_asserts:
             raise assertion_error(tuple(reports.failures))
 
@@ -228,9 +296,7 @@ class Program:
         except TileIRError:
             raise
         except BaseException as error:
-            loop, block = self._stopped_in(entry, kernel, settings.compiling, state)
-            if loop is not None and block is not None:
-                error.add_note(stopped_here(loop, block))
+            self._tell_where(error, entry, kernel, state)
             raise
         finally:
             if forget is not None:
@@ -238,7 +304,7 @@ class Program:
         if reports.error is not None:
             raise reports.error
         if state.expired and state.finished < state.total and options.time_limit is not None:
-            where = self._stopped_in(entry, kernel, settings.compiling, state)
+            where = self._stopped_in(entry, kernel, state)
             raise time_is_over(options.time_limit, *where)
         assert state.expired or not state.stop, "a kernel has stopped without a reason"
         return reports
@@ -285,8 +351,16 @@ class Program:
                 divided=divided,
             )
 
+    def _tell_where(
+        self, error: BaseException, entry: _Entry, kernel: NativeKernel, state: LaunchState
+    ) -> None:
+        """Note in what a signal has raised which loop, and which tile block, a run was in."""
+        loop, block = self._stopped_in(entry, kernel, state)
+        if loop is not None and block is not None:
+            error.add_note(stopped_here(loop, block))
+
     def _stopped_in(
-        self, entry: _Entry, kernel: NativeKernel, compiling: _Compiling, state: LaunchState
+        self, entry: _Entry, kernel: NativeKernel, state: LaunchState
     ) -> tuple[OperationSource | None, tuple[int, int, int] | None]:
         """The loop, and the tile block, that a run was in when it was stopped."""
         found = state.stopped_in
@@ -298,7 +372,7 @@ class Program:
             from tilewright.cpu.compile import compile_kernel
 
             # Code from the disk is the same as what is made anew, which has the places.
-            distinct = entry.code.get((True, compiling)) is kernel
+            distinct, compiling = next(k for k, code in entry.code.items() if code is kernel)
             options = replace(compiling.options, distinct_arguments=distinct)
             loops = compile_kernel(self._tileaa(), entry.op.symbol, options).loops
             assert loops is not None

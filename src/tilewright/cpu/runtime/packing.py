@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cpu.runtime.buffers import tile_bytes
+from tilewright.cpu.runtime.native_packing import NativePacker, native_packer
 from tilewright.cpu.runtime.quick_packing import Slots, Span, are_apart, quick_packer
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import place_of
@@ -53,6 +54,18 @@ class Packer:
         self._place = place_of(kernel)
         self._last_grid: tuple[object, tuple[int, int, int]] = None, (1, 1, 1)
         self._types = [_launchable(kernel, n, p.type) for n, p in enumerate(kernel.block.args)]
+
+    @cached_property
+    def native(self) -> NativePacker | None:
+        """How native code packs the arguments; None for kernels whose parameters it does not know."""
+        written = first_writes(self._kernel)
+        numbers = [n for n in range(len(self._types)) if n in written or None in written]
+        return native_packer(self._types, numbers)
+
+    @cached_property
+    def arrays(self) -> tuple[int, ...]:
+        """The numbers of the parameters that are pointers."""
+        return tuple(number for number, ty in enumerate(self._types) if is_pointer(ty))
 
     @cached_property
     def _quick(self) -> Callable[[Sequence[Any]], Slots | None]:

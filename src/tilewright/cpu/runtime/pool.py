@@ -206,7 +206,7 @@ class Pool:
         """Run all blocks of a launch, unless it is stopped on the way. ``divided``: each thread begins
         with a range of its own."""
         total = state.total
-        alone = threads == 1 or total == 1 or 0 < pace.seconds * total < _WORTH_SHARING
+        alone = is_for_one(total, threads, pace)
         # Asked for first, as only ``with`` is sure to give back what it took, whenever Ctrl-C comes.
         if alone or self._busy.locked():
             state.chunk, state.shares = _chunk(total, 1, pace), 1
@@ -287,11 +287,29 @@ class Pool:
             pace.learn((time.perf_counter() - started) * threads / total)
         return result == FINISHED
 
+    def own_arena(self, arena_bytes: int) -> int:
+        """The address of the calling thread's arena."""
+        found = getattr(self._own, "arena", None) or self._arena()
+        return found.address(arena_bytes)
+
     def _arena(self) -> Arena:
         found = getattr(self._own, "arena", None)
         if found is None:
             found = self._own.arena = Arena()
         return found
+
+
+def is_for_one(total: int, threads: int, pace: Pace) -> bool:
+    """Whether the calling thread runs a grid alone, by the launches before."""
+    return threads == 1 or total == 1 or 0 < pace.seconds * total < _WORTH_SHARING
+
+
+def at_once(total: int, pace: Pace) -> tuple[int, int]:
+    """For a thread that runs a grid alone: how many blocks it takes in a chunk, and how many chunks before it
+    looks for signals."""
+    chunk = _chunk(total, 1, pace)
+    seconds = pace.seconds * chunk
+    return chunk, max(1, int(_SLICE / seconds)) if seconds else 1
 
 
 def _chunk(total: int, threads: int, pace: Pace) -> int:

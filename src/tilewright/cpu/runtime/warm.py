@@ -1,0 +1,126 @@
+"""Launches like the one before: the same kernel, grid and options, and arguments of the usual kinds.
+
+What the first launch has worked out is kept, with the words that the native loop reads, so that a launch
+is: arguments checked and packed (``native_packing``), the words set back, the blocks run. Arguments may be
+others each time, and all that code depends on is looked at each time. What is not like that is for
+``Program.launch`` to do in full.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+from tilewright.cpu.runtime.driver import ALL_DONE, FINISHED, MORE_TO_DO, LaunchState, driver
+from tilewright.cpu.runtime.interrupts import WATCHER
+from tilewright.cpu.runtime.kernels import NativeKernel
+from tilewright.cpu.runtime.native_packing import NativePacker
+from tilewright.cpu.runtime.packing import Packed
+from tilewright.cpu.runtime.pool import POOL, at_once, is_for_one
+from tilewright.launching.options import LaunchOptions
+from tilewright.launching.result import RunResult
+from tilewright.numerics.arrays import Array
+
+
+class WarmLaunch:
+    """A launch that can be made again. ``given`` are the options that its caller gave."""
+
+    __slots__ = (
+        *("_again", "_arena_bytes", "_busy", "_kinds", "_outputs", "_offset", "_pace", "_packer"),
+        *("_slots", "_threads", "_total", "_write", "given", "grid", "kernel", "state"),
+    )
+
+    def __init__(
+        self,
+        kernel: NativeKernel,
+        packer: NativePacker | None,
+        state: LaunchState,
+        grid: tuple[int, ...],
+        given: LaunchOptions | None,
+        threads: int,
+        arrays: tuple[int, ...],
+    ) -> None:
+        """``state`` is that of a launch with this grid, which is over; ``arrays`` are the numbers of the
+        arguments that are arrays. Without a packer arguments come packed."""
+        self.kernel, self.given, self.grid, self.state = kernel, given, grid, state
+        self._kinds = [type(extent) for extent in grid]
+        self._packer, self._threads, self._total = packer, threads, state.total
+        self._slots, self._pace = state.slots_address, kernel.pace
+        self._arena_bytes, self._again = kernel.compiled.arena_bytes, driver().again
+        self._outputs, self._busy = _picker(arrays), False
+        self._offset = self._slots - state.address
+        count = len(state.words) - self._offset // 8
+        self._write = struct.Struct(f"={count}Q").pack_into
+
+    def is_for(self, kernel: NativeKernel, grid: object, given: LaunchOptions | None) -> bool:
+        """Whether launches of this kind are those that it makes."""
+        return self.kernel is kernel and self.grid == grid and self.given is given
+
+    def launch(self, grid: object, args: object) -> RunResult | None:
+        """What the launch gave; None where it is not like the one before, and nothing has run."""
+        known = self.grid
+        if grid is not known and (
+            type(grid) is not tuple or grid != known or [type(each) for each in grid] != self._kinds
+        ):
+            return None
+        total, pace = self._total, self._pace
+        if (
+            self._packer is None
+            or type(args) is not tuple
+            or not is_for_one(total, self._threads, pace)
+            or self._busy
+        ):
+            return None
+        self._busy = True
+        try:
+            if not self._packer.pack(args, self._slots):
+                return None
+            self._run(total, pace)
+            return RunResult(self._outputs(args))
+        finally:
+            self._busy = False
+
+    def launch_packed(self, grid: tuple[int, int, int], packed: Packed) -> bool:
+        """Whether the launch was like the one before and has run."""
+        total, pace = self._total, self._pace
+        if grid != self.grid or not packed.distinct or self._busy:
+            return False
+        if not is_for_one(total, self._threads, pace):
+            return False
+        self._busy = True
+        try:
+            self._write(self.state.words, self._offset, *packed.slots)
+            self._run(total, pace)
+            return True
+        finally:
+            self._busy = False
+
+    def _run(self, total: int, pace: Any) -> None:
+        state, allowed, started = self.state, 1, 0.0
+        arena = POOL.own_arena(self._arena_bytes)
+        if total > 1:
+            state.chunk, allowed = at_once(total, pace)
+            started = time.perf_counter()
+        watched = WATCHER.begin_again(state)
+        try:
+            signals = WATCHER.signals.address if watched else 0
+            where = state.address
+            result = self._again(where, arena, allowed, signals, state.new_serial())
+            while result == MORE_TO_DO:
+                result = driver().work(where, arena, allowed, 1)
+        finally:
+            if watched:
+                WATCHER.end(state)
+        if total > 1:
+            pace.learn((time.perf_counter() - started) / total)
+        assert result in (FINISHED, ALL_DONE), "a kernel has stopped without a reason"
+
+
+def _picker(numbers: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Array, ...]]:
+    """Those items of a tuple, as a tuple."""
+    if len(numbers) > 1:
+        return itemgetter(*numbers)
+    return lambda args: tuple([args[number] for number in numbers])

@@ -1,0 +1,185 @@
+"""Launches like the one before take a short way, which looks at their arguments as the long one does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright import LaunchOptions
+from tilewright.cpu import Program
+from tilewright.cpu.runtime.native_packing import native_packer
+from tilewright.cpu.runtime.packing import Packer
+from tilewright.cpu.runtime.quick_packing import quick_packer
+from tilewright.diagnostics import TileIRError
+from tilewright.launching.modules import kernel_of
+from tilewright.launching.value_types import TileLike, tile_like
+
+_EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "vector_add.tileir"
+_N = 200
+_GRID = (2, 1, 1)
+
+
+def _arrays() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return (*rng.random((2, _N)).astype(np.float32), np.zeros(_N, np.float32))  # pyright: ignore[reportReturnType]
+
+
+@pytest.fixture
+def program() -> Program:
+    found = Program(tilewright.parse(_EXAMPLE.read_text()), LaunchOptions(threads=1))
+    found.launch("vector_add", _GRID, (*_arrays(), _N))
+    return found
+
+
+@pytest.fixture
+def long_ways(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The grids of launches that took the long way."""
+    found: list[object] = []
+    pack = Packer.pack
+
+    def counted(self: Packer, grid: object, args: Sequence[object], **how: Any) -> Any:
+        found.append(grid)
+        return pack(self, grid, args, **how)
+
+    monkeypatch.setattr(Packer, "pack", counted)
+    return found
+
+
+def test_other_arrays_and_numbers_take_the_short_way(
+    program: Program, long_ways: list[object]
+) -> None:
+    for length in (_N, 7, 0, 128):
+        x, y, out = _arrays()
+        result = program.launch("vector_add", _GRID, (x, y, out, length))
+        assert (out[:length] == (x + y)[:length]).all()
+        assert not out[length:].any()
+        assert [id(each) for each in result.outputs] == [id(x), id(y), id(out)]
+    assert long_ways == []
+
+
+def test_an_array_that_has_moved_is_found_where_it_is(
+    program: Program, long_ways: list[object]
+) -> None:
+    x, y, out = _arrays()
+    out = np.zeros(8, np.float32)
+    program.launch("vector_add", _GRID, (x, y, out, 8))
+    out.resize(1 << 16, refcheck=False)
+    program.launch("vector_add", _GRID, (x, y, out, _N))
+    assert (out[:_N] == x + y).all()
+    assert long_ways == []
+
+
+def test_an_equal_grid_is_the_same_and_another_is_not(
+    program: Program, long_ways: list[object]
+) -> None:
+    x, y, out = _arrays()
+    program.launch("vector_add", (*_GRID[:1], 1, 1), (x, y, out, _N))
+    assert long_ways == []
+    program.launch("vector_add", (1, 1, 1), (x, y, out, _N))
+    assert long_ways == [(1, 1, 1)]
+    with pytest.raises(TileIRError):
+        program.launch("vector_add", (1, True, 1), (x, y, out, _N))
+
+
+def _refused() -> dict[str, tuple[object, ...]]:
+    x, y, out = _arrays()
+    locked = np.zeros(_N, np.float32)
+    locked.flags.writeable = False
+    whole = np.zeros(2 * _N, np.float32)
+    odd = np.zeros(4 * _N + 4, np.uint8)[1 : 4 * _N + 1].view(np.float32)
+    return {
+        "read-only": (x, y, locked, _N),
+        "other elements": (x, y, out.astype(np.float64), _N),
+        "overlap": (whole[:_N], y, whole[_N // 2 : _N // 2 + _N], _N),
+        "the same": (x, y, x, _N),
+        "misaligned": (x, y, odd, _N),
+        "too few": (x, y, out),
+        "too many": (x, y, out, _N, _N),
+        "a float": (x, y, out, 1.0),
+        "a large number": (x, y, out, 1 << 40),
+        "a huge number": (x, y, out, 1 << 80),
+        "text": (x, y, "out", _N),
+    }
+
+
+@pytest.mark.parametrize("name", _refused())
+def test_what_the_long_way_refuses_is_refused(program: Program, name: str) -> None:
+    args = _refused()[name]
+    cold = Program(program.module, LaunchOptions(threads=1))
+    with pytest.raises(TileIRError) as expected:
+        cold.launch("vector_add", _GRID, args)
+    with pytest.raises(TileIRError) as found:
+        program.launch("vector_add", _GRID, args)
+    assert str(found.value) == str(expected.value)
+
+
+def test_what_only_the_long_way_knows_is_computed(
+    program: Program, long_ways: list[object]
+) -> None:
+    x, y, _ = _arrays()
+    for out, overlap in ((np.zeros(_N, np.float32), False), (x, True)):
+        expected = x + y
+        options = LaunchOptions(allow_overlap=overlap, threads=1)
+        program.launch("vector_add", _GRID, [x, y, out, np.int32(_N)], options)
+        assert (out == expected).all()
+    assert len(long_ways) == 2
+
+
+def test_launches_at_once_do_not_share_what_is_kept(program: Program) -> None:
+    wrong: list[int] = []
+
+    def launch(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(300):
+            x, y = rng.random((2, _N)).astype(np.float32)
+            out = np.zeros(_N, np.float32)
+            program.launch("vector_add", _GRID, (x, y, out, _N))
+            if not (out == x + y).all():
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=launch, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def _type(element: str) -> TileLike:
+    text = f"cuda_tile.module @m {{ entry @k(%a: tile<{element}>) {{ return }} }}"
+    found = tile_like(kernel_of(tilewright.parse(text), "k").block.args[0].type)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("element", "values"),
+    [
+        ("i8", [0, -128, 255, 256, -129, True, 1.0, None]),
+        ("i32", [5, -(2**31), 2**32 - 1, 2**32, np.int32(1)]),
+        ("i64", [-(2**63), 2**63 - 1, 2**64 - 1, 2**64]),
+        ("f32", [0.1, -0.0, 1, 3.4e38, 3.5e38, 1e-46, float("inf"), float("nan")]),
+        ("f64", [0.1, 1e308, float("inf"), float("nan"), 2]),
+    ],
+)
+def test_numbers_are_packed_as_by_the_other_ways(element: str, values: list[object]) -> None:
+    types = [_type(element)]
+    native, quick = native_packer(types, ()), quick_packer(types, ())
+    assert native is not None
+    for value in values:
+        slots = np.full(1, 77, np.uint64)
+        if native.pack((value,), slots.ctypes.data):
+            assert quick((value,)) == ([int(slots[0])], True), value
+        else:
+            assert (
+                type(value) is not int
+                or quick((value,)) is None
+                or abs(value) >= 2**63
+                or element[0] == "f"
+            )

@@ -71,8 +71,8 @@ def _lies(
         elif index.offsets is not None:
             return None
         elif index.base != 0:
-            known = isinstance(index.base, int)
-            number = ir.Constant(I64, index.base) if known else index.base.value
+            base = index.base
+            number = ir.Constant(I64, base) if isinstance(base, int) else base.value
             behind = b.mul(as_value(stride), number)
             pointer = b.gep(pointer, [behind], source_etype=element.buffer)
     if step is None or not dense:

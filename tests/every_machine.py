@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import LaunchOptions
 from tilewright.cpu import Program as CpuProgram
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine import Program as ReferenceProgram
@@ -27,7 +28,8 @@ def _tileaa(module: Any, grid: Grid, arrays: Sequence[np.ndarray]) -> object:
 
 
 def _cpu(**options: Any) -> Launch:
-    return lambda module, grid, arrays: CpuProgram(module, **options).launch(None, grid, arrays)
+    given = LaunchOptions(**options)
+    return lambda module, grid, arrays: CpuProgram(module, options=given).launch(None, grid, arrays)
 
 
 def _simulator(arch: str) -> Launch:

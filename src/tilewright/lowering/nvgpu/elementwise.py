@@ -62,14 +62,38 @@ def plain(low: Threads, op: ArithOp) -> None:
 
 @lowers("arith.sitofp", "arith.uitofp")
 def convert_integer(low: Threads, op: ArithOp) -> None:
-    """To tf32 through f32, which must be exact so that the number is rounded once."""
-    found = apply(low, _SAME[op.name], op)
-    if T.element_name(T.element_of(op.results[0].type)) == "tf32":
-        width = width_of(low.value(op.operands[0]).type)
-        if width > FORMATS["f32"].precision:
-            raise low.refuse(f"integers of {width} bits would be rounded twice on the way to tf32")
-        found = to_tf32(low, found)
-    low.bind(op.results[0], found)
+    """To tf32 through f32, which is exact: what f32 has no bits for is told by one, which tf32 rounds off."""
+    if T.element_name(T.element_of(op.results[0].type)) != "tf32":
+        low.bind(op.results[0], apply(low, _SAME[op.name], op))
+        return
+    ty = _result_type(low, op)
+    operand = low.operand(op.operands[0], ty)
+    given = _in_24_bits(low, operand, signed=op.name == "arith.sitofp")
+    found = computed(low, op, [given], lambda parts: low.one(_SAME[op.name], parts, ty))
+    low.bind(op.results[0], to_tf32(low, found))
+
+
+#: From 2 to the power of the first number on (in magnitude) an integer's lowest bits, so many, become one, that
+#: says whether any was set. f32 has the 24 bits that are left, and half a unit of tf32's last place is
+#: 2**power >> 11 at least, which these bits are below.
+_STICKY = ((24, 9), (32, 21), (44, 33), (56, 41))
+
+
+def _in_24_bits(low: Threads, value: SSAValue, *, signed: bool) -> SSAValue:
+    """Integers that f32 has, and that tf32 rounds as it rounds those given."""
+    found, width = value, width_of(value.type)
+    for power, count in _STICKY:
+        if power >= width:
+            break
+        dropped = low.binary(A.AndIOp, value, (1 << count) - 1)
+        some = low.compare("ne", dropped, 0)
+        kept = low.binary(A.AndIOp, value, -(1 << count))
+        told = low.binary(A.OrIOp, kept, 1 << count - 1)
+        # Numbers between -2**power and 2**power, moved up, are below twice that.
+        moved = low.binary(A.AddiOp, value, 1 << power) if signed else value
+        large = low.compare("uge", moved, 1 << power + signed)
+        found = low.select(large, low.select(some, told, kept), found)
+    return found
 
 
 @lowers(*(f"arith.{name}" for name in _DIVISIONS))

@@ -19,7 +19,7 @@ from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa.base import OPERATIONS, AliasOp
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import Load
+from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store
 from tilewright.dialects.nv_tileas.elementwise import is_elementwise
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.text import parse
@@ -197,3 +197,10 @@ def test_no_string_outside_the_dialects_names_an_operation() -> None:
         and (node.value in names or node.value == "nv_tileaa.")
     ]
     assert not found, "\n".join(found)
+
+
+def test_accesses_write_but_for_loads() -> None:
+    """A launch takes from these facts through what an operation writes (``launching.accesses``)."""
+    accesses = [cls for cls in OPERATIONS.values() if cls.ORDERING is Ordering.ACCESS]
+    writers = {cls.name for cls in accesses if cls.ELEMENTS is not Elements.READ}
+    assert writers == {cls.name for cls in OPERATIONS.values() if issubclass(cls, Store | Atomic)}

@@ -30,11 +30,12 @@ def run(
     module = checked(kernel_text(body, inputs, results))
     arrays = [np.atleast_1d(a).copy() for a in (*inputs.values(), *results.values())]
     expected = [a.copy() for a in arrays]
-    Reference(module, arithmetic=Arithmetic(reductions="tree")).launch(None, 1, expected)
+    options = LaunchOptions(arithmetic=Arithmetic(reductions="tree"))
+    Reference(module, options).launch(None, 1, expected)
     tileaa = lower_to_tileaa(module, TileAAOptions(target=target)).module
     lowered = lower_to_nvgpu(tileaa, NvgpuOptions(shared_bytes=SMALL))
     block = lowered.kernels["k"].threads
-    Program(lowered.module).launch("k", 1, block, arrays, arch=target)
+    Program(lowered.module, arch=target).launch("k", 1, arrays, LaunchOptions(block=block))
     for found, wanted in zip(arrays, expected, strict=True):
         nothing = np.isnan(wanted.astype(np.float64))
         assert (np.isnan(found.astype(np.float64)) == nothing).all()

@@ -11,9 +11,6 @@ from tests.machine.tileaa.support import checked, f32, i32, kernel_text, launch,
 
 import tilewright
 from tilewright import LaunchOptions, TileIRError
-from tilewright.dialects.nv_tileaa.base import OPERATIONS
-from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Store
-from tilewright.launching.accesses import TILEAA_WRITES
 from tilewright.machine import Program
 
 PTR = "!nv_tileaa.ptr<f32, 1>"
@@ -80,11 +77,6 @@ def test_what_may_be_written_is_checked():
         "read-only-memory: argument 1 is a read-only array, but the kernel writes to it"
     ]
     Program(checked(COPY)).launch(None, 1, (frozen, f32(0.0), 1.0, i32(1, 2)))
-
-
-def test_operations_that_write_are_known_by_name():
-    writers = {cls.name for cls in OPERATIONS.values() if issubclass(cls, Store | Atomic)}
-    assert writers == TILEAA_WRITES
 
 
 def test_kernels_of_cuda_tile_do_not_load_the_level():

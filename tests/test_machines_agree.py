@@ -303,5 +303,25 @@ def test_integers_beyond_f32_become_numbers_of_tf32(width: int, how: str, machin
     assert same(found, expected)
 
 
+@pytest.mark.parametrize("machine", ["nv_tileaa", "cpu", "cpu-generic", "sim:sm_120a"])
+@pytest.mark.parametrize("mode", ["zero", "positive_inf"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_scales_take_the_magnitude(dtype: type, mode: str, machine: str) -> None:
+    """Powers of two without a sign: the magnitude is what is rounded, also where the way is by f32."""
+    eps = np.finfo(dtype).eps
+    numbers = [scale * (1 + k * eps) for scale in (0.5, 2.0, 4.0) for k in (-1, 0, 1)]
+    x = np.array([sign * n for n in (*numbers, 0.0, 3.0, 1e-6) for sign in (1, -1)], dtype)
+    x = np.concatenate([x, x[:8]])
+    result = np.zeros(32, np.float32)
+    text = (
+        f"%t = ftof %x rounding<{mode}> : {tile_of(x)} -> tile<32xf8E8M0FNU>\n"
+        f"%r = ftof %t : tile<32xf8E8M0FNU> -> {tile_of(result)}\n"
+    )
+    module = checked(kernel_text(text, {"x": x}, {"r": result}))
+    (_, expected), (_, found) = (run(name, module, [x, result]) for name in ("reference", machine))
+    assert expected[0::2][:12].tolist() == expected[1::2][:12].tolist()
+    assert same(found, expected)
+
+
 def test_every_machine_is_there() -> None:
     assert {f"sim:{arch}" for arch in ARCHITECTURES} < set(MACHINES)

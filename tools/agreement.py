@@ -272,14 +272,7 @@ ULP: dict[str, int] = {
 
 
 #: What is known to differ, by operation, type of the result and machine.
-DIFFERS: dict[tuple[str, str, str], str] = {
-    (
-        "ftof",
-        "f8E8M0FNU",
-        "sim",
-    ): "differs for negative numbers, which the type does not have: of these, "
-    "threads round the number where the reference rounds its magnitude",
-}
+DIFFERS: dict[tuple[str, str, str], str] = {}
 
 
 # -- numbers ---------------------------------------------------------------------------------------

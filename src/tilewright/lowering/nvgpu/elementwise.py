@@ -12,6 +12,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import AliasOp, is_set
 from tilewright.dialects.nvgpu.support import arith as S
 from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.nvgpu.support.arith_floats import ROUNDING_MODES, TruncFOp
 from tilewright.lowering.nvgpu.rounding import computed, direction, redirected, to_tf32
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
@@ -274,6 +275,9 @@ def high_half(low: Threads, op: AliasOp) -> None:
 def convert_float(low: Threads, op: AliasOp) -> None:
     source, ty = low.value(op.operands[0]), _result_type(low, op)
     names = [T.element_name(T.element_of(v.type)) for v in (op.operands[0], op.results[0])]
+    if names[1] == "f8E8M0FNU":
+        low.bind(op.results[0], _to_scale(low, source, names[0], direction(op), ty))
+        return
     if names[1] == "tf32":
         single = float_cast(low, source, ty, names[0], "f32")
         low.bind(op.results[0], to_tf32(low, single, direction(op)))
@@ -286,6 +290,23 @@ def convert_float(low: Threads, op: AliasOp) -> None:
 
         nearest = redirected(low, source, nearest, widen, mode)
     low.bind(op.results[0], nearest)
+
+
+def _to_scale(low: Threads, source: SSAValue, given: str, mode: str, ty: Attribute) -> SSAValue:
+    """Powers of two without a sign: the magnitude is what is rounded, by way of f32."""
+    single = vector_like(ty, b.Float32Type())
+    found = float_cast(low, source, single, given, "f32")
+    if given == "f64":
+        size = low.one(M.AbsFOp, (source,), source.type)
+        found = low.one(A.TruncFOp, (size,), single)
+        if mode:
+            found = redirected(
+                low, size, found, lambda value: low.one(A.ExtFOp, (value,), source.type), mode
+            )
+    found = low.one(M.AbsFOp, (found,), single)
+    rounding = {"rz": "toward_zero", "rp": "upward"}.get(mode, "to_nearest_even")
+    properties = {"roundingmode": b.IntegerAttr(ROUNDING_MODES.index(rounding), I32)}
+    return low.one(TruncFOp, (found,), ty, properties)
 
 
 def float_cast(low: Threads, source: SSAValue, ty: Attribute, given: str, wanted: str) -> SSAValue:

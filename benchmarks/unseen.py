@@ -5,8 +5,8 @@ All use ``TILEWRIGHT_THREADS`` threads, or one for each core. Every result is ch
 measured; jobs of a row run in turn, and ratios are those of medians. Rows stand in modules of their
 own, listed in ``ROOMS``: a module has ``rows()``, which gives functions that make a row.
 
-``python -m benchmarks.unseen [--runs N] [WORD ...]`` measures the rows with such a word in their name,
-and records nothing.
+``python -m benchmarks.unseen [--runs N] [--record] [WORD ...]`` measures the rows with such a word in their
+name; ``--record`` writes ``results/unseen-THREADS.md`` and ``.json``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib import import_module
 
 import torch
 
-from benchmarks.report import Table
+from benchmarks.report import Table, record
 from benchmarks.timing import interleaved_reports, timed
 from benchmarks.unseen_rows import Row
 from tilewright.cpu.runtime.pool import thread_count
@@ -85,9 +85,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.unseen", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD", help="rows with one of these words")
     parser.add_argument("--runs", type=int, default=7, help="counted runs of each job (7)")
+    parser.add_argument("--record", action="store_true", help="write the results")
     options = parser.parse_args()
+    found: list[Table] = []
     for table in _tables(options.runs, tuple(options.words)):
         print(table.markdown())
+        found.append(table)
+    found.insert(0, _summary(found))
+    print(found[0].markdown())
+    if options.record:
+        record(f"unseen-{thread_count()}", found)
+
+
+def _summary(tables: list[Table]) -> Table:
+    """What the rows of all tables come to."""
+    ratios = [float(row[-1]) for table in tables for row in table.rows[:-1]]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+    below = [sum(ratio < limit for ratio in ratios) for limit in (0.5, 0.8, 1.0)]
+    table = Table(
+        f"unseen-{thread_count()}",
+        "All rows",
+        ("rows", "geometric mean", "worst", "below 0.5", "below 0.8", "below 1"),
+    )
+    worst = f"{min(ratios, default=math.nan):.2f}"
+    table.rows.append((str(len(ratios)), f"{mean:.2f}", worst, *map(str, below)))
+    return table
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def commands(document: Path, language: str, prompt: str) -> list[list[str]]:
             words = shlex.split(line.removeprefix(prompt), comments=True)[1:]
             if ">" in words:
                 del words[words.index(">") :]
-            if not any(re.fullmatch(r"[A-Z]*(\.py)?(\.\.\.)?", word) for word in words):
+            if not any(re.fullmatch(r"[A-Z]*(\.\.\.)?", word) for word in words):
                 found.append(words)
     return found
 

@@ -237,7 +237,8 @@ def check(environment: Environment, command: Command) -> str:
             return ""
         return f"no '{command.error}'\n{done.stdout[-500:]}{done.stderr[-1500:]}"
     # What a command needs may be there, such as a GPU.
-    if done.returncode == 0 or (done.returncode == status and message in done.stderr):
+    told = done.stdout + done.stderr
+    if done.returncode == 0 or (done.returncode == status and message in told):
         return ""
     wanted = f"exit status {status}" + (f" and '{message}'" if message else "")
     return f"exit status {done.returncode}, not {wanted}\n{done.stdout[-500:]}{done.stderr[-1500:]}"

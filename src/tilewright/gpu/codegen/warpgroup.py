@@ -210,15 +210,15 @@ def _product(f: Function, op: Operation) -> None:
     depth = _STEP_BYTES * 8 // bits
     name = f"wgmma.mma_async.sync.aligned.m{WGMMA_ROWS}n{n}k{depth}.{'.'.join(kinds)}"
     flags = [op.transposeA is not None, op.transposeB is not None]
-    lines = ["{ .reg .pred p; .reg .b64 da, db; .reg .b32 low, high;", "setp.eq.u32 p, 0, 0;"]
+    lines = ["{ .reg .pred p; .reg .b64 da, db;", "setp.eq.u32 p, 0, 0;"]
     lines.append("wgmma.fence.sync.aligned;")
     a_offsets, b_offsets = integers(op.properties.get("aOffsets")), integers(op.bOffsets)
     for block in range(m // WGMMA_ROWS):
         for step in range(op.steps):
             number = block * op.steps + step
-            lines.append(_moved("db", second, b_offsets[step]))
+            lines.append(f"add.s64 db, {second}, {b_offsets[step] >> 4};")
             if a_offsets:
-                lines.append(_moved("da", f"${first}", a_offsets[number]))
+                lines.append(f"add.s64 da, ${first}, {a_offsets[number] >> 4};")
                 operand, signs = "da", flags
             else:
                 operand, signs = braces(first + 4 * number, 4), flags[1:]
@@ -233,17 +233,6 @@ def _product(f: Function, op: Operation) -> None:
     for place, value in enumerate(made):
         vector = f.code.with_element(vector, value, ir.integer(ir.I32, place))
     f.set(op.d, vector)
-
-
-def _moved(register: str, descriptor: str, offset: int) -> str:
-    """A descriptor of what lies ``offset`` bytes further: addresses are in its lower half, which they do
-    not leave."""
-    if not offset:
-        return f"mov.b64 {register}, {descriptor};"
-    return (
-        f"mov.b64 {{low, high}}, {descriptor}; add.u32 low, low, {offset >> 4}; "
-        f"mov.b64 {register}, {{low, high}};"
-    )
 
 
 def _left_registers(f: Function, value: SSAValue) -> list[ir.Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 import tilewright
 from tilewright import LaunchOptions
 from tilewright.cpu import Program
+from tilewright.cpu.runtime import warm
 from tilewright.cpu.runtime.native_packing import native_packer
 from tilewright.cpu.runtime.packing import Packer
 from tilewright.cpu.runtime.quick_packing import quick_packer
+from tilewright.cpu.runtime.warm import WarmLaunch
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.modules import kernel_of
 from tilewright.launching.value_types import TileLike, tile_like
@@ -149,6 +152,38 @@ def test_launches_at_once_do_not_share_what_is_kept(program: Program) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_launch_that_begins_during_another_does_not_take_its_words(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the other one has begun after this one had looked whether there was one."""
+    kept = program._warm["vector_add"]  # pyright: ignore[reportPrivateUsage]
+    slots = tuple(kept.state.words[kept._offset // 8 :])  # pyright: ignore[reportPrivateUsage]
+    packed: Any = SimpleNamespace(distinct=True, slots=slots)
+    running, may_end = threading.Event(), threading.Event()
+    runs: list[str] = []
+
+    def run(self: WarmLaunch, total: int, pace: Any) -> None:
+        runs.append(threading.current_thread().name)
+        running.set()
+        assert may_end.wait(timeout=10)
+
+    other = threading.Thread(target=kept.launch_packed, args=(_GRID, packed), name="other")
+
+    def is_for_one(total: int, threads: int, pace: object) -> bool:
+        if threading.current_thread() is not other:
+            other.start()
+            assert running.wait(timeout=30)
+        return True
+
+    monkeypatch.setattr(WarmLaunch, "_run", run)
+    monkeypatch.setattr(warm, "is_for_one", is_for_one)
+    taken = kept.launch_packed(_GRID, packed)
+    may_end.set()
+    other.join()
+    assert not taken
+    assert runs == ["other"]
 
 
 def _type(element: str) -> TileLike:

@@ -243,7 +243,10 @@ class Strided(Tile):
 
     def _window(self, nest: Nest, window: Index, lanes: int) -> Lane:
         """What lies in a window, loaded once in a nest."""
-        make = lambda: load_at(nest, self.pointer, self.element, window, lanes)  # noqa: E731
+
+        def make() -> Lane:
+            return load_at(nest, self.pointer, self.element, window, lanes)
+
         return nest.once(("window", id(self.pointer), window.key), make)
 
 

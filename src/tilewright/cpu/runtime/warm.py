@@ -9,6 +9,7 @@ others each time, and all that code depends on is looked at each time. What is n
 from __future__ import annotations
 
 import struct
+import threading
 import time
 from collections.abc import Callable
 from operator import itemgetter
@@ -29,7 +30,7 @@ class WarmLaunch:
     """A launch that can be made again. ``given`` are the options that its caller gave."""
 
     __slots__ = (
-        *("_again", "_arena_bytes", "_busy", "_kinds", "_outputs", "_offset", "_pace", "_packer"),
+        *("_again", "_arena_bytes", "_kinds", "_mine", "_outputs", "_offset", "_pace", "_packer"),
         *("_slots", "_threads", "_total", "_write", "given", "grid", "kernel", "state"),
     )
 
@@ -50,7 +51,9 @@ class WarmLaunch:
         self._packer, self._threads, self._total = packer, threads, state.total
         self._slots, self._pace = state.slots_address, kernel.pace
         self._arena_bytes, self._again = kernel.compiled.arena_bytes, driver().again
-        self._outputs, self._busy = _picker(arrays), False
+        self._outputs = _picker(arrays)
+        # Who has it uses the words; another thread, or a handler of signals, launches in full.
+        self._mine = threading.Lock()
         self._offset = self._slots - state.address
         count = len(state.words) - self._offset // 8
         self._write = struct.Struct(f"={count}Q").pack_into
@@ -71,32 +74,30 @@ class WarmLaunch:
             self._packer is None
             or type(args) is not tuple
             or not is_for_one(total, self._threads, pace)
-            or self._busy
+            or not self._mine.acquire(blocking=False)
         ):
             return None
-        self._busy = True
         try:
             if not self._packer.pack(args, self._slots):
                 return None
             self._run(total, pace)
             return RunResult(self._outputs(args))
         finally:
-            self._busy = False
+            self._mine.release()
 
     def launch_packed(self, grid: tuple[int, int, int], packed: Packed) -> bool:
         """Whether the launch was like the one before and has run."""
         total, pace = self._total, self._pace
-        if grid != self.grid or not packed.distinct or self._busy:
+        if grid != self.grid or not packed.distinct or not is_for_one(total, self._threads, pace):
             return False
-        if not is_for_one(total, self._threads, pace):
+        if not self._mine.acquire(blocking=False):
             return False
-        self._busy = True
         try:
             self._write(self.state.words, self._offset, *packed.slots)
             self._run(total, pace)
             return True
         finally:
-            self._busy = False
+            self._mine.release()
 
     def _run(self, total: int, pace: Any) -> None:
         state, allowed, started = self.state, 1, 0.0

@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def jobs(command: Command, *words: str | Path, status: int = 1) -> dict[tuple[Any, ...], Any]:
     ran = command("check", "--campaign", *words, "--format", "json")
-    assert ran.status == status, ran.err
+    assert ran.status == status, ran.text
     rows = json.loads(ran.text)["jobs"]
     return {(row["program"], row["machine"], row["seed"]): row for row in rows}
 
@@ -102,11 +102,12 @@ def test_every_check_on_everything(command: Command, folder: Path) -> None:
 
 
 def test_results_are_compared(command: Command, folder: Path) -> None:
-    for name in ("died.py", "wrong.py"):
+    # A race has more than one answer: which one a machine gives is up to its threads.
+    for name in ("died.py", "wrong.py", "inner/racy.py"):
         (folder / name).unlink()
     words = (folder, "--compare", "--machines", "cpu,sim:sm_90a", "--seeds", "1")
     found = jobs(command, *words, status=0)
-    assert len(found) == 6 and {row["status"] for row in found.values()} == {"clean"}
+    assert len(found) == 4 and {row["status"] for row in found.values()} == {"clean"}
     # The simulator does not add in the order of the reference machine.
     found = jobs(command, *words, "--rtol", "0", "--atol", "0")
     row = found["tables.py", "sim:sm_90a", 0]

@@ -41,21 +41,28 @@ the addresses when it loads the code.
 ``i32 ATTEND_SYMBOL(ptr rt, i64 loop, ptr block)`` does what is asked of a loop (0: of code that is in none),
 and gives nonzero where the call is to end and return ``STOPPED``.
 
-Generated code may call ``YIELD_SYMBOL`` (``void ()``), which gives up the rest of the time slice, in
-loops that wait.
+Where blocks may wait for one another (``CompiledKernel.may_wait``), a block is a coroutine
+``ptr @kernel.block(ptr %args, ptr %grid, ptr %rt, i64 %begin, i64 %end)``, and the kernel hands its address
+and the size of its arena to ``RUN_WAITING``: ``i32 (args, grid, rt, begin, end, block, arena bytes)``. The
+coroutine suspends as soon as it is called, and in loops that look at memory in vain. Its ``%rt`` is of its
+own, with two more words: ``RT_RESULT``, where it leaves what the kernel would return, and ``RT_LOOKS``, how
+often in a row it has looked in vain, in the same loop. The fifth word behind ``finished`` holds two i32: how
+many threads are in ``RUN_WAITING``, and how many of them have seen nothing but looks in vain for a while.
+Without ``range`` and ``finished`` (null), only the given blocks run and nothing is told.
 
 A kernel with agents calls the scheduler of ``runtime.strands``. A strand lies in memory as
 ``STRAND_TYPE``: its coroutine (null for the tile block), the strands after and before it in the ring,
 what it waits for (``UNTIL_...``, 0 for nothing), the number of the place where it waits, the strand or
 queue that it waits for, its consumer's number there, whether it has ended, ``STARTS`` if it came to a
-halt because it started another, and its number. A queue begins with ``QUEUE_HEADER`` i64 numbers, its
+halt because it started another and ``LOOKS`` if it looks at memory in a loop, and its number. Where the
+tile block's record would say whether it has ended, it says which strand comes next (``LOOKED``). A queue begins with ``QUEUE_HEADER`` i64 numbers, its
 depth, how many tuples were put, and how many consumers it counts; for each of these follows an i64, how
 many tuples it has had. The functions are:
 
 * ``i1 CAN_GO_ON(ptr strand)``: whether it need not wait.
 * ``i32 RUN_STRANDS(ptr block, ptr first, ptr stop)``: run the strands of a tile block, ``first`` before
-  others, until the block can go on (``WENT_ON``), nobody can (``ALL_WAIT``) or ``stop`` was set
-  (``TO_STOP``).
+  others, until the block can go on (``WENT_ON``), nobody can (``ALL_WAIT``), ``stop`` was set
+  (``TO_STOP``) or an agent has looked at memory in vain (``LOOKED``).
 * ``void END_STRANDS(ptr block)``: end all agents where they are.
 * ``i64 LIST_STRANDS(ptr block, ptr list)``: write the numbers of each strand and of the place where it
   waits; how many numbers there are.
@@ -74,6 +81,9 @@ DONE = 0
 STOPPED = 1
 
 RT_STOP, RT_RANGE, RT_FINISHED, RT_SIGNALS, RT_WHERE, RT_ALONE = 3, 4, 5, 6, 7, 8
+RT_WORDS = 9
+RT_RESULT, RT_LOOKS = RT_WORDS, RT_WORDS + 1
+"""Words of the runtime of a block that may wait; those before are as everywhere."""
 NO_BLOCK = -1
 """The number that stands for no work taken over."""
 
@@ -87,6 +97,7 @@ PANELS_READY, ARENA_OWNER = -64, -56
 launch that has used the arena last."""
 
 YIELD_SYMBOL = "tilewright_yield"
+RUN_WAITING = "tilewright_run_waiting"
 ATTEND_SYMBOL = "tilewright_attend"
 
 STRAND_TYPE = "{ ptr, ptr, ptr, i32, i32, ptr, i64, i32, i32, i64 }"
@@ -94,7 +105,8 @@ STRAND_BYTES = 64
 QUEUE_HEADER = 3
 UNTIL_ENDED, UNTIL_MORE, UNTIL_ROOM = 1, 2, 3
 STARTS = 1
-WENT_ON, ALL_WAIT, TO_STOP = 0, 1, 2
+LOOKS = 2
+WENT_ON, ALL_WAIT, TO_STOP, LOOKED = 0, 1, 2, 3
 CAN_GO_ON = "tilewright_can_go_on"
 RUN_STRANDS = "tilewright_run_strands"
 END_STRANDS = "tilewright_end_strands"

@@ -361,8 +361,9 @@ class LaunchOptions:
     patience: float = field(
         default=10.0,
         metadata=_about(
-            "Seconds of processor time for each tile block in flight, after which a grid whose blocks "
-            "wait for one another counts as deadlocked.",
+            "Seconds of processor time in which all tile blocks in flight look at memory in vain, after which "
+            "a grid whose blocks wait for one another counts as deadlocked; for each block in flight, where "
+            "their loops do more than look.",
             values="a number above 0",
             machines="cpu",
             check=_positive,

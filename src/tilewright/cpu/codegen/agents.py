@@ -16,7 +16,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.analysis.tileaa import first_user
 from tilewright.cpu.abi import SLOT_BYTES, STRAND_BYTES, UNTIL_ENDED
-from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.arena import Slot
 from tilewright.cpu.codegen.carried import rebuilt, types_of_parts
 from tilewright.cpu.codegen.control_flow import is_tile, parts
@@ -154,7 +153,6 @@ class _Function:
         function = ir.Function(f.unit.module, ir.FunctionType(PTR, types), name)
         function.linkage = "internal"
         f.unit.prepare(function)
-        llvm.add_attribute(function, "presplitcoroutine")
         b = ir.IRBuilder(function.append_basic_block("entry"))
         body = b.append_basic_block("begin")
         b.branch(body)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.cpu.abi import YIELD_SYMBOL
-from tilewright.cpu.codegen import effects, llvm, reuse, sums
+from tilewright.cpu.abi import LOOKS
+from tilewright.cpu.codegen import effects, reuse, sums
 from tilewright.cpu.codegen.basics import is_poison
 from tilewright.cpu.codegen.carried import parts_of, rebuilt
-from tilewright.cpu.codegen.elements import VOID, element_of
+from tilewright.cpu.codegen.elements import element_of
 from tilewright.cpu.codegen.function import FunctionEmitter, merge
 from tilewright.cpu.codegen.irtypes import Value
 from tilewright.cpu.codegen.polls import is_short, poll
@@ -178,10 +178,6 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
         phi.add_incoming(value, entry)
     _results(f, before.args, states, carried)
     poll(f, op)
-    if effects.waits(op):
-        b.call(llvm.declare(b.module, YIELD_SYMBOL, VOID, []), [])
-        if f.strand is not None:
-            f.strand.give_way(f)
     f.block(before)
     condition = before.last_op
     assert condition is not None
@@ -198,11 +194,25 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     f.now = f.plan.position[after.last_op]
     following = after.last_op.operands
     assign(f, states, following)
-    for phi, value in zip(carried, parts(f, following), strict=True):
+    scalars_again = parts(f, following)
+    may_wait = effects.waits(op)
+    if may_wait:
+        _give_way(f, op)
+    for phi, value in zip(carried, scalars_again, strict=True):
         phi.add_incoming(value, b.block)
     b.branch(head)
     b.position_at_end(done)
+    if may_wait and f.waiting is not None:
+        f.waiting.end_loop(b, op)
     _results(f, op.results, passed, scalars)
+
+
+def _give_way(f: FunctionEmitter, op: Operation) -> None:
+    """Let others go on where a loop may be waiting for them."""
+    if f.strand is not None:
+        f.strand.give_way(f, LOOKS)
+    if f.waiting is not None:
+        f.waiting.end_round(f.builder, op, alone=f.strand is None)
 
 
 @lowers("return")

@@ -49,6 +49,7 @@ from tilewright.passes.tileas.remarks import Remarks
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.known_memory import KnownMemory
     from tilewright.cpu.codegen.private import Copies
+    from tilewright.cpu.codegen.resumable import Waiting
     from tilewright.cpu.codegen.reuse import Kept
     from tilewright.cpu.codegen.strands import AgentMemory, Strand, Strands
     from tilewright.cpu.codegen.sums import Destination, Round, RunningSum
@@ -129,6 +130,8 @@ class FunctionEmitter:
         self.frame = frame
         self.strand: Strand | None = None
         """Which strand of the tile block the code is for, where there are several."""
+        self.waiting: Waiting | None = None
+        """The coroutine of the tile block, where it may wait for other blocks; an agent has none."""
         self.joins: dict[Operation, list[Callable[[], None]]] = {}
         """What waits for agents, by the operation before which it does."""
         self.memory: AgentMemory | None = None

@@ -33,6 +33,7 @@ from tilewright.cpu.codegen import (
     programs,
     queues,
     reports,
+    resumable,
     reuse,
     sums,
     tiled,
@@ -110,17 +111,20 @@ def emit(
         distinct_arguments=distinct_arguments,
         groups=not checked and unit.strands is None,
     )
-    function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR, PTR, I64, I64]), symbol)
+    may_wait = any(effects.waits(op) for op in ops)
+    function = _function(module, symbol, may_wait=may_wait)
     unit.prepare(function)
     for argument, name in zip(function.args, ("args", "grid", "rt", "begin", "end"), strict=True):
         argument.name = name
     b = ir.IRBuilder(function.append_basic_block("entry"))
     takes_over = any(isinstance(op, CancelNextProgramIdOp) for op in ops)
-    f = FunctionEmitter(unit, plan, b, _frame(b, function, takes_over=takes_over))
+    place, cursor = llvm.stack(b, BLOCK_TYPE), llvm.stack(b, I64) if takes_over else None
+    waiting = _waiting(b, function) if may_wait else None
+    f = FunctionEmitter(unit, plan, b, _frame(b, function, place, cursor))
+    f.waiting = waiting
     for number, argument in enumerate(body.args):
         f.values[argument] = _argument(b, function.args[0], number, argument.type)
-    in_turn = unit.strands is None and not any(effects.waits(op) for op in ops)
-    if in_turn and any(alone.can_be_alone(op) for op in ops):
+    if unit.strands is None and not may_wait and any(alone.can_be_alone(op) for op in ops):
         f.alone = alone.is_alone(b, function.args[2])
     targets = private.find_targets(func, distinct_arguments=distinct_arguments)
     private.tell_why_not(unit.remarks, ops, targets)
@@ -140,9 +144,10 @@ def emit(
     f.sums = sums.find_sums(ops, plan, target, checked=checked)
     _blocks(f, function, body)
     outlining.outline(unit.parts, target)
-    may_wait = any(effects.waits(op) for op in func.walk())
     asks = unit.memory is not None
     size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
+    if may_wait:
+        unit.prepare(resumable.make_kernel(module, symbol, function, size))
     return Made(
         module,
         symbol,
@@ -182,7 +187,23 @@ def _parameter(b: Builder, slots: Value, number: int, element: Element) -> Value
     return value
 
 
-def _frame(b: Builder, function: ir.Function, *, takes_over: bool) -> Frame:
+def _function(module: ir.Module, symbol: str, *, may_wait: bool) -> ir.Function:
+    """The function of a range of blocks: the kernel, or the coroutine that it hands on."""
+    result, name = (PTR, f"{symbol}.block") if may_wait else (I32, symbol)
+    function = ir.Function(module, ir.FunctionType(result, [PTR, PTR, PTR, I64, I64]), name)
+    if may_wait:
+        function.linkage = "internal"
+    return function
+
+
+def _waiting(b: Builder, function: ir.Function) -> resumable.Waiting:
+    body = b.append_basic_block("begin")
+    b.branch(body)
+    b.position_at_end(body)
+    return resumable.Waiting(b, function.args[2])
+
+
+def _frame(b: Builder, function: ir.Function, place: Value, cursor: Value | None) -> Frame:
     """What is the same for all blocks; the coordinates of the block are filled in later."""
     _, grid, runtime, _, _ = function.args
     extents = tuple(
@@ -190,8 +211,6 @@ def _frame(b: Builder, function: ir.Function, *, takes_over: bool) -> Frame:
         for axis in range(3)
     )
     arena = b.load(runtime, typ=PTR)
-    place = llvm.stack(b, BLOCK_TYPE)
-    cursor = llvm.stack(b, I64) if takes_over else None
     return Frame(arena, runtime, extents, extents, place, arena, cursor, function.args[4])  # pyright: ignore[reportArgumentType]
 
 
@@ -235,7 +254,10 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
     private.close_copies(b, f.copies.values())
     if f.unit.streams:
         llvm.fence_stores(b)
-    b.ret(result)
+    if f.waiting is None:
+        b.ret(result)
+    else:
+        f.waiting.close(b, result)
 
 
 def _at_block(b: Builder, frame: Frame, linear: Value) -> Frame:

@@ -20,6 +20,7 @@ from tilewright.cpu.abi import (
     CAN_GO_ON,
     END_STRANDS,
     LIST_STRANDS,
+    LOOKED,
     RUN_STRANDS,
     STARTS,
     STRAND_BYTES,
@@ -27,12 +28,12 @@ from tilewright.cpu.abi import (
     DeadlockSite,
     Site,
 )
-from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.arena import Arena
-from tilewright.cpu.codegen.elements import I1, I8, I32, I64, PTR, VOID, Literal
+from tilewright.cpu.codegen.coroutines import Coroutine, call
+from tilewright.cpu.codegen.elements import I1, I8, I32, I64, PTR, VOID
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.hosts import call_host
-from tilewright.cpu.codegen.irtypes import Builder, Type, Value
+from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp
 from tilewright.dialects.nv_tileaa.ops.queues import CreateQueueOp, QueueGetOp
 from tilewright.launching.assertions import OperationSource
@@ -135,10 +136,6 @@ def _set(b: Builder, record: Value, at: int, value: Value) -> None:
     b.store(value, field_of(b, record, at))
 
 
-def _call(b: Builder, name: str, result: Type, args: Sequence[Value]) -> Value:
-    return b.call(llvm.declare(b.module, name, result, [a.type for a in args]), list(args))
-
-
 class TileBlock:
     """The strand of the tile block, which calls the scheduler on its own stack."""
 
@@ -159,11 +156,24 @@ class TileBlock:
         at = _PREVIOUS if event == STARTS else _NEXT
         first = b.load(field_of(b, self.record, at), typ=PTR)
         stop = b.load(b.gep(f.frame.runtime, [ir.Constant(I32, 3)], source_etype=PTR), typ=PTR)
-        outcome = _call(b, RUN_STRANDS, I32, [self.record, first, stop])
-        on, halt, dead, out = (
-            b.append_basic_block(name) for name in ("on", "halt", "deadlock", "leave")
+        before = b.block
+        again, on, halt, dead, out = (
+            b.append_basic_block(name) for name in ("again", "on", "halt", "deadlock", "leave")
         )
-        b.cbranch(b.icmp_signed("==", outcome, ir.Constant(I32, WENT_ON)), on, halt)
+        b.branch(again)
+        b.position_at_end(again)
+        wanted = b.phi(PTR)
+        wanted.add_incoming(first, before)
+        outcome = call(b, RUN_STRANDS, I32, [self.record, wanted, stop])
+        choice = b.switch(outcome, halt)
+        choice.add_case(ir.Constant(I32, WENT_ON), on)
+        if f.waiting is not None:
+            looked = b.append_basic_block("looked")
+            choice.add_case(ir.Constant(I32, LOOKED), looked)
+            b.position_at_end(looked)
+            f.waiting.give_way(b)
+            wanted.add_incoming(b.load(field_of(b, self.record, _ENDED), typ=PTR), b.block)
+            b.branch(again)
         b.position_at_end(halt)
         b.cbranch(b.icmp_signed("==", outcome, ir.Constant(I32, ALL_WAIT)), dead, out)
         b.position_at_end(dead)
@@ -178,23 +188,12 @@ class TileBlock:
         strands, b = f.unit.strands, f.builder
         assert strands is not None
         payload = b.gep(f.frame.root, [strands.waiting.at(0)], source_etype=I8)
-        count = _call(b, LIST_STRANDS, I64, [self.record, payload])
+        count = call(b, LIST_STRANDS, I64, [self.record, payload])
         call_host(f, strands.site, payload, count)
 
     def end_all(self, b: Builder) -> None:
         """End the agents that still live."""
-        _call(b, END_STRANDS, VOID, [self.record])
-
-
-class _TokenType(ir.Type):
-    """The type of what ties intrinsics together."""
-
-    def _to_string(self) -> str:
-        return "token"
-
-
-_TOKEN = _TokenType()
-_NO_TOKEN = Literal(_TOKEN, "none")
+        call(b, END_STRANDS, VOID, [self.record])
 
 
 class Agent:
@@ -203,26 +202,12 @@ class Agent:
     def __init__(self, b: Builder, record: Value) -> None:
         """Where the function begins; the coroutine suspends at once."""
         self.record = record
-        null = Literal(PTR, "null")
-        self._cleanup, self._out = (b.append_basic_block(name) for name in ("cleanup", "out"))
-        self._id = _call(b, "llvm.coro.id", _TOKEN, [ir.Constant(I32, 0), null, null, null])
-        size = _call(b, "llvm.coro.size.i64", I64, [])
-        memory = _call(b, "malloc", PTR, [size])
-        self._handle = _call(b, "llvm.coro.begin", PTR, [self._id, memory])
-        self._suspend(b)
-
-    def _suspend(self, b: Builder, *, last: bool = False) -> None:
-        how = _call(b, "llvm.coro.suspend", I8, [_NO_TOKEN, ir.Constant(I1, int(last))])
-        resumed = b.append_basic_block("resumed")
-        switch = b.switch(how, self._out)
-        switch.add_case(ir.Constant(I8, 0), resumed)
-        switch.add_case(ir.Constant(I8, 1), self._cleanup)
-        b.position_at_end(resumed)
+        self._coroutine = Coroutine(b)
 
     def give_way(self, f: FunctionEmitter, event: int = 0) -> None:
         b = f.builder
         _set(b, self.record, _EVENT, ir.Constant(I32, event))
-        self._suspend(b)
+        self._coroutine.suspend(b)
 
     @contextmanager
     def stopping(self, f: FunctionEmitter) -> Iterator[None]:
@@ -230,20 +215,12 @@ class Agent:
         f.stopped = stopped = f.builder.append_basic_block("stay")
         yield
         with f.builder.goto_block(stopped):
-            self._suspend(f.builder)
+            self._coroutine.suspend(f.builder)
             f.builder.branch(stopped)
 
     def close(self, b: Builder) -> None:
         """The end of the function: the agent has ended, and its frame is given back."""
-        self._suspend(b, last=True)
-        b.unreachable()
-        b.position_at_end(self._cleanup)
-        frame = _call(b, "llvm.coro.free", PTR, [self._id, self._handle])
-        _call(b, "free", VOID, [frame])
-        b.branch(self._out)
-        b.position_at_end(self._out)
-        _call(b, "llvm.coro.end", VOID, [self._handle, ir.Constant(I1, 0), _NO_TOKEN])
-        b.ret(self._handle)
+        self._coroutine.close(b)
 
 
 def start(f: FunctionEmitter, number: int, handle: Value) -> Value:
@@ -282,7 +259,7 @@ def wait(
     ):
         _set(b, record, at, value)
     hold, ahead = b.append_basic_block("hold"), b.append_basic_block("ahead")
-    b.cbranch(_call(b, CAN_GO_ON, I1, [record]), ahead, hold)
+    b.cbranch(call(b, CAN_GO_ON, I1, [record]), ahead, hold)
     b.position_at_end(hold)
     strand.give_way(f)
     b.branch(ahead)

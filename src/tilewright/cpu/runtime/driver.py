@@ -39,13 +39,15 @@ _PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
-_PAUSE_DECLARED, _PAUSE = _PAUSES.get(
+PAUSE_DECLARED, PAUSE = _PAUSES.get(
     {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine()), ("", "")
 )
 
 #: Words of a launch: what handles signals, what stops it, and where it was then.
 SIGNALS = 9
-_STOP, _WHERE = 19, 20
+_FINISHED, _STOP, _WHERE, _STALLED = 18, 19, 20, 23
+STALLED_BEHIND = 8 * (_STALLED - _FINISHED)
+"""How many bytes behind ``finished`` lies what threads say of blocks that wait (``abi``)."""
 #: The words of a range: its next block, and the one behind the last; the next range lies in another
 #: cache line. A launch has room for some.
 _RANGE, _ROOM = 8, 8
@@ -193,7 +195,7 @@ more:
   ret i32 {MORE_TO_DO}
 }}
 
-{_PAUSE_DECLARED}
+{PAUSE_DECLARED}
 
 define i32 @work(ptr %launch, ptr %arena, i64 %allowed, i64 %looks) {{
 entry:
@@ -213,7 +215,7 @@ look:
   %is_finished = icmp sge i64 %finished, %total
   br i1 %is_finished, label %all, label %again
 again:
-  {_PAUSE}
+  {PAUSE}
   %following = add i64 %number, 1
   %further = icmp slt i64 %following, %looks
   br i1 %further, label %look, label %some
@@ -262,7 +264,7 @@ look:
   %is = icmp eq i32 %state, %wanted
   br i1 %is, label %yes, label %other
 other:
-  {_PAUSE}
+  {PAUSE}
   %following = add i64 %number, 1
   %further = icmp slt i64 %following, %looks
   br i1 %further, label %look, label %no
@@ -324,7 +326,7 @@ look:
   %works = icmp eq i32 %state, {HAS_JOB}
   br i1 %works, label %again, label %yes
 again:
-  {_PAUSE}
+  {PAUSE}
   %following = add i64 %number, 1
   %further = icmp slt i64 %following, %looks
   br i1 %further, label %look, label %no
@@ -374,7 +376,7 @@ class LaunchState:
     host_call, user, total = _word(1), _word(2), _word(3)
     chunk, shares, _ranges_at, _range_count = _word(4), _word(5), _word(6), _word(7)
     alone = _word(10)
-    next, finished = _word(16), _word(18)
+    next, finished = _word(16), _word(_FINISHED)
     #: Whether the launch was stopped because its time was over.
     expired = False
 
@@ -434,6 +436,12 @@ class LaunchState:
         where it was in no loop."""
         number, plane, z = self.words[_WHERE : _WHERE + 3]
         return (number - 1, (plane & _LOW, plane >> 32, z)) if number else None
+
+    @property
+    def stalled(self) -> tuple[int, int]:
+        """How many threads run blocks that may wait, and how many see nothing but looks in vain."""
+        word = self.words[_STALLED]
+        return word & _LOW, word >> 32
 
     @property
     def memory(self) -> object:

@@ -130,6 +130,12 @@ class _Limit:
 
 
 @dataclass(slots=True)
+class _Guard:
+    state: LaunchState
+    is_over: Callable[[], bool]
+
+
+@dataclass(slots=True)
 class Watcher:
     """The thread that looks after launches; it is started by the first, and sleeps when there are none."""
 
@@ -137,6 +143,7 @@ class Watcher:
     #: Launches of the main thread; reports of one may make others.
     _main_launches: list[LaunchState] = field(default_factory=list)
     _limits: list[_Limit] = field(default_factory=list)
+    _guards: list[_Guard] = field(default_factory=list)
     _thread: threading.Thread | None = None
     _is_awake: bool = False
     _called: threading.Event = field(default_factory=threading.Event)
@@ -179,6 +186,14 @@ class Watcher:
         self._wake()
         return lambda: self._limits.remove(limit)
 
+    def guarded(self, state: LaunchState, is_over: Callable[[], bool]) -> Callable[[], None]:
+        """Stop a launch when that says so, which is asked a few times a second; call the result when it
+        has ended."""
+        guard = _Guard(state, is_over)
+        self._guards.append(guard)
+        self._wake()
+        return lambda: self._guards.remove(guard)
+
     def _wake(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(
@@ -192,7 +207,7 @@ class Watcher:
         while True:
             self._is_awake = idle < _IDLE_LOOKS
             # Who comes from now on finds that nobody is awake; who came before is seen here.
-            if not (self._is_awake or self._main_launches or self._limits):
+            if not (self._is_awake or self._main_launches or self._limits or self._guards):
                 self._called.wait()
                 self._called.clear()
                 idle = 0
@@ -210,7 +225,10 @@ class Watcher:
             if now >= limit.deadline and not limit.state.expired:
                 limit.state.expired = True
                 limit.state.stop = 1
-        return bool(running or self._limits)
+        for guard in list(self._guards):
+            if not guard.state.stop and guard.is_over():
+                guard.state.stop = 1
+        return bool(running or self._limits or self._guards)
 
     def _pause(self) -> float:
         now = time.monotonic()

@@ -25,6 +25,7 @@ from tilewright.cpu.runtime.interrupts import attention_symbols
 from tilewright.cpu.runtime.pool import Choice, Pace
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
 from tilewright.cpu.runtime.strands import strand_symbols
+from tilewright.cpu.runtime.waiting import waiting_symbols
 from tilewright.garbage import rare_collections
 from tilewright.launching.modules import KernelOp
 
@@ -126,6 +127,8 @@ def _in_memory(
     imports |= attention_symbols()
     if compiled.has_agents:
         imports |= strand_symbols()
+    if compiled.may_wait:
+        imports |= waiting_symbols()
     full_key = (key, tuple(sorted(imports.items())))
     with _lock:
         library = _libraries.get(full_key)

@@ -6,6 +6,7 @@ import time
 import warnings
 from array import array as c_array
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -28,7 +29,7 @@ from tilewright.cpu.runtime.pool import POOL, thread_count
 from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.updates import UPDATE_LOCK
-from tilewright.cpu.runtime.waiting import run_waiting
+from tilewright.cpu.runtime.waiting import patiently
 from tilewright.cpu.runtime.warm import WarmLaunch
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
@@ -333,22 +334,16 @@ class Program:
     @staticmethod
     def _run_blocks(state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:
         compiled, options = kernel.compiled, settings.options
-        if compiled.may_wait and state.total > 1:
-            run_waiting(
-                state,
-                compiled.arena_bytes,
-                progress=options.progress,
-                patience=options.patience,
-            )
-        else:
-            divided = not compiled.takes_over
+        with ExitStack() as held:
+            if compiled.may_wait:
+                held.enter_context(patiently(state, options.patience))
             POOL.run(
                 state,
                 compiled.arena_bytes,
                 settings.threads,
                 kernel.pace,
                 options.progress,
-                divided=divided,
+                divided=not (compiled.takes_over or compiled.may_wait),
             )
 
     def _tell_where(

@@ -12,8 +12,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from ctypes import addressof
 from dataclasses import dataclass, field
 
@@ -222,17 +222,6 @@ class Pool:
                 state.shares *= helpers + 1
             self._grow(helpers)
             self._with_helpers(self._workers[:helpers], state, arena_bytes, pace, progress)
-
-    @contextmanager
-    def exclusively(self, count: int) -> Iterator[list[Worker]]:
-        """That many workers for the caller alone, once other launches have ended."""
-        with self._busy:
-            self._grow(count)
-            yield self._workers[:count]
-
-    def give_up(self, worker: Worker) -> None:
-        """Forget a worker that does not end its job."""
-        self._workers.remove(worker)
 
     def _grow(self, count: int) -> None:
         while len(self._workers) < count:

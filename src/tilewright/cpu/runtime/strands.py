@@ -17,6 +17,8 @@ from tilewright.cpu.abi import (
     CAN_GO_ON,
     END_STRANDS,
     LIST_STRANDS,
+    LOOKED,
+    LOOKS,
     RUN_STRANDS,
     STARTS,
     STRAND_TYPE,
@@ -133,7 +135,12 @@ yielded:
   %last_at = getelementptr %strand, ptr %main, i32 0, i32 2
   %last = load ptr, ptr %last_at
   %chosen = select i1 %started, ptr %last, ptr %next
-  br label %search
+  %looks = icmp eq i32 %event, {LOOKS}
+  br i1 %looks, label %looked, label %search
+looked:
+  %then_at = getelementptr %strand, ptr %main, i32 0, i32 7
+  store ptr %next, ptr %then_at
+  ret i32 {LOOKED}
 back:
   ret i32 {WENT_ON}
 nobody:

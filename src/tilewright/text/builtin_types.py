@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     UnregisteredAttr,
     VectorType,
 )
-from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.ir.affine import AffineMap
 
@@ -31,7 +30,9 @@ from tilewright.dialects.cuda_tile.types import ELEMENT_NAMES
 
 _NUMBERS = (IntegerType, IndexType, AnyFloat)
 #: Of types that no dialect is known for, nobody can say what they may be part of.
-_OF_VECTOR = (*_NUMBERS, LLVMPointerType, UnregisteredAttr)
+_OF_VECTOR = (*_NUMBERS, UnregisteredAttr)
+#: By its name: the dialect takes as long to import as all that is needed for most modules.
+_POINTER = "llvm.ptr"
 _OF_MEMREF = (
     *_NUMBERS,
     ComplexType,
@@ -59,7 +60,7 @@ def broken_rule(ty: Attribute) -> str | None:
     if isinstance(ty, VectorType):
         if any(dim < 1 for dim in ty.get_shape()):
             return "the extents of a vector are positive"
-        if not _is_element(ty.element_type, _OF_VECTOR):
+        if ty.element_type.name != _POINTER and not _is_element(ty.element_type, _OF_VECTOR):
             return "the elements of a vector are integers, indices, floats or pointers of llvm"
     if isinstance(ty, MemRefType | UnrankedMemRefType):
         if not _is_element(ty.element_type, _OF_MEMREF):

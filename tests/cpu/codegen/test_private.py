@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -300,16 +301,51 @@ def test_stronger_updates_and_arguments_that_may_overlap_have_no_copies():
     assert _is_private(_kernel(more=_store_elsewhere))
 
 
-def test_floats_are_added_one_by_one():
-    for element in ("f32", "f64"):
-        assert not _is_private(_kernel("addf", element))
+def test_floats_are_added_in_order_where_one_thread_runs():
     x = np.zeros(TOTAL, np.int32)
     values = np.tile(np.array([1e8, 1.0, -1e8, 1.0], np.float32), TOTAL // 4)
     found = _run(_kernel("addf", "f32"), x, values, np.zeros(1, np.float32), threads=1)
     total = np.float32(0)
     for value in values:
-        total += value
+        total = np.float32(total + value)
     assert found[0] == total
+
+
+FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
+
+
+@pytest.mark.parametrize("bins", [1, 7, 1000])
+@pytest.mark.parametrize("element", FLOATS)
+def test_sums_of_floats(element: str, bins: int):
+    """Sums that are exact in any order."""
+    module = _kernel("addf", element)
+    assert _is_private(module)
+    generator = np.random.default_rng(bins)
+    x = generator.integers(0, bins, TOTAL, np.int32)
+    values = np.where(np.arange(TOTAL) % 2, 1, -1)
+    # No partial sum of a call leaves what even bf16 holds exactly.
+    values[np.arange(TOTAL) >= 100] = 0
+    first = generator.integers(-20, 20, bins)
+    expected = first.copy()
+    np.add.at(expected, x, values)
+    given = values.astype(FLOATS[element]), first.astype(FLOATS[element])
+    for options in ({"threads": 1}, {"threads": 2}, {"threads": 2, "checked": True}):
+        assert (_run(module, x, *given, **options) == expected).all()
+    with UPDATE_LOCK.together():
+        assert (_run(module, x, *given, threads=1) == expected).all()
+
+
+def test_sums_of_floats_that_are_none():
+    """Elements that nothing is added to keep their bits; zeros and infinities are added as elsewhere."""
+    x = np.resize(np.array([1, 2, 3, 4], np.int32), TOTAL)
+    values = np.resize(np.array([-0.0, 0.0, np.inf, np.nan], np.float32), TOTAL)
+    bins = np.full(6, -0.0, np.float32)
+    with UPDATE_LOCK.together():
+        found = _run(_kernel("addf", "f32"), x, values, bins, threads=1)
+    assert np.signbit(found[[0, 1, 5]]).all()
+    assert not np.signbit(found[2])
+    assert np.isposinf(found[3])
+    assert np.isnan(found[4])
 
 
 def test_old_values_are_those_of_single_updates():

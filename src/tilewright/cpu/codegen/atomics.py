@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
 from tilewright.cpu.codegen import alone, private
 from tilewright.cpu.codegen.addresses import (
     cells_of,
@@ -16,36 +14,17 @@ from tilewright.cpu.codegen.addresses import (
     where_on,
     zero_of,
 )
-from tilewright.cpu.codegen.elements import Element, element_of
-from tilewright.cpu.codegen.elementwise import EMITTERS
+from tilewright.cpu.codegen.elements import element_of
+from tilewright.cpu.codegen.exchanges import ON_FAILURE, bits_type, update_one
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords
-from tilewright.cpu.codegen.irtypes import Builder, Type, Value
+from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
 from tilewright.cpu.codegen.table import lowers
 from tilewright.cpu.codegen.tiles import Strided, Tile, Uniform, store_at
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
-
-_NATIVE = {
-    "add": "add",
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-    "xchg": "xchg",
-    "min": "min",
-    "max": "max",
-    "umin": "umin",
-    "umax": "umax",
-}
-#: What a failed exchange is ordered as: it does not release.
-_ON_FAILURE = {
-    "monotonic": "monotonic",
-    "acquire": "acquire",
-    "release": "monotonic",
-    "acq_rel": "acquire",
-}
 
 
 @lowers("atomic_rmw", "tiled_atomic_rmw")
@@ -77,9 +56,7 @@ def _update(
     ordering = ordering_of(op)
 
     def update(b: Builder, where: Value, data: Value) -> Value:
-        if mode == "addf":
-            return _add_float(b, where, data, value.element, ordering)
-        return b.atomic_rmw(_NATIVE[mode], where, data, ordering)
+        return update_one(b, mode, where, data, value.element, ordering)
 
     absent = Uniform(value.element, value.dims, zero_of(value.element))
     _each(f, op, value, (), absent, lambda b, where, data: update(b, where, data))
@@ -91,36 +68,13 @@ def atomic_cas(f: FunctionEmitter, op: M.AtomicCasOp) -> None:
     ordering = ordering_of(op)
 
     def exchange(b: Builder, where: Value, expected: Value, following: Value) -> Value:
-        words = _bits_type(compare.element)
+        words = bits_type(compare.element)
         pair = [b.bitcast(v, words) for v in (expected, following)]
-        found = b.cmpxchg(where, *pair, ordering, _ON_FAILURE[ordering])
+        found = b.cmpxchg(where, *pair, ordering, ON_FAILURE[ordering])
         return b.bitcast(b.extract_value(found, 0), compare.element.register)
 
     _each(f, op, compare, (replacement,), compare, exchange)
     f.give_token(op)
-
-
-def _bits_type(element: Element) -> Type:
-    return ir.IntType(element.buffer_bytes * 8)
-
-
-def _add_float(b: Builder, where: Value, data: Value, element: Element, ordering: str) -> Value:
-    """Load, add, and try to put the sum there until nothing came in between."""
-    words = _bits_type(element)
-    first = b.load_atomic(where, "monotonic", element.buffer_bytes, typ=words)
-    before = b.block
-    again, done = b.append_basic_block("add"), b.append_basic_block("added")
-    b.branch(again)
-    b.position_at_end(again)
-    seen = b.phi(words)
-    seen.add_incoming(first, before)
-    old = b.bitcast(seen, element.register)
-    total = EMITTERS["addf"](b, old, data, element=element)
-    found = b.cmpxchg(where, seen, b.bitcast(total, words), ordering, _ON_FAILURE[ordering])
-    seen.add_incoming(b.extract_value(found, 0), b.block)
-    b.cbranch(b.extract_value(found, 1), done, again)
-    b.position_at_end(done)
-    return old
 
 
 def _each(

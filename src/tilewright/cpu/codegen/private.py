@@ -2,8 +2,9 @@
 
 An atomic update that gives no result and orders nothing can be put off where nothing in the launch
 reads the array: a call of the kernel, which runs many tile blocks, gathers all updates in memory of
-its own and hands them on at its end, as one atomic update for each element that has changed. Integers
-only: their sums do not depend on the order, nor on what is added up first.
+its own and hands them on at its end, as one atomic update for each element that has changed. What integers
+come to does not depend on the order, nor on what is added up first. Of floats, the sum of each call is rounded
+by itself: several threads add in any order anyway.
 
 Which updates those are is decided when code is made; that the array is small, that the updates are
 many, and that each of them goes to the array, when it runs. All others go to memory at once.
@@ -20,7 +21,9 @@ from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa import Provenances, Root
 from tilewright.cpu.codegen import effects, llvm
+from tilewright.cpu.codegen.alone import combined
 from tilewright.cpu.codegen.elements import I8, I32, I64, PTR, Element, element_of
+from tilewright.cpu.codegen.exchanges import bits_type, update_one
 from tilewright.cpu.codegen.function import FunctionEmitter
 from tilewright.cpu.codegen.indices import Coords, lanes_in
 from tilewright.cpu.codegen.irtypes import Builder, Constant, Value
@@ -42,8 +45,9 @@ _IDENTITY: dict[str, Callable[[int], int]] = {
     "umin": lambda bits: (1 << bits) - 1,
     "min": lambda bits: (1 << bits - 1) - 1,
     "max": lambda bits: 1 << bits - 1,
+    "addf": lambda bits: 1 << bits - 1,  # -0.0: 0.0 would change it
 }
-"""For each kind of update the bits that change nothing, by the width of the integer."""
+"""For each kind of update the bits that change nothing, by the width of the element."""
 
 #: Bytes of the largest array that is copied: a part of what caches of one core hold.
 _LARGEST = 1 << 19
@@ -68,7 +72,8 @@ class Target:
     @property
     def identity(self) -> Constant:
         bits = self.element.buffer_bytes * 8
-        return ir.Constant(self.element.register, _IDENTITY[self.mode](bits))
+        ty = self.element.register
+        return ir.Constant(ty, _IDENTITY[self.mode](bits) if isinstance(ty, ir.IntType) else -0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +161,7 @@ def _why_not(op: Operation) -> str:
     if op.result.uses:
         return "its old values are used"
     if enum_property(op, "rmw_mode") not in _IDENTITY:
-        return "a sum of floats, or an exchange, depends on what comes first"
+        return "what an exchange leaves depends on what comes first"
     if enum_property(op, "mem_scope") == "sys":
         return "its scope is sys, so that others may look meanwhile"
     if enum_property(op, "mem_semantic") not in ("", "relaxed"):
@@ -236,10 +241,12 @@ def _hand_on(b: Builder, held: Copies) -> None:
             if copy:
                 apart = inner.icmp_unsigned("!=", held.stride, ir.Constant(I64, 0))
                 value = inner.select(apart, value, identity)
-            total = _combine(inner, target.mode, total, value)
-        with inner.if_then(inner.icmp_unsigned("!=", total, identity)):
+            total = combined(inner, target.mode, total, value, target.element)
+        words = bits_type(target.element)
+        found, nothing = (inner.bitcast(value, words) for value in (total, identity))
+        with inner.if_then(inner.icmp_unsigned("!=", found, nothing)):
             where = inner.inttoptr(inner.add(held.base, at), PTR)
-            inner.atomic_rmw(target.mode, where, total, "monotonic")
+            update_one(inner, target.mode, where, total, target.element, "monotonic")
 
     llvm.count(b, ir.Constant(I64, 0), held.size, ir.Constant(I64, unit), element)
 
@@ -248,14 +255,6 @@ def _in_copy(b: Builder, held: Copies, copy: int, offset: Value) -> Value:
     """The address of what lies so many bytes behind the beginning of a copy."""
     start = b.mul(held.stride, ir.Constant(I64, copy))
     return b.gep(b.gep(held.memory, [start], source_etype=I8), [offset], source_etype=I8)
-
-
-def _combine(b: Builder, mode: str, lhs: Value, rhs: Value) -> Value:
-    if mode in ("add", "xor"):
-        return getattr(b, mode)(lhs, rhs)
-    if mode in ("and", "or"):
-        return getattr(b, f"{mode}_")(lhs, rhs)
-    return llvm.intrinsic(b, mode if mode.startswith("u") else f"s{mode}", [lhs, rhs])
 
 
 # -- an update -----------------------------------------------------------------------------------
@@ -300,7 +299,7 @@ def _update_copies(
         offset = b.zext(_lane(b, near, lane), I64)
         where = _in_copy(b, held, lane % _COPIES, offset)
         old = b.load(where, typ=target.element.buffer, align=target.element.buffer_bytes)
-        total = _combine(b, target.mode, old, _lane(b, data, lane))
+        total = combined(b, target.mode, old, _lane(b, data, lane), target.element)
         b.store(total, where, align=target.element.buffer_bytes)
 
 
@@ -310,10 +309,10 @@ def _update_memory(
     for lane in range(max(lanes, 1)):
         place, value = b.inttoptr(_lane(b, where, lane), PTR), _lane(b, data, lane)
         if on is None:
-            b.atomic_rmw(target.mode, place, value, "monotonic")
+            update_one(b, target.mode, place, value, target.element, "monotonic")
             continue
         with b.if_then(_lane(b, on, lane)):
-            b.atomic_rmw(target.mode, place, value, "monotonic")
+            update_one(b, target.mode, place, value, target.element, "monotonic")
 
 
 def _lane(b: Builder, value: Value, lane: int) -> Value:

@@ -12,9 +12,9 @@ import os
 import signal
 
 from tilewright.cpu.runtime.driver import driver
-from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.engine import Library
+from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
-from tilewright.cpu.target import GENERIC, cpu_target
 
 MESSAGE = """
 tilewright: a kernel has crashed: it accessed memory outside of its arrays.
@@ -25,27 +25,28 @@ tilewright: LaunchOptions(checked=True)) runs compiled code with checks.
 _SIGNALS = ("SIGSEGV", "SIGBUS")
 
 
-def _handler_ir(data: bytes, is_running: int, write: int, set_handler: int) -> str:
+def _handler_ir(data: bytes) -> str:
     """A signal handler. All that it calls may be called in one."""
     text = "".join(f"\\{byte:02X}" for byte in data)
     return f"""
 @message = internal constant [{len(data)} x i8] c"{text}"
 @previous = global [128 x ptr] zeroinitializer
 
+declare i32 @is_running()
+declare i64 @write(i32, ptr, i64)
+declare ptr @signal(i32, ptr)
+
 define void @on_crash(i32 %signal) {{
-  %is_running = inttoptr i64 {is_running} to ptr
-  %running = call i32 %is_running()
+  %running = call i32 @is_running()
   %in_kernel = icmp ne i32 %running, 0
   br i1 %in_kernel, label %say, label %go_on
 say:
-  %write = inttoptr i64 {write} to ptr
-  %written = call i64 %write(i32 2, ptr @message, i64 {len(data)})
+  %written = call i64 @write(i32 2, ptr @message, i64 {len(data)})
   br label %go_on
 go_on:
   %at = getelementptr [128 x ptr], ptr @previous, i32 0, i32 %signal
   %before = load ptr, ptr %at
-  %set_handler = inttoptr i64 {set_handler} to ptr
-  %ours = call ptr %set_handler(i32 %signal, ptr %before)
+  %ours = call ptr @signal(i32 %signal, ptr %before)
   ret void
 }}
 """
@@ -61,12 +62,11 @@ def report_crashes() -> Library | None:
         ctypes.cast(getattr(system, name), ctypes.c_void_p).value or 0
         for name in ("write", "signal")
     )
-    ir = _handler_ir(MESSAGE.encode(), driver().is_running_address, write, set_handler)
-    target = cpu_target(GENERIC)
-    library = load_object(compile_ir(ir, target), target, ["on_crash", "previous"])
+    imports = {"is_running": driver().is_running_address, "write": write, "signal": set_handler}
+    found = library(_handler_ir(MESSAGE.encode()), ["on_crash", "previous"], imports)
     install = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(set_handler)
-    previous = (ctypes.c_void_p * 128).from_address(library.address("previous"))
+    previous = (ctypes.c_void_p * 128).from_address(found.address("previous"))
     for name in _SIGNALS:
         number = int(getattr(signal, name))
-        previous[number] = install(number, library.address("on_crash"))
-    return library
+        previous[number] = install(number, found.address("on_crash"))
+    return found

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY, RT_ALONE, RT_SIGNALS, RT_WHERE
-from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.engine import Library
+from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
-from tilewright.cpu.target import GENERIC, cpu_target
 
 #: How a thread leaves the loop: none is left to take, but others may still run some; it is to stop; it
 #: has taken as many as it was allowed; all blocks of all threads have run.
@@ -488,13 +488,12 @@ class Driver:
 @once
 def driver() -> Driver:
     """The functions as native code; compiled when first used."""
-    target = cpu_target(GENERIC)
     names = ("take_blocks", "work", "again", "serve", "post", "is_done", "is_running")
-    library = load_object(compile_ir(_IR, target), target, names)
+    found = library(_IR, names)
     pointer, word, wide = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 
     def function(name: str, *signature: object) -> Any:
-        return ctypes.CFUNCTYPE(*signature)(library.address(name))  # pyright: ignore[reportArgumentType]
+        return ctypes.CFUNCTYPE(*signature)(found.address(name))  # pyright: ignore[reportArgumentType]
 
     return Driver(
         function("take_blocks", word, pointer, pointer, wide, wide),
@@ -503,6 +502,6 @@ def driver() -> Driver:
         function("serve", None, pointer),
         function("post", word, pointer),
         function("is_done", word, pointer, wide),
-        library.address("is_running"),
-        library,
+        found.address("is_running"),
+        found,
     )

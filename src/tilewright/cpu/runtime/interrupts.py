@@ -21,9 +21,9 @@ from typing import cast
 
 from tilewright.cpu.abi import ATTEND_SYMBOL, RT_SIGNALS, RT_STOP, RT_WHERE
 from tilewright.cpu.runtime.driver import SIGNALS, LaunchState
-from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.engine import Library
+from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
-from tilewright.cpu.target import GENERIC, cpu_target
 
 #: Seconds between two looks of the watcher, and how often it looks in vain before it sleeps.
 _PERIOD, _IDLE_LOOKS = 0.1, 20
@@ -79,8 +79,7 @@ go_on:
 
 @once
 def _library() -> Library:
-    target = cpu_target(GENERIC)
-    return load_object(compile_ir(_IR, target), target, [ATTEND_SYMBOL])
+    return library(_IR, [ATTEND_SYMBOL])
 
 
 @once

@@ -344,6 +344,7 @@ class Program:
                 kernel.pace,
                 options.progress,
                 divided=not (compiled.takes_over or compiled.may_wait),
+                gathers=compiled.updates and compiled.asks_for_memory and not options.checked,
             )
 
     def _tell_where(

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.engine import Library
+from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
-from tilewright.cpu.target import GENERIC, cpu_target
 from tilewright.launching.arguments import ARRAY_DTYPES
 from tilewright.launching.value_types import TileLike, is_pointer, pointee_in
 from tilewright.numerics.element_types import FORMATS
@@ -213,18 +213,17 @@ no:
 @once
 def _native() -> tuple[Callable[..., int], Library, Any]:
     """The function, what holds its code, and the addresses of the types of arguments."""
-    target = cpu_target(GENERIC)
     api = ctypes.pythonapi
     imports = {
         name: ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0
         for name in ("PyLong_AsLongLongAndOverflow", "PyFloat_AsDouble")
     }
-    library = load_object(compile_ir(_IR, target), target, ["pack"], imports)
+    found = library(_IR, ["pack"], imports)
     pointer = ctypes.c_void_p
     # It keeps Python's lock: it looks at objects.
     signature = ctypes.PYFUNCTYPE(ctypes.c_int, pointer, pointer, ctypes.c_int64, pointer, pointer)
     types = array("Q", map(id, (np.ndarray, int, float)))
-    return signature(library.address("pack")), library, types
+    return signature(found.address("pack")), found, types
 
 
 class NativePacker:

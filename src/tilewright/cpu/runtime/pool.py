@@ -202,9 +202,11 @@ class Pool:
         progress: Progress | None = None,
         *,
         divided: bool = True,
+        gathers: bool = False,
     ) -> None:
         """Run all blocks of a launch, unless it is stopped on the way. ``divided``: each thread begins
-        with a range of its own."""
+        with a range of its own. ``gathers``: a call of the kernel gathers what it hands on at its end, so that
+        chunks are to be large."""
         total = state.total
         alone = is_for_one(total, threads, pace)
         # Asked for first, as only ``with`` is sure to give back what it took, whenever Ctrl-C comes.
@@ -214,8 +216,9 @@ class Pool:
             return
         with self._busy:
             helpers = min(threads, total) - 1
-            state.chunk = _chunk(total, helpers + 1, pace)
-            state.shares = _SHARES_PER_THREAD
+            parts = 1 if gathers else _CHUNKS_PER_THREAD
+            state.chunk = _chunk(total, helpers + 1, pace, parts)
+            state.shares = 1 if gathers else _SHARES_PER_THREAD
             if divided:
                 state.divide(helpers + 1)
             else:
@@ -301,11 +304,11 @@ def at_once(total: int, pace: Pace) -> tuple[int, int]:
     return chunk, max(1, int(_SLICE / seconds)) if seconds else 1
 
 
-def _chunk(total: int, threads: int, pace: Pace) -> int:
+def _chunk(total: int, threads: int, pace: Pace, parts: int = _CHUNKS_PER_THREAD) -> int:
     """How many blocks a thread takes at most at once: few enough to share them well, where other work
     holds a thread up, and to stop soon."""
     in_time = int(_CHUNK_SECONDS / pace.seconds) if pace.seconds else _FIRST_CHUNK
-    return max(1, min(in_time, total // (threads * _CHUNKS_PER_THREAD)))
+    return max(1, min(in_time, -(-total // threads) // parts))
 
 
 def _join(workers: list[Worker], state: LaunchState) -> None:

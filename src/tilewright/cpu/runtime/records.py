@@ -9,8 +9,9 @@ module was read from, which bytecode does not have.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,13 +49,21 @@ _KEY = re.compile("[0-9a-f]{64}")
 @cache
 def compiler_facts() -> str:
     """Every source file of the compiler, with its size and the time of its last change."""
-    root = Path(__file__).parents[2]
-    facts: list[str] = []
-    for room in _COMPILER:
-        for path in sorted((root / room).rglob("*.py")):
-            about = path.stat()
-            facts.append(f"{path.relative_to(root)} {about.st_size} {about.st_mtime_ns}")
-    return "\n".join(facts)
+    root = str(Path(__file__).parents[2])
+    return "\n".join(
+        fact for room in _COMPILER for fact in sorted(_facts_of(os.path.join(root, room), room))
+    )
+
+
+def _facts_of(directory: str, name: str) -> Iterator[str]:
+    """The facts of the files below a directory; paths of ``pathlib`` would take ten times as long."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _facts_of(entry.path, f"{name}/{entry.name}")
+            elif entry.name.endswith(".py"):
+                about = entry.stat()
+                yield f"{name}/{entry.name} {about.st_size} {about.st_mtime_ns}"
 
 
 def record_key(

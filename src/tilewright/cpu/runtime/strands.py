@@ -28,9 +28,9 @@ from tilewright.cpu.abi import (
     UNTIL_ROOM,
     WENT_ON,
 )
-from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.engine import Library
+from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
-from tilewright.cpu.target import GENERIC, cpu_target
 
 _SYMBOLS = (CAN_GO_ON, RUN_STRANDS, END_STRANDS, LIST_STRANDS)
 
@@ -207,8 +207,7 @@ out:
 
 @once
 def _library() -> Library:
-    target = cpu_target(GENERIC)
-    return load_object(compile_ir(_IR, target), target, _SYMBOLS)
+    return library(_IR, _SYMBOLS)
 
 
 @once

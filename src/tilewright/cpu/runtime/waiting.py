@@ -34,10 +34,10 @@ from tilewright.cpu.abi import (
     YIELD_SYMBOL,
 )
 from tilewright.cpu.runtime.driver import PAUSE, PAUSE_DECLARED, STALLED_BEHIND, LaunchState
-from tilewright.cpu.runtime.engine import Library, compile_ir, load_object
+from tilewright.cpu.runtime.engine import Library
 from tilewright.cpu.runtime.interrupts import WATCHER
+from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
-from tilewright.cpu.target import GENERIC, cpu_target
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.codes import DEADLOCK
 
@@ -375,8 +375,7 @@ out:
 
 @once
 def _library() -> Library:
-    target = cpu_target(GENERIC)
-    return load_object(compile_ir(_IR, target), target, [RUN_WAITING])
+    return library(_IR, [RUN_WAITING])
 
 
 @once

@@ -1,0 +1,24 @@
+"""Native functions of the runtime itself, written in LLVM IR: compiled once for a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tilewright.cpu.runtime.cache import disk_cache, key_of
+from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, Library, compile_ir, load_object
+from tilewright.cpu.target import GENERIC, cpu_target
+
+
+def library(ir: str, symbols: Iterable[str], imports: Mapping[str, int] | None = None) -> Library:
+    """The functions of a text of LLVM IR in this process, from the disk if they are there. ``imports`` are
+    addresses of what it only declares, beside the functions of the process; the text must not hold any, or it
+    would be another one in each process."""
+    target, cache = cpu_target(GENERIC), disk_cache()
+    code = None
+    if cache is not None:
+        key = key_of(["library", target.key, DEFAULT_LEVEL.key, ir])
+        code = cache.get(key)
+        if code is None:
+            code = compile_ir(ir, target)
+            cache.put(key, code)
+    return load_object(code or compile_ir(ir, target), target, symbols, imports)

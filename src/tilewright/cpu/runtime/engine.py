@@ -51,7 +51,16 @@ class OptLevel:
 _PIPELINES: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {
         0: ("always_inliner",),
-        1: ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "simplify_cfg"),
+        # Long code is cut into functions, each of which is called once: what is constant there, such as that
+        # a tile lies inside of its view, must be seen inside of it.
+        1: (
+            "always_inliner",
+            "ipsccp",
+            "sroa",
+            "simplify_cfg",
+            "instruction_combine",
+            "simplify_cfg",
+        ),
     }
 )
 DEFAULT_LEVEL = OptLevel()

@@ -33,6 +33,13 @@ def scatter_add(places, values, out, tile: ct.Constant[int]):
 
 
 @ct.kernel
+def scatter_weights(places, values, out, tile: ct.Constant[int]):
+    where = ct.load(places, (ct.bid(0),), (tile,))
+    value = ct.load(values, (ct.bid(0),), (tile,))
+    ct.atomic_add(out, where, ct.tanh(value) * ct.exp(-value * value))
+
+
+@ct.kernel
 def add_rows(tokens, gradients, table, width: ct.Constant[int]):
     row = ct.bid(0)
     token = ct.gather(tokens, row)
@@ -89,7 +96,19 @@ def _scatter_max() -> Row:
     )
 
 
-def _scatter_add(dtype: torch.dtype, size: int, name: str) -> Row:
+def _adders(
+    theirs: torch.Tensor, places: torch.Tensor, values: torch.Tensor
+) -> dict[str, Callable[[], object]]:
+    """Those that add values to the places of an array; NumPy has no bf16."""
+    wide, size = places.long(), len(theirs)
+    found: dict[str, Callable[[], object]] = {"torch": lambda: theirs.index_add_(0, wide, values)}
+    if theirs.dtype != torch.bfloat16:
+        found["NumPy"] = lambda: np.add.at(array(theirs), array(places), array(values))
+        found["NumPy bincount"] = lambda: np.bincount(array(places), array(values), size)
+    return found
+
+
+def _scatter_add(dtype: torch.dtype, size: int, name: str, bound: float = 1e-5) -> Row:
     places, values = integers(size, _LENGTH), normal(_LENGTH, dtype=dtype)
     out, theirs = torch.zeros(size, dtype=dtype), torch.zeros(size, dtype=dtype)
     wide = places.long()
@@ -100,11 +119,35 @@ def _scatter_add(dtype: torch.dtype, size: int, name: str) -> Row:
         (places, values, out, _TILE),
         (out,),
         lambda: (torch.zeros(size, dtype=torch.float64).index_add_(0, wide, values.double()),),
-        {
-            "NumPy": lambda: np.add.at(array(theirs), array(places), array(values)),
-            "NumPy bincount": lambda: np.bincount(array(places), array(values), size),
-            "torch": lambda: theirs.index_add_(0, wide, values),
-        },
+        _adders(theirs, places, values),
+        bound=bound,
+        clear=out.zero_,
+    )
+
+
+def _weighted() -> Row:
+    """Work beside the updates: on several threads they are gathered."""
+    size = 4096
+    places, values = integers(size, _LENGTH), normal(_LENGTH)
+    out, theirs, wide = torch.zeros(size), torch.zeros(size), places.long()
+
+    def peer() -> torch.Tensor:
+        weights = torch.tanh(values) * torch.exp(-values * values)
+        return theirs.index_add_(0, wide, weights)
+
+    def right() -> tuple[torch.Tensor, ...]:
+        exact = values.double()
+        weights = torch.tanh(exact) * torch.exp(-exact * exact)
+        return (torch.zeros(size, dtype=torch.float64).index_add_(0, wide, weights),)
+
+    return Row(
+        "scatter-add of 2M weights into 4096 f32",
+        scatter_weights,
+        (_LENGTH // _TILE,),
+        (places, values, out, _TILE),
+        (out,),
+        right,
+        {"torch": peer},
         bound=1e-5,
         clear=out.zero_,
     )
@@ -151,6 +194,9 @@ def rows() -> list[Callable[[], Row]]:
         lambda: _scatter_add(torch.float32, 1 << 16, "scatter-add of 2M f32 into 64K"),
         lambda: _scatter_add(torch.float32, 256, "scatter-add of 2M f32 into 256"),
         lambda: _scatter_add(torch.float64, 1 << 16, "scatter-add of 2M f64 into 64K"),
+        lambda: _scatter_add(torch.float16, 4096, "scatter-add of 2M f16 into 4096", 0.03),
+        lambda: _scatter_add(torch.bfloat16, 4096, "scatter-add of 2M bf16 into 4096", 0.3),
+        _weighted,
         _embedding,
         _columns,
     ]

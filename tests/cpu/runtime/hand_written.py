@@ -63,45 +63,6 @@ done:
 }}
 """
 
-#: Block 0 waits until the last block has set a flag; the first argument is an array of one i64.
-WAIT_FOR_LAST = f"""
-declare void @tilewright_yield()
-
-{HEAD} {{
-entry:
-  %flag = load ptr, ptr %args
-  %wanted_at = getelementptr i64, ptr %args, i64 1
-  %setter = load i64, ptr %wanted_at
-  %stop_at = getelementptr ptr, ptr %rt, i64 3
-  %stop = load ptr, ptr %stop_at
-  br label %block
-block:
-  %i = phi i64 [ %begin, %entry ], [ %next, %after ]
-  %is_setter = icmp eq i64 %i, %setter
-  br i1 %is_setter, label %set, label %wait
-set:
-  store atomic i64 1, ptr %flag release, align 8
-  br label %after
-wait:
-  %seen = load atomic i64, ptr %flag acquire, align 8
-  %is_set = icmp eq i64 %seen, 1
-  br i1 %is_set, label %after, label %look
-look:
-  call void @tilewright_yield()
-  %stopping = load atomic i32, ptr %stop monotonic, align 4
-  %leave = icmp ne i32 %stopping, 0
-  br i1 %leave, label %stopped, label %wait
-after:
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %end
-  br i1 %more, label %block, label %done
-done:
-  ret i32 0
-stopped:
-  ret i32 1
-}}
-"""
-
 #: Every block calls the host once for site 0, with the bytes of its array as the payload.
 REPORT = f"""{HEAD} {{
 entry:

@@ -242,6 +242,15 @@ def test_what_counts_as_a_deadlock(
     assert patience.is_over() is over
 
 
+def test_a_deadlock_is_found_where_others_take_the_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(waiting.time, "process_time", lambda: 100.0)
+    patience = waiting._Patience(_State(), 1.0)  # pyright: ignore[reportArgumentType]
+    looks = next(number for number in range(1000) if patience.is_over())
+    assert 20 <= looks <= 60
+
+
 def test_a_time_limit_ends_blocks_that_wait() -> None:
     with pytest.raises(TileIRError) as error:
         _launch(FLAG, 8, 99, size=8, threads=2, time_limit=0.2)

@@ -6,7 +6,8 @@ ascending order, at least ``IN_FLIGHT`` at once on each thread. As on a GPU, a b
 begins only after it has ended. Each block has an arena of its own, which the next one takes over.
 
 Whether looks in vain are a deadlock is told from the outcome. The threads say whether they have seen nothing
-else for many rounds; when all do so, while the process uses some seconds of processor time, nothing will come.
+else for many rounds; when all do so, while the process uses some seconds of processor time (or three times as
+long passes, where it does not get them), nothing will come.
 Loops that also work could be waiting too. There a deadlock is that no block ends although all of them have
 used a lot of processor time.
 """
@@ -51,6 +52,9 @@ PATIENCE = 10.0
 _LOOKS_FIRST = 4
 #: After how many rounds of looks in vain a thread says so, and in how many it gives up its time slice once.
 _ROUNDS, _YIELD_ROUNDS = 1 << 12, 1 << 6
+
+#: Where other processes take the processors, so many looks of the watcher stand for a second of processor time.
+_MOST_LOOKS = 30
 
 #: What stands behind the runtime of a block: its handle, and the next one of those that wait for a block.
 _HANDLE, _NEXT_FREE = RT_WORDS + 2, RT_WORDS + 3
@@ -394,6 +398,8 @@ class _Patience:
     _seen: tuple[int, int] = (-1, -1)
     _since: float = 0.0
     _vain_since: float | None = None
+    _looks: int = 0
+    """How often in a row it was asked, and all threads saw nothing but looks in vain."""
 
     def is_over(self) -> bool:
         state, now = self.state, time.process_time()
@@ -405,9 +411,13 @@ class _Patience:
         if not inside or stuck < inside:
             self._vain_since = None
         elif self._vain_since is None:
-            self._vain_since = now
-        elif now - self._vain_since > self.seconds:
-            self.found = f"in {self.seconds:g} s of processor time they have done nothing else"
+            self._vain_since, self._looks = now, 0
+        else:
+            self._looks += 1
+        if self._vain_since is not None and (
+            now - self._vain_since > self.seconds or self._looks > _MOST_LOOKS * self.seconds
+        ):
+            self.found = f"for {self.seconds:g} s or more they have done nothing else"
         in_flight = begun - finished
         if now - self._since > self.seconds * max(in_flight, 1) and inside:
             self.found = f"in {self.seconds:g} s of processor time for each none has ended"

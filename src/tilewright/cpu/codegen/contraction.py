@@ -42,8 +42,8 @@ from tilewright.cpu.codegen.tiles import (
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
-#: Up to how many blocks of rows the right operand is read where it lies, instead of being packed.
-_FEW_BLOCKS = 2
+#: Up to how many rows the right operand is read where it lies, instead of being packed.
+_FEW_ROWS = 16
 #: So many products of a batch are made one by one.
 _FEW_BATCHES = 2
 
@@ -172,7 +172,7 @@ def _product(
         f.builder.call(kernel, [left.pointer, left.step, panel, *rest])
 
     there = None
-    if scheme.group == 1 and scheme.convert_right is None and m <= _FEW_BLOCKS * shape.rows:
+    if scheme.group == 1 and scheme.convert_right is None and m <= _FEW_ROWS:
         there = matrix_there(f, right)
     if there is None:
         packed()

@@ -1,6 +1,6 @@
 """The kernel of a matrix product: panels in, sums of products out.
 
-There is a function of its own for each shape and scheme. It goes over blocks of ``rows`` x ``columns``
+There is a function of its own for each shape and scheme. It goes over blocks of some rows and ``columns``
 elements that stay in vector registers while k runs: for some rows, which stay in the first cache, over
 all strips of columns, which stream through it from the second. Blocks side by side also write side by
 side, in few pages.
@@ -33,13 +33,17 @@ _CACHE_LINE = 64
 _ROWS_AHEAD = 32
 #: How many lines are asked for before a strip.
 _MOST_FETCHES = 32
+#: How many vectors of sums stay in registers, and in how many columns of them, on a processor with few and
+#: with many registers. The others hold a row of the right operand and an element of the left one.
+_MANY_REGISTERS = 32
+_BLOCKS = ((12, 2), (24, 4))
 #: How many groups of a row are summed at once, most first.
 _SUM_LANES = (16, 8, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One product: extents, and the block that stays in registers."""
+    """One product: extents, and the largest block that stays in registers."""
 
     m: int
     n: int
@@ -52,18 +56,30 @@ class Shape:
     def columns(self) -> int:
         return self.lanes * self.vectors
 
+    @property
+    def heights(self) -> tuple[tuple[int, int], ...]:
+        """The rows as blocks of nearly one height: how many rows a block has, and how many such blocks
+        there are, the higher ones first."""
+        count = -(-self.m // self.rows)
+        low, higher = divmod(self.m, count)
+        both = ((low + 1, higher), (low, count - higher))
+        return tuple((rows, blocks) for rows, blocks in both if blocks)
+
 
 def shape_of(target: CpuTarget, scheme: Scheme, m: int, n: int, k: int) -> Shape:
-    """The blocking of a product: as many accumulators as registers allow."""
+    """The blocking of a product: as many accumulators as registers allow.
+
+    Wide blocks take fewer instructions beside the products: a row has one element to load, which all
+    its columns share. Few rows leave registers for more columns.
+    """
     lanes = min(target.vector_bits // scheme.accumulator_bits, n)
-    vectors = min(2, n // lanes)
-    rows = 8 if target.vector_registers >= 32 else 4
-    if vectors == 1:
-        rows *= 2
-    few = min(rows, m)
-    # Few rows leave registers for more columns.
-    vectors = max(vectors, min(rows * vectors // few, n // lanes))
-    return Shape(m, n, k, few, lanes, vectors)
+    if tile_registers.fits(target, scheme.name, m, n, k):
+        return Shape(m, n, k, tile_registers.ROWS, lanes, tile_registers.COLUMNS // lanes)
+    sums, widest = _BLOCKS[target.vector_registers >= _MANY_REGISTERS]
+    if m * widest < sums:
+        widest = 1 << (sums // m).bit_length() - 1
+    vectors = min(widest, n // lanes)
+    return Shape(m, n, k, min(sums // vectors, m), lanes, vectors)
 
 
 def kernel_function(
@@ -97,7 +113,7 @@ def kernel_function(
             argument.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     if there is None and tile_registers.fits(
-        unit.target, scheme.name, shape.m, shape.k, shape.columns
+        unit.target, scheme.name, shape.m, shape.n, shape.k
     ):
         tile_registers.emit(builder, (shape.m, shape.n, shape.k), function.args)
         builder.ret_void()
@@ -142,11 +158,18 @@ class _Kernel:
         )
 
     def emit(self) -> None:
+        first_row = 0
+        for rows, blocks in self.shape.heights:
+            self._blocks(first_row, rows, blocks)
+            first_row += rows * blocks
+
+    def _blocks(self, first_row: int, height: int, blocks: int) -> None:
+        """The products of so many blocks of rows, from a row on."""
         nest, shape = self.nest, self.shape
-        block = nest.loop(shape.m, shape.rows)
+        block = nest.shift(nest.loop(height * blocks, height), first_row)
         b = nest.inner
         first = _further(b, self.left, _value(block), self.left_step)
-        rows = [_further(b, first, _number(row), self.left_step) for row in range(shape.rows)]
+        rows = [_further(b, first, _number(row), self.left_step) for row in range(height)]
         terms = self._terms(rows) if self.scheme.row_factor else None
         strip = nest.loop(shape.n, shape.columns)
         b = nest.inner
@@ -156,40 +179,47 @@ class _Kernel:
         strip_at = _advance(b, self.right, _value(strip), column_bytes)
         size = self.scheme.accumulator.buffer_bytes
         row_bytes = _number(shape.n * size)
-        start = self._start(row_bytes, strip, block, terms)
-        places = self._places(self.target, self.target_step, strip, block)
+        start = self._start(row_bytes, strip, block, height, terms)
+        places = self._places(self.target, self.target_step, strip, block, height)
         self._fetch(places, write=True)  # They are on their way while k runs.
-        self._fetch_next_rows(first, strip)
+        self._fetch_next_rows(first, strip, height)
         totals = self._sum_over_k(rows, strip_at, start)
         b = nest.inner
         for place, total in zip(places, totals, strict=True):
             b.store(total, place, align=size)
         nest.close_all()
 
-    def _places(self, first: Value, step: Value, strip: Index, block: Index) -> list[Value]:
+    def _places(
+        self, first: Value, step: Value, strip: Index, block: Index, height: int
+    ) -> list[Value]:
         """Where the vectors of a block of a matrix lie, row by row."""
         b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
         corner = _advance(b, first, _value(strip), size)
         corner = _further(b, corner, _value(block), step)
         return [
             _advance(b, row_at, _number(v * self.shape.lanes), size)
-            for row in range(self.shape.rows)
+            for row in range(height)
             for row_at in [_further(b, corner, _number(row), step)]
             for v in range(self.shape.vectors)
         ]
 
     def _start(
-        self, row_bytes: Value, strip: Index, block: Index, terms: list[Value] | None
+        self,
+        row_bytes: Value,
+        strip: Index,
+        block: Index,
+        height: int,
+        terms: list[Value] | None,
     ) -> list[Value]:
         """What the totals begin with: zero or the sums, and what the scheme adds."""
         b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
         before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
         b.cbranch(self.fresh, begin, add)
         b.position_at_end(add)
-        places = self._places(self.sums, row_bytes, strip, block)
+        places = self._places(self.sums, row_bytes, strip, block, height)
         found = [b.load(place, typ=self.vector, align=size) for place in places]
         following = self.nest.shift(strip, self.shape.columns)
-        self._fetch(self._places(self.sums, row_bytes, following, block), write=False)
+        self._fetch(self._places(self.sums, row_bytes, following, block, height), write=False)
         b.branch(begin)
         b.position_at_end(begin)
         start: list[Value] = []
@@ -210,14 +240,14 @@ class _Kernel:
             for offset in range(0, self.shape.columns * size, _CACHE_LINE):
                 llvm.prefetch(b, _advance(b, place, _number(offset), 1), write=write)
 
-    def _fetch_next_rows(self, first: Value, strip: Index) -> None:
+    def _fetch_next_rows(self, first: Value, strip: Index, height: int) -> None:
         """Ask for the rows of the next block, for each strip a part of them."""
         shape, b = self.shape, self.nest.inner
         lines_of_row = self.groups * self.group_bytes // _CACHE_LINE
-        lines = shape.rows * lines_of_row * shape.columns // shape.n
-        if shape.m == shape.rows or not lines:
+        lines = height * lines_of_row * shape.columns // shape.n
+        if shape.m == height or not lines:
             return
-        ahead = _further(b, first, _number(shape.rows), self.left_step)
+        ahead = _further(b, first, _number(height), self.left_step)
         strips_before = b.udiv(_value(strip), _number(shape.columns))
         for number in range(min(lines, _MOST_FETCHES)):
             line = b.add(b.mul(strips_before, _number(lines)), _number(number))

@@ -25,10 +25,10 @@ _REGISTERS = 8
 _LEFT, _RIGHT = 4, 6
 
 
-def fits(target: CpuTarget, scheme: str, m: int, k: int, columns: int) -> bool:
-    """Whether a product of a scheme and shape, with strips of so many columns, goes there."""
+def fits(target: CpuTarget, scheme: str, m: int, n: int, k: int) -> bool:
+    """Whether a product of a scheme and shape goes there, in strips of ``COLUMNS``."""
     able = target.has("amx-tile") and target.has("amx-bf16") and scheme == "bf16"
-    return able and m % ROWS == 0 and k % DEPTH == 0 and columns == COLUMNS
+    return able and m % ROWS == 0 and n % COLUMNS == 0 and k % DEPTH == 0
 
 
 def emit(b: Builder, dims: tuple[int, int, int], arguments: tuple[Value, ...]) -> None:

@@ -47,6 +47,7 @@ from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
 from tilewright.passes.tileas.remarks import Remarks
 
 if TYPE_CHECKING:
+    from tilewright.cpu.codegen.deferred import Deferred, Waiting
     from tilewright.cpu.codegen.known_memory import KnownMemory
     from tilewright.cpu.codegen.private import Copies
     from tilewright.cpu.codegen.reuse import Kept
@@ -146,6 +147,10 @@ class FunctionEmitter:
         """The right operands of products that stay packed."""
         self.first_slots: dict[DotOp, Value] = {}
         """Where the panels of each such product, in the loop that code is in, begin."""
+        self.deferred: Mapping[DotOp, Deferred] = {}
+        """Products that are made for several rounds of their loop at once."""
+        self.waiting: dict[DotOp, Waiting] = {}
+        """The rounds that such a product still has to be made of, in the loop that code is in."""
         self.rounds: dict[Operation, Round] = {}
         """Of each loop that code is in."""
         self.arena = Arena()

@@ -19,6 +19,7 @@ from tilewright.cpu.codegen import (
     contraction,
     control_flow,
     convolution,
+    deferred,
     effects,
     folds,
     foreign,
@@ -138,6 +139,7 @@ def emit(
     products = reuse.find_kept(ops, plan, distinct_arguments=distinct_arguments)
     f.kept_panels = reuse.open_panels(f, products)
     f.sums = sums.find_sums(ops, plan, target, checked=checked)
+    f.deferred = deferred.find_deferred(ops, plan, target)
     _blocks(f, function, body)
     outlining.outline(unit.parts, target)
     may_wait = any(effects.waits(op) for op in func.walk())

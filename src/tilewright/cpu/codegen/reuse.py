@@ -74,7 +74,7 @@ def find_kept(
     for op in every:
         if not isinstance(op, DotOp) or op.sfa is not None or len(T.dims_of(op.b.type)) != 2:
             continue
-        load = _loaded_from(op.b, plan)
+        load = loaded_from(op.b, plan)
         root = None if load is None else effects.root_of(load.operands[0])
         if load is None or root is None or any(effects.may_write(o, root) for o in every):
             continue
@@ -82,7 +82,7 @@ def find_kept(
     return found
 
 
-def _loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
+def loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
     """The load that a tile comes from as it is, moved or converted, but never held in a buffer."""
     while value not in plan.kept:
         owner = value.owner
@@ -229,6 +229,15 @@ def panel_of(
             b.store(word, place, align=_WORD)
         pack(panel_at)
     return panel_at
+
+
+def is_shared(f: FunctionEmitter, op: DotOp) -> Value:
+    """Whether the slot of the loop's round is that of later rounds too."""
+    kept = f.kept_panels[op]
+    if kept.loop is None:
+        return ir.Constant(ir.IntType(1), 1)
+    last = ir.Constant(I64, kept.slots - 1)
+    return f.builder.icmp_unsigned("==", _slot(f, op, kept), last)
 
 
 def _tag(f: FunctionEmitter, load: ViewLoad) -> Sequence[Value]:

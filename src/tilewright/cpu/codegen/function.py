@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,8 @@ from tilewright.cpu.codegen.outlining import Part
 from tilewright.cpu.codegen.plan import Plan
 from tilewright.cpu.codegen.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.tiles import (
+    Joined,
+    Range,
     Strided,
     Tile,
     Uniform,
@@ -58,6 +62,8 @@ if TYPE_CHECKING:
 #: Loop nests over less work than this many tiles per element handle several vectors in a round.
 _UNROLLED_TILES = 12
 _UNROLL = 4
+#: How many vectors a round handles where elements depend on their places, which are constants then.
+_WRITTEN_OUT = 16
 _ANY_EXTENT = 1 << 24
 #: Functions of this many operations are made in parts.
 _LONG_CODE = 200
@@ -147,6 +153,8 @@ class FunctionEmitter:
         """The right operands of products that stay packed."""
         self.first_slots: dict[DotOp, Value] = {}
         """Where the panels of each such product, in the loop that code is in, begin."""
+        self.canonical: Collection[SSAValue] = ()
+        """Values that can hold no NaN but the canonical one."""
         self.deferred: Mapping[DotOp, Deferred] = {}
         """Products that are made for several rounds of their loop at once."""
         self.waiting: dict[DotOp, Waiting] = {}
@@ -386,7 +394,12 @@ class FunctionEmitter:
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
             short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE
             rounds = 1 if short else unroll or unroll_of(tiles)
-            loops(nest, dims, along, width, rounds, body)
+            if not masked and width > 1 and _depends_on_place(tiles):
+                rounds = _WRITTEN_OUT
+            if dims and prod(dims) <= rounds * width:
+                written_out(dims, along, width, partial(body, nest))
+            else:
+                loops(nest, dims, along, width, rounds, body)
             nest.close_all()
             return []
 
@@ -567,6 +580,22 @@ def loops(nest: Nest, dims: Sequence[int], axis: int, lanes: int, unroll: int, b
         index = nest.shift(start, number * lanes)
         coords[axis] = Index(index.base, offsets, index.align)
         body(nest, tuple(coords))
+
+
+def written_out(dims: Sequence[int], axis: int, lanes: int, body: Callable[[Coords], None]) -> None:
+    """Run the body for all vectors of a shape, the ones along ``axis`` first, without loops."""
+    steps = [lanes if place == axis else 1 for place in range(len(dims))]
+    offsets = tuple(range(lanes)) if lanes > 1 else None
+    for place in product(*(range(0, n, step) for n, step in zip(dims, steps, strict=True))):
+        coords = [fixed(number) for number in place]
+        if dims:
+            coords[axis] = Index(place[axis], offsets, coords[axis].align)
+        body(tuple(coords))
+
+
+def _depends_on_place(tiles: Sequence[Tile]) -> bool:
+    """Whether elements are computed or chosen by where they stand, which constants can tell."""
+    return any(isinstance(tile, (Joined, Range)) for tile in walk(*tiles))
 
 
 def scalar_type(ty: object) -> Type:

@@ -377,6 +377,7 @@ class FunctionEmitter:
         lanes: int | None = None,
         unroll: int | None = None,
         guard: Sequence[Value] = (),
+        past: Value | None = None,
     ) -> None:
         """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
 
@@ -384,12 +385,13 @@ class FunctionEmitter:
         how many of them a round handles.
 
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
-        more: without checks of elements, and with.
+        more: without checks of elements, and with. The one without has two where ``past`` is given:
+        if it holds, stores go past the caches.
         """
         self.flush()
 
-        def one(masked: bool) -> list[Value]:
-            nest = Nest(self.builder, masked=masked, work=self.now)
+        def one(masked: bool, beyond: bool = False) -> list[Value]:
+            nest = Nest(self.builder, masked=masked, past=beyond, work=self.now)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
             short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE
@@ -403,8 +405,18 @@ class FunctionEmitter:
             nest.close_all()
             return []
 
+        def either(masked: bool) -> list[Value]:
+            if masked or past is None:
+                return one(masked)
+            with self.builder.if_else(past) as (large, small):
+                with large:
+                    one(False, True)
+                with small:
+                    one(False)
+            return []
+
         with self.part():
-            self.versions([*guards(*tiles), *guard], one)
+            self.versions([*guards(*tiles), *guard], either)
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
         """How many elements of these tiles make a vector, along an axis of this extent."""

@@ -1,7 +1,7 @@
 """The CPU machine beside what one would call otherwise on this CPU: NumPy and torch.
 
 All use the same number of threads: ``TILEWRIGHT_THREADS``, or one for each core (NumPy's matrix product
-uses what OPENBLAS_NUM_THREADS says, else one for each core; the rest of NumPy uses one). Peers write into
+uses what OPENBLAS_NUM_THREADS says, else TILEWRIGHT_THREADS, else one for each core; the rest of NumPy uses one). Peers write into
 arrays that are there already, where they can. Every result is checked before it is measured.
 
 ``torch.compile`` is a peer where what is measured is more than one call of a library; it needs a C++

@@ -60,7 +60,6 @@ LONG_FUNCTIONS = frozenset(
 #: Functions that take more than they should.
 MANY_PARAMETERS = frozenset(
     {
-        "cpu/codegen/microkernel.py:__init__",
         "cutile/searching.py:search",  # They are those of cuTile's own function.
         "machine/inspect/breakpoints.py:break_at",
         "machine/sanitize/findings.py:add",

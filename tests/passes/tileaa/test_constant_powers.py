@@ -66,11 +66,9 @@ def _after(module: Any) -> tuple[int, str]:
 @pytest.mark.parametrize("element", DTYPES)
 def test_fires(element: str):
     for exponent in EXPONENTS:
-        if (element, exponent) != ("f64", -2.0):
-            assert _after(_kernel(element, exponent)) == (0, "")
+        assert _after(_kernel(element, exponent)) == (0, "")
     for exponent in INTEGERS:
-        if (element, exponent) != ("f64", -2):
-            assert _after(_kernel(element, exponent, integral=True)) == (0, "")
+        assert _after(_kernel(element, exponent, integral=True)) == (0, "")
 
 
 def test_fires_for_scalars():
@@ -88,7 +86,7 @@ def test_fires_for_scalars():
     [
         ("f32", 1.5, "by 1.5"),
         ("f32", 5.0, "by 5"),
-        ("f64", -2.0, "by -2"),
+        ("f64", -3.0, "by -3"),
         ("f32", float("nan"), "not the same constant"),
         ("f32", float("inf"), "not the same constant"),
         ("f32", "given", "not the same constant"),
@@ -126,8 +124,11 @@ def _right(x: np.ndarray, exponent: float) -> np.ndarray:
     return np.power(wide.astype(np.longdouble), np.longdouble(exponent))
 
 
-def _check(element: str, found: np.ndarray, right: np.ndarray, bound: float) -> None:
-    """That each result is within so many ulp, and has the right sign, infinity or NaN."""
+def _check(
+    element: str, found: np.ndarray, right: np.ndarray, bound: float, loose_below: float
+) -> None:
+    """That each result is within so many ulp, and has the right sign, infinity or NaN; below
+    ``loose_below`` one ulp is allowed."""
     bits, lowest = FORMS[element]
     with np.errstate(all="ignore"):
         wide = found.astype(np.float64).astype(np.longdouble)
@@ -144,10 +145,10 @@ def _check(element: str, found: np.ndarray, right: np.ndarray, bound: float) -> 
     found_, right_ = found_[~over], right_[~over]
     assert len(right_)
     ulp = np.ldexp(np.longdouble(1), np.maximum(np.frexp(right_)[1] - bits, lowest))
-    if element == "f64" and bound < 1:
-        # What is added to a subnormal product has been rounded there itself.
+    if bound < 1:
+        # What is added to a product as small as that has been rounded there itself.
         assert (abs(found_ - right_) <= ulp).all()
-        normal = right_ >= np.finfo(np.float64).tiny
+        normal = right_ >= loose_below
         found_, right_, ulp = found_[normal], right_[normal], ulp[normal]
     assert (abs(found_ - right_) <= bound * ulp).all()
 
@@ -160,7 +161,9 @@ BOUNDS = {0.0: 0, 1.0: 0, 2.0: 0.5, 3.0: 0.51, 4.0: 0.51, 0.5: 0.5, -1.0: 0.5, -
 @pytest.mark.parametrize("element", DTYPES)
 def test_results_are_within_the_bound_of_a_power(element: str, exponent: float, machine: str):
     x = _numbers(element)
-    bound = 1.0 if (element, exponent) == ("f64", -2.0) else BOUNDS[exponent]
+    bound, loose_below = BOUNDS[exponent], 0.0
+    if element == "f64" or (element, exponent) == ("f32", -2.0):
+        loose_below = float(np.finfo(DTYPES[element]).tiny) * (256 if exponent == -2.0 else 1)
     blocks = len(x) // TILE
     with np.errstate(all="ignore"):
         right = _right(x, exponent)
@@ -173,7 +176,7 @@ def test_results_are_within_the_bound_of_a_power(element: str, exponent: float, 
         )
         out = np.empty_like(x)
         tilewright.run(module, "k", (blocks,), (x, out, x), machine=machine)
-        _check(element, out, right, bound + 1e-3)
+        _check(element, out, right, bound + 1e-3, loose_below)
 
 
 @pytest.mark.parametrize("element", DTYPES)

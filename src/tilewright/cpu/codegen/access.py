@@ -279,12 +279,9 @@ def store_lanes(
     coords: Coords,
     value: Value,
     chosen: Lane | None,
-    streams: Value | None = None,
 ) -> None:
-    """Write elements of a tile to memory, those inside and chosen by the mask.
-
-    ``streams``: whether whole vectors go past the caches.
-    """
+    """Write elements of a tile to memory, those inside and chosen by the mask; whole vectors past the
+    caches if the nest says so."""
     lanes = lanes_in(coords)
     mask = inside_mask(nest, place, coords) if nest.masked else None
     if chosen is not None:
@@ -306,7 +303,7 @@ def store_lanes(
         pointers.type = ir.VectorType(PTR, lanes)
         scatter_to(b, pointers, data, element, on)
     elif mask is None:
-        _store_vector(b, data, where, element, lanes, None if nest.masked else streams)
+        _store_vector(b, data, where, element, lanes, past=nest.past)
     else:
         where = safe_address(nest, place, coords, at).value
         size = ir.Constant(I32, element.buffer_bytes)
@@ -315,17 +312,13 @@ def store_lanes(
 
 
 def _store_vector(
-    b: Builder, data: Value, where: Value, element: Element, lanes: int, streams: Value | None
+    b: Builder, data: Value, where: Value, element: Element, lanes: int, *, past: bool
 ) -> None:
     align = element.buffer_bytes
-    if streams is None or lanes * align % STREAM_ALIGNMENT:
+    if past and lanes * align % STREAM_ALIGNMENT == 0:
+        llvm.store_past_caches(b, data, where, STREAM_ALIGNMENT)
+    else:
         b.store(data, where, align=align)
-        return
-    with b.if_else(streams) as (past, through):
-        with past:
-            llvm.store_past_caches(b, data, where, STREAM_ALIGNMENT)
-        with through:
-            b.store(data, where, align=align)
 
 
 def streaming(f: FunctionEmitter, op: M.TiledStoreOp, place: Place) -> Value | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -79,8 +80,9 @@ def apply(
         f.define(result, Elementwise(element, dims, tiles, emit, name, unit))
 
 
-def emitter_of(op: ArithOp) -> Emit:
-    """The function that makes code of an operation of arith or math."""
+def emitter_of(op: ArithOp, canonical: Collection[SSAValue] = ()) -> Emit:
+    """The function that makes code of an operation of arith or math; ``canonical``: values without any
+    NaN but the canonical one."""
     call = op.meaning()
     keywords: dict[str, Any] = dict(call.keywords)
     if "to" in keywords:
@@ -91,6 +93,8 @@ def emitter_of(op: ArithOp) -> Emit:
         return partial(
             index_cast, element=element, to=to, signedness=keywords.get("signedness", "signed")
         )
+    if call.name in ("maxf", "minf") and all(value in canonical for value in op.operands):
+        keywords["canonical"] = True
     return partial(EMITTERS[call.name], element=element, **keywords)
 
 
@@ -100,7 +104,7 @@ def elementwise(f: FunctionEmitter, op: ArithOp) -> None:
         condition, lhs, rhs = (f.values[value] for value in op.operands)
         f.values[op.result] = chosen(f.builder, condition, lhs, rhs, op.result.type)
         return
-    apply(f, op.results[0], list(op.operands), emitter_of(op), op.MEANING)
+    apply(f, op.results[0], list(op.operands), emitter_of(op, f.canonical), op.MEANING)
 
 
 def alias_emitter(op: Operation) -> Emit:

@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.basics import is_poison
+from tilewright.cpu.codegen.deferred import put_off, room_for
 from tilewright.cpu.codegen.elements import F64, I1, I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
 from tilewright.cpu.codegen.function import FunctionEmitter, loops, merge, vector_axis
@@ -23,7 +24,8 @@ from tilewright.cpu.codegen.indices import Coords, Index, Lane, fixed, lanes_in,
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.nests import Nest
-from tilewright.cpu.codegen.reuse import panel_of
+from tilewright.cpu.codegen.reuse import is_shared, panel_of
+from tilewright.cpu.codegen.rounds import Entry
 from tilewright.cpu.codegen.schemes import Scheme, scheme_of, widening
 from tilewright.cpu.codegen.sums import Target, is_fresh, target_of
 from tilewright.cpu.codegen.table import lowers
@@ -42,8 +44,8 @@ from tilewright.cpu.codegen.tiles import (
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
-#: Up to how many blocks of rows the right operand is read where it lies, instead of being packed.
-_FEW_BLOCKS = 2
+#: Up to how many rows the right operand is read where it lies, instead of being packed.
+_FEW_ROWS = 16
 #: So many products of a batch are made one by one.
 _FEW_BATCHES = 2
 
@@ -156,9 +158,12 @@ def _product(
     a, b = factors
     (m, k), n = a.dims[-2:], b.dims[-1]
     shape = shape_of(f.unit.target, scheme, m, n, k)
+    row_bytes = n * scheme.accumulator.buffer_bytes
+    if op in f.waiting:
+        _put_off(f, op, scheme, shape, factors, accumulator)
+        return
     left = left_rows(f, scheme, a, batch)
     right = _of_batch(b, batch)
-    row_bytes = n * scheme.accumulator.buffer_bytes
     offset = _times(f.builder, batch, m * row_bytes)
     source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
     target = Target(source, ir.Constant(I64, row_bytes))
@@ -172,7 +177,7 @@ def _product(
         f.builder.call(kernel, [left.pointer, left.step, panel, *rest])
 
     there = None
-    if scheme.group == 1 and scheme.convert_right is None and m <= _FEW_BLOCKS * shape.rows:
+    if scheme.group == 1 and scheme.convert_right is None and m <= _FEW_ROWS:
         there = matrix_there(f, right)
     if there is None:
         packed()
@@ -188,6 +193,42 @@ def _product(
             f.builder.call(kernel, arguments)
         with edge:
             packed()
+
+
+def _put_off(
+    f: FunctionEmitter,
+    op: DotOp,
+    scheme: Scheme,
+    shape: Shape,
+    factors: tuple[Tile, Tile],
+    accumulator: Strided,
+) -> None:
+    """Add the product of this round to the accumulator, now or in a later round."""
+    a, right = factors
+    deferred, waiting = f.deferred[op], f.waiting[op]
+    f.flush()
+    copy = room_for(f, waiting.left, waiting, deferred.left_bytes)
+    rows = left_rows(f, scheme, a, 0, copy)
+    now: Value = ir.Constant(I1, 0)
+    if waiting.right is not None:
+        panel = room_for(f, waiting.right, waiting, deferred.right_bytes)
+        _pack(f, scheme, shape, right, panel)
+    elif (kept := kept_panel(f, op, scheme, shape, right)) is not None:
+        panel, now = kept, is_shared(f, op)
+    else:
+        panel, now = pack(f, scheme, shape, right), ir.Constant(I1, 1)
+
+    def multiply(table: Value, count: Value, first: Value) -> None:
+        b = f.builder
+        running = f.sums.get(op)
+        fresh = first if running is not None and running.fresh else ir.Constant(I1, 0)
+        row_bytes = shape.n * scheme.accumulator.buffer_bytes
+        target = target_of(f, op, accumulator, row_bytes)
+        kernel = kernel_function(f.unit, scheme, shape, rounds=True)
+        arguments = [table, count, accumulator.pointer, target.pointer, target.step, fresh]
+        b.call(kernel, arguments)
+
+    put_off(f, op, Entry(rows.pointer, rows.step, panel), now, multiply)
 
 
 def _times(b: Builder, batch: Value | int, size: int) -> Value:
@@ -212,17 +253,20 @@ class Rows:
     step: Value
 
 
-def left_rows(f: FunctionEmitter, scheme: Scheme, a: Tile, batch: Value | int) -> Rows:
-    """The left operand as the kernel reads it."""
+def left_rows(
+    f: FunctionEmitter, scheme: Scheme, a: Tile, batch: Value | int, room: Value | None = None
+) -> Rows:
+    """The left operand as the kernel reads it; ``room``: where a copy goes, else it is needed only by the
+    operation at hand."""
     matrix = _of_batch(a, batch)
     lies = scheme.convert_left is None and a.element.name == scheme.panel.name
     there = matrix_there(f, matrix) if lies else None
     if there is None:
-        return _copied(f, scheme, matrix)
+        return _copied(f, scheme, matrix, room)
     rows = Rows(there.pointer, there.step)
     if there.inside is None:
         return rows
-    return _either(f, there.inside, rows, lambda: _copied(f, scheme, matrix, masked=True))
+    return _either(f, there.inside, rows, lambda: _copied(f, scheme, matrix, room, masked=True))
 
 
 def _either(
@@ -241,10 +285,15 @@ def _either(
     return Rows(*merge(b, found))
 
 
-def _copied(f: FunctionEmitter, scheme: Scheme, a: Tile, *, masked: bool = False) -> Rows:
+def _copied(
+    f: FunctionEmitter, scheme: Scheme, a: Tile, room: Value | None, *, masked: bool = False
+) -> Rows:
     """The left operand in a buffer; ``masked``: it is known that not all of it is in bounds."""
     convert = scheme.convert_left or widening(a.element, scheme.panel)
-    panel = f.buffer(scheme.panel, a.dims, f.now)
+    if room is None:
+        panel = f.buffer(scheme.panel, a.dims, f.now)
+    else:
+        panel = Strided(scheme.panel, a.dims, room, row_major(a.dims))
     source = Elementwise(scheme.panel, a.dims, (a,), convert)
     if masked:
         _fill_masked(f, panel, source)
@@ -268,12 +317,18 @@ def _fill_masked(f: FunctionEmitter, panel: Strided, source: Tile) -> None:
 
 def right_panel(f: FunctionEmitter, op: DotOp, scheme: Scheme, shape: Shape, b: Tile) -> Value:
     """The right operand in strips, packed now or still there from a tile block before."""
+    kept = kept_panel(f, op, scheme, shape, b)
+    return pack(f, scheme, shape, b) if kept is None else kept
+
+
+def kept_panel(
+    f: FunctionEmitter, op: DotOp, scheme: Scheme, shape: Shape, b: Tile
+) -> Value | None:
+    """The right operand in strips, in a place where it stays; None where it has none."""
     kept = f.kept_panels.get(op)
-    if kept is not None:
-        found = panel_of(f, op, kept, b, lambda pointer: _pack(f, scheme, shape, b, pointer))
-        if found is not None:
-            return found
-    return pack(f, scheme, shape, b)
+    if kept is None:
+        return None
+    return panel_of(f, op, kept, b, lambda pointer: _pack(f, scheme, shape, b, pointer))
 
 
 def pack(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile) -> Value:

@@ -8,7 +8,7 @@ from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.cpu.abi import LOOKS
-from tilewright.cpu.codegen import effects, reuse, sums
+from tilewright.cpu.codegen import deferred, effects, reuse, sums
 from tilewright.cpu.codegen.basics import is_poison
 from tilewright.cpu.codegen.carried import parts_of, rebuilt
 from tilewright.cpu.codegen.elements import element_of
@@ -118,6 +118,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     assign(f, [None if n in fresh else t for n, t in enumerate(targets)], initial)
     sums.destinations(f, carried_sums)
     reuse.choose_groups(f, op, (lower, upper, step))
+    deferred.open_rounds(f, op)
     starts = parts(f, initial)
     compare = b.icmp_unsigned if "unsignedCmp" in op.attributes else b.icmp_signed
     entry, inside, after = b.block, b.append_basic_block("for"), b.append_basic_block("endfor")

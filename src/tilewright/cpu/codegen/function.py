@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,8 @@ from tilewright.cpu.codegen.outlining import Part
 from tilewright.cpu.codegen.plan import Plan
 from tilewright.cpu.codegen.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.tiles import (
+    Joined,
+    Range,
     Strided,
     Tile,
     Uniform,
@@ -47,6 +51,7 @@ from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
 from tilewright.passes.tileas.remarks import Remarks
 
 if TYPE_CHECKING:
+    from tilewright.cpu.codegen.deferred import Deferred, Waiting
     from tilewright.cpu.codegen.known_memory import KnownMemory
     from tilewright.cpu.codegen.private import Copies
     from tilewright.cpu.codegen.resumable import Waiting
@@ -58,6 +63,8 @@ if TYPE_CHECKING:
 #: Loop nests over less work than this many tiles per element handle several vectors in a round.
 _UNROLLED_TILES = 12
 _UNROLL = 4
+#: How many vectors a round handles where elements depend on their places, which are constants then.
+_WRITTEN_OUT = 16
 _ANY_EXTENT = 1 << 24
 #: Functions of this many operations are made in parts.
 _LONG_CODE = 200
@@ -149,6 +156,12 @@ class FunctionEmitter:
         """The right operands of products that stay packed."""
         self.first_slots: dict[DotOp, Value] = {}
         """Where the panels of each such product, in the loop that code is in, begin."""
+        self.canonical: Collection[SSAValue] = ()
+        """Values that can hold no NaN but the canonical one."""
+        self.deferred: Mapping[DotOp, Deferred] = {}
+        """Products that are made for several rounds of their loop at once."""
+        self.waiting: dict[DotOp, Waiting] = {}
+        """The rounds that such a product still has to be made of, in the loop that code is in."""
         self.rounds: dict[Operation, Round] = {}
         """Of each loop that code is in."""
         self.arena = Arena()
@@ -367,6 +380,7 @@ class FunctionEmitter:
         lanes: int | None = None,
         unroll: int | None = None,
         guard: Sequence[Value] = (),
+        past: Value | None = None,
     ) -> None:
         """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
 
@@ -374,22 +388,38 @@ class FunctionEmitter:
         how many of them a round handles.
 
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
-        more: without checks of elements, and with.
+        more: without checks of elements, and with. The one without has two where ``past`` is given:
+        if it holds, stores go past the caches.
         """
         self.flush()
 
-        def one(masked: bool) -> list[Value]:
-            nest = Nest(self.builder, masked=masked, work=self.now)
+        def one(masked: bool, beyond: bool = False) -> list[Value]:
+            nest = Nest(self.builder, masked=masked, past=beyond, work=self.now)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
             short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE
             rounds = 1 if short else unroll or unroll_of(tiles)
-            loops(nest, dims, along, width, rounds, body)
+            if not masked and width > 1 and _depends_on_place(tiles):
+                rounds = _WRITTEN_OUT
+            if dims and prod(dims) <= rounds * width:
+                written_out(dims, along, width, partial(body, nest))
+            else:
+                loops(nest, dims, along, width, rounds, body)
             nest.close_all()
             return []
 
+        def either(masked: bool) -> list[Value]:
+            if masked or past is None:
+                return one(masked)
+            with self.builder.if_else(past) as (large, small):
+                with large:
+                    one(False, True)
+                with small:
+                    one(False)
+            return []
+
         with self.part():
-            self.versions([*guards(*tiles), *guard], one)
+            self.versions([*guards(*tiles), *guard], either)
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
         """How many elements of these tiles make a vector, along an axis of this extent."""
@@ -565,6 +595,22 @@ def loops(nest: Nest, dims: Sequence[int], axis: int, lanes: int, unroll: int, b
         index = nest.shift(start, number * lanes)
         coords[axis] = Index(index.base, offsets, index.align)
         body(nest, tuple(coords))
+
+
+def written_out(dims: Sequence[int], axis: int, lanes: int, body: Callable[[Coords], None]) -> None:
+    """Run the body for all vectors of a shape, the ones along ``axis`` first, without loops."""
+    steps = [lanes if place == axis else 1 for place in range(len(dims))]
+    offsets = tuple(range(lanes)) if lanes > 1 else None
+    for place in product(*(range(0, n, step) for n, step in zip(dims, steps, strict=True))):
+        coords = [fixed(number) for number in place]
+        if dims:
+            coords[axis] = Index(place[axis], offsets, coords[axis].align)
+        body(tuple(coords))
+
+
+def _depends_on_place(tiles: Sequence[Tile]) -> bool:
+    """Whether elements are computed or chosen by where they stand, which constants can tell."""
+    return any(isinstance(tile, (Joined, Range)) for tile in walk(*tiles))
 
 
 def scalar_type(ty: object) -> Type:

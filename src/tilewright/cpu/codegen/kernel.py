@@ -19,6 +19,7 @@ from tilewright.cpu.codegen import (
     contraction,
     control_flow,
     convolution,
+    deferred,
     effects,
     folds,
     foreign,
@@ -27,6 +28,7 @@ from tilewright.cpu.codegen import (
     llvm,
     memory,
     memrefs,
+    nans,
     outlining,
     pointers,
     private,
@@ -142,6 +144,8 @@ def emit(
     products = reuse.find_kept(ops, plan, distinct_arguments=distinct_arguments)
     f.kept_panels = reuse.open_panels(f, products)
     f.sums = sums.find_sums(ops, plan, target, checked=checked)
+    f.canonical = nans.find_canonical(func.walk())
+    f.deferred = deferred.find_deferred(ops, plan, target)
     _blocks(f, function, body)
     outlining.outline(unit.parts, target)
     asks = unit.memory is not None

@@ -1,6 +1,6 @@
 """The kernel of a matrix product: panels in, sums of products out.
 
-There is a function of its own for each shape and scheme. It goes over blocks of ``rows`` x ``columns``
+There is a function of its own for each shape and scheme. It goes over blocks of some rows and ``columns``
 elements that stay in vector registers while k runs: for some rows, which stay in the first cache, over
 all strips of columns, which stream through it from the second. Blocks side by side also write side by
 side, in few pages.
@@ -23,7 +23,9 @@ from tilewright.cpu.codegen.function import Unit
 from tilewright.cpu.codegen.indices import Index
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.rounds import Entry, Table, each_round
 from tilewright.cpu.codegen.schemes import Scheme, widening
+from tilewright.cpu.codegen.tile_registers import Sums
 from tilewright.cpu.target import CpuTarget
 
 #: Rounds of the loop over k that are written out.
@@ -33,13 +35,17 @@ _CACHE_LINE = 64
 _ROWS_AHEAD = 32
 #: How many lines are asked for before a strip.
 _MOST_FETCHES = 32
+#: How many vectors of sums stay in registers, and in how many columns of them, on a processor with few and
+#: with many registers. The others hold a row of the right operand and an element of the left one.
+_MANY_REGISTERS = 32
+_BLOCKS = ((12, 2), (24, 4))
 #: How many groups of a row are summed at once, most first.
 _SUM_LANES = (16, 8, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One product: extents, and the block that stays in registers."""
+    """One product: extents, and the largest block that stays in registers."""
 
     m: int
     n: int
@@ -52,22 +58,39 @@ class Shape:
     def columns(self) -> int:
         return self.lanes * self.vectors
 
+    @property
+    def heights(self) -> tuple[tuple[int, int], ...]:
+        """The rows as blocks of nearly one height: how many rows a block has, and how many such blocks
+        there are, the higher ones first."""
+        count = -(-self.m // self.rows)
+        low, higher = divmod(self.m, count)
+        both = ((low + 1, higher), (low, count - higher))
+        return tuple((rows, blocks) for rows, blocks in both if blocks)
+
 
 def shape_of(target: CpuTarget, scheme: Scheme, m: int, n: int, k: int) -> Shape:
-    """The blocking of a product: as many accumulators as registers allow."""
+    """The blocking of a product: as many accumulators as registers allow.
+
+    Wide blocks take fewer instructions beside the products: a row has one element to load, which all
+    its columns share. Few rows leave registers for more columns.
+    """
     lanes = min(target.vector_bits // scheme.accumulator_bits, n)
-    vectors = min(2, n // lanes)
-    rows = 8 if target.vector_registers >= 32 else 4
-    if vectors == 1:
-        rows *= 2
-    few = min(rows, m)
-    # Few rows leave registers for more columns.
-    vectors = max(vectors, min(rows * vectors // few, n // lanes))
-    return Shape(m, n, k, few, lanes, vectors)
+    if tile_registers.fits(target, scheme.name, m, n, k):
+        return Shape(m, n, k, tile_registers.ROWS, lanes, tile_registers.COLUMNS // lanes)
+    sums, widest = _BLOCKS[target.vector_registers >= _MANY_REGISTERS]
+    if m * widest < sums:
+        widest = 1 << (sums // m).bit_length() - 1
+    vectors = min(widest, n // lanes)
+    return Shape(m, n, k, min(sums // vectors, m), lanes, vectors)
 
 
 def kernel_function(
-    unit: Unit, scheme: Scheme, shape: Shape, there: Element | None = None
+    unit: Unit,
+    scheme: Scheme,
+    shape: Shape,
+    there: Element | None = None,
+    *,
+    rounds: bool = False,
 ) -> ir.Function:
     """The kernel of a shape.
 
@@ -76,38 +99,43 @@ def kernel_function(
     the sums are dense. They and the target may be the same.
 
     With ``there``, the right operand is a matrix of such elements with dense rows, and the bytes from
-    row to row follow it.
+    row to row follow it. With ``rounds``, a table of factors and its length (``rounds``) stand in the
+    place of the factors, and all their products are added up.
     """
     name = f"tilewright.dot.{scheme.name}.{shape.m}x{shape.n}x{shape.k}"
-    name += "" if there is None else f".{there.name}"
+    name += ".rounds" if rounds else "" if there is None else f".{there.name}"
     found = unit.module.globals.get(name)
     if isinstance(found, ir.Function):
         return found
-    distance = [] if there is None else [I64]
-    ty = ir.FunctionType(VOID, [PTR, I64, PTR, *distance, PTR, PTR, I64, I1])
-    function = ir.Function(unit.module, ty, name)
+    factors = [("left", PTR), ("left_step", I64), ("right", PTR)]
+    if rounds:
+        factors = [("table", PTR), ("count", I64)]
+    elif there is not None:
+        factors.append(("right_step", I64))
+    rest = [("sums", PTR), ("target", PTR), ("target_step", I64), ("fresh", I1)]
+    names, types = zip(*factors, *rest, strict=True)
+    function = ir.Function(unit.module, ir.FunctionType(VOID, list(types)), name)
     function.linkage = "internal"
     unit.prepare(function)
     llvm.add_attribute(function, "noinline")
-    steps = [] if there is None else ["right_step"]
-    names = ("left", "left_step", "right", *steps, "sums", "target", "target_step", "fresh")
-    for argument, attribute in zip(function.args, names, strict=True):
-        argument.name = attribute
-        if attribute in ("left", "right"):
+    for argument, given in zip(function.args, names, strict=True):
+        argument.name = given
+        if given in ("left", "right"):
             argument.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    if there is None and tile_registers.fits(
-        unit.target, scheme.name, shape.m, shape.k, shape.columns
-    ):
-        tile_registers.emit(builder, (shape.m, shape.n, shape.k), function.args)
-        builder.ret_void()
-        return function
-    if there is None:
-        left, left_step, right, *rest = function.args
-        right_step = _number(shape.columns * scheme.group * scheme.panel.buffer_bytes)
+    arguments = dict(zip(names, function.args, strict=True))
+    source: Table | Entry
+    if rounds:
+        source = Table(arguments["table"], arguments["count"])
     else:
-        left, left_step, right, right_step, *rest = function.args
-    _Kernel(builder, scheme, shape, there, left, left_step, right, right_step, *rest).emit()
+        source = Entry(arguments["left"], arguments["left_step"], arguments["right"])
+    sums = Sums(*(arguments[given] for given, _ in rest))
+    if there is None and tile_registers.fits(unit.target, scheme.name, shape.m, shape.n, shape.k):
+        tile_registers.emit(builder, (shape.m, shape.n, shape.k), source, sums)
+    else:
+        row_bytes = _number(shape.columns * scheme.group * scheme.panel.buffer_bytes)
+        right_step = arguments.get("right_step", row_bytes)
+        _Kernel(builder, scheme, shape, there, source, right_step, sums).emit()
     builder.ret_void()
     return function
 
@@ -121,20 +149,15 @@ class _Kernel:
         scheme: Scheme,
         shape: Shape,
         there: Element | None,
-        left: Value,
-        left_step: Value,
-        right: Value,
+        source: Table | Entry,
         right_step: Value,
-        sums: Value,
-        target: Value,
-        target_step: Value,
-        fresh: Value,
+        sums: Sums,
     ) -> None:
         self.nest = Nest(builder)
         self.scheme, self.shape, self.there = scheme, shape, there
-        self.right_step = right_step
-        self.left, self.left_step, self.right = left, left_step, right
-        self.sums, self.target, self.target_step, self.fresh = sums, target, target_step, fresh
+        self.source, self.right_step = source, right_step
+        self.sums, self.target, self.target_step = sums.pointer, sums.target, sums.target_step
+        self.fresh = sums.fresh
         self.groups = shape.k // scheme.group
         self.group_bytes = scheme.group * scheme.panel.buffer_bytes
         self.vector = llvm.vector(
@@ -142,54 +165,87 @@ class _Kernel:
         )
 
     def emit(self) -> None:
-        nest, shape = self.nest, self.shape
-        block = nest.loop(shape.m, shape.rows)
-        b = nest.inner
-        first = _further(b, self.left, _value(block), self.left_step)
-        rows = [_further(b, first, _number(row), self.left_step) for row in range(shape.rows)]
-        terms = self._terms(rows) if self.scheme.row_factor else None
+        first_row = 0
+        for rows, blocks in self.shape.heights:
+            self._blocks(first_row, rows, blocks)
+            first_row += rows * blocks
+
+    def _blocks(self, first_row: int, height: int, blocks: int) -> None:
+        """The products of so many blocks of rows, from a row on."""
+        nest, shape, source = self.nest, self.shape, self.source
+        block = nest.shift(nest.loop(height * blocks, height), first_row)
+        rows: list[Value] = []
+        terms = None
+        if isinstance(source, Entry):
+            rows = self._rows(source, block, height)
+            terms = self._terms(rows) if self.scheme.row_factor else None
         strip = nest.loop(shape.n, shape.columns)
-        b = nest.inner
-        column_bytes = self.groups * self.group_bytes
-        if self.there is not None:
-            column_bytes = self.there.buffer_bytes
-        strip_at = _advance(b, self.right, _value(strip), column_bytes)
         size = self.scheme.accumulator.buffer_bytes
         row_bytes = _number(shape.n * size)
-        start = self._start(row_bytes, strip, block, terms)
-        places = self._places(self.target, self.target_step, strip, block)
+        start = self._start(row_bytes, strip, block, height, terms)
+        places = self._places(self.target, self.target_step, strip, block, height)
         self._fetch(places, write=True)  # They are on their way while k runs.
-        self._fetch_next_rows(first, strip)
-        totals = self._sum_over_k(rows, strip_at, start)
+        if isinstance(source, Entry):
+            totals = self._summed(source, rows, strip, start)
+        else:
+
+            def add(entry: Entry, before: list[Value]) -> list[Value]:
+                return self._summed(entry, self._rows(entry, block, height), strip, before)
+
+            totals = each_round(nest, source, start, add)
         b = nest.inner
         for place, total in zip(places, totals, strict=True):
             b.store(total, place, align=size)
         nest.close_all()
 
-    def _places(self, first: Value, step: Value, strip: Index, block: Index) -> list[Value]:
+    def _rows(self, entry: Entry, block: Index, height: int) -> list[Value]:
+        """Where the rows of a block of the left operand begin."""
+        b = self.nest.inner
+        first = _further(b, entry.left, _value(block), entry.left_step)
+        return [_further(b, first, _number(row), entry.left_step) for row in range(height)]
+
+    def _summed(
+        self, entry: Entry, rows: list[Value], strip: Index, start: list[Value]
+    ) -> list[Value]:
+        """The accumulators after the product of some rows and a strip of columns."""
+        column_bytes = self.groups * self.group_bytes
+        if self.there is not None:
+            column_bytes = self.there.buffer_bytes
+        strip_at = _advance(self.nest.inner, entry.right, _value(strip), column_bytes)
+        self._fetch_next_rows(rows[0], entry.left_step, strip, len(rows))
+        return self._sum_over_k(rows, strip_at, start)
+
+    def _places(
+        self, first: Value, step: Value, strip: Index, block: Index, height: int
+    ) -> list[Value]:
         """Where the vectors of a block of a matrix lie, row by row."""
         b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
         corner = _advance(b, first, _value(strip), size)
         corner = _further(b, corner, _value(block), step)
         return [
             _advance(b, row_at, _number(v * self.shape.lanes), size)
-            for row in range(self.shape.rows)
+            for row in range(height)
             for row_at in [_further(b, corner, _number(row), step)]
             for v in range(self.shape.vectors)
         ]
 
     def _start(
-        self, row_bytes: Value, strip: Index, block: Index, terms: list[Value] | None
+        self,
+        row_bytes: Value,
+        strip: Index,
+        block: Index,
+        height: int,
+        terms: list[Value] | None,
     ) -> list[Value]:
         """What the totals begin with: zero or the sums, and what the scheme adds."""
         b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
         before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
         b.cbranch(self.fresh, begin, add)
         b.position_at_end(add)
-        places = self._places(self.sums, row_bytes, strip, block)
+        places = self._places(self.sums, row_bytes, strip, block, height)
         found = [b.load(place, typ=self.vector, align=size) for place in places]
         following = self.nest.shift(strip, self.shape.columns)
-        self._fetch(self._places(self.sums, row_bytes, following, block), write=False)
+        self._fetch(self._places(self.sums, row_bytes, following, block, height), write=False)
         b.branch(begin)
         b.position_at_end(begin)
         start: list[Value] = []
@@ -210,19 +266,19 @@ class _Kernel:
             for offset in range(0, self.shape.columns * size, _CACHE_LINE):
                 llvm.prefetch(b, _advance(b, place, _number(offset), 1), write=write)
 
-    def _fetch_next_rows(self, first: Value, strip: Index) -> None:
+    def _fetch_next_rows(self, first: Value, step: Value, strip: Index, height: int) -> None:
         """Ask for the rows of the next block, for each strip a part of them."""
         shape, b = self.shape, self.nest.inner
         lines_of_row = self.groups * self.group_bytes // _CACHE_LINE
-        lines = shape.rows * lines_of_row * shape.columns // shape.n
-        if shape.m == shape.rows or not lines:
+        lines = height * lines_of_row * shape.columns // shape.n
+        if shape.m == height or not lines:
             return
-        ahead = _further(b, first, _number(shape.rows), self.left_step)
+        ahead = _further(b, first, _number(height), step)
         strips_before = b.udiv(_value(strip), _number(shape.columns))
         for number in range(min(lines, _MOST_FETCHES)):
             line = b.add(b.mul(strips_before, _number(lines)), _number(number))
             row, column = b.udiv(line, _number(lines_of_row)), b.urem(line, _number(lines_of_row))
-            at = _further(b, ahead, row, self.left_step)
+            at = _further(b, ahead, row, step)
             llvm.prefetch(b, _advance(b, at, column, _CACHE_LINE), near=False)
 
     def _terms(self, rows: list[Value]) -> list[Value]:

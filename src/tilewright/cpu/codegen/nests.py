@@ -33,16 +33,24 @@ if TYPE_CHECKING:
 class Nest:
     """Levels of loops under construction.
 
-    ``masked``: accesses through views check each element; without it whole tiles are inside. ``work``
-    is the same number for all versions of a nest that do the same work.
+    ``masked``: accesses through views check each element; without it whole tiles are inside. ``past``:
+    stores of whole vectors go past the caches. ``work`` is the same number for all versions of a nest
+    that do the same work.
     """
 
-    def __init__(self, builder: Builder, *, masked: bool = False, work: int | None = None):
+    def __init__(
+        self,
+        builder: Builder,
+        *,
+        masked: bool = False,
+        past: bool = False,
+        work: int | None = None,
+    ):
         self.levels = [builder]
         # Where only patterns of positions are looked at there is no builder.
         module = None if builder is None else builder.module
         self._origins: Origins | None = getattr(module, "origins", None)
-        self.masked = masked
+        self.masked, self.past = masked, past
         self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []

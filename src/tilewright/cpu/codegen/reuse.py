@@ -30,9 +30,12 @@ from tilewright.cpu.codegen.schemes import scheme_of
 from tilewright.cpu.codegen.sums import can_be_made_before, make_early
 from tilewright.cpu.codegen.tiles import Tile, walk
 from tilewright.dialects.arith import ArithOp
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.nv_tileaa.ops.shapes import ExpandDimsOp, PermuteOp, ViewOp
 
 #: The part of the last cache that panels of one kernel may take, and the slots of one product.
@@ -71,7 +74,7 @@ def find_kept(
     for op in every:
         if not isinstance(op, DotOp) or op.sfa is not None or len(T.dims_of(op.b.type)) != 2:
             continue
-        load = _loaded_from(op.b, plan)
+        load = loaded_from(op.b, plan)
         root = None if load is None else effects.root_of(load.operands[0])
         if load is None or root is None or any(effects.may_write(o, root) for o in every):
             continue
@@ -79,7 +82,7 @@ def find_kept(
     return found
 
 
-def _loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
+def loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
     """The load that a tile comes from as it is, moved or converted, but never held in a buffer."""
     while value not in plan.kept:
         owner = value.owner
@@ -156,11 +159,31 @@ def choose_groups(f: FunctionEmitter, loop: Operation, bounds: tuple[Value, Valu
         groups = b.udiv(ir.Constant(I64, kept.slots), _at_least_one(b, rounds))
         number: Value = ir.Constant(I64, 0)
         for index in kept.load.indices:
-            if can_be_made_before(loop, index, f.plan):
+            if can_be_made_before(loop, index, f.plan) and _may_change_soon(index):
                 make_early(f, index)
                 number = b.add(number, f.as_index(index))
         group = b.urem(number, _at_least_one(b, groups))
         f.first_slots[op] = b.mul(group, rounds)
+
+
+def _may_change_soon(index: SSAValue) -> bool:
+    """Whether an index may differ between a tile block and the one that a thread runs next.
+
+    Where it does not depend on the number along the axis that runs fastest, blocks with one index follow
+    one another. Then panels of the next index take the same slots, which lie in the caches already.
+    """
+    pending, seen = [index], {index}
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, GetProgramIdOp):
+            if int_property(owner, "axis") == 0:
+                return True
+        elif not isinstance(owner, (ArithOp, AssumeOp)):
+            return True
+        else:
+            pending += [operand for operand in owner.operands if operand not in seen]
+            seen.update(owner.operands)
+    return False
 
 
 def _divided(b: ir.IRBuilder, number: Value, step: Value) -> Value:
@@ -206,6 +229,15 @@ def panel_of(
             b.store(word, place, align=_WORD)
         pack(panel_at)
     return panel_at
+
+
+def is_shared(f: FunctionEmitter, op: DotOp) -> Value:
+    """Whether the slot of the loop's round is that of later rounds too."""
+    kept = f.kept_panels[op]
+    if kept.loop is None:
+        return ir.Constant(ir.IntType(1), 1)
+    last = ir.Constant(I64, kept.slots - 1)
+    return f.builder.icmp_unsigned("==", _slot(f, op, kept), last)
 
 
 def _tag(f: FunctionEmitter, load: ViewLoad) -> Sequence[Value]:

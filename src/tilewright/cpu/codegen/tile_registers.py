@@ -7,12 +7,15 @@ sums stay in four registers while k runs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from llvmlite import ir
 
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.elements import I8, I64, PTR, VOID
 from tilewright.cpu.codegen.irtypes import Builder, Value
 from tilewright.cpu.codegen.nests import Nest
+from tilewright.cpu.codegen.rounds import Entry, Table, each_round
 from tilewright.cpu.target import CpuTarget
 
 ROWS = 16
@@ -25,16 +28,25 @@ _REGISTERS = 8
 _LEFT, _RIGHT = 4, 6
 
 
-def fits(target: CpuTarget, scheme: str, m: int, k: int, columns: int) -> bool:
-    """Whether a product of a scheme and shape, with strips of so many columns, goes there."""
+def fits(target: CpuTarget, scheme: str, m: int, n: int, k: int) -> bool:
+    """Whether a product of a scheme and shape goes there, in strips of ``COLUMNS``."""
     able = target.has("amx-tile") and target.has("amx-bf16") and scheme == "bf16"
-    return able and m % ROWS == 0 and k % DEPTH == 0 and columns == COLUMNS
+    return able and m % ROWS == 0 and n % COLUMNS == 0 and k % DEPTH == 0
 
 
-def emit(b: Builder, dims: tuple[int, int, int], arguments: tuple[Value, ...]) -> None:
-    """The body of a kernel function; its arguments are those of ``microkernel.kernel_function``."""
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a kernel adds its products to, unless ``fresh``, and where it writes the sums."""
+
+    pointer: Value
+    target: Value
+    target_step: Value
+    fresh: Value
+
+
+def emit(b: Builder, dims: tuple[int, int, int], source: Table | Entry, sums: Sums) -> None:
+    """The body of a kernel function (``microkernel.kernel_function``)."""
     m, n, k = dims
-    left, left_step, right, sums, target, target_step, fresh = arguments
     _call(b, "ldtilecfg", [_configuration(b.module)])
     nest = Nest(b)
     parts = 1 if m % (2 * ROWS) else 2
@@ -43,17 +55,38 @@ def emit(b: Builder, dims: tuple[int, int, int], arguments: tuple[Value, ...]) -
     b = nest.inner
     row_bytes = _number(n * 4)
     column = b.mul(strip, _number(4))
-    here = _moved(b, sums, b.add(b.mul(block, row_bytes), column))
-    _begin(b, here, row_bytes, parts, fresh)
-    first = _moved(b, left, b.mul(block, left_step))
-    panel = _moved(b, right, b.mul(strip, _number(2 * k)))
+    here = _moved(b, sums.pointer, b.add(b.mul(block, row_bytes), column))
+    _begin(b, here, row_bytes, parts, sums.fresh)
+
+    def add(entry: Entry, nothing: list[Value]) -> list[Value]:
+        _add_products(nest, entry, block, strip, k, parts)
+        return nothing
+
+    if isinstance(source, Entry):
+        add(source, [])
+    else:
+        each_round(nest, source, [], add)
+    b = nest.inner
+    there = _moved(b, sums.target, b.add(b.mul(block, sums.target_step), column))
+    for number, place in _places(b, there, sums.target_step, parts):
+        _call(b, "tilestored64", [number, place, sums.target_step])
+    nest.close_all()
+    _call(nest.inner, "tilerelease", [])
+
+
+def _add_products(nest: Nest, entry: Entry, block: Value, strip: Value, k: int, parts: int) -> None:
+    """Add the products of some rows and a strip of columns to the registers of sums."""
+    b = nest.inner
+    first = _moved(b, entry.left, b.mul(block, entry.left_step))
+    panel = _moved(b, entry.right, b.mul(strip, _number(2 * k)))
+    depth = nest.depth
     step = nest.position(nest.loop(k, DEPTH)).value
     inner = nest.inner
     along = _moved(inner, first, inner.mul(step, _number(2)))
     down = _moved(inner, panel, inner.mul(step, _number(2 * COLUMNS)))
     for part in range(parts):
-        rows = _moved(inner, along, inner.mul(_number(part * ROWS), left_step))
-        _call(inner, "tileloadd64", [_register(_LEFT + part), rows, left_step])
+        rows = _moved(inner, along, inner.mul(_number(part * ROWS), entry.left_step))
+        _call(inner, "tileloadd64", [_register(_LEFT + part), rows, entry.left_step])
     for half in range(2):
         pairs = _moved(inner, down, _number(half * _ROW_BYTES))
         _call(inner, "tileloadd64", [_register(_RIGHT + half), pairs, _number(COLUMNS * 4)])
@@ -62,14 +95,8 @@ def emit(b: Builder, dims: tuple[int, int, int], arguments: tuple[Value, ...]) -
             total = _register(part * 2 + half)
             factors = [_register(_LEFT + part), _register(_RIGHT + half)]
             _call(inner, "tdpbf16ps", [total, *factors])
-    if inner is not b:
+    if nest.depth > depth:
         nest.close()
-    b = nest.inner
-    there = _moved(b, target, b.add(b.mul(block, target_step), column))
-    for number, place in _places(b, there, target_step, parts):
-        _call(b, "tilestored64", [number, place, target_step])
-    nest.close_all()
-    _call(nest.inner, "tilerelease", [])
 
 
 def _begin(b: Builder, sums: Value, step: Value, parts: int, fresh: Value) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.cpu.codegen import traits
+from tilewright.cpu.codegen import llvm, traits
 from tilewright.cpu.codegen.access import (
     ViewLoad,
     padding_of,
@@ -72,14 +72,15 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
     def body(nest: Nest, coords: Coords) -> None:
         found = nest.vector(value, coords)
         chosen = None if mask is None else nest.eval(mask, coords)
-        store_lanes(nest, place, coords, found, chosen, streams)
+        store_lanes(nest, place, coords, found, chosen)
 
     axis = vector_axis(place.dims) if place.contiguous is None else place.contiguous
     guard = [] if place.inside is None else [place.inside]
     if mask is not None or not f.transposes(
         value, axis, lambda nest, at, data: store_lanes(nest, place, at, data, None), guard
     ):
-        f.nest(place.dims, tiles, body, axis=axis, guard=guard)
+        past = None if mask is not None else streams
+        f.nest(place.dims, tiles, body, axis=axis, guard=guard, past=past)
     f.give_token(op)
 
 
@@ -89,14 +90,16 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     values = [f.tile(op.value) for op in group]
     places = [place_of_tile(f, op, dims) for op in group]
     streams = [streaming(f, op, place) for op, place in zip(group, places, strict=True)]
+    known = [one for one in streams if one is not None]
+    past = llvm.all_of(f.builder, known) if len(known) == len(streams) else None
 
     def body(nest: Nest, coords: Coords) -> None:
         found = [nest.vector(value, coords) for value in values]
-        for place, data, past in zip(places, found, streams, strict=True):
-            store_lanes(nest, place, coords, data, None, past)
+        for place, data in zip(places, found, strict=True):
+            store_lanes(nest, place, coords, data, None)
 
     guard = [place.inside for place in places if place.inside is not None]
-    f.nest(dims, values, body, axis=vector_axis(dims), guard=guard)
+    f.nest(dims, values, body, axis=vector_axis(dims), guard=guard, past=past)
 
 
 def _store_rest(f: FunctionEmitter, place: Place, value: Tile, destination: Destination) -> None:

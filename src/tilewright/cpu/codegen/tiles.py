@@ -25,7 +25,7 @@ from tilewright.cpu.codegen.indices import (
     row_major,
 )
 from tilewright.cpu.codegen.irtypes import Builder, Type, Value
-from tilewright.cpu.codegen.windows import put_together, windows
+from tilewright.cpu.codegen.windows import of_pairs, put_together, windows
 
 if TYPE_CHECKING:
     from tilewright.cpu.codegen.nests import Nest
@@ -117,6 +117,10 @@ Emit = Callable[..., Value]
 """``emit(builder, *values)``: one result of an operation, on scalars or on vectors."""
 
 
+#: Operations that give the same whichever operand comes first, bit by bit.
+_EITHER_WAY = frozenset({"maxf", "minf", "maxi", "mini", "addi", "muli", "andi", "ori", "xori"})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Elementwise(Tile):
     """What an element-wise operation gives for the elements of its operands.
@@ -147,7 +151,11 @@ class Elementwise(Tile):
     def at(self, nest: Nest, coords: Coords) -> Lane:
         lanes = [nest.eval(operand, coords) for operand in self.operands]
         count = max(llvm.lanes_of(lane.value.type) for lane in lanes)
-        return nest.emit([nest.widened(lane, count) for lane in lanes], self.emit)
+        emit = self.emit if self.name not in _EITHER_WAY else self._emit_pairs
+        return nest.emit([nest.widened(lane, count) for lane in lanes], emit)
+
+    def _emit_pairs(self, b: Builder, x: Value, y: Value) -> Value:
+        return self.emit(b, *of_pairs(b, x, y))
 
 
 Mapping = Callable[["Nest", Coords], "Coords | None"]

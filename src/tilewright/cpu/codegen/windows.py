@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llvmlite import ir
+
 from tilewright.cpu.codegen import llvm
 from tilewright.cpu.codegen.indices import Index
 from tilewright.cpu.codegen.irtypes import Builder, Value
@@ -53,3 +55,27 @@ def put_together(
         other = found[number] if number < len(found) else total
         total = llvm.shuffle(b, total, other, order)
     return total
+
+
+def of_pairs(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """The same for an operation that gives the same whichever operand comes first, in one rearrangement
+    instead of two: where ``x`` and ``y`` are the lower and the higher ones of pairs of lanes of a vector,
+    the vector itself and the other one of each pair."""
+    if not isinstance(x, ir.instructions.ShuffleVector) or type(x) is not type(y):
+        return x, y
+    source, _, lower = x.operands
+    other, _, higher = y.operands  # pyright: ignore[reportAttributeAccessIssue]
+    lanes = llvm.lanes_of(source.type)
+    orders = [_numbers(lower), _numbers(higher)]
+    if other is not source or any(len(order) != lanes or max(order) >= lanes for order in orders):
+        return x, y
+    pairs = list(zip(*orders, strict=True))
+    if any(lane not in pair for lane, pair in enumerate(pairs)):
+        return x, y
+    partners = [low + high - lane for lane, (low, high) in enumerate(pairs)]
+    return source, llvm.shuffle(b, source, source, partners)
+
+
+def _numbers(order: Value) -> list[int]:
+    """The lanes that a rearrangement takes."""
+    return [int(getattr(lane, "constant", lane)) for lane in order.constant]  # pyright: ignore[reportAttributeAccessIssue]

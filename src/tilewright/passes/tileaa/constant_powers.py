@@ -57,7 +57,8 @@ class ConstantPowers(TileAAPass):
     | 3, 4 | f32 in f64, halves in f32 | below 0.51 |
     | | f64 by the square and its rounding error | below 0.51; 1 where the result is subnormal |
     | -1 | ``1 / x`` | 0.5 |
-    | -2 | narrower types: ``1 / (x * x)`` in f64 | below 0.51 |
+    | -2 | halves: ``1 / x`` in f32, squared | below 0.51 |
+    | | f32, f64: the square of ``1 / x``, and what both have lost | below 0.51; 1 below 256 times the least normal number |
     | 0.5 | ``sqrt(x + 0)``; infinity for -infinity | 0.5 |
     | -0.5 | ``rsqrt(x + 0)``, f64 a root and a division, corrected; 0 for -infinity | below 1 |
 
@@ -178,8 +179,19 @@ def _square_in_two(s: _Steps, x: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 
 def _inverse_square(s: _Steps, x: SSAValue) -> SSAValue:
-    wide = s.in_format(x, "f64")
-    return s.in_format(s.inverse(s.product(wide, wide)), s.element)
+    if s.element in ("f16", "bf16"):
+        wide = s.in_format(x, "f32")
+        inverse = s.inverse(wide)
+        return s.in_format(s.product(inverse, inverse), s.element)
+    # 1 / x is inverse * (1 + lost); its square, with the rounding error of that.
+    inverse = s.inverse(x)
+    negated = s.add(arith.NegfOp.of(inverse))
+    lost = s.make(FmaOp, negated, x, s.number(1.0, x))
+    square, rest = _square_in_two(s, inverse)
+    found = s.make(AddFOp, square, s.make(FmaOp, square, s.make(AddFOp, lost, lost), rest))
+    for end in (0.0, float("inf")):
+        found = s.where_equal(square, end, square, found)
+    return found
 
 
 def _inverse(s: _Steps, x: SSAValue) -> SSAValue:
@@ -234,8 +246,7 @@ def _formula(op: Operation) -> Formula | None:
     if element != "f64" and element not in _WIDER:
         return None
     exponent = _exponent(op.operands[1])
-    found = None if exponent is None else _FORMULAS.get(exponent)
-    return None if found is _inverse_square and element == "f64" else found
+    return None if exponent is None else _FORMULAS.get(exponent)
 
 
 def _why(op: Operation) -> str:

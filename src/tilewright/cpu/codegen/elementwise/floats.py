@@ -154,8 +154,10 @@ def _extremum(
     element: Element,
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
+    canonical: bool = False,
 ) -> V:
-    """-0 is below +0; a NaN that results is the canonical one."""
+    """-0 is below +0; a NaN that results is the canonical one, as those of the operands are if
+    ``canonical``."""
     if flush_to_zero:
         x, y = flush(b, x), flush(b, y)
     wide = [widen(b, v, element) for v in (x, y)]
@@ -164,6 +166,8 @@ def _extremum(
         name = ("maximum" if larger else "minimum") + ("" if propagate_nan else "num")
         found = llvm.intrinsic(b, name, wide)
     narrowed = narrow(b, found, element)
+    if canonical and not propagate_nan and narrowed is found:
+        return found
     if isinstance(llvm.scalar_of(narrowed.type), ir.IntType):
         nan: Constant = llvm.number(narrowed.type, element.format.nan_bits)
     else:

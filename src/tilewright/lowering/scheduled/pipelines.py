@@ -44,6 +44,10 @@ from tilewright.lowering.scheduled.table import lowers
 TICKS = 10_000_000
 
 
+#: The number of a stage that is none.
+NO_STAGE = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Ring:
     """The barriers of a pipeline."""
@@ -86,6 +90,11 @@ def create_pipeline(low: ScheduledKernel, op: P.CreatePipelineOp) -> None:
 @lowers("nv_tileas.async.pipeline.create_iterator")
 def create_iterator(low: ScheduledKernel, op: P.CreateIteratorOp) -> None:
     low.held[op.result] = low.constant(0, I32)
+
+
+@lowers("nv_tileas.async.pipeline.create_null_token")
+def create_null_token(low: ScheduledKernel, op: P.CreateNullTokenOp) -> None:
+    low.held[op.result] = low.constant(NO_STAGE, INDEX)
 
 
 @lowers("nv_tileas.async.pipeline.inc_iter")
@@ -157,12 +166,13 @@ def producer_commit(low: ScheduledKernel, op: P.ProducerCommitOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.consumer_release")
 def consumer_release(low: ScheduledKernel, op: P.ConsumerReleaseOp) -> None:
-    """One lane of each warp arrives, when all have read."""
-    ring, stage = low.pipelines[op.pipeline], low.held[op.stage]
-    assert isinstance(stage, SSAValue)
+    """One lane of each warp arrives, when all have read, unless it is no stage."""
+    ring, stage = low.pipelines[op.pipeline], low.value(op.stage)
     with low.filling(low.prologue):
         lane = low.binary(AndIOp, low.thread(), 31)
         leads = low.compare("eq", lane, 0)
+    if not isinstance(op.stage.owner, P.ConsumerWaitOp):
+        leads = low.both(leads, low.compare("sge", stage, 0))
     low.emit(nvvm.SyncWarpOp, (low.constant(-1, I32),))
     block = Block()
     with low.filling(block):

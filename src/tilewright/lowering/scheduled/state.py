@@ -27,7 +27,7 @@ from tilewright.layouts import Layout
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.lowering.nvgpu.options import NvgpuOptions
-from tilewright.lowering.nvgpu.types import I32, I64, scalar_of
+from tilewright.lowering.nvgpu.types import I32, I64, INDEX, scalar_of
 from tilewright.lowering.scheduled.map_plans import map_plan
 from tilewright.lowering.scheduled.table import RULES
 from tilewright.passes.tileas.allocate import ALIGNMENT, allocate
@@ -167,7 +167,9 @@ class ScheduledKernel(Kernel):
     # Layouts.
 
     def type_of(self, ty: Attribute) -> Attribute:
-        return I32 if isinstance(ty, P.PipelineIteratorType) else super().type_of(ty)
+        if isinstance(ty, P.PipelineIteratorType):
+            return I32
+        return INDEX if isinstance(ty, P.StageType) else super().type_of(ty)
 
     def distribution(self, ty: Attribute) -> Layout:
         return self.layout_of(ty)

@@ -27,6 +27,8 @@ WAITS_FOR_EVER = define_code(
     "A stage is acquired when it is empty and waited for when it has been committed, in the order of the "
     "iterators of both sides.",
 )
+#: A stage that is none.
+_NONE = -1
 _EMPTY, _ACQUIRED, _FULL, _READ = "empty", "acquired", "full", "read"
 
 
@@ -76,6 +78,11 @@ def create_pipeline(op: P.CreatePipelineOp, t: Translator) -> Step:
 @implements(P.CreateIteratorOp)
 def create_iterator(op: P.CreateIteratorOp, t: Translator) -> None:
     t.preset(op.result, 0)
+
+
+@implements(P.CreateNullTokenOp)
+def create_null_token(op: P.CreateNullTokenOp, t: Translator) -> None:
+    t.preset(op.result, _NONE)
 
 
 @implements(P.IncIterOp)
@@ -146,6 +153,8 @@ def consumer_release(op: P.ConsumerReleaseOp, t: Translator) -> Step:
 
     def step(regs: Registers) -> None:
         held: Ring = regs[ring]
+        if regs[stage] == _NONE:
+            return
         held.states[regs[stage]] = _EMPTY
         for buffer, view in zip(held.buffers, ty.views, strict=True):
             buffer[regs[stage]] = noise(view).reshape(buffer.shape[1:])

@@ -150,3 +150,32 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
         {},
     ),
 ]
+
+
+def split(
+    warps: str = "4, 1", agents: int = 2, regs: str = "", inside: str = "", behind: str = ""
+) -> str:
+    """A block split among agents, of which the last does something; ``behind`` the switch, too."""
+    given = f", max_regs = array<i64: {regs}>" if regs else ""
+    bodies = ["{\n  nv_tileas.async.pipeline.yield\n}"] * agents
+    bodies[-1] = f"{{\n  {inside}\n  nv_tileas.async.pipeline.yield\n}}"
+    return (
+        f"nv_tileas.async.pipeline.agent_switch {{num_warps = array<i64: {warps}>{given}}} "
+        f"{', '.join(bodies)}\n{behind}"
+    )
+
+
+_SUM = "%late = nv_tileaa.addf %x, %x : f32"
+_TILES = "%late = nv_tileaa.addf %f, %f : tile<8xf32>"
+_SWITCH, _YIELD = "async.pipeline.agent_switch", "async.pipeline.yield"
+IN_FLIGHT += [
+    (_SWITCH, "as-agents", "expected two agents or more, and the warps of each, got 2 and [4, 1, 1]", split, {"warps": "4, 1, 1"}, {}),
+    (_SWITCH, "as-agents", "expected two agents or more", split, {"warps": "4", "agents": 1}, {}),
+    (_SWITCH, "as-agents", "each agent has a warp, and a block 32 at most, got [4, 0]", split, {"warps": "4, 0"}, {}),
+    (_SWITCH, "as-agents", "a block 32 at most", split, {"warps": "32, 1"}, {"warps": "31, 1"}),
+    (_SWITCH, "as-agents", "expected a kernel that ends behind it", split, {"behind": _SUM}, {}),
+    (_YIELD, "as-agents", "uses a tile, and only agent 0 has any", split, {"inside": _TILES}, {"inside": _SUM}),
+    (_SWITCH, "as-agents", "expected a multiple of 8 from 24 to 256 for each agent, got [100, 40]", split, {"warps": "4, 4", "regs": "100, 40"}, {"warps": "4, 4", "regs": "104, 40"}),
+    (_SWITCH, "as-agents", "whole warpgroups, of 4 warps, trade registers, got [4, 1]", split, {"regs": "104, 40"}, {"warps": "4, 4", "regs": "104, 40"}),
+    (_SWITCH, "as-agents", "together agents have at most 65536 registers", split, {"warps": "8, 4", "regs": "240, 40"}, {"warps": "8, 4", "regs": "232, 40"}),
+]  # fmt: skip

@@ -25,6 +25,7 @@ ROSTER = {
     "async.pipeline.producer_acquire async.pipeline.consumer_wait async.pipeline.producer_write "
     "async.pipeline.consumer_read async.pipeline.producer_commit async.pipeline.consumer_release "
     "make_tiled_tma_desc async.tiled_tma_load",
+    "agents": "async.pipeline.agent_switch async.pipeline.yield",
 }
 EXAMPLES = [
     pytest.param(example, id=f"{name}-{number}")

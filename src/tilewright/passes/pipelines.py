@@ -50,6 +50,7 @@ from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.schedule import Schedule
+from tilewright.passes.tileas.specialize import Specialize
 from tilewright.passes.tileas.tma import TmaPipelines
 
 UNKNOWN_PASS = define_code(
@@ -144,6 +145,7 @@ PASSES = PassTable(
         AssignLayouts,
         Pipeline,
         Schedule,
+        Specialize,
         TmaPipelines,
     ),
     {

@@ -125,18 +125,19 @@ def _only_if(low: ScheduledKernel, condition: SSAValue, block: Block) -> None:
 
 @lowers("nv_tileas.async.pipeline.producer_acquire")
 def producer_acquire(low: ScheduledKernel, op: P.ProducerAcquireOp) -> None:
-    """The first warp waits until all warps have released the stage; its first thread announces the
-    bytes that will come."""
+    """The agent's first warp waits until all warps have released the stage; its first thread announces
+    the bytes that will come."""
     ring = low.pipelines[op.pipeline]
     stage, odd = _place(low, low.value(op.iterator))
-    with low.filling(low.prologue):
-        first = low.compare("eq", low.thread(), 0)
-        leading = low.compare("ult", low.thread(), 32)
-    block = Block()
+    first = low.is_first_thread()
+    block = low.block if low.agent else Block()
     with low.filling(block):
         # In round 0 nobody has released it: the phase before the first counts as ended.
         _wait(low, ring.empty, low.binary(XOrIOp, odd, 1), stage)
-    _only_if(low, leading, block)
+    if not low.agent:
+        with low.filling(low.prologue):
+            leading = low.compare("ult", low.thread(), 32)
+        _only_if(low, leading, block)
     count = low.constant(ring.bytes, INDEX)
     low.emit(mbarrier.MBarrierArriveExpectTxOp, (ring.full, count, stage, first))
     low.held[op.result] = stage
@@ -197,8 +198,8 @@ def tiled_tma_load(low: ScheduledKernel, op: P.AsyncTiledTmaLoadOp) -> None:
     assert isinstance(ty, TensorMapDescriptorType)
     box = ty.tensor.get_shape()
     size = element_bytes(ty.tensor.element_type)
+    first = low.is_first_thread()
     with low.filling(low.prologue):
-        first = low.compare("eq", low.thread(), 0)
         whole = low.constant(low.storage[base_of(op.target)], INDEX)
     start = low.held[op.target]
     assert isinstance(start, SSAValue)

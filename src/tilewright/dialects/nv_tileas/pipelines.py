@@ -369,7 +369,7 @@ def check_stage(
 
 def _closing(
     stage: SSAValue, closes: type[_CloseStage]
-) -> tuple[list[Operation], tuple[Block | None, ...]]:
+) -> tuple[Sequence[Operation], tuple[Block | None, ...]]:
     """What closes a stage, and the blocks of which each must do so once: that where it is taken; where
     a loop carries it on, the loop's, for the round before, and the one around it."""
     found = [use.operation for use in stage.uses if isinstance(use.operation, closes)]

@@ -173,7 +173,7 @@ def consumer_release(low: ScheduledKernel, op: P.ConsumerReleaseOp) -> None:
         lane = low.binary(AndIOp, low.thread(), 31)
         leads = low.compare("eq", lane, 0)
     if not isinstance(op.stage.owner, P.ConsumerWaitOp):
-        leads = low.both(leads, low.compare("sge", stage, 0))
+        leads = low.binary(AndIOp, leads, low.compare("sge", stage, 0))
     low.emit(nvvm.SyncWarpOp, (low.constant(-1, I32),))
     block = Block()
     with low.filling(block):

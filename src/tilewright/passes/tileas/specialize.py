@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
@@ -232,21 +232,19 @@ class _Needs:
         if value in self.values:
             return
         self.values.add(value)
-        if isinstance(value, BlockArgument):
-            loop = value.owner.parent_op()
-            if loop is None or not _is_split(loop):
-                return
-            self._need(loop)
-            number = value.index - 1
-        elif _is_split(value.owner):
-            loop, number = value.owner, value.index  # pyright: ignore[reportAttributeAccessIssue]
-            self._need(loop)
+        owner = value.owner
+        if isinstance(owner, Operation):
+            self._need(owner)
+            number = value.index  # pyright: ignore[reportAttributeAccessIssue]
         else:
-            self._need(value.owner)
+            owner = owner.parent_op()
+            number = value.index - 1  # pyright: ignore[reportAttributeAccessIssue]
+        if owner is None or not _is_split(owner) or not self._is_in_block(owner):
             return
+        self._need(owner)
         if number >= 0:
-            assert isinstance(loop, scf.ForOp)
-            self.waiting += self._carried(loop, number)
+            assert isinstance(owner, scf.ForOp)
+            self.waiting += self._carried(owner, number)
 
     @staticmethod
     def _carried(loop: scf.ForOp, number: int) -> list[SSAValue]:

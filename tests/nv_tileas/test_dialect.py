@@ -19,11 +19,13 @@ load()
 
 ROSTER = {
     "placement": "convert_layout alloc_tensor extract_slice copy local_load permute_view dot",
-    "asynchronous": "async.tiled_load async.group async.wait barrier",
-    "pipelines": "async.pipeline.create_pipeline async.pipeline.create_iterator async.pipeline.inc_iter "
+    "asynchronous": "async.tiled_load async.group async.create_none async.dot async.future_wait async.wait barrier",
+    "pipelines": "async.pipeline.create_pipeline async.pipeline.create_iterator "
+    "async.pipeline.create_null_token async.pipeline.inc_iter "
     "async.pipeline.producer_acquire async.pipeline.consumer_wait async.pipeline.producer_write "
     "async.pipeline.consumer_read async.pipeline.producer_commit async.pipeline.consumer_release "
     "make_tiled_tma_desc async.tiled_tma_load",
+    "agents": "async.pipeline.agent_switch async.pipeline.yield",
 }
 EXAMPLES = [
     pytest.param(example, id=f"{name}-{number}")

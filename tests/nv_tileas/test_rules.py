@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.nv_tileas.in_flight_cases import IN_FLIGHT
 
 from tilewright.analysis.verifier import find_problems
 from tilewright.diagnostics import Diagnostic, Span, TileIRError
 from tilewright.dialects.nv_tileaa.examples import wrap
 from tilewright.dialects.nv_tileas import load
+from tilewright.dialects.nv_tileas.agents import AGENTS
+from tilewright.dialects.nv_tileas.base import IN_FLIGHT as IN_FLIGHT_SUMS
 from tilewright.dialects.nv_tileas.base import (
     LAYOUT,
     OPERATIONS,
@@ -564,7 +567,7 @@ CASES = [
     ),
     *(
         Case(name, code, says, text(**bad), text(**good))
-        for name, code, says, text, bad, good in PIPELINES
+        for name, code, says, text, bad, good in (*PIPELINES, *IN_FLIGHT)
     ),
 ]
 
@@ -587,7 +590,7 @@ def test_rule(case: Case) -> None:
 
 
 def test_every_rule_and_operation_has_a_case() -> None:
-    codes = {LAYOUT, RESIDENCY, STORAGE_PLACE, VIEW_SHAPE, PROTOCOL, TMA}
+    codes = {AGENTS, IN_FLIGHT_SUMS, LAYOUT, RESIDENCY, STORAGE_PLACE, VIEW_SHAPE, PROTOCOL, TMA}
     assert codes <= {case.code for case in CASES}
     # A barrier has nothing that could be wrong.
     assert {case.op for case in CASES} >= set(OPERATIONS) - {"barrier"}

@@ -11,7 +11,13 @@ from functools import cache
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import AttrSizedOperandSegments, OptionalDef, OptPropertyDef, VariadicDef
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    OptionalDef,
+    OptPropertyDef,
+    VariadicDef,
+    VarRegionDef,
+)
 from xdsl.traits import IsTerminator, NoTerminator
 
 from tilewright.analysis.reports import OpReport
@@ -88,6 +94,8 @@ class Structure:
     optional: dict[str, NamedConstraint]
     defaults: dict[str, str]
     regions: tuple[str, ...]
+    any_regions: bool
+    """Whether the only region stands for any number of them."""
     optional_bodies: frozenset[int]
     control_flow_bodies: frozenset[int]
     needs_terminators: bool
@@ -132,6 +140,7 @@ def structure_of(cls: type[DeclaredOp]) -> Structure:
         optional,
         defaults,
         tuple(name for name, _ in definition.regions),
+        any(isinstance(region, VarRegionDef) for _, region in definition.regions),
         cls.OPTIONAL_BODIES,
         cls.CONTROL_FLOW_BODIES,
         bool(definition.regions) and not cls.has_trait(NoTerminator),
@@ -380,7 +389,8 @@ def _other_properties_fit(op: DeclaredOp, structure: Structure, report: OpReport
 
 
 def _regions_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> bool:
-    if len(op.regions) != len(structure.regions):
+    names = structure.regions * len(op.regions) if structure.any_regions else structure.regions
+    if len(op.regions) != len(names):
         report.error(
             REGION_COUNT, f"expected {len(structure.regions)} regions, got {len(op.regions)}"
         )
@@ -395,7 +405,7 @@ def _regions_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> bool
             wanted = "at most one block" if index in structure.optional_bodies else "one block"
             report.error(
                 BLOCK_COUNT,
-                f"region #{index} ('{structure.regions[index]}') must have {wanted}, got {count}",
+                f"region #{index} ('{names[index]}') must have {wanted}, got {count}",
                 ("region", "", index),
             )
     return fits

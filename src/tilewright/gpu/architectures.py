@@ -163,6 +163,7 @@ NEEDS = MappingProxyType(
         "nvvm.wgmma.commit.group.sync.aligned": WGMMA,
         "nvvm.wgmma.wait.group.sync.aligned": WGMMA,
         "nvvm.wgmma.product": WGMMA,
+        "nvvm.wgmma.sums": WGMMA,
         "nvvm.cluster.arrive": CLUSTER,
         "nvvm.cluster.arrive.relaxed": CLUSTER,
         "nvvm.cluster.wait": CLUSTER,

@@ -49,6 +49,8 @@ from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
 from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
+from tilewright.passes.tileas.schedule import Schedule
+from tilewright.passes.tileas.specialize import Specialize
 from tilewright.passes.tileas.tma import TmaPipelines
 
 UNKNOWN_PASS = define_code(
@@ -142,6 +144,8 @@ PASSES = PassTable(
         Allocate,
         AssignLayouts,
         Pipeline,
+        Schedule,
+        Specialize,
         TmaPipelines,
     ),
     {

@@ -183,6 +183,7 @@ _REQUIREMENTS: dict[str, Requirement] = {
             "nvvm.wgmma.commit.group.sync.aligned",
             "nvvm.wgmma.wait.group.sync.aligned",
             "nvvm.wgmma.product",
+            "nvvm.wgmma.sums",
         ),
         _WGMMA,
     ),

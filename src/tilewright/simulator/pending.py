@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp
+from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp, WgmmaSumsOp
 from tilewright.simulator import codes
 from tilewright.simulator.findings import note_at
 from tilewright.simulator.groups import Apart, join
@@ -35,7 +35,7 @@ def pending_values(function: Operation) -> frozenset[SSAValue]:
     """The values of a kernel that may be pending: results of products that leave groups unfinished, and what
     control flow passes on of their types."""
     found: set[SSAValue] = {
-        op.d for op in function.walk() if isinstance(op, WgmmaProductOp) and op.unfinished
+        op.d for op in function.walk() if isinstance(op, WgmmaProductOp) and op.unfinished != 0
     }
     if not found:
         return frozenset()
@@ -51,7 +51,7 @@ def takes_pending(op: Operation, pending: frozenset[SSAValue]) -> Sequence[SSAVa
     """The operands that must have been waited for, as far as they may be pending."""
     if not pending or op.regions:
         return ()
-    sums = op.c if isinstance(op, WgmmaProductOp) else None
+    sums = op.c if isinstance(op, WgmmaProductOp | WgmmaSumsOp) else None
     return [value for value in op.operands if value in pending and value is not sums]
 
 

@@ -15,7 +15,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
-from tilewright.dialects.nv_tileas.ops import DotOp, atom_of
+from tilewright.dialects.nv_tileas.ops import Product, atom_of
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma import tma_pipelines
@@ -168,7 +168,7 @@ def test_elements(element: str, flags: str) -> None:
     program = TileProgram(parse(product(64, 64, 64, element=element, flags=flags)), "sm_90a")
     found, right = launch(program, (64, 64, 128), (64, 64, 64), how(element=element, flags=flags))
     np.testing.assert_array_equal(found, right)
-    (dot,) = (op for op in program._lowered.scheduled("k").module.walk() if isinstance(op, DotOp))  # pyright: ignore[reportPrivateUsage]
+    (dot,) = (op for op in program._lowered.scheduled("k").module.walk() if isinstance(op, Product))  # pyright: ignore[reportPrivateUsage]
     # Of 32-bit elements warpgroups take those only that lie along k.
     assert atom_of(dot) == ("mma_sync" if (element, flags) == ("tf32", "") else "wgmma")
 

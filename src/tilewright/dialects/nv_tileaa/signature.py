@@ -322,6 +322,26 @@ class Body(Directive):
         return "[REGION]" if self.optional else "REGION"
 
 
+@dataclass(frozen=True, slots=True)
+class Bodies(Directive):
+    """Regions, with commas between them; one at least."""
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        while not state.regions or parser.parse_optional_punctuation(","):
+            start = token_start(parser)
+            region = parser.parse_region()
+            state.mark(("region", "", len(state.regions)), start, previous_end(parser))
+            state.regions.append(region)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        for number, region in enumerate(op.regions):
+            printer.print_string(", " if number else " ")
+            printer.print_region(region, print_empty_block=False)
+
+    def grammar(self) -> str:
+        return "REGION {, REGION}"
+
+
 #: The syntax of most operations.
 COMMON = (Arguments(), Dictionary(), Types())
 #: The same where all values may share one type.

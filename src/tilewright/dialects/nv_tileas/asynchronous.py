@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
+from xdsl.dialects import scf
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -13,18 +15,37 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
-from tilewright.dialects.declare import Report, attr, examples, int_property, type_of
+from tilewright.dialects.declare import (
+    Report,
+    attr,
+    examples,
+    int_property,
+    same_type,
+    type_of,
+)
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, AliasOp, int_list
-from tilewright.dialects.nv_tileaa.constraints import INDEX, INT64, TILED_VIEW, ClassKind
+from tilewright.dialects.nv_tileaa.constraints import (
+    INDEX,
+    INT64,
+    NUMBER_TILE,
+    TILED_VIEW,
+    ClassKind,
+)
 from tilewright.dialects.nv_tileaa.ops.access import IN_BOUNDS
 from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
-from tilewright.dialects.nv_tileas.base import LAYOUT, RESIDENCY, VIEW_SHAPE, schedule_op
-from tilewright.dialects.nv_tileas.ops import STORAGE
+from tilewright.dialects.nv_tileas.base import (
+    IN_FLIGHT,
+    LAYOUT,
+    RESIDENCY,
+    VIEW_SHAPE,
+    schedule_op,
+)
+from tilewright.dialects.nv_tileas.ops import STORAGE, Product, atom_of
 from tilewright.numerics.element_types import FORMATS
 
 GROUP = "asynchronous"
@@ -126,9 +147,122 @@ class AsyncGroupOp(AliasOp):
     EXAMPLES: ClassVar = examples("%u = nv_tileas.async.group : !nv_tileas.async_token")
 
 
+@schedule_op("async.create_none", group=GROUP)
+class CreateNoneOp(AliasOp):
+    """A token of what has ended: that of the product before the first one."""
+
+    result = result_def(ASYNC)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples("%u = nv_tileas.async.create_none : !nv_tileas.async_token")
+
+
+_IN_STORAGE = """
+%left = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<64x16xf16, smem>
+%right = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<16x64xf16, smem>
+%none = arith.constant dense<0.0> : tile<64x64xf32>
+%sums, %u = nv_tileas.async.dot %left, %right, %none {warps = array<i64: 4, 1>, atom = "wgmma"}
+  : !nv_tileas.tiled_view<64x16xf16, smem>, !nv_tileas.tiled_view<16x64xf16, smem>, tile<64x64xf32>
+  -> tile<64x64xf32>, !nv_tileas.async_token
+"""
+_TAKEN = (
+    "%r = nv_tileas.async.future_wait %sums, %u : tile<64x64xf32>, !nv_tileas.async_token "
+    "-> tile<64x64xf32>"
+)
+
+
+@schedule_op("async.dot", group=GROUP)
+class AsyncDotOp(Product):
+    """Starts a product of ``nv_tileas.dot`` by ``wgmma``, of operands in shared memory, each a group of
+    its own; products end in their order.
+
+    Its operands must stay as they are, and its result may only be added to by the next product, until
+    the token has been waited for. ``async.future_wait`` gives the sums.
+    """
+
+    result = result_def(NUMBER_TILE)
+    token = result_def(ASYNC)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    UNDEFINED: ClassVar = ("a change of the operands before the token has been waited for",)
+    EXAMPLES: ClassVar = examples(_IN_STORAGE + _TAKEN)
+
+    def check(self, report: Report) -> None:
+        super().check(report)
+        if atom_of(self) != "wgmma":
+            report.error(LAYOUT, f"only wgmma goes on by itself, got {atom_of(self)}", attr("atom"))
+        for name in "ab":
+            if not isinstance(getattr(self, name).type, S.TiledViewType):
+                report.error(
+                    RESIDENCY, "operands of a product that goes on lie in smem", type_of(name)
+                )
+        if T.element_name(T.element_of(self.c.type)) == "f16":
+            report.error(LAYOUT, "sums that go on are f32 or i32", type_of("c"))
+        found = _early_use(self.result)
+        if found is not None:
+            report.error(
+                IN_FLIGHT,
+                f"'{found.name}' uses sums of a product that may not have ended",
+                type_of("result"),
+            )
+
+
+def _early_use(sums: SSAValue) -> Operation | None:
+    """What takes sums that are in flight but may not."""
+    waiting, seen = [sums], {sums}
+    while waiting:
+        for use in waiting.pop().uses:
+            op = use.operation
+            if isinstance(op, FutureWaitOp) or (isinstance(op, AsyncDotOp) and use.index == 2):
+                continue
+            loop = op.parent_op()
+            if isinstance(op, scf.YieldOp) and isinstance(loop, scf.ForOp):
+                passed = [loop.results[use.index], loop.body.block.args[1 + use.index]]
+            elif isinstance(op, scf.ForOp) and use.index >= 3:
+                passed = [op.body.block.args[use.index - 2]]
+            else:
+                return op
+            waiting += [value for value in passed if value not in seen]
+            seen.update(passed)
+    return None
+
+
+@schedule_op("async.future_wait", group=GROUP)
+class FutureWaitOp(AliasOp):
+    """The sums of a product, and of all before it, when they have ended."""
+
+    source = operand_def(NUMBER_TILE)
+    token = operand_def(ASYNC)
+    result = result_def(NUMBER_TILE)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    RELATIONS: ClassVar = (same_type("source", "result"),)
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(_IN_STORAGE + _TAKEN)
+
+
+def waits_for_products(token: SSAValue) -> bool:
+    """Whether a token is that of a product, or of none before the first, and not of a group of copies."""
+    waiting, seen = [token], {token}
+    while waiting:
+        value = waiting.pop()
+        passed: list[SSAValue] = []
+        if isinstance(value, BlockArgument):
+            loop = value.owner.parent_op()
+            end = value.owner.last_op
+            if isinstance(loop, scf.ForOp) and value.index and end is not None:
+                passed = [loop.operands[2 + value.index], end.operands[value.index - 1]]
+        elif isinstance(value.owner, scf.ForOp):
+            passed = [value.owner.body.block.args[1 + value.owner.results.index(value)]]
+        elif isinstance(value.owner, AsyncDotOp):
+            return True
+        waiting += [found for found in passed if found not in seen]
+        seen.update(passed)
+    return False
+
+
 @schedule_op("async.wait", group=GROUP)
 class AsyncWaitOp(AliasOp):
-    """Waits until the group has ended; ``pending`` groups that were made behind it may go on."""
+    """Waits until the group of copies, or the product, has ended; ``pending`` that were made behind it
+    may go on."""
 
     token = operand_def(ASYNC)
     pending = prop_def(INT64)

@@ -31,6 +31,13 @@ STORAGE_PLACE = define_code(
     "Storages share bytes only if they are needed at different times. `tileas-allocate` gives offsets.",
 )
 
+IN_FLIGHT = define_code(
+    "as-in-flight",
+    "Sums of a product that goes on are used as if they were there.",
+    "Until `nv_tileas.async.future_wait` has taken them, only the next product may add to them, and loops carry "
+    "them to it.",
+)
+
 _OpT = TypeVar("_OpT", bound=type[AliasOp])
 
 #: Every operation, by mnemonic, in the order of definition.

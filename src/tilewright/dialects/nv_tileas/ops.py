@@ -282,14 +282,8 @@ class PermuteViewOp(AliasOp):
             )
 
 
-@schedule_op("dot", group=GROUP)
-class DotOp(AliasOp):
-    """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores; operands may lie in shared memory.
-
-    ``warps`` is the grid of warps over rows and columns of the result, whose layout is that of the
-    instruction's sums. ``atom`` is the instruction: ``mma_sync`` where it is absent, ``wgmma``, whose
-    right operand is in storage, or ``mma_sync_f16``, of 8-bit floats that threads widen in registers.
-    """
+class Product(AliasOp):
+    """a x b + c by the tensor cores; operands may lie in shared memory."""
 
     a = operand_def(OPERAND)
     b = operand_def(OPERAND)
@@ -299,18 +293,8 @@ class DotOp(AliasOp):
     signedness_a = opt_prop_def(enum_kind(SignednessAttr))
     signedness_b = opt_prop_def(enum_kind(SignednessAttr))
     propagate_nan = opt_prop_def(FLAG)
-    result = result_def(NUMBER_TILE)
-    traits = traits_def(MemoryReadEffect())
     RELATIONS: ClassVar = (same_type("c", "result"),)
     SYNTAX: ClassVar = COMMON
-    EXAMPLES: ClassVar = examples(
-        """
-        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<16x32xf16, smem>
-        nv_tileas.copy %a, %s : tile<16x32xf16>, !nv_tileas.tiled_view<16x32xf16, smem>
-        %r = nv_tileas.dot %s, %b, %acc {warps = array<i64: 1, 1>}
-          : !nv_tileas.tiled_view<16x32xf16, smem>, tile<32x8xf16>, tile<16x8xf32> -> tile<16x8xf32>
-        """
-    )
 
     def check(self, report: Report) -> None:
         shapes = [_dims(value.type) for value in (self.a, self.b, self.c)]
@@ -358,7 +342,28 @@ class DotOp(AliasOp):
             )
 
 
-def atom_of(op: DotOp) -> str:
+@schedule_op("dot", group=GROUP)
+class DotOp(Product):
+    """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores; operands may lie in shared memory.
+
+    ``warps`` is the grid of warps over rows and columns of the result, whose layout is that of the
+    instruction's sums. ``atom`` is the instruction: ``mma_sync`` where it is absent, ``wgmma``, whose
+    right operand is in storage, or ``mma_sync_f16``, of 8-bit floats that threads widen in registers.
+    """
+
+    result = result_def(NUMBER_TILE)
+    traits = traits_def(MemoryReadEffect())
+    EXAMPLES: ClassVar = examples(
+        """
+        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<16x32xf16, smem>
+        nv_tileas.copy %a, %s : tile<16x32xf16>, !nv_tileas.tiled_view<16x32xf16, smem>
+        %r = nv_tileas.dot %s, %b, %acc {warps = array<i64: 1, 1>}
+          : !nv_tileas.tiled_view<16x32xf16, smem>, tile<32x8xf16>, tile<16x8xf32> -> tile<16x8xf32>
+        """
+    )
+
+
+def atom_of(op: Product) -> str:
     """The instruction that makes a product."""
     held = op.properties.get("atom")
     return held.data if isinstance(held, StringAttr) else ATOMS[0]

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     irdl_attr_definition,
     operand_def,
@@ -198,6 +199,21 @@ class CreateIteratorOp(AliasOp):
     EXAMPLES: ClassVar = examples(_RING)
 
 
+@schedule_op("async.pipeline.create_null_token", group=GROUP)
+class CreateNullTokenOp(AliasOp):
+    """No stage: what is released in the first round of a loop that releases the stage of the round before."""
+
+    pipeline = operand_def(PIPELINE)
+    result = result_def(STAGE_KIND)
+    traits = traits_def(Pure())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        _RING
+        + f"%none = nv_tileas.async.pipeline.create_null_token %p : {_P} -> !nv_tileas.stage\n"
+        f"nv_tileas.async.pipeline.consumer_release %p, %none : {_P}, !nv_tileas.stage"
+    )
+
+
 @schedule_op("async.pipeline.inc_iter", group=GROUP)
 class IncIterOp(AliasOp):
     """The stage behind; behind the last one the first, a round later."""
@@ -299,7 +315,7 @@ class ProducerCommitOp(_CloseStage):
 
 @schedule_op("async.pipeline.consumer_release", group=GROUP)
 class ConsumerReleaseOp(_CloseStage):
-    """The stage is empty: its storage may be written again."""
+    """The stage is empty: its storage may be written again. Of no stage it does nothing."""
 
     EXAMPLES: ClassVar = examples(_RING + "\n".join((_WAIT, _READ, _RELEASE)))
 
@@ -308,31 +324,40 @@ def check_stage(
     op: _TakeStage, report: Report, opens: type[_OpenStage], closes: type[_CloseStage]
 ) -> None:
     """Check that a stage is opened and closed once each, in order, in the block where it is taken, and
-    that its storage is used in between only."""
-    users = [use.operation for use in op.result.uses]
-    found = [[user for user in users if isinstance(user, kind)] for kind in (opens, closes)]
+    that its storage is used in between only.
+
+    A loop may carry a stage that it reads to the next round, which closes it, and the last one to what
+    is behind the loop.
+    """
     names = [kind.name.rpartition(".")[2] for kind in (opens, closes)]
     own = op.name.rpartition(".")[2]
     block = op.parent_block()
-    for name, made in zip(names, found, strict=True):
-        if len(made) != 1 or made[0].parent_block() is not block:
+    assert block is not None
+    users = [use.operation for use in op.result.uses]
+    opened = [user for user in users if isinstance(user, opens)]
+    closed, where = _closing(op.result, closes)
+    for name, made, places in zip(names, (opened, closed), ((block,), where), strict=True):
+        if len(made) != len(places) or any(
+            found.parent_block() is not place for found, place in zip(made, places, strict=True)
+        ):
+            carried = " for each block that carries it" if len(places) > 1 else ""
             report.error(
                 PROTOCOL,
-                f"expected one {name} of the stage in the block of its {own}, got {len(made)}",
+                f"expected one {name} of the stage in the block of its {own}{carried}, got {len(made)}",
                 type_of("result"),
             )
             return
-    others = [user for user in users if not isinstance(user, (opens, closes, AsyncTiledTmaLoadOp))]
-    if others or any(made[0].operands[0] is not op.pipeline for made in found):
+    kinds = (opens, closes, AsyncTiledTmaLoadOp, scf.YieldOp)
+    others = [user for user in users if not isinstance(user, kinds)]
+    if others or any(made.operands[0] is not op.pipeline for made in (*opened, *closed)):
         report.error(PROTOCOL, "the stage is used as that of another pipeline", type_of("result"))
         return
-    assert block is not None
-    (open_op,), (close_op,) = found
     places = {inner: number for number, inner in enumerate(block.ops)}
-    first, last = places[open_op], places[close_op]
+    first = places[opened[0]]
+    last = places[closed[0]] if len(where) == 1 else len(places)
     if last < first:
         report.error(PROTOCOL, f"{names[1]} stands before {names[0]}", type_of("result"))
-    for view in open_op.results:
+    for view in opened[0].results:
         for use in view.uses:
             at = _ancestor_in(use.operation, block)
             if at is None or not first < places[at] < last:
@@ -340,6 +365,24 @@ def check_stage(
                     f"'{use.operation.name}' uses the storage of a stage outside of its {names[0]}"
                 )
                 report.error(PROTOCOL, message, type_of("result"))
+
+
+def _closing(
+    stage: SSAValue, closes: type[_CloseStage]
+) -> tuple[Sequence[Operation], tuple[Block | None, ...]]:
+    """What closes a stage, and the blocks of which each must do so once: that where it is taken; where
+    a loop carries it on, the loop's, for the round before, and the one around it."""
+    found = [use.operation for use in stage.uses if isinstance(use.operation, closes)]
+    block = stage.owner.parent_block() if isinstance(stage.owner, Operation) else stage.owner
+    yields = [use for use in stage.uses if isinstance(use.operation, scf.YieldOp)]
+    loop = yields[0].operation.parent_op() if len(yields) == 1 and not found else None
+    if not isinstance(loop, scf.ForOp):
+        return found, (block,)
+    place = yields[0].index
+    closed, where = [], (loop.body.block, loop.parent_block())
+    for value in (loop.body.block.args[1 + place], loop.results[place]):
+        closed += [use.operation for use in value.uses if isinstance(use.operation, closes)]
+    return closed, where
 
 
 def _ancestor_in(op: Operation, block: object) -> Operation | None:

@@ -12,6 +12,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.agents import is_of_other_agent, main_block
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.numerics.element_types import FORMATS
 
@@ -64,7 +65,7 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
             users.setdefault(op.result, [])
             continue
         for value in op.operands:
-            if isinstance(value.type, TiledViewType):
+            if isinstance(value.type, TiledViewType) and not is_of_other_agent(op):
                 users.setdefault(base_of(value), []).append(op)
     whole = Lifetime(0, len(numbers))
     return {
@@ -85,7 +86,7 @@ def _lifetime(
     block = common_block(ops)
     begins = ops[0]
     if not (begins.parent is block and isinstance(begins, S.CopyOp) and begins.target is storage):
-        block = func.body.block
+        block = main_block(func)
     first, last = (at_level(op, block) for op in (ops[0], ops[-1]))
     return Lifetime(numbers[first], max(numbers[op] for op in last.walk()))
 

@@ -7,6 +7,8 @@ row of B is one k and runs along n.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float8E4M3FNType,
@@ -22,7 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.nvgpu.ops import warpgroup
 from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp, integers
+from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp, WgmmaSumsOp, integers
 from tilewright.dialects.nvgpu.types import (
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
@@ -227,12 +229,28 @@ def _product(f: Function, op: Operation) -> None:
                 tail += "".join(f", {int(flag)}" for flag in signs)
             lines.append(f"{name} {braces(block * each, each)}, {operand}, db, p{tail};")
     lines.append("wgmma.commit_group.sync.aligned;")
-    lines += [f"wgmma.wait_group.sync.aligned {op.unfinished};", "}"]
+    if op.unfinished is not None:
+        lines.append(f"wgmma.wait_group.sync.aligned {op.unfinished};")
+    lines.append("}")
     made = f.code.asm(" ".join(lines), [register] * total, given, tied=total)
-    vector = ir.Value(f.types(op.d)[0], "poison")
-    for place, value in enumerate(made):
+    _set_vector(f, op.d, made)
+
+
+@lowers("nvvm.wgmma.sums")
+def _sums(f: Function, op: Operation) -> None:
+    assert isinstance(op, WgmmaSumsOp) and isinstance(op.c.type, VectorType)
+    register = ir.F32 if isinstance(op.c.type.element_type, Float32Type) else ir.I32
+    total = op.c.type.get_shape()[0]
+    given = [f.code.element(f.value(op.c), register, ir.integer(ir.I32, i)) for i in range(total)]
+    wait = "wgmma.wait_group.sync.aligned 0;"
+    _set_vector(f, op.d, f.code.asm(wait, [register] * total, given, tied=total))
+
+
+def _set_vector(f: Function, result: SSAValue, numbers: Sequence[ir.Value]) -> None:
+    vector = ir.Value(f.types(result)[0], "poison")
+    for place, value in enumerate(numbers):
         vector = f.code.with_element(vector, value, ir.integer(ir.I32, place))
-    f.set(op.d, vector)
+    f.set(result, vector)
 
 
 def _left_registers(f: Function, value: SSAValue) -> list[ir.Value]:

@@ -10,7 +10,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileas.pipelines import PipelineIteratorType
+from tilewright.dialects.nv_tileas.pipelines import PipelineIteratorType, StageType
 from tilewright.dialects.nv_tileas.types import AsyncTokenType
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.accumulators import to_fragments, to_tile
@@ -32,7 +32,9 @@ def carried(low: Threads, values: Sequence[SSAValue]) -> list[SSAValue]:
     for value in values:
         if is_order(value.type):
             continue
-        if not (T.is_scalar_or_tile(value.type) or isinstance(value.type, PipelineIteratorType)):
+        if not T.is_scalar_or_tile(value.type) and not isinstance(
+            value.type, PipelineIteratorType | StageType
+        ):
             raise low.refuse(f"it carries a value of type '{value.type}'")
         found.append(value)
     return found

@@ -125,7 +125,7 @@ def lower_kernels(
         body.add_op(new)
         origins |= low.origins
         kernels[name] = ThreadKernel(
-            low.threads, low.given.globals, low.given.scratch_bytes, low.tensor_maps
+            low.block_threads, low.given.globals, low.given.scratch_bytes, low.tensor_maps
         )
     problems.raise_if_errors()
     inner = gpu_kernels.ModuleOp.create(
@@ -223,6 +223,15 @@ class Kernel(Threads):
         self._assemble(entry)
         return self._function(entry, types)
 
+    def limits(self) -> dict[str, Attribute]:
+        """What the assembler is told of registers."""
+        return _limits(self.func)
+
+    @property
+    def block_threads(self) -> int:
+        """The threads of a block."""
+        return self.threads
+
     @property
     def tensor_maps(self) -> tuple[TensorMapPlan, ...]:
         """The tensor maps that a launch makes for the kernel."""
@@ -281,9 +290,9 @@ class Kernel(Threads):
         attributes: dict[str, Attribute] = {
             "sym_name": b.StringAttr(func.symbol),
             gpu_kernels.KERNEL: b.UnitAttr(),
-            "gpu.known_block_size": b.DenseArrayBase.from_list(I32, [self.threads, 1, 1]),
+            "gpu.known_block_size": b.DenseArrayBase.from_list(I32, [self.block_threads, 1, 1]),
         }
-        attributes |= _limits(func)
+        attributes |= self.limits()
         properties: dict[str, Attribute] = {"function_type": b.FunctionType.from_lists(types, [])}
         extra = len(entry.args) - len(types)
         if extra:

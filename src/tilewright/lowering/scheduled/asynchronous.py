@@ -18,6 +18,8 @@ from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncTiledLoadOp,
     AsyncWaitOp,
     BarrierOp,
+    CreateNoneOp,
+    waits_for_products,
 )
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops.async_copy import DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp
@@ -121,15 +123,23 @@ def group(low: ScheduledKernel, op: AsyncGroupOp) -> None:
     low.held[op.result] = found
 
 
+@lowers("nv_tileas.async.create_none")
+def create_none(low: ScheduledKernel, op: CreateNoneOp) -> None:
+    """Nothing is waited for."""
+
+
 @lowers("nv_tileas.async.wait")
 def wait(low: ScheduledKernel, op: AsyncWaitOp) -> None:
-    """Groups end in their order, so that their number says which has ended."""
+    """Groups end in their order, so that their number says which has ended; so do products."""
+    pending = b.IntegerAttr(int_property(op, "pending"), I32)
+    if waits_for_products(op.token):
+        low.emit(nvvm.WgmmaWaitGroupSyncOp, (), (), {"group": pending})
+        return
     origin = op.token
     while isinstance(origin, BlockArgument) and isinstance(loop := origin.owner.parent_op(), ForOp):
         origin = loop.operands[2 + origin.index]
     token = low.held[origin]
     assert isinstance(token, SSAValue)
-    pending = b.IntegerAttr(int_property(op, "pending"), I32)
     low.emit(DeviceAsyncWaitOp, (token,), (), {"numGroups": pending})
 
 

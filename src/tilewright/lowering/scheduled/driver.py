@@ -8,6 +8,7 @@ from tilewright.lowering.nvgpu.driver import LoweredThreads, lower_kernels
 from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.lowering.scheduled import (
     accesses,
+    agents,
     asynchronous,
     atomics,
     conversions,
@@ -23,6 +24,7 @@ from tilewright.lowering.scheduled.state import ScheduledKernel
 #: The files that fill the table.
 FAMILIES = (
     accesses,
+    agents,
     asynchronous,
     atomics,
     conversions,

@@ -44,6 +44,10 @@ from tilewright.lowering.scheduled.table import lowers
 TICKS = 10_000_000
 
 
+#: The number of a stage that is none.
+NO_STAGE = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Ring:
     """The barriers of a pipeline."""
@@ -88,6 +92,11 @@ def create_iterator(low: ScheduledKernel, op: P.CreateIteratorOp) -> None:
     low.held[op.result] = low.constant(0, I32)
 
 
+@lowers("nv_tileas.async.pipeline.create_null_token")
+def create_null_token(low: ScheduledKernel, op: P.CreateNullTokenOp) -> None:
+    low.held[op.result] = low.constant(NO_STAGE, INDEX)
+
+
 @lowers("nv_tileas.async.pipeline.inc_iter")
 def inc_iter(low: ScheduledKernel, op: P.IncIterOp) -> None:
     ring, given = low.pipelines[op.pipeline], low.value(op.iterator)
@@ -116,18 +125,19 @@ def _only_if(low: ScheduledKernel, condition: SSAValue, block: Block) -> None:
 
 @lowers("nv_tileas.async.pipeline.producer_acquire")
 def producer_acquire(low: ScheduledKernel, op: P.ProducerAcquireOp) -> None:
-    """The first warp waits until all warps have released the stage; its first thread announces the
-    bytes that will come."""
+    """The agent's first warp waits until all warps have released the stage; its first thread announces
+    the bytes that will come."""
     ring = low.pipelines[op.pipeline]
     stage, odd = _place(low, low.value(op.iterator))
-    with low.filling(low.prologue):
-        first = low.compare("eq", low.thread(), 0)
-        leading = low.compare("ult", low.thread(), 32)
-    block = Block()
+    first = low.is_first_thread()
+    block = low.block if low.agent else Block()
     with low.filling(block):
         # In round 0 nobody has released it: the phase before the first counts as ended.
         _wait(low, ring.empty, low.binary(XOrIOp, odd, 1), stage)
-    _only_if(low, leading, block)
+    if not low.agent:
+        with low.filling(low.prologue):
+            leading = low.compare("ult", low.thread(), 32)
+        _only_if(low, leading, block)
     count = low.constant(ring.bytes, INDEX)
     low.emit(mbarrier.MBarrierArriveExpectTxOp, (ring.full, count, stage, first))
     low.held[op.result] = stage
@@ -157,12 +167,13 @@ def producer_commit(low: ScheduledKernel, op: P.ProducerCommitOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.consumer_release")
 def consumer_release(low: ScheduledKernel, op: P.ConsumerReleaseOp) -> None:
-    """One lane of each warp arrives, when all have read."""
-    ring, stage = low.pipelines[op.pipeline], low.held[op.stage]
-    assert isinstance(stage, SSAValue)
+    """One lane of each warp arrives, when all have read, unless it is no stage."""
+    ring, stage = low.pipelines[op.pipeline], low.value(op.stage)
     with low.filling(low.prologue):
         lane = low.binary(AndIOp, low.thread(), 31)
         leads = low.compare("eq", lane, 0)
+    if not isinstance(op.stage.owner, P.ConsumerWaitOp):
+        leads = low.binary(AndIOp, leads, low.compare("sge", stage, 0))
     low.emit(nvvm.SyncWarpOp, (low.constant(-1, I32),))
     block = Block()
     with low.filling(block):
@@ -187,8 +198,8 @@ def tiled_tma_load(low: ScheduledKernel, op: P.AsyncTiledTmaLoadOp) -> None:
     assert isinstance(ty, TensorMapDescriptorType)
     box = ty.tensor.get_shape()
     size = element_bytes(ty.tensor.element_type)
+    first = low.is_first_thread()
     with low.filling(low.prologue):
-        first = low.compare("eq", low.thread(), 0)
         whole = low.constant(low.storage[base_of(op.target)], INDEX)
     start = low.held[op.target]
     assert isinstance(start, SSAValue)

@@ -16,6 +16,8 @@ from tilewright.passes.tileas.allocate import allocate
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
+from tilewright.passes.tileas.schedule import schedule_products
+from tilewright.passes.tileas.specialize import specialize
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma import tma_pipelines
 
@@ -56,6 +58,8 @@ def schedule(
             assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
             tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks)
             pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks)
+            schedule_products(op, remarks)
+            specialize(op, block_warps(op, num_warps), remarks)
             allocate(op, remarks)
     return Scheduled(module, tuple(remarks.found))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ExtFOp, ShLIOp, ShRUIOp, TruncFOp, XOrIOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.analysis.tileaa import is_effect, must_stay
 from tilewright.dialects.declare import int_property
@@ -18,6 +19,7 @@ from tilewright.dialects.nv_tileaa.ops.extensions import FenceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.agents import agent_switch, is_of_other_agent, main_block
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.storage import at_level, base_of, common_block, storage_bytes
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
@@ -27,7 +29,7 @@ from tilewright.layouts import Layout
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.lowering.nvgpu.options import NvgpuOptions
-from tilewright.lowering.nvgpu.types import I32, I64, scalar_of
+from tilewright.lowering.nvgpu.types import I32, I64, INDEX, scalar_of
 from tilewright.lowering.scheduled.map_plans import map_plan
 from tilewright.lowering.scheduled.table import RULES
 from tilewright.passes.tileas.allocate import ALIGNMENT, allocate
@@ -58,6 +60,9 @@ class ScheduledKernel(Kernel):
         self._parts: dict[tuple[int, ...], SSAValue] = {}
         self._places: dict[tuple[Layout, tuple[int, ...]], tuple[SSAValue, ...]] = {}
         self._numbers: dict[Layout, SSAValue] = {}
+        #: The agent that is lowered, None where all warps do the same; and its first warp.
+        self.agent: int | None = None
+        self.first_warp = 0
         #: The only bytes of exchanges that threads may be reading; None where that is not known.
         self.being_read: tuple[int, int] | None = None
         #: What lanes have handed to one another, by what, how and where (``shuffles``).
@@ -129,13 +134,15 @@ class ScheduledKernel(Kernel):
         users: dict[SSAValue, list[Operation]] = {}
         for op in self.func.walk():
             for value in op.operands:
-                if isinstance(value.type, TiledViewType):
+                if isinstance(value.type, TiledViewType) and not is_of_other_agent(op):
                     users.setdefault(base_of(value), []).append(op)
         found: dict[SSAValue, Operation] = {}
         for storage, ops in users.items():
-            within = self.func.body.block
+            within = main_block(self.func)
             if storage.type.stages > 1:  # pyright: ignore[reportAttributeAccessIssue]
                 within = common_block(ops)
+                if within is self.func.body.block:
+                    within = main_block(self.func)
             found[storage] = at_level(ops[-1], within)
         return found
 
@@ -164,10 +171,51 @@ class ScheduledKernel(Kernel):
         rule(self, op)
         self.op = outer
 
+    # Agents.
+
+    @property
+    def block_threads(self) -> int:
+        """The threads of a block: those that have tiles, and of other agents."""
+        switch = agent_switch(self.func)
+        return self.threads if switch is None else 32 * sum(switch.warps)
+
+    @contextmanager
+    def own_prologue(self) -> Iterator[None]:
+        """What is the same all along is computed at the beginning of the block at hand, for what is
+        lowered meanwhile: threads of other agents do not need it, nor registers to keep it."""
+        names = ("_constants", "_coordinates", "_ids", "_parts", "_places", "_numbers", "shuffled")
+        outer, kept = self.prologue, {name: dict(getattr(self, name)) for name in names}
+        first, self.prologue = self.block.last_op, Block()
+        yield
+        made = list(self.prologue.ops)
+        for op in made:
+            op.detach()
+        if first is not None:
+            self.block.insert_ops_after(made, first)
+        else:
+            self.block.insert_ops_before(made, cast("Operation", self.block.first_op))
+        self.prologue = outer
+        for name, held in kept.items():
+            setattr(self, name, held)
+
+    def limits(self) -> dict[str, Attribute]:
+        switch = agent_switch(self.func)
+        registers = None if switch is None else switch.registers_at_launch
+        if registers is None:
+            return super().limits()
+        return {"nvvm.maxnreg": b.IntegerAttr(registers, I32)}
+
+    def is_first_thread(self) -> SSAValue:
+        """Whether a thread is the first one of its agent."""
+        with self.filling(self.prologue):
+            return self.compare("eq", self.thread(), 32 * self.first_warp)
+
     # Layouts.
 
     def type_of(self, ty: Attribute) -> Attribute:
-        return I32 if isinstance(ty, P.PipelineIteratorType) else super().type_of(ty)
+        if isinstance(ty, P.PipelineIteratorType):
+            return I32
+        return INDEX if isinstance(ty, P.StageType) else super().type_of(ty)
 
     def distribution(self, ty: Attribute) -> Layout:
         return self.layout_of(ty)
@@ -314,10 +362,17 @@ class ScheduledKernel(Kernel):
         return super().room_for_exchange(needs)
 
     def barrier(self) -> None:
+        """All threads of the agent meet."""
         if self._fences:
             # What threads have written to storage, products of warpgroups read by another way.
             self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
-        super().barrier()
+        if self.agent is None:
+            super().barrier()
+        else:
+            number, threads = self.constant(1 + self.agent, I32), self.constant(self.threads, I32)
+            sizes = b.DenseArrayBase.from_list(I32, [1, 1])
+            self.emit(nvvm.BarrierOp, (number, threads), (), {"operandSegmentSizes": sizes})
+            self.sync.clear()
         self.being_read = None
         self._pending.clear()
         self._storage_reads.clear()

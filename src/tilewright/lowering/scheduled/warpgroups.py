@@ -13,16 +13,23 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, FutureWaitOp
 from tilewright.dialects.nv_tileas.ops import DotOp
 from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support.wgmma import STEP_BYTES, SUMS, WgmmaProductOp
+from tilewright.dialects.nvgpu.support.wgmma import (
+    STEP_BYTES,
+    SUMS,
+    WgmmaProductOp,
+    WgmmaSumsOp,
+)
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.shared import ROW_BYTES
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, element_type, vector_like
 from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel, converted_sums
+from tilewright.lowering.scheduled.table import lowers
 from tilewright.passes.tileas.warpgroup_products import ELEMENTS, ROWS, WARPS, WarpgroupPlan
 
 #: Fields of a descriptor, from PTX: addresses and distances in units of 16 bytes.
@@ -33,8 +40,23 @@ _SWIZZLES = {128: 1, 64: 2, 32: 3}
 _PATTERN_ROWS = 8
 
 
-def warpgroup_dot(low: ScheduledKernel, op: DotOp) -> None:
-    """The product, waited for."""
+def warpgroup_dot(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> None:
+    """The product; of ``nv_tileas.dot``, waited for."""
+    low.bind(op.result, _product(low, op))
+
+
+@lowers("nv_tileas.async.dot")
+def async_dot(low: ScheduledKernel, op: AsyncDotOp) -> None:
+    warpgroup_dot(low, op)
+
+
+@lowers("nv_tileas.async.future_wait")
+def future_wait(low: ScheduledKernel, op: FutureWaitOp) -> None:
+    given = low.value(op.source)
+    low.bind(op.result, low.one(WgmmaSumsOp, (given,), given.type))
+
+
+def _product(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> SSAValue:
     a_dims, b_dims, dims = (value.type.dims for value in (op.a, op.b, op.c))  # pyright: ignore[reportAttributeAccessIssue]
     name = T.element_name(op.b.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
     down, across = int_list(op.properties["warps"])
@@ -49,8 +71,9 @@ def warpgroup_dot(low: ScheduledKernel, op: DotOp) -> None:
     properties: dict[str, Attribute] = {
         "mmaShape": _array([plan.rows, plan.columns, a_dims[-1]]),
         "element": element,
-        "waitGroup": b.IntegerAttr(0, I32),
     }
+    if isinstance(op, DotOp):
+        properties["waitGroup"] = b.IntegerAttr(0, I32)
     for side in "ab":
         if enum_property(op, f"signedness_{side}") == "unsigned":
             properties[f"unsigned{side.upper()}"] = b.UnitAttr()
@@ -84,7 +107,7 @@ def warpgroup_dot(low: ScheduledKernel, op: DotOp) -> None:
     start = converted_sums(low, c, sums)
     found = low.one(WgmmaProductOp, (a, descriptor, start), sums, properties)
     wanted = vector_like(sums, c.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
-    low.bind(op.result, converted_sums(low, found, wanted))
+    return converted_sums(low, found, wanted)
 
 
 def _array(numbers: Sequence[int]) -> b.ArrayAttr[b.IntegerAttr]:

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from tilewright.analysis.tileaa.agents import first_user
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp
+from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp
 from tilewright.launching.foreign_code import function_named
 from tilewright.machine.compile import (
     CompiledBlock,
@@ -100,3 +101,38 @@ def _agent(
 def _name(op: ExecuteOp) -> str:
     named = op.properties.get("agent")
     return f"agent '{named.data}'" if isinstance(named, StringAttr) else "an agent"
+
+
+@implements(AgentSwitchOp)
+def agent_switch(op: AgentSwitchOp, t: Translator) -> Nested:
+    """The first agent is the tile block itself, and ends when all others have. Their values have slots of
+    their own."""
+    bodies = [t.block(region.block) for region in op.agents]
+    agents = t.agents
+    assert agents is not None
+
+    def run(body: CompiledBlock, regs: Registers) -> Coroutine:
+        if body.suspends:
+            yield from body.start(regs)
+        else:
+            body.run(regs)
+        return None
+
+    def start(regs: Registers) -> Any:
+        others = [
+            Strand(f"agent {number}", run(body, regs))
+            for number, body in enumerate(bodies[1:], start=1)
+        ]
+        for strand in others:
+            yield Started(strand)
+        yield from run(bodies[0], regs)
+        for strand in others:
+            yield from waiting(Wait(lambda: strand.has_ended, f"the end of {strand.name}", op))  # noqa: B023
+        return None
+
+    return Nested(start)
+
+
+@implements(AgentYieldOp)
+def agent_yield(op: AgentYieldOp, t: Translator) -> None:
+    """The agent ends."""

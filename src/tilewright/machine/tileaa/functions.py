@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects.nv_tileaa.ops import functions, queues
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
+from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.machine.compile import (
     CompiledBlock,
     Coroutine,
@@ -24,7 +25,7 @@ from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.tileaa.strands import with_strands
 from tilewright.machine.values import ARENA, Registers
 
-_AGENT_OPS = (functions.ExecuteOp, queues.QueueGetOp, queues.QueuePutOp)
+_AGENT_OPS = (functions.ExecuteOp, queues.QueueGetOp, queues.QueuePutOp, AgentSwitchOp)
 
 
 def translate_kernel(op: FuncOp, t: Translator) -> CompiledBlock:

@@ -4,6 +4,7 @@ time in which they are full."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tilewright.machine.faults import Fault
 from tilewright.machine.ops import views as view_steps
 from tilewright.machine.tileaa.accesses import Parts, with_view
 from tilewright.machine.tileaa.placement import noise
+from tilewright.machine.tileaa.strands import PAUSE, Strands, Wait, waiting
 from tilewright.machine.values import Registers
 from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
@@ -27,6 +29,8 @@ WAITS_FOR_EVER = define_code(
     "A stage is acquired when it is empty and waited for when it has been committed, in the order of the "
     "iterators of both sides.",
 )
+#: A stage that is none.
+_NONE = -1
 _EMPTY, _ACQUIRED, _FULL, _READ = "empty", "acquired", "full", "read"
 
 
@@ -40,12 +44,16 @@ class Ring:
     rounds: list[int]
     started: list[list[tuple[Array, Array]]] = field(default_factory=list)
 
-    def take(self, number: int, wanted: str, taken: str, verb: str) -> int:
-        """Wait for the stage of an iterator; which it is."""
-        stages = len(self.states)
-        slot, round_ = number % stages, number // stages
+    def is_ready(self, number: int, wanted: str) -> bool:
+        """Whether the stage of an iterator is as wanted."""
+        round_, slot = divmod(number, len(self.states))
         expected = round_ if wanted == _EMPTY else round_ + 1
-        if self.states[slot] != wanted or self.rounds[slot] != expected:
+        return self.states[slot] == wanted and self.rounds[slot] == expected
+
+    def take(self, number: int, wanted: str, taken: str, verb: str) -> int:
+        """Take the stage of an iterator; which it is."""
+        round_, slot = divmod(number, len(self.states))
+        if not self.is_ready(number, wanted):
             raise Fault(
                 WAITS_FOR_EVER,
                 f"{verb} stage {slot} in round {round_}, which is {self.states[slot]} in round "
@@ -53,6 +61,41 @@ class Ring:
             )
         self.states[slot] = taken
         return slot
+
+
+def _when_ready(
+    op: P.ProducerAcquireOp | P.ConsumerWaitOp, t: Translator, wanted: str, step: Step
+) -> Step | Nested:
+    """A step that takes a stage; where there are agents, when another one has made it ready."""
+    if t.agents is None:
+        return step
+    ring, given = t.slots((op.pipeline, op.iterator))
+
+    def start(regs: Registers) -> Any:
+        held: Ring = regs[ring]
+        number = regs[given]
+        what = f"stage {number % len(held.states)} of a pipeline to be {wanted}"
+        yield from waiting(Wait(lambda: held.is_ready(number, wanted), what, op))
+        step(regs)
+        return None
+
+    return Nested(start)
+
+
+def _making_ready(t: Translator, step: Step) -> Step | Nested:
+    """A step for which another agent may wait."""
+    agents = t.agents
+    if agents is None:
+        return step
+
+    def start(regs: Registers) -> Any:
+        step(regs)
+        strands: Strands = regs[agents]
+        strands.moved()
+        yield PAUSE
+        return None
+
+    return Nested(start)
 
 
 @implements(P.CreatePipelineOp)
@@ -78,6 +121,11 @@ def create_iterator(op: P.CreateIteratorOp, t: Translator) -> None:
     t.preset(op.result, 0)
 
 
+@implements(P.CreateNullTokenOp)
+def create_null_token(op: P.CreateNullTokenOp, t: Translator) -> None:
+    t.preset(op.result, _NONE)
+
+
 @implements(P.IncIterOp)
 def inc_iter(op: P.IncIterOp, t: Translator) -> Step:
     given, result = t.slot(op.iterator), t.slot(op.result)
@@ -89,18 +137,18 @@ def inc_iter(op: P.IncIterOp, t: Translator) -> Step:
 
 
 @implements(P.ProducerAcquireOp)
-def producer_acquire(op: P.ProducerAcquireOp, t: Translator) -> Step:
+def producer_acquire(op: P.ProducerAcquireOp, t: Translator) -> Step | Nested:
     ring, given, result = t.slots((op.pipeline, op.iterator, op.result))
 
     def step(regs: Registers) -> None:
         held: Ring = regs[ring]
         regs[result] = held.take(regs[given], _EMPTY, _ACQUIRED, "a producer acquires")
 
-    return step
+    return _when_ready(op, t, _EMPTY, step)
 
 
 @implements(P.ConsumerWaitOp)
-def consumer_wait(op: P.ConsumerWaitOp, t: Translator) -> Step:
+def consumer_wait(op: P.ConsumerWaitOp, t: Translator) -> Step | Nested:
     ring, given, result = t.slots((op.pipeline, op.iterator, op.result))
 
     def step(regs: Registers) -> None:
@@ -110,7 +158,7 @@ def consumer_wait(op: P.ConsumerWaitOp, t: Translator) -> Step:
             target[...] = value
         held.started[slot] = []
 
-    return step
+    return _when_ready(op, t, _FULL, step)
 
 
 @implements(P.ProducerWriteOp, P.ConsumerReadOp)
@@ -127,7 +175,7 @@ def open_stage(op: P.ProducerWriteOp | P.ConsumerReadOp, t: Translator) -> Step:
 
 
 @implements(P.ProducerCommitOp)
-def producer_commit(op: P.ProducerCommitOp, t: Translator) -> Step:
+def producer_commit(op: P.ProducerCommitOp, t: Translator) -> Step | Nested:
     ring, stage = t.slots((op.pipeline, op.stage))
 
     def step(regs: Registers) -> None:
@@ -135,22 +183,24 @@ def producer_commit(op: P.ProducerCommitOp, t: Translator) -> Step:
         held.states[regs[stage]] = _FULL
         held.rounds[regs[stage]] += 1
 
-    return step
+    return _making_ready(t, step)
 
 
 @implements(P.ConsumerReleaseOp)
-def consumer_release(op: P.ConsumerReleaseOp, t: Translator) -> Step:
+def consumer_release(op: P.ConsumerReleaseOp, t: Translator) -> Step | Nested:
     ring, stage = t.slots((op.pipeline, op.stage))
     ty = op.pipeline.type
     assert isinstance(ty, P.PipelineType)
 
     def step(regs: Registers) -> None:
         held: Ring = regs[ring]
+        if regs[stage] == _NONE:
+            return
         held.states[regs[stage]] = _EMPTY
         for buffer, view in zip(held.buffers, ty.views, strict=True):
             buffer[regs[stage]] = noise(view).reshape(buffer.shape[1:])
 
-    return step
+    return _making_ready(t, step)
 
 
 @implements(P.MakeTiledTmaDescOp)

@@ -6,6 +6,7 @@ has ended, so that a schedule which waits too little computes something else her
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,12 @@ from tilewright.numerics.element_types import FORMATS
 
 NOT_AWAITED = define_code(
     "group-not-awaited",
-    "A wait lets more groups of copies go on than were made behind the one that it waits for.",
+    "A wait lets more groups of copies, or products, go on than were made behind the one that it waits for.",
+)
+OPERAND_CHANGED = define_code(
+    "product-operand-changed",
+    "Storage that a product reads is written while the product may still go on.",
+    "Wait for the product's token before the stage is released.",
 )
 BAD_STAGE = define_code("stage-outside", "An index is no stage of the storage.")
 #: What storage holds before it is written.
@@ -155,6 +161,10 @@ def permute_view(op: ops.PermuteViewOp, t: Translator) -> Step:
 
 @implements(ops.DotOp)
 def dot(op: ops.DotOp, t: Translator) -> Step:
+    return _product(op, t)
+
+
+def _product(op: ops.DotOp | S.AsyncDotOp, t: Translator) -> Step:
     lhs, rhs, acc, result = t.slots((op.a, op.b, op.c, op.result))
     element = A.element_name(op.a.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
     acc_element = A.element_name(op.c.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
@@ -170,6 +180,78 @@ def dot(op: ops.DotOp, t: Translator) -> Step:
     signs = [enum_property(op, f"signedness_{name}") or "signed" for name in "ab"]
 
     return integer_step(t, op.a, op.b, op.c, op.result, (signs[0], signs[1]))
+
+
+@dataclass(slots=True)
+class Products:
+    """The products of a block that have been started: of those that go on, what they read and as it was
+    when they were started."""
+
+    started: int = 0
+    going: list[tuple[tuple[Array, Array], ...]] = field(default_factory=list)
+
+    def start(self, operands: Sequence[Array]) -> int:
+        """Start a product; its number, from 1."""
+        self.started += 1
+        self.going.append(tuple((held, np.array(held)) for held in operands))
+        return self.started
+
+    def end(self, pending: int) -> None:
+        """End all but the youngest ``pending`` ones."""
+        count = max(len(self.going) - pending, 0)
+        for reads in self.going[:count]:
+            if any(held.tobytes() != given.tobytes() for held, given in reads):
+                raise Fault(
+                    OPERAND_CHANGED, "storage that a product reads was written before it had ended"
+                )
+        del self.going[:count]
+
+
+_PRODUCTS = "products"
+
+
+def _products(regs: Registers, slot: int) -> Products:
+    found: Any = regs[slot]
+    if found is None:
+        found = regs[slot] = Products()
+    return found
+
+
+def _products_slot(t: Translator) -> int:
+    """The slot of the block's products."""
+    found = t.block_state.get(_PRODUCTS)
+    if found is None:
+        found = t.block_state[_PRODUCTS] = t.new_slot()
+    return found
+
+
+@implements(S.AsyncDotOp)
+def async_dot(op: S.AsyncDotOp, t: Translator) -> Step:
+    """The sums are there at once; that nobody takes them early is checked in the text."""
+    multiply, products = _product(op, t), _products_slot(t)
+    lhs, rhs, token = t.slots((op.a, op.b, op.token))
+
+    def step(regs: Registers) -> None:
+        multiply(regs)
+        regs[token] = _products(regs, products).start((regs[lhs], regs[rhs]))
+
+    return step
+
+
+@implements(S.CreateNoneOp)
+def create_none(op: S.CreateNoneOp, t: Translator) -> None:
+    t.preset(op.result, 0)
+
+
+@implements(S.FutureWaitOp)
+def future_wait(op: S.FutureWaitOp, t: Translator) -> Step:
+    source, result, products = t.slot(op.source), t.slot(op.result), _products_slot(t)
+
+    def step(regs: Registers) -> None:
+        _products(regs, products).end(0)
+        regs[result] = regs[source]
+
+    return step
 
 
 @implements(S.AsyncTiledLoadOp)
@@ -206,8 +288,25 @@ def async_group(op: S.AsyncGroupOp, t: Translator) -> Step:
     return step
 
 
+def _wait_for_products(op: S.AsyncWaitOp, t: Translator) -> Step:
+    token, products, pending = t.slot(op.token), _products_slot(t), int_property(op, "pending")
+
+    def step(regs: Registers) -> None:
+        held = _products(regs, products)
+        if regs[token] > max(held.started - pending, 0):
+            raise Fault(
+                NOT_AWAITED,
+                f"product {regs[token]} is waited for while {pending} of {held.started} may go on",
+            )
+        held.end(pending)
+
+    return step
+
+
 @implements(S.AsyncWaitOp)
 def async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
+    if S.waits_for_products(op.token):
+        return _wait_for_products(op, t)
     token, copies, pending = t.slot(op.token), _copies_slot(t), int_property(op, "pending")
 
     def step(regs: Registers) -> None:

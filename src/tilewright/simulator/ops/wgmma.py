@@ -14,6 +14,7 @@ from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.layouts import swizzled
+from tilewright.simulator.ops.threads import collective
 from tilewright.simulator.ops.warpgroups import (
     GROUP_WARPS,
     ROWS,
@@ -202,7 +203,21 @@ def _product(op: Any, t: Translator) -> Step:
             made[:, block] = product.multiply(lhs, rhs, sums)[rows, columns]
         begin_product(warp, op, tuple(product.ranges), multiplications)
         found = made.reshape(WARP_SIZE, -1)
-        r[result] = Pending(found, warp.product_groups, op) if unfinished else found
-        wait_products(warp, unfinished, op)
+        r[result] = found if unfinished == 0 else Pending(found, warp.product_groups, op)
+        if unfinished is not None:
+            wait_products(warp, unfinished, op)
+
+    return step
+
+
+@implements("nvvm.wgmma.sums")
+def _sums(op: Any, t: Translator) -> Step:
+    source, result = t.slot(op.c), t.slot(op.d)
+
+    def step(warp: Warp) -> None:
+        collective(warp, op)
+        wait_products(warp, 0, op)
+        held = warp.regs[source]
+        warp.regs[result] = held.data if isinstance(held, Pending) else held
 
     return step

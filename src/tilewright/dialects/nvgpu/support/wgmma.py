@@ -75,8 +75,8 @@ class WgmmaProductOp(SupportOp):
     have for each block the registers of the instruction's sums. Integers are signed unless ``unsignedA`` or
     ``unsignedB`` says otherwise, and their sums wrap; those of floats of 8 bits keep 14 bits.
 
-    Waits until at most ``waitGroup`` groups, the youngest, are unfinished; so the result may be read
-    at once only with 0.
+    Waits until at most ``waitGroup`` groups, the youngest, are unfinished, or not at all; so the result
+    may be read at once only with 0. Else ``nvvm.wgmma.sums`` takes it.
     """
 
     a = operand_def(_LEFT)
@@ -90,7 +90,7 @@ class WgmmaProductOp(SupportOp):
     transposeB = opt_prop_def(FLAG)
     unsignedA = opt_prop_def(FLAG)
     unsignedB = opt_prop_def(FLAG)
-    waitGroup = prop_def(INT32)
+    waitGroup = opt_prop_def(INT32)
     d = result_def(VECTOR)
 
     SYNTAX: ClassVar = (
@@ -129,11 +129,10 @@ class WgmmaProductOp(SupportOp):
         return m, n, k
 
     @property
-    def unfinished(self) -> int:
-        """How many groups may be unfinished behind this one."""
+    def unfinished(self) -> int | None:
+        """How many groups may be unfinished behind this one; None where it does not wait."""
         held = self.waitGroup
-        assert isinstance(held, IntegerAttr)
-        return held.value.data
+        return held.value.data if isinstance(held, IntegerAttr) else None
 
     @property
     def steps(self) -> int:
@@ -201,3 +200,30 @@ class WgmmaProductOp(SupportOp):
                     "only elements of 16 bits may lie along the rows or columns of the result",
                     attr(name),
                 )
+
+
+@support_op("nvvm", "wgmma.sums")
+class WgmmaSumsOp(SupportOp):
+    """The sums of a product that may be unfinished, when all groups have ended: ``wgmma.wait_group 0``, with
+    the registers that products write; not upstream's."""
+
+    c = operand_def(VECTOR)
+    d = result_def(VECTOR)
+
+    SYNTAX: ClassVar = (Operand("c"), ATTRIBUTES, COLON, TypeOf("c"), ARROW, TypeOf("d"))
+    UNDEFINED: ClassVar = ("a thread of the warpgroup does not take part",)
+    EXAMPLES: ClassVar = examples(
+        """
+        %sums = arith.constant dense<0.0> : vector<32xf32>
+        %d = nvvm.wgmma.sums %sums : vector<32xf32> -> vector<32xf32>
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        if self.c.type != self.d.type or self.c.type.element_type not in SUMS.values():  # pyright: ignore[reportAttributeAccessIssue]
+            report.error(
+                codes.WGMMA_TYPE,
+                f"expected two vectors of f32 or i32, got '{format_type(self.c.type)}' and "
+                f"'{format_type(self.d.type)}'",
+                type_of("d"),
+            )

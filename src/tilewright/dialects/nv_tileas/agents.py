@@ -1,0 +1,198 @@
+"""Agents: groups of warps of a block that do different things."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.irdl import opt_prop_def, prop_def, traits_def, var_region_def
+from xdsl.traits import IsTerminator, MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
+
+from tilewright.diagnostics import define_code
+from tilewright.dialects.declare import Report, attr, examples
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
+from tilewright.dialects.nv_tileaa.constraints import I64_ARRAY
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
+from tilewright.dialects.nv_tileaa.signature import COMMON, Bodies, Dictionary
+from tilewright.dialects.nv_tileas.base import schedule_op
+
+GROUP = "agents"
+AGENTS = define_code(
+    "as-agents",
+    "The warps of a block are not split among agents as they can be.",
+    "Each agent has warps of its own, 32 in all at most. What one makes no other sees, but through pipelines; tiles of before "
+    "the switch belong to none.",
+)
+MOST_WARPS = 32
+#: The registers of a multiprocessor, and the warps that trade them together.
+_REGISTERS, _WARPGROUP = 1 << 16, 4
+
+
+@schedule_op("async.pipeline.yield", group=GROUP)
+class AgentYieldOp(AliasOp):
+    """Ends what an agent does."""
+
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    SYNTAX: ClassVar = COMMON
+    EXAMPLES: ClassVar = examples(
+        """
+        nv_tileas.async.pipeline.agent_switch {num_warps = array<i64: 4, 1>} {
+          nv_tileas.async.pipeline.yield
+        }, {
+          nv_tileas.async.pipeline.yield
+        }
+        """
+    )
+
+    def check(self, report: Report) -> None:
+        if not isinstance(self.parent_op(), AgentSwitchOp):
+            report.error(AGENTS, "expects to end a region of agent_switch")
+
+
+@schedule_op("async.pipeline.agent_switch", group=GROUP)
+class AgentSwitchOp(AliasOp):
+    """Splits the warps of a block among agents, the last that a kernel does.
+
+    Agent i, a region, has the ``num_warps[i]`` warps behind those of the agents before it. The first one
+    has all tiles.
+
+    All warps do what comes before. Agents see of it what is no tile, and of one another what goes
+    through pipelines. With ``max_regs`` each thread of agent i has that many registers: agents of whole
+    warpgroups give theirs to others, or take them (``setmaxnreg``).
+    """
+
+    num_warps = prop_def(I64_ARRAY)
+    max_regs = opt_prop_def(I64_ARRAY)
+    agents = var_region_def()
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    SYNTAX: ClassVar = (Dictionary(), Bodies())
+    EXAMPLES: ClassVar = examples(
+        """
+        nv_tileas.async.pipeline.agent_switch {num_warps = array<i64: 4, 1>} {
+          %doubled = nv_tileaa.addf %x, %x : f32
+          nv_tileas.async.pipeline.yield
+        }, {
+          nv_tileas.async.pipeline.yield
+        }
+        """
+    )
+
+    @property
+    def warps(self) -> tuple[int, ...]:
+        """The warps of each agent."""
+        return int_list(self.properties["num_warps"])
+
+    @property
+    def registers(self) -> tuple[int, ...]:
+        """The registers of a thread of each agent; none where nobody trades any."""
+        return int_list(self.properties.get("max_regs"))
+
+    @property
+    def registers_at_launch(self) -> int | None:
+        """The registers that each thread of the block begins with, where agents trade them."""
+        if not self.registers:
+            return None
+        total = sum(w * r for w, r in zip(self.warps, self.registers, strict=True))
+        return -(-total // sum(self.warps) // 8) * 8
+
+    def check(self, report: Report) -> None:
+        warps = self.warps
+        if len(warps) != len(self.agents) or len(warps) < 2:
+            report.error(
+                AGENTS,
+                f"expected two agents or more, and the warps of each, got {len(self.agents)} and "
+                f"{list(warps)}",
+                attr("num_warps"),
+            )
+        elif min(warps) < 1 or sum(warps) > MOST_WARPS:
+            report.error(
+                AGENTS,
+                f"each agent has a warp, and a block {MOST_WARPS} at most, got {list(warps)}",
+                attr("num_warps"),
+            )
+        elif self.registers:
+            self._check_registers(report)
+        if not isinstance(self.parent_op(), FuncOp) or not isinstance(self.next_op, ReturnOp):
+            report.error(AGENTS, "expected a kernel that ends behind it")
+        for region in self.agents:
+            blocks = list(region.blocks)
+            if (
+                len(blocks) != 1
+                or blocks[0].args
+                or not isinstance(blocks[0].last_op, AgentYieldOp)
+            ):
+                report.error(
+                    AGENTS, "what an agent does is one block, that 'async.pipeline.yield' ends"
+                )
+        self._check_captures(report)
+
+    def _check_registers(self, report: Report) -> None:
+        warps, registers = self.warps, self.registers
+        if len(registers) != len(warps) or any(r % 8 or not 24 <= r <= 256 for r in registers):
+            report.error(
+                AGENTS,
+                f"expected a multiple of 8 from 24 to 256 for each agent, got {list(registers)}",
+                attr("max_regs"),
+            )
+        elif any(count % _WARPGROUP for count in warps):
+            report.error(
+                AGENTS,
+                f"whole warpgroups, of {_WARPGROUP} warps, trade registers, got {list(warps)}",
+                attr("num_warps"),
+            )
+        elif 32 * sum(w * r for w, r in zip(warps, registers, strict=True)) > _REGISTERS:
+            report.error(
+                AGENTS,
+                f"together agents have at most {_REGISTERS} registers, got {list(registers)} in "
+                f"{list(warps)} warps",
+                attr("max_regs"),
+            )
+
+    def _check_captures(self, report: Report) -> None:
+        for number, region in enumerate(self.agents):
+            for op in region.walk():
+                for value in op.operands:
+                    if not isinstance(value.type, T.TileType):
+                        continue
+                    if number or not _is_within(value, self):
+                        report.error(
+                            AGENTS,
+                            f"'{op.name}' of agent {number} uses a tile, and only agent 0 has any, which it makes",
+                        )
+                        return
+
+
+def _is_within(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is made in an operation's regions."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None:
+        outer = block.parent_op()
+        if outer is op:
+            return True
+        block = None if outer is None else outer.parent
+    return False
+
+
+def agent_switch(func: FuncOp) -> AgentSwitchOp | None:
+    """How the warps of a kernel are split, where they are."""
+    end = func.body.block.last_op
+    found = None if end is None else end.prev_op
+    return found if isinstance(found, AgentSwitchOp) else None
+
+
+def main_block(func: FuncOp) -> Block:
+    """The operations of the warps that have tiles: those of the first agent, or of all."""
+    switch = agent_switch(func)
+    return func.body.block if switch is None else switch.agents[0].block
+
+
+def is_of_other_agent(op: Operation) -> bool:
+    """Whether an operation is done by an agent that has no tiles."""
+    region = op.parent_region()
+    while region is not None:
+        outer = region.parent
+        if isinstance(outer, AgentSwitchOp):
+            return region is not outer.agents[0]
+        region = None if outer is None else outer.parent_region()
+    return False

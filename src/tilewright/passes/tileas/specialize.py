@@ -1,0 +1,321 @@
+"""``tileas-specialize``: some warps of a block fill the pipelines, the others compute.
+
+A kernel that fills a stage ahead in each round of its loops is split in two: the first agent has all of it
+but what fills stages, the second one the same loops with nothing but that, and what the coordinates of
+tiles are computed from. Pipelines hold the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
+from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp
+from tilewright.dialects.nv_tileas.storage import storage_bytes
+from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
+from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.remarks import Remarks
+
+#: What a multiprocessor has: registers, of 32 bits, and shared memory, of which each block takes some more.
+_REGISTERS, _SHARED, _RESERVED = 1 << 16, 228 << 10, 1 << 10
+#: The registers of a thread: the most that it has, and takes; what is left to one that fills pipelines; what
+#: it holds beside sums.
+_MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 40, 88, 64
+_WARPGROUP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """The warps that compute and that fill pipelines; where they trade them, registers of a thread of each."""
+
+    warps: tuple[int, int]
+    registers: tuple[int, int] | None = None
+
+    def describe(self) -> str:
+        """As remarks call it."""
+        compute, fill = self.warps
+        found = f"{compute} warps compute, and {fill} fill the pipelines"
+        if self.registers is not None:
+            found += ", with {} and {} registers for each thread".format(*self.registers)
+        return found
+
+
+def agents_for(warps: int, sums: int, shared_bytes: int) -> Agents | None:
+    """How a block is split of which ``warps`` compute, each thread with this many registers of sums, and
+    that takes these bytes of shared memory; None where there are not registers enough.
+
+    The assembler counts the warps of a block in fours. One warp that fills pipelines is enough, where
+    those that compute have as many registers as before; else a warpgroup gives most of its own to them. A block
+    of several warpgroups with many sums has a multiprocessor for itself (``block_warps``).
+    """
+    blocks = max(_SHARED // (shared_bytes + _RESERVED), 1)
+    if warps > _WARPGROUP and sums >= _MANY_SUMS:
+        blocks = 1
+    all_warps = warps + _WARPGROUP
+    share = _REGISTERS // (32 * blocks * all_warps) // 8 * 8
+    if share >= _MOST or warps % _WARPGROUP:
+        return Agents((warps, 1))
+    taken = min((share * all_warps - _LEFT * _WARPGROUP) // warps // 8 * 8, _MOST_TAKEN)
+    if taken < sums + _BESIDE_SUMS or share < _LEFT:
+        return None
+    return Agents((warps, _WARPGROUP), (taken, _LEFT))
+
+
+@dataclass(frozen=True)
+class Specialize(TilePass):
+    """Gives the filling of pipelines to a warp of its own."""
+
+    name: ClassVar[str] = "tileas-specialize"
+    LEVEL: ClassVar = NV_TILEAA
+
+    num_warps: int = 4
+
+    def rewrite(self, root: Operation) -> None:
+        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
+        for func in functions:
+            if isinstance(func, FuncOp) and func.body.blocks:
+                specialize(func, block_warps(func, self.num_warps))
+
+
+def specialize(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
+    """Split a function of ``warps`` warps into agents, where that pays and can be done."""
+    remarks = Remarks() if remarks is None else remarks
+    if agent_switch(func) is not None or not any(_fills(op) for op in func.walk()):
+        return
+    chosen = _choose(func, warps)
+    why = chosen if isinstance(chosen, str) else _split(func, chosen)
+    if why:
+        remarks.add("agents", f"all warps fill the pipelines: {why}", func)
+    elif isinstance(chosen, Agents):
+        remarks.add("agents", chosen.describe(), func)
+
+
+def _choose(func: FuncOp, warps: int) -> Agents | str:
+    """How to split a function, or why it stays whole."""
+    products = [op for op in func.walk() if isinstance(op, AsyncDotOp)]
+    if not products:
+        return "no product goes on by itself, beside which that costs nothing"
+    sums = max(prod(T.dims_of(op.result.type)) for op in products) // (32 * warps)
+    shared = sum(storage_bytes(op.result) for op in func.walk() if isinstance(op, S.AllocTensorOp))
+    found = agents_for(warps, sums, shared)
+    if found is None:
+        return f"the registers of {warps + _WARPGROUP} warps in each block would not do"
+    return found
+
+
+def _fills(op: Operation) -> bool:
+    """Whether an operation fills a stage, where there is one to fill, and does nothing else."""
+    return isinstance(op, scf.IfOp) and any(isinstance(i, P.ProducerAcquireOp) for i in op.walk())
+
+
+def _is_split(op: Operation) -> bool:
+    """Whether an operation is a loop that fills stages, which both agents have."""
+    return isinstance(op, scf.ForOp) and any(isinstance(i, P.ProducerAcquireOp) for i in op.walk())
+
+
+def _split(func: FuncOp, agents: Agents) -> str:
+    """Split a function; why not, if it cannot be done, and it stays as it was."""
+    body = func.body.block
+    inside = _of_agents(body)
+    values: dict[SSAValue, SSAValue] = {}
+    producer = Block()
+    for op in inside:
+        producer.add_op(_copy(op, values))
+    needs = _Needs(_fills)
+    why = needs.of_block(producer)
+    if why:
+        producer.erase()
+        return why
+    end = body.last_op
+    assert end is not None
+    consumer = Block()
+    for op in inside:
+        op.detach()
+        consumer.add_op(op)
+    rest = _Needs(lambda op: not _fills(op) and not is_side_effect_free(op), pure=False)
+    rest.of_block(consumer)
+    for block, found in ((consumer, rest), (producer, needs)):
+        found.keep(block)
+        block.add_op(AgentYieldOp.create())
+    properties = {"num_warps": b.DenseArrayBase.from_list(b.i64, list(agents.warps))}
+    if agents.registers is not None:
+        properties["max_regs"] = b.DenseArrayBase.from_list(b.i64, list(agents.registers))
+    switch = AgentSwitchOp.create(
+        properties=properties,
+        regions=[Region(consumer), Region(producer)],
+    )
+    inherit_place(switch, func)
+    Rewriter.insert_op(switch, InsertPoint.before(end))
+    return ""
+
+
+def _copy(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
+    """A copy of an operation, from the same places of the program."""
+    new = op.clone(values)
+    for mine, other in zip(new.walk(), op.walk(), strict=True):
+        inherit_place(mine, other)
+    return new
+
+
+def _of_agents(body: Block) -> list[Operation]:
+    """The operations of a function that agents do: all from which or on which tiles or effects depend."""
+    found: dict[Operation, None] = {}
+    for op in body.ops:
+        if op is body.last_op:
+            break
+        makes = isinstance(op, S.AllocTensorOp | P.CreatePipelineOp)
+        stays = not op.regions and (makes or is_side_effect_free(op))
+        stays = stays and not any(isinstance(value.type, T.TileType) for value in op.results)
+        owners = (value.owner for value in op.operands)
+        if not stays or any(owner in found for owner in owners):
+            found[op] = None
+    return list(found)
+
+
+class _Needs:
+    """What of a block is needed for its ``roots``: loops that fill stages are looked into, and keep what they
+    carry as far as it is needed; all else is needed as a whole. With ``pure`` only what has no effects
+    may be, beside the roots."""
+
+    def __init__(self, roots: Callable[[Operation], bool], *, pure: bool = True):
+        self.roots, self.pure = roots, pure
+        self.ops: set[Operation] = set()
+        self.values: set[SSAValue] = set()
+        self.waiting: list[SSAValue] = []
+        self.why = ""
+
+    def of_block(self, block: Block) -> str:
+        """Find what is needed; why it cannot be had, where something has effects."""
+        self.block = block
+        for op in _all_of(block):
+            if not _is_split(op) and self.roots(op):
+                self._need(op, is_root=True)
+        while self.waiting:
+            self._need_value(self.waiting.pop())
+        return self.why
+
+    def _need(self, op: Operation, *, is_root: bool = False) -> None:
+        if op in self.ops or not self._is_in_block(op):
+            return
+        self.ops.add(op)
+        parent = op.parent_op()
+        if parent is not None and _is_split(parent):
+            self._need(parent)
+        if _is_split(op):
+            self.waiting += op.operands[:3]
+            return
+        if self.pure and not is_root and not is_side_effect_free(op):
+            self.why = f"where its tiles lie comes from '{op.name}'"
+        self.waiting += _outside(op)
+
+    def _is_in_block(self, op: Operation) -> bool:
+        block = op.parent
+        while block is not None and block is not self.block:
+            outer = block.parent_op()
+            block = None if outer is None or not _is_split(outer) else outer.parent
+        return block is not None
+
+    def _need_value(self, value: SSAValue) -> None:
+        if value in self.values:
+            return
+        self.values.add(value)
+        owner = value.owner
+        if isinstance(owner, Operation):
+            self._need(owner)
+            number = value.index  # pyright: ignore[reportAttributeAccessIssue]
+        else:
+            owner = owner.parent_op()
+            number = value.index - 1  # pyright: ignore[reportAttributeAccessIssue]
+        if owner is None or not _is_split(owner) or not self._is_in_block(owner):
+            return
+        self._need(owner)
+        if number >= 0:
+            assert isinstance(owner, scf.ForOp)
+            self.waiting += self._carried(owner, number)
+
+    @staticmethod
+    def _carried(loop: scf.ForOp, number: int) -> list[SSAValue]:
+        """What a loop has of the value that it carries at this place."""
+        body = loop.body.block
+        end = body.last_op
+        assert end is not None
+        return [
+            loop.operands[3 + number],
+            end.operands[number],
+            body.args[1 + number],
+            loop.results[number],
+        ]
+
+    def keep(self, block: Block) -> None:
+        """Leave nothing in the block but what is needed."""
+        for op in reversed(list(block.ops)):
+            if isinstance(op, scf.YieldOp):
+                continue
+            if op not in self.ops:
+                op.detach()
+                op.erase()
+            elif isinstance(op, scf.ForOp) and _is_split(op):
+                self._keep_of_loop(op)
+
+    def _keep_of_loop(self, loop: scf.ForOp) -> None:
+        body = loop.body.block
+        end = body.last_op
+        assert end is not None
+        kept = [n for n, result in enumerate(loop.results) if result in self.values]
+        end.operands = [end.operands[number] for number in kept]
+        self.keep(body)
+        dropped = [arg for n, arg in enumerate(body.args[1:]) if n not in kept]
+        for argument in dropped:
+            body.erase_arg(argument)
+        region = loop.body
+        loop.detach_region(region)
+        new = scf.ForOp.create(
+            operands=[*loop.operands[:3], *(loop.operands[3 + number] for number in kept)],
+            result_types=[loop.results[number].type for number in kept],
+            attributes=loop.attributes,
+            properties=loop.properties,
+            regions=[region],
+        )
+        inherit_place(new, loop)
+        Rewriter.insert_op(new, InsertPoint.before(loop))
+        for number, result in zip(kept, new.results, strict=True):
+            result.name_hint = loop.results[number].name_hint
+            loop.results[number].replace_all_uses_with(result)
+        loop.detach()
+        loop.erase()
+
+
+def _all_of(block: Block) -> Iterator[Operation]:
+    """The operations of a block, and of the loops in it that fill stages, but no terminators."""
+    for op in block.ops:
+        if isinstance(op, scf.YieldOp):
+            continue
+        yield op
+        if _is_split(op):
+            yield from _all_of(op.regions[0].block)
+
+
+def _outside(op: Operation) -> Iterable[SSAValue]:
+    """The values from outside that an operation, and what is in it, uses."""
+    own: set[SSAValue] = set()
+    used: list[SSAValue] = []
+    for inner in op.walk():
+        own.update(inner.results)
+        for region in inner.regions:
+            for block in region.blocks:
+                own.update(block.args)
+        used += inner.operands
+    return [value for value in used if value not in own]

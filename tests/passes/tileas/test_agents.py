@@ -1,0 +1,159 @@
+"""``tileas-specialize``: warps that fill pipelines beside those that compute, on both sides of the pass and on
+the simulator in many orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.passes.tileas import kernels as K
+from tests.passes.tileas.test_tma import LAYOUTS, how, launch, product
+from xdsl.dialects import scf
+
+from tilewright import LaunchOptions
+from tilewright.diagnostics import TileIRError
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
+from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp
+from tilewright.machine.launch import Program
+from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.specialize import Agents, agents_for, specialize
+from tilewright.simulator.tiles import TileProgram
+from tilewright.text import parse, print_text
+
+SCHEDULE = LAYOUTS + ",tileas-tma{stages=4},tileas-schedule"
+AGENTS = SCHEDULE + ",tileas-specialize"
+TILE = (64, 64, 128)
+
+
+def switch_of(module: Any) -> AgentSwitchOp:
+    (found,) = (op for op in module.walk() if isinstance(op, AgentSwitchOp))
+    return found
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("depth", [0, 1, 64, 100, 256, 320])
+def test_both_sides_of_the_pass_compute_the_same(nested: bool, depth: int) -> None:
+    text = product(*TILE, nested=nested)
+    before, after = (K.lowered(text, passes) for passes in (SCHEDULE, AGENTS))
+    extents = (100, 60, depth)
+    one, right = launch(Program(before), extents, TILE, how(nested=nested))
+    for options in ({}, *({"options": LaunchOptions(seed=seed)} for seed in range(3))):
+        two, _ = launch(Program(after), extents, TILE, how(nested=nested, options=options))
+        assert one.tobytes() == two.tobytes()
+    np.testing.assert_array_equal(one, right)
+    assert print_text(parse(print_text(after))) == print_text(after)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_who_does_what(nested: bool) -> None:
+    switch = switch_of(K.lowered(product(*TILE, nested=nested), AGENTS))
+    consumer, producer = ([type(op) for op in region.walk()] for region in switch.agents)
+    fills = {P.ProducerAcquireOp, P.ProducerWriteOp, P.ProducerCommitOp, P.AsyncTiledTmaLoadOp}
+    assert not fills & set(consumer) and fills <= set(producer)
+    reads = {P.ConsumerWaitOp, P.ConsumerReadOp, P.ConsumerReleaseOp, AsyncDotOp}
+    assert not reads & set(producer) and reads <= set(consumer)
+    # One stage ahead, and one in each round.
+    assert producer.count(P.ProducerAcquireOp) == 2
+    # Sums, the iterator, a token and a stage here; the round that is filled and its iterator there.
+    carried = [
+        [len(op.results) for op in region.walk() if isinstance(op, scf.ForOp)]
+        for region in switch.agents
+    ]
+    # A loop around it hands the place where its consumers stand to the next round, from which both go on.
+    assert carried == ([[2, 4], [1, 3]] if nested else [[4], [2]])
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("tile", "warps", "registers"),
+    [
+        ((64, 64, 64), (4, 4), (120, 40)),
+        (TILE, (4, 4), (216, 40)),
+        ((128, 128, 64), (4, 4), (216, 40)),
+        ((128, 256, 64), (8, 4), (232, 40)),
+    ],
+)
+def test_on_the_simulator_in_many_orders(
+    tile: tuple[int, int, int], warps: Any, registers: Any, nested: bool
+) -> None:
+    program = TileProgram(parse(product(*tile, nested=nested)), "sm_90a")
+    switch = switch_of(program._lowered.scheduled("k").module)  # pyright: ignore[reportPrivateUsage]
+    assert (switch.warps, switch.registers) == (warps, registers)
+    assert program.block("k") == 32 * sum(warps)
+    for seed in range(20 if tile == TILE else 2):
+        for depth in (0, 64, 320) if tile == TILE else (320,):
+            options = {"options": LaunchOptions(seed=seed)}
+            found, right = launch(
+                program, (64, 60, depth), tile, how(nested=nested, options=options)
+            )
+            np.testing.assert_array_equal(found, right)
+    assert not program.fallbacks
+
+
+KIB = 1 << 10
+
+
+@pytest.mark.parametrize(
+    ("warps", "sums", "shared", "wanted"),
+    [
+        # One block on a multiprocessor: one more warp takes nothing from the others.
+        (4, 128, 160 * KIB, Agents((4, 1))),
+        # Two blocks, of 128 registers for each of 256 threads.
+        (4, 128, 96 * KIB, Agents((4, 4), (216, 40))),
+        # 168 for each of 384.
+        (8, 128, 192 * KIB, Agents((8, 4), (232, 40))),
+        (8, 64, 96 * KIB, Agents((8, 4), (232, 40))),
+        # Two blocks of 80 for each of 384, or four of 64 for each of 256.
+        (8, 32, 96 * KIB, None),
+        (4, 32, 48 * KIB, None),
+    ],
+)
+def test_registers(warps: int, sums: int, shared: int, wanted: Agents | None) -> None:
+    found = agents_for(warps, sums, shared)
+    assert found == wanted
+    if found is not None and found.registers is not None:
+        assert sum(w * r for w, r in zip(found.warps, found.registers, strict=True)) <= 2048
+
+
+def said(text: str) -> list[str]:
+    module, remarks = K.lowered(text, SCHEDULE), Remarks()
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    specialize(func, 4, remarks)
+    return [remark.message for remark in remarks.found]
+
+
+#: The column of tiles is read from memory in each round of the outer loop.
+READ = (
+    "    %cell = offset %c, %o : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>\n"
+    "    %number, %t0 = load_ptr_tko weak %cell : tile<ptr<f32>> -> tile<f32>, token\n"
+    "    %column = ftoi %number signed : tile<f32> -> tile<i32>\n"
+)
+
+
+def test_remarks() -> None:
+    assert said(product(*TILE)) == [
+        "4 warps compute, and 4 fill the pipelines, with 120 and 40 registers for each thread"
+    ]
+    text = product(*TILE, nested=True)
+    head = "iter_values(%outer = %nothing) -> (tile<64x64xf32>) {\n"
+    assert head in text and "%bt[%s, %y]" in text
+    text = text.replace(head, head + READ).replace("%bt[%s, %y]", "%bt[%s, %column]")
+    assert said(text) == [
+        "all warps fill the pipelines: where its tiles lie comes from 'nv_tileaa.load'"
+    ]
+    alone = text.replace("mmaf %l, %r, %acc", "mmaf %l, %r, %nothing")
+    assert said(alone)[0].startswith("all warps fill the pipelines: no product goes on by itself")
+
+
+def test_the_reference_machine_finds_an_agent_that_waits_for_ever() -> None:
+    """The second agent fills one stage ahead, and nothing in its loop."""
+    text = print_text(K.lowered(product(*TILE), AGENTS))
+    head, switch, tail = text.partition("}, {\n")
+    changed = tail.replace("to %steps step", "to %zero step")
+    assert switch and changed != tail
+    with pytest.raises(TileIRError, match="agent") as raised:
+        launch(Program(parse(head + switch + changed)), (64, 64, 320), TILE, how())
+    assert "stage 1 of a pipeline to be full" in str(raised.value)

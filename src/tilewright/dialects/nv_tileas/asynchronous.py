@@ -17,7 +17,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from tilewright.dialects.declare import Report, attr, examples, int_property, type_of
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, AliasOp, int_list
+from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import INDEX, INT64, TILED_VIEW, ClassKind
 from tilewright.dialects.nv_tileaa.ops.access import IN_BOUNDS
 from tilewright.dialects.nv_tileaa.signature import COMMON
@@ -33,7 +33,7 @@ ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
 
 
 @schedule_op("async.tiled_load", group=GROUP)
-class AsyncTiledLoadOp(AliasOp):
+class AsyncTiledLoadOp(TileAAOp):
     """Starts to bring a tile of a view from global to shared memory; outside of the view zeros.
 
     ``vector`` neighbours, which are aligned in both, go by one copy. With ``proven`` only so many are known
@@ -116,7 +116,7 @@ class AsyncTiledLoadOp(AliasOp):
 
 
 @schedule_op("async.group", group=GROUP)
-class AsyncGroupOp(AliasOp):
+class AsyncGroupOp(TileAAOp):
     """All of these, which must be what was started since the last group; groups end in their order."""
 
     tokens = var_operand_def(ASYNC)
@@ -127,7 +127,7 @@ class AsyncGroupOp(AliasOp):
 
 
 @schedule_op("async.wait", group=GROUP)
-class AsyncWaitOp(AliasOp):
+class AsyncWaitOp(TileAAOp):
     """Waits until the group has ended; ``pending`` groups that were made behind it may go on."""
 
     token = operand_def(ASYNC)
@@ -147,7 +147,7 @@ class AsyncWaitOp(AliasOp):
 
 
 @schedule_op("barrier", group=GROUP)
-class BarrierOp(AliasOp):
+class BarrierOp(TileAAOp):
     """All threads of the block meet: what each has written to storage, or waited for, all may read."""
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import declare_op
-from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.base import TileAAOp
 
 LAYOUT = define_code(
     "as-layout",
@@ -31,10 +31,10 @@ STORAGE_PLACE = define_code(
     "Storages share bytes only if they are needed at different times. `tileas-allocate` gives offsets.",
 )
 
-_OpT = TypeVar("_OpT", bound=type[AliasOp])
+_OpT = TypeVar("_OpT", bound=type[TileAAOp])
 
 #: Every operation, by mnemonic, in the order of definition.
-OPERATIONS: dict[str, type[AliasOp]] = {}
+OPERATIONS: dict[str, type[TileAAOp]] = {}
 
 
 def schedule_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:

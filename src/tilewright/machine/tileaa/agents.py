@@ -23,11 +23,11 @@ from tilewright.machine.compile import (
     Translator,
     implements,
 )
+from tilewright.machine.fused_blocks import called
 from tilewright.machine.ops.control_flow import copy_slots
-from tilewright.machine.straight_line import called
+from tilewright.machine.tileaa.coroutines import AgentCoroutine, Started, Wait, waiting
 from tilewright.machine.tileaa.foreign import plugin_step
 from tilewright.machine.tileaa.functions import beginning, function_of
-from tilewright.machine.tileaa.strands import Started, Strand, Wait, waiting
 from tilewright.machine.values import ARENA, Registers
 
 Begin = Callable[[Registers], Registers]
@@ -66,7 +66,7 @@ def _agent(
     op: ExecuteOp, t: Translator, begin: Begin, body: CompiledBlock, results: tuple[int, ...]
 ) -> Nested:
     name, agents = _name(op), t.agents
-    memory, strand_slot = t.machine.memory, t.new_slot()
+    memory, coroutine_slot = t.machine.memory, t.new_slot()
     pairs = tuple(zip(t.slots(op.results), results, strict=True))
     assert agents is not None
 
@@ -84,13 +84,13 @@ def _agent(
     def start(regs: Registers) -> Any:
         own = begin(regs)
         own[ARENA] = []
-        strand = regs[strand_slot] = Strand(name, run(regs, own))
-        yield Started(strand)
+        coroutine = regs[coroutine_slot] = AgentCoroutine(name, run(regs, own))
+        yield Started(coroutine)
         return None
 
     def join(regs: Registers) -> Any:
-        strand: Strand = regs[strand_slot]
-        yield from waiting(Wait(lambda: strand.has_ended, f"the end of {name}", op))
+        coroutine: AgentCoroutine = regs[coroutine_slot]
+        yield from waiting(Wait(lambda: coroutine.has_ended, f"the end of {name}", op))
         return None
 
     t.waits.setdefault(first_user(op), []).append(Nested(join))

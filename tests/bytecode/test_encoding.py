@@ -73,17 +73,6 @@ def test_any_bytes_give_a_varint_or_an_error(data: bytes) -> None:
     assert at.pos <= 10
 
 
-@pytest.mark.parametrize(
-    ("length", "code"), [(0, "truncated"), (1, "truncated"), (9, "truncated"), (10, "varint")]
-)
-def test_varints_without_an_end(length: int, code: str) -> None:
-    """Up to nine bytes, the rest may be missing; ten are too many."""
-    with pytest.raises(DecodeError) as caught:
-        cursor(b"\x80" * length).varint()
-    assert caught.value.code == f"bytecode-{code}"
-    assert (caught.value.start, caught.value.end) == (0, length)
-
-
 def test_bits_above_64_are_dropped_and_told() -> None:
     told: list[tuple[int, int]] = []
     data = b"\xff" * 9 + b"\x03"

@@ -63,6 +63,14 @@ def test_a_deadlock_names_the_threads_that_lack() -> None:
     )
 
 
+def test_a_deadlock_at_a_barrier_for_all_tells_how_many_are_missing() -> None:
+    """Warp 1 waits for a phase that never ends."""
+    body = INIT.format(32, "%c0") + "%is = arith.cmpi eq, %warp, %c0 : index\nscf.if %is {\n"
+    body += "gpu.barrier\n} else {\n" + WAIT.format("%c0", "even") + "}\n"
+    text = told(run(body, block=64))
+    assert "where 32 of 64 threads have arrived; not there: warps 1" in text
+
+
 @pytest.mark.parametrize(
     "count, fits", [(0, False), (1, True), (MAX_COUNT, True), (MAX_COUNT + 1, False)]
 )
@@ -200,6 +208,19 @@ def test_waits_end_when_the_last_has_come() -> None:
         # The fast one leaves with the slow one, long after it has come.
         assert abs(last[0].end - last[1].end) <= 1
         assert max(e.end - e.start for e in last) > 900
+
+
+def test_a_deadlock_of_a_cluster_names_who_lacks() -> None:
+    """The first block waits at the cluster, the second one for a phase that never ends."""
+    body = INIT.format(32, "%c0") + "%rank = gpu.cluster_block_id x\n"
+    body += "%is = arith.cmpi eq, %rank, %c0 : index\nscf.if %is {\n"
+    body += (
+        "nvvm.cluster.arrive\nnvvm.cluster.wait\n} else {\n" + WAIT.format("%c0", "even") + "}\n"
+    )
+    text = told(run(body, grid=2, cluster=2))
+    (line,) = (line for line in text.splitlines() if "waits for its cluster" in line)
+    absent = line.partition("not arrived: ")[2]
+    assert "(1,0,0)" in absent.replace(" ", "") and "(0,0,0)" not in absent.replace(" ", ""), line
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -151,6 +151,18 @@ def test_warps_meet_at_barriers_of_their_own(seed: int) -> None:
     assert "%bar[0]: " not in text
 
 
+@pytest.mark.parametrize("in_groups", [True, False])
+def test_a_warp_waits_for_no_barrier_of_another(in_groups: bool) -> None:
+    """Odd warps wait for what even ones do behind their own wait: in a group, too, each waits alone."""
+    body = INIT.format(128, "%c0") + "%half = arith.constant 64 : index\n"
+    body += "scf.if %first {\nnvgpu.mbarrier.init %bar[%c1], %half : !bars\n}\ngpu.barrier\n"
+    body += ARRIVE.format("t", "%c0") + "%mine = arith.remui %warp, %c2 : index\n"
+    body += "%is = arith.cmpi eq, %mine, %c0 : index\n" + WAIT.format("%mine", "even")
+    body += "scf.if %is {\n" + ARRIVE.format("u", "%c1") + "}\n"
+    found = run(body, block=128, in_groups=in_groups).findings
+    assert not found, [d.brief() for d in found]
+
+
 def test_too_many_arrivals_count_for_the_next_phase() -> None:
     """Three warps at a barrier for two: the third is told, and begins the next phase."""
     body = INIT.format(48, "%c0") + ARRIVE.format("t", "%c0")

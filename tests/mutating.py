@@ -175,7 +175,8 @@ def survives(module: str, number: int, tests: Sequence[str]) -> bool:
         )
     except subprocess.TimeoutExpired:
         return False
-    if ran.returncode not in (0, 1, 2):
+    # A signal ends tests of native code: negative here, 139 and the like behind a shell.
+    if ran.returncode not in (0, 1, 2) and 0 < ran.returncode < 128:
         raise RuntimeError(f"the tests could not run: {ran.stdout.decode()[-2000:]}")
     return ran.returncode == 0
 

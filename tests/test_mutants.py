@@ -43,7 +43,11 @@ TARGETS = (
     ),
     Target(
         "tilewright.simulator.ops.barriers",
-        ("tests/simulator/test_barriers.py", "tests/simulator/test_groups.py"),
+        (
+            "tests/simulator/test_barriers.py",
+            "tests/simulator/test_barrier_edges.py",
+            "tests/simulator/test_groups.py",
+        ),
     ),
 )
 #: Mutants of each module that a run tries: the same ones until the module changes.

@@ -214,6 +214,24 @@ def test_circles_are_found() -> None:
     assert circles(graph) == {frozenset("bc"), frozenset("def")}
 
 
+#: Packages in which every public function and method has a docstring; the list may only grow.
+DOCUMENTED = ("bytecode", "diagnostics")
+
+
+def test_public_functions_are_documented() -> None:
+    found = [
+        f"{name}:{function.name}"
+        for name, tree in FILES.items()
+        if name.startswith(DOCUMENTED)
+        for holder in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef)))
+        if not getattr(holder, "name", "").startswith("_")
+        for function in holder.body
+        if isinstance(function, Function) and not function.name.startswith("_")
+        if ast.get_docstring(function) is None
+    ]
+    assert not found
+
+
 def test_nothing_below_asks_the_root() -> None:
     """The root's lazy names lead upwards; below, only the version is of use."""
     found = [

@@ -195,3 +195,25 @@ def test_expectations_not_met(command: Command, text: str, code: str) -> None:
     ran = command("opt", "-", "--verify-diagnostics", stdin=text.encode())
     assert (ran.status, ran.out) == (Exit.FINDINGS, b"")
     assert f"error[{code}]" in ran.err
+
+
+def test_rules_are_traced_by_name_and_place(command: Command, tmp_path: Path) -> None:
+    source = tmp_path / "k.tileir"
+    source.write_text(
+        "entry @k(%c: tile<i1>) {\n"
+        "  %true = constant <i1: true> : tile<i1>\n"
+        "  %x = constant <i32: 1> : tile<i32>\n"
+        "  %y = constant <i32: 0> : tile<i32>\n"
+        "  %n = xori %c, %true : tile<i1>\n"
+        "  %s = select %n, %y, %x : tile<i1>, tile<i32>\n"
+        '  %t = print_tko "%d", %s : tile<i32> -> token\n'
+        "  return\n"
+        "}\n"
+    )
+    ran = command("opt", str(source), "-p", "canonicalize", "--trace-rewrites")
+    assert ran.status == Exit.OK
+    assert ran.err.splitlines() == [
+        f"{source}:6:8: negated_condition rewrites cuda_tile.select",
+        f"{source}:6:8: one_or_zero rewrites cuda_tile.select",
+    ]
+    assert command("opt", str(source), "-p", "canonicalize").err == ""

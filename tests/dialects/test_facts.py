@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.dialects import arith, cuda_tile, facts, nv_tileaa
 from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.facts import Elements, Ordering, Pointing
-from tilewright.dialects.nv_tileaa.base import OPERATIONS, AliasOp
+from tilewright.dialects.nv_tileaa.base import OPERATIONS, TileAAOp
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store
@@ -114,7 +114,7 @@ def test_element_wise_operations_have_a_meaning(name: str) -> None:
         assert cls.mnemonic() == "assume"
 
 
-def _may_point(cls: type[AliasOp]) -> bool:
+def _may_point(cls: type[TileAAOp]) -> bool:
     """Whether a result can be a pointer, a memref or a view, as the fields have it."""
     for _, definition in cls.get_irdl_definition().results:
         for ty in POINTING:
@@ -155,7 +155,7 @@ def test_what_may_pass_is_declared(name: str) -> None:
 
 def test_what_declares_nothing_is_trusted_with_nothing() -> None:
     @irdl_op_definition
-    class New(AliasOp):
+    class New(TileAAOp):
         name = "nv_tileaa.new"
 
     for op in (_blank(New), scf.ExecuteRegionOp.__new__(scf.ExecuteRegionOp)):

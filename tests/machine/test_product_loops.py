@@ -224,7 +224,7 @@ def test_iteration_limit():
 @pytest.mark.parametrize("limit", [1 << 26, 4000, 0])
 def test_changed_arrays_are_read_anew(monkeypatch, limit, calls):
     """Between launches, and where tiles have to be let go."""
-    monkeypatch.setattr("tilewright.machine.kept_tiles._MAX_BYTES", limit)
+    monkeypatch.setattr("tilewright.machine.load_memo._MAX_BYTES", limit)
     a, b = _matrices(64, 64, 64, np.float16)
     module, c = _kernel(a, b, (16, 16, 8)), np.zeros((64, 64), np.float32)
     program = Program(module)

@@ -120,6 +120,7 @@ def plans(version: Version) -> dict[int, _Plan]:
 
 @lru_cache(maxsize=1024)
 def segment_sizes(sizes: tuple[int, ...]) -> DenseArrayBase:
+    """The property that divides operands or results into groups of these sizes, made once."""
     return DenseArrayBase.from_list(builtin_i32, sizes)
 
 

@@ -372,21 +372,26 @@ class DebugWriter:
         return self._pool.index(bytes(entry.buffer)) + 1
 
     def not_storable(self, attribute: Attribute) -> None:
+        """Report an attribute that debug info of bytecode cannot hold (``bytecode-not-storable``)."""
         self._out.problem(
             NOT_STORABLE, f"bytecode has no form for {_shown(attribute)} in debug info"
         )
 
     @property
     def version(self) -> Version:
+        """The version that is written."""
         return self._out.version
 
     def refer(self, entry: ByteWriter, attribute: Attribute) -> None:
+        """Append the index of another entry; 0 is an unknown location."""
         entry.varint(self._index(attribute))
 
     def text(self, entry: ByteWriter, text: StringAttr) -> None:
+        """Append the index of a string of the string section."""
         entry.varint(self._out.string(text.data))
 
     def number(self, entry: ByteWriter, value: IntAttr) -> None:
+        """Append a line or column; one outside of 64 bits is reported (``bytecode-not-storable``)."""
         if not 0 <= value.data < 2**64:
             self._out.problem(
                 NOT_STORABLE, f"the line or column {value.data} is not in 0 .. 2**64 - 1"

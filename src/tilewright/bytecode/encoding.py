@@ -52,6 +52,7 @@ class Cursor:
 
     @property
     def remaining(self) -> int:
+        """How many bytes are left."""
         return self.end - self.pos
 
     def sub(self, start: int, end: int) -> Cursor:
@@ -60,6 +61,7 @@ class Cursor:
         return Cursor(self.data, start, end, self.on_dropped)
 
     def truncated(self, wanted: int) -> DecodeError:
+        """The error for ``wanted`` bytes that are not there."""
         return DecodeError(
             TRUNCATED,
             f"expected {wanted} more byte{'s' if wanted != 1 else ''}, got {self.remaining}",
@@ -68,6 +70,7 @@ class Cursor:
         )
 
     def byte(self) -> int:
+        """The next byte."""
         pos = self.pos
         if pos >= self.end:
             raise self.truncated(1)
@@ -75,6 +78,7 @@ class Cursor:
         return self.data[pos]
 
     def varint(self) -> int:
+        """A number of seven bits a byte, the lowest first; bits beyond 64 are dropped and told."""
         pos = self.pos
         if pos < self.end:
             byte = self.data[pos]
@@ -109,6 +113,7 @@ class Cursor:
         )
 
     def svarint(self) -> int:
+        """A signed number, as a varint in zigzag form."""
         return unzigzag(self.varint())
 
     def count(self, what: str, least_bytes: int = 1) -> int:
@@ -126,6 +131,7 @@ class Cursor:
         return found
 
     def take(self, size: int) -> bytes:
+        """The next ``size`` bytes."""
         if size > self.end - self.pos:
             raise self.truncated(size)
         start = self.pos
@@ -140,12 +146,15 @@ class Cursor:
         return found
 
     def u16(self) -> int:
+        """Two bytes as an unsigned number, little-endian."""
         return self._fixed(1, "H", 2)[0]
 
     def u32s(self, count: int) -> tuple[int, ...]:
+        """``count`` unsigned numbers of four bytes each, little-endian."""
         return self._fixed(count, "I", 4)
 
     def u64s(self, count: int) -> tuple[int, ...]:
+        """``count`` unsigned numbers of eight bytes each, little-endian."""
         return self._fixed(count, "Q", 8)
 
     def i8_array(self) -> tuple[int, ...]:
@@ -153,9 +162,11 @@ class Cursor:
         return self._fixed(self.count("elements"), "b", 1)
 
     def i32_array(self) -> tuple[int, ...]:
+        """A count and that many signed numbers of four bytes."""
         return self._fixed(self.count("elements", 4), "i", 4)
 
     def i64_array(self) -> tuple[int, ...]:
+        """A count and that many signed numbers of eight bytes."""
         return self._fixed(self.count("elements", 8), "q", 8)
 
     def align(self, alignment: int, base: int) -> None:
@@ -172,6 +183,7 @@ def zigzag(value: int) -> int:
 
 
 def unzigzag(value: int) -> int:
+    """The signed value of an unsigned form, the inverse of :func:`zigzag`."""
     return (value >> 1) ^ -(value & 1)
 
 
@@ -192,6 +204,7 @@ class ByteWriter:
         return len(self.buffer)
 
     def byte(self, value: int) -> None:
+        """Append a byte, 0 to 255."""
         self.buffer.append(value)
 
     def varint(self, value: int) -> None:
@@ -211,24 +224,31 @@ class ByteWriter:
         self.varint(zigzag(value))
 
     def raw(self, data: bytes | bytearray) -> None:
+        """Append bytes as they are."""
         self.buffer += data
 
     def u16(self, value: int) -> None:
+        """Append two bytes, little-endian."""
         self.buffer += value.to_bytes(2, "little")
 
     def u32(self, value: int) -> None:
+        """Append four bytes, little-endian."""
         self.buffer += _U32_STRUCT.pack(value)
 
     def u64(self, value: int) -> None:
+        """Append eight bytes, little-endian."""
         self.buffer += _U64_STRUCT.pack(value)
 
     def i8_array(self, values: tuple[int, ...]) -> None:
+        """Append a count and each value as a signed byte."""
         self._array(values, "b")
 
     def i32_array(self, values: tuple[int, ...]) -> None:
+        """Append a count and each value in four signed bytes."""
         self._array(values, "i")
 
     def i64_array(self, values: tuple[int, ...]) -> None:
+        """Append a count and each value in eight signed bytes."""
         self._array(values, "q")
 
     def _array(self, values: tuple[int, ...], letter: str) -> None:

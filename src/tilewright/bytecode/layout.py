@@ -150,6 +150,7 @@ def plain(name: str) -> str:
 
 
 def kind_name(kind: FieldKind) -> str:
+    """The kind of a field as the documentation of a layout names it: ``int32``, an enumeration's name, or its wire form."""
     if kind.wire == "enum":
         return kind.enum.__name__.removesuffix("Attr")
     return f"int{kind.width}" if kind.wire == "int" else kind.wire

@@ -30,9 +30,11 @@ class Output:
         self.part: Part | None = None
 
     def at(self, op: Operation | None, part: Part | None = None) -> None:
+        """Tell what is written next: problems will point there."""
         self.op, self.part = op, part
 
     def problem(self, code: str, message: str) -> None:
+        """Report an error at what is being written; writing goes on, and fails in the end."""
         place = None if self.op is None else place_of(self.op, self.part)
         self.collector.error(code, message, place)
 
@@ -49,6 +51,7 @@ class Output:
             return 0
 
     def enum_code(self, value: TileEnumAttribute) -> int:
+        """The number of an enumeration value; reported where it is younger than the version (``needs-version``)."""
         member = value.data  # pyright: ignore[reportAttributeAccessIssue]
         since = value.SINCE.get(member)
         if since is not None and since > self.version:
@@ -57,4 +60,5 @@ class Output:
 
 
 def needs_message(what: str, since: Version, version: Version) -> str:
+    """What is said of something that is younger than the version asked for."""
     return f"{what} needs {format_version(since)}, but {format_version(version)} was asked for"

@@ -63,6 +63,7 @@ def read_index(cursor: Cursor, limit: int, what: str) -> int:
 
 
 def bad_index(what: str, index: int, limit: int, start: int, end: int) -> DecodeError:
+    """The error for an index into a table of ``limit`` entries (``bytecode-bad-index``); start and end are its bytes."""
     have = f"there are {limit}" if limit != 1 else "there is 1"
     return DecodeError(
         BAD_INDEX, f"{what} {index} does not exist: {have}, counted from 0", start, end
@@ -97,6 +98,7 @@ class StringTable:
         return found
 
     def text(self, cursor: Cursor) -> str:
+        """The string whose index comes next; bytes that are not UTF-8 are lone surrogates."""
         return self.attribute(cursor).data
 
     def symbol(self, cursor: Cursor) -> StringAttr:
@@ -249,6 +251,7 @@ class Pool:
         return len(self._indices)
 
     def index(self, data: bytes) -> int:
+        """The index of an entry, which is added if it is new."""
         return self._indices.setdefault(data, len(self._indices))
 
     def write(self, out: ByteWriter, offset_size: int) -> None:

@@ -157,6 +157,7 @@ def _string(cursor: Cursor, tables: Tables, depth: int) -> Attribute:
 
 
 def read_array(cursor: Cursor, tables: Tables, depth: int = 0) -> Attribute:
+    """A count and that many tagged attributes."""
     count = cursor.count("array elements")
     return ArrayAttr([read_tagged(cursor, tables, depth + 1) for _ in range(count)])
 
@@ -174,6 +175,7 @@ def _dictionary(cursor: Cursor, tables: Tables, depth: int) -> DictionaryAttr:
 
 
 def read_hints(cursor: Cursor, tables: Tables, depth: int = 0) -> Attribute:
+    """A dictionary of optimization hints; ill-formed ones raise DecodeError (``bytecode-bad-attribute``)."""
     start = cursor.pos
     entries = _dictionary(cursor, tables, depth)
     try:

@@ -282,6 +282,7 @@ class TypeWriter:
         return known[1]
 
     def write(self, out: ByteWriter) -> None:
+        """Append the type section: count, offsets of four bytes, entries."""
         self._pool.write(out, 4)
 
     def _add(self, ty: Attribute) -> int:
@@ -305,6 +306,7 @@ class TypeWriter:
         return self._pool.index(bytes(entry.buffer))
 
     def require(self, since: Version, ty: Attribute, what: str = "") -> None:
+        """Report a type that is younger than the version asked for (``needs-version``)."""
         if since > self.version:
             self.problem(
                 NEEDS_VERSION,

@@ -22,7 +22,7 @@ from tilewright.diagnostics import Diagnostic, SourceFile, TileIRError
 
 if TYPE_CHECKING:
     from tilewright.cli.modules import Module
-    from tilewright.passes import PassTiming, TilePass
+    from tilewright.passes import PassTiming, Rewrite, TilePass
 
 _SEPARATOR = "// -----"
 _LEVELS = ("O0", "O1", "O2", "O3")
@@ -83,6 +83,11 @@ def _add_watching_options(group: argparse._ArgumentGroup) -> None:
         help="verify the module after every pass; of nv_tileaa also the order of memory effects",
     )
     group.add_argument("--timing", action="store_true", help="tell how long each pass took")
+    group.add_argument(
+        "--trace-rewrites",
+        action="store_true",
+        help="tell each rule that was applied, by name, and the place of what it has rewritten",
+    )
 
 
 def _add_analysis_options(group: argparse._ArgumentGroup) -> None:
@@ -158,6 +163,7 @@ class _Driver:
         self._session = session
         self._passes = passes
         self._timings: list[PassTiming] = []
+        self._rewrites: list[Rewrite] | None = [] if options.trace_rewrites else None
 
     def transform(self, parts: Sequence[InputFile]) -> int:
         """Write what becomes of the parts; nothing if one of them has an error."""
@@ -172,6 +178,8 @@ class _Driver:
             if module is not None:
                 modules.append(module)
         session.report(found)
+        if self._rewrites:
+            session.say(_rewrite_list(self._rewrites))
         if options.timing:
             session.say(_timing_table(self._timings))
         if len(modules) < len(parts):
@@ -216,6 +224,7 @@ class _Driver:
                 before_pass=self._before,
                 after_pass=self._after,
                 timings=self._timings,
+                rewrites=self._rewrites,
             )
         except TileIRError as error:
             return None, [*warnings, *error.diagnostics]
@@ -356,6 +365,16 @@ def _grid(text: str) -> tuple[int, ...]:
     if not 1 <= len(parts) <= 3 or not all(part.isdigit() and int(part) for part in parts):
         raise UsageError.because(f"expected one to three positive extents, got '{text}'")
     return tuple(int(part) for part in parts)
+
+
+def _rewrite_list(rewrites: Sequence[Rewrite]) -> str:
+    """A line for each rule that was applied, in order."""
+    from tilewright.diagnostics.render_text import describe_place
+
+    return "\n".join(
+        f"{'' if where is None else f'{describe_place(where)}: '}{rule} rewrites {op}"
+        for rule, op, where in rewrites
+    )
 
 
 def _timing_table(timings: Sequence[PassTiming]) -> str:

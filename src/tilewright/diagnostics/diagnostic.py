@@ -64,6 +64,7 @@ class Diagnostic:
 
     @property
     def file(self) -> str | None:
+        """The name of the file of the place; None where there is no place."""
         return None if self.place is None else self.place.file_name
 
     @property
@@ -85,13 +86,16 @@ class Diagnostic:
 
     @property
     def byte_offset(self) -> int | None:
+        """Where a range of bytes begins, counted from 0; None where the place is in a text or unknown."""
         return self.place.offset if isinstance(self.place, ByteSpan) else None
 
     @property
     def is_error(self) -> bool:
+        """Whether the severity is ERROR: those make a reader or the verifier fail."""
         return self.severity is Severity.ERROR
 
     def with_notes(self, *notes: Note) -> Diagnostic:
+        """The diagnostic with further notes behind its own."""
         return replace(self, notes=self.notes + notes)
 
     def _repr_html_(self) -> str:
@@ -172,6 +176,7 @@ class Collector:
         notes: Iterable[Note] = (),
         help: str = "",
     ) -> None:
+        """Gather an error; ``code`` is one that :func:`define_code` has registered."""
         self.diagnostics.append(
             Diagnostic(Severity.ERROR, code, message, place, label, tuple(notes), help)
         )
@@ -186,14 +191,17 @@ class Collector:
         notes: Iterable[Note] = (),
         help: str = "",
     ) -> None:
+        """Gather a warning; it raises nothing on its own."""
         self.diagnostics.append(
             Diagnostic(Severity.WARNING, code, message, place, label, tuple(notes), help)
         )
 
     @property
     def has_errors(self) -> bool:
+        """Whether anything gathered is an error."""
         return any(d.is_error for d in self.diagnostics)
 
     def raise_if_errors(self) -> None:
+        """Raises ``TileIRError`` with everything gathered, warnings too, if an error is among it."""
         if self.has_errors:
             raise TileIRError(self.diagnostics)

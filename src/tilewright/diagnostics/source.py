@@ -47,6 +47,7 @@ class SourceFile:
 
     @property
     def line_count(self) -> int:
+        """How many lines there are; the empty one behind a last line end counts."""
         return len(self._starts())
 
 
@@ -60,18 +61,22 @@ class Span:
 
     @property
     def file_name(self) -> str:
+        """The name of the file, as it was given."""
         return self.file.name
 
     @property
     def line(self) -> int:
+        """The 1-based line of the first character."""
         return self.file.position(self.start)[0]
 
     @property
     def column(self) -> int:
+        """The 1-based column of the first character, in code points."""
         return self.file.position(self.start)[1]
 
     @property
     def end_line(self) -> int:
+        """The 1-based line just after the last character."""
         return self.file.position(self.end)[0]
 
     @property
@@ -81,6 +86,7 @@ class Span:
 
     @property
     def text(self) -> str:
+        """The characters of the range."""
         return self.file.text[self.start : self.end]
 
 

@@ -2,7 +2,7 @@
 
 Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its
 types, shapes, attributes and slots already resolved. Constants become preset registers and no
-step at all. A block of operations becomes one function of its steps (see ``straight_line``); a
+step at all. A block of operations becomes one function of its steps (see ``fused_block``); a
 step that ends it early returns a signal, which the blocks around pass on to the loop or kernel
 that it is for.
 
@@ -24,8 +24,8 @@ from tilewright.launching.value_types import pointee_of as pointee_of
 from tilewright.launching.value_types import tile_like
 from tilewright.launching.value_types import tile_type as tile_type
 from tilewright.machine.faults import Fault
+from tilewright.machine.fused_blocks import Signal, Step, called, fused_block
 from tilewright.machine.state import Machine
-from tilewright.machine.straight_line import Signal, Step, called, straight_line
 from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 
@@ -188,7 +188,7 @@ class Translator:
         if len(plain) < len(steps):
             run, start, suspends = _no_plain_run, _coroutine(steps, ops), True
         else:
-            run, start, suspends = straight_line(plain, ops), _no_coroutine, False
+            run, start, suspends = fused_block(plain, ops), _no_coroutine, False
         if self._has_alloca:
             if suspends:
                 start = self._freeing_coroutine(start)
@@ -258,13 +258,13 @@ def _no_coroutine(regs: Registers) -> Coroutine:
 def _coroutine(
     steps: list[Step | SwitchPoint | Nested], ops: list[Operation]
 ) -> Callable[[Registers], Coroutine]:
-    """As ``straight_line``, yielding at switch points."""
+    """As ``fused_block``, yielding at switch points."""
     sequence: list[tuple[Callable[[Registers], Any], bool, Operation, Operation | None]] = []
     plain: list[tuple[Step, Operation]] = []
 
     def end_plain() -> None:
         if plain:
-            function = straight_line([step for step, _ in plain], [op for _, op in plain])
+            function = fused_block([step for step, _ in plain], [op for _, op in plain])
             sequence.append((function, False, plain[-1][1], None))
             plain.clear()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilewright.machine.compile import Coroutine, Nested, Step, SwitchPoint
-from tilewright.machine.straight_line import Inline, as_inline, inline, joined
+from tilewright.machine.fused_blocks import Inline, as_inline, inline, joined
 from tilewright.machine.values import Registers
 
 if TYPE_CHECKING:

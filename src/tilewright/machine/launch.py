@@ -310,7 +310,7 @@ class Program:
                 machine, kernel, body, bound, options.seed, options.progress, options.resident
             ).run()
         finally:
-            machine.kept.clear()
+            machine.memo.clear()
             memory.release(memory_mark)
         return bool(machine.failures) and options.check_asserts
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from tilewright.launching.assertions import AssertionFailure
 from tilewright.launching.time_limits import TIME_LIMIT, over_message
 from tilewright.machine.faults import STEP_LIMIT, Fault
-from tilewright.machine.kept_tiles import KeptTiles
+from tilewright.machine.load_memo import LoadMemo
 from tilewright.machine.memory import Memory
 from tilewright.machine.tensors import ArrayNames
 
@@ -52,7 +52,7 @@ class Machine:
     """Takes a tile block that has not begun out of the launch; None where there is none left."""
     plugins: Mapping[str, Callable[..., object]] = field(default_factory=dict)
     """What the caller has given for code that the machine does not have, by name."""
-    kept: KeptTiles = field(default_factory=KeptTiles)
+    memo: LoadMemo = field(default_factory=LoadMemo)
     names: ArrayNames = field(default_factory=ArrayNames)
     """What the arrays of the launch in progress are called."""
     time: TimeLimit | None = None

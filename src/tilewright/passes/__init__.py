@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.passes.base import CUDA_TILE, NV_TILEAA, TilePass
+    from tilewright.passes.canonicalize import Rewrite
     from tilewright.passes.loading import load_passes
     from tilewright.passes.pipelines import (
         PASSES,
@@ -26,6 +27,7 @@ __all__ = [
     "PASSES",
     "PIPELINES",
     "PassTiming",
+    "Rewrite",
     "TilePass",
     "load_passes",
     "parse_pipeline",

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
+from tilewright.diagnostics import Place
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
-from tilewright.dialects.cuda_tile.ops.core import SelectOp
-from tilewright.dialects.cuda_tile.ops.floating_point import AddFOp
-from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
+from tilewright.dialects.source_map import place_of
 from tilewright.passes.base import TilePass
 from tilewright.passes.effects import is_dead
+from tilewright.passes.laws import Rule
 from tilewright.passes.rules_if import IF_RULES
-from tilewright.passes.rules_select import SELECT_RULES
-from tilewright.passes.rules_values import product_to_the_left, repeated_assumption
-
-#: Changes the operation through the rewriter, or leaves everything as it is.
-Rule = Callable[[Any, PatternRewriter], None]
+from tilewright.passes.rules_values import VALUE_RULES
 
 #: Every rule, by the operation that it looks at, in the order in which they are tried.
-RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    AssumeOp: (repeated_assumption,),
-    AddFOp: (product_to_the_left,),
-    SelectOp: SELECT_RULES,
-    IfOp: IF_RULES,
-}
+RULES: dict[type[Operation], tuple[Rule, ...]] = {**VALUE_RULES, IfOp: IF_RULES}
+
+
+class Rewrite(NamedTuple):
+    """A rule that was applied: its name, the operation that it has rewritten, and where that stood."""
+
+    rule: str
+    op: str
+    place: Place | None
+
+
+#: Where rules that are applied are noted; None where nobody asks.
+TRACE: ContextVar[list[Rewrite] | None] = ContextVar("TRACE", default=None)
 
 
 @dataclass(eq=False, repr=False)
@@ -37,14 +41,18 @@ class FirstRule(RewritePattern):
 
     rules: dict[type[Operation], tuple[Rule, ...]]
     dead: Callable[[Operation], bool]
+    trace: list[Rewrite] | None
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         if self.dead(op):
             rewriter.erase(op)
             return
+        place = None if self.trace is None else place_of(op)
         for rule in self.rules.get(type(op), ()):
             rule(op, rewriter)
             if rewriter.has_done_action:
+                if self.trace is not None:
+                    self.trace.append(Rewrite(rule.__name__, op.name, place))
                 return
 
 
@@ -54,7 +62,7 @@ def apply_rules(
     dead: Callable[[Operation], bool] = is_dead,
 ) -> None:
     """Apply rules below an operation until none fits; operations left ``dead`` are erased."""
-    walker = PatternRewriteWalker(FirstRule(rules, dead))
+    walker = PatternRewriteWalker(FirstRule(rules, dead, TRACE.get()))
     for region in root.regions:
         walker.rewrite_region(region)
 

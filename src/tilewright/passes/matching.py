@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tilewright.dialects.cuda_tile.base import OPERATIONS, enum_property
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr
+from tilewright.dialects.cuda_tile.enums import Signedness, SignednessAttr
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp, YieldOp
+from tilewright.dialects.cuda_tile.ops.conversions import ExtIOp
 from tilewright.dialects.cuda_tile.ops.core import ConstantOp
-from tilewright.dialects.cuda_tile.ops.integer import XOrIOp
+from tilewright.dialects.cuda_tile.ops.floating_point import FmaOp, MulFOp
+from tilewright.dialects.cuda_tile.ops.integer import CmpIOp, XOrIOp
 from tilewright.dialects.cuda_tile.types import TileType
+from tilewright.passes.laws import Site, Words
 
 
 def constant_of(value: SSAValue) -> TileConstantAttr | None:
@@ -84,3 +89,59 @@ def is_defined_in(value: SSAValue, block: Block) -> bool:
     """Whether a value is an argument of the block or a result of an operation directly in it."""
     owner = value.owner
     return owner is block if isinstance(owner, Block) else owner.parent is block
+
+
+def number_of(value: SSAValue) -> float | None:
+    """The number that fills a constant tile: a bool of i1, an int of other integers, or a float."""
+    known = constant_bool(value)
+    return splat_of(value) if known is None else known
+
+
+def predicate(value: SSAValue) -> str:
+    """The predicate of a comparison of integers, by its result."""
+    assert isinstance(value.owner, CmpIOp)
+    return enum_property(value.owner, "comparison_predicate")
+
+
+def _xori(site: Site, ty: Attribute | None, value: SSAValue, number: bool) -> SSAValue:
+    assert number
+    return site.add(*make_negation(value))
+
+
+def _exti(site: Site, ty: Attribute, value: SSAValue) -> SSAValue:
+    unsigned = SignednessAttr(Signedness.UNSIGNED)
+    return site.add(
+        ExtIOp.create(operands=[value], result_types=[ty], properties={"signedness": unsigned})
+    )
+
+
+_MODES = ("rounding_mode", "flush_to_zero")
+
+
+def _fma(site: Site, ty: Attribute, *operands: SSAValue) -> SSAValue:
+    modes = {mode: site.op.properties[mode] for mode in _MODES if mode in site.op.properties}
+    attributes = dict(site.op.attributes)
+    return site.add(
+        FmaOp.create(operands=operands, result_types=[ty], properties=modes, attributes=attributes)
+    )
+
+
+def _rounds_alike(op: Operation, product: SSAValue) -> bool:
+    """Whether nothing but a sum uses a product, which has the modes of the sum."""
+    assert isinstance(product.owner, Operation)
+    modes = product.owner.properties
+    return product.has_one_use() and all(modes.get(m) == op.properties.get(m) for m in _MODES)
+
+
+#: What laws on cuda_tile are written with.
+WORDS = Words(
+    kinds={cls.mnemonic(): cls for cls in OPERATIONS.values()},
+    number=number_of,
+    makers={"xori": _xori, "exti": _exti, "fma": _fma},
+    tests={
+        "alike": lambda op, other: op.properties == other.properties,
+        "is_product": lambda value: isinstance(value.owner, MulFOp),
+        "predicate": predicate,
+        "rounds_alike": _rounds_alike,
+    },
+)

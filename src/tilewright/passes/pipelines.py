@@ -19,7 +19,7 @@ from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRErro
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.garbage import rare_collections
 from tilewright.passes.base import NV_TILEAA, Level, TilePass
-from tilewright.passes.canonicalize import Canonicalize
+from tilewright.passes.canonicalize import TRACE, Canonicalize, Rewrite
 from tilewright.passes.cse import CommonSubexpressionElimination
 from tilewright.passes.dce import DeadCodeElimination
 from tilewright.passes.debug_scopes import SynthesizeDebugInfoScopes
@@ -289,6 +289,7 @@ def run_pipeline(
     before_pass: Callable[[TilePass, AnyModule], None] | None = None,
     after_pass: Callable[[TilePass, AnyModule], bool | None] | None = None,
     timings: list[PassTiming] | None = None,
+    rewrites: list[Rewrite] | None = None,
 ) -> AnyModule:
     """Run passes on a verified module, in place; gives the module that holds the result.
 
@@ -296,7 +297,8 @@ def run_pipeline(
 
     ``before_pass`` and ``after_pass`` are called with the pass and the module; where
     ``after_pass`` returns True, the pipeline stops there. ``timings`` gets an entry for each pass
-    run. ``verify_each`` verifies the module before the first and after each pass, and that passes
+    run, ``rewrites`` one for each rule that canonicalize, tileaa-canonicalize and fuse-fma apply, by
+    its name. ``verify_each`` verifies the module before the first and after each pass, and that passes
     on ``nv_tileaa`` keep the order of memory effects, which takes quadratic time; a pass that
     breaks something is reported as ``pass-broke-module``, with what is wrong.
     ``allow_unregistered`` lets operations pass that no dialect knows.
@@ -309,7 +311,11 @@ def run_pipeline(
             before_pass(each, module)
         guard = _guard(each, module) if verify_each else None
         start = perf_counter()
-        module = cast(AnyModule, _apply(each, module))
+        traced = TRACE.set(rewrites)
+        try:
+            module = cast(AnyModule, _apply(each, module))
+        finally:
+            TRACE.reset(traced)
         if timings is not None:
             timings.append(PassTiming(each.name, perf_counter() - start))
         if verify_each:

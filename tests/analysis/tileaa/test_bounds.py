@@ -91,6 +91,7 @@ def test_bulk_copies() -> None:
     assert obstacles(tiles(shape="1024x64", tile=(512, 32))) == (
         "a box of 512 elements along an axis, more than 256",
     )
+    assert obstacles(tiles(shape="1024x64", tile=(256, 32))) == ()
     ordered = "mem_semantic = acquire, mem_scope = gpu"
     assert obstacles(tiles(flags=ordered)) == ("acquire accesses are no bulk copies",)
     assert obstacles(tiles(flags="allow_tma = false")) == ("the program forbids it",)

@@ -72,6 +72,32 @@ CASES = [
     ),
     ("%c = arith.constant 4 : i32\n%r = arith.maxui %n, %c : i32", (-(2**31), 2**31 - 1)),
     (
+        _BOUNDED.format("%d", 0, 9) + "%c = arith.constant 4 : i32\n%r = arith.maxui %d, %c : i32",
+        (4, 9),
+    ),
+    (
+        _BOUNDED.format("%d", 0, 9) + "%c = arith.constant 4 : i32\n%r = arith.andi %d, %c : i32",
+        (0, 4),
+    ),
+    ("%c = arith.constant 4 : i32\n%r = arith.ori %n, %c : i32", (-(2**31), 2**31 - 1)),
+    ("%c = arith.constant 4 : i32\n%r = arith.xori %c, %n : i32", (-(2**31), 2**31 - 1)),
+    (
+        _BOUNDED.format("%d", 0, 9) + "%c = arith.constant 0 : i32\n%r = arith.ori %d, %c : i32",
+        (0, 15),
+    ),
+    (
+        _BOUNDED.format("%d", 0, 9) + "%c = arith.constant 0 : i32\n%r = arith.shli %d, %c : i32",
+        (0, 9),
+    ),
+    (
+        _BOUNDED.format("%d", 0, 1) + "%c = arith.constant 32 : i32\n%r = arith.shli %d, %c : i32",
+        (-(2**31), 2**31 - 1),
+    ),
+    (
+        _BOUNDED.format("%d", 0, 1) + "%c = arith.constant -1 : i32\n%r = arith.shli %d, %c : i32",
+        (-(2**31), 2**31 - 1),
+    ),
+    (
         _BOUNDED.format("%d", 2, 9) + "%c = arith.constant 4 : i32\n%r = arith.minui %d, %c : i32",
         (2, 4),
     ),

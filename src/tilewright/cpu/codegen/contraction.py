@@ -159,7 +159,7 @@ def _product(
     (m, k), n = a.dims[-2:], b.dims[-1]
     shape = shape_of(f.unit.target, scheme, m, n, k)
     row_bytes = n * scheme.accumulator.buffer_bytes
-    if op in f.waiting:
+    if op in f.gathered:
         _put_off(f, op, scheme, shape, factors, accumulator)
         return
     left = left_rows(f, scheme, a, batch)
@@ -205,13 +205,13 @@ def _put_off(
 ) -> None:
     """Add the product of this round to the accumulator, now or in a later round."""
     a, right = factors
-    deferred, waiting = f.deferred[op], f.waiting[op]
+    deferred, gathered = f.deferred[op], f.gathered[op]
     f.flush()
-    copy = room_for(f, waiting.left, waiting, deferred.left_bytes)
+    copy = room_for(f, gathered.left, gathered, deferred.left_bytes)
     rows = left_rows(f, scheme, a, 0, copy)
     now: Value = ir.Constant(I1, 0)
-    if waiting.right is not None:
-        panel = room_for(f, waiting.right, waiting, deferred.right_bytes)
+    if gathered.right is not None:
+        panel = room_for(f, gathered.right, gathered, deferred.right_bytes)
         _pack(f, scheme, shape, right, panel)
     elif (kept := kept_panel(f, op, scheme, shape, right)) is not None:
         panel, now = kept, is_shared(f, op)

@@ -53,7 +53,7 @@ class Deferred:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Gathered:
     """The rounds of a loop that a product still has to be made of.
 
     ``count`` and ``begun`` are cells: how many there are, and whether some have been multiplied.
@@ -126,13 +126,13 @@ def open_rounds(f: FunctionEmitter, loop: Operation) -> None:
             count, begun = llvm.stack(b, I64), llvm.stack(b, I1)
         b.store(ir.Constant(I64, 0), count)
         b.store(ir.Constant(I1, 0), begun)
-        f.waiting[op] = Waiting(table, count, begun, left, right)
+        f.gathered[op] = Gathered(table, count, begun, left, right)
 
 
-def room_for(f: FunctionEmitter, first: Value, waiting: Waiting, size: int) -> Value:
+def room_for(f: FunctionEmitter, first: Value, gathered: Gathered, size: int) -> Value:
     """Where the copy of a factor of this round goes."""
     b = f.builder
-    number = b.load(waiting.count, typ=I64)
+    number = b.load(gathered.count, typ=I64)
     return b.gep(first, [b.mul(number, ir.Constant(I64, size))], source_etype=I8)
 
 
@@ -148,16 +148,16 @@ def put_off(
     It is made where ``now`` holds, in the last round, and when no more may wait, by ``multiply(table,
     count, first)``; ``first``: no other has been made.
     """
-    deferred, waiting, b = f.deferred[op], f.waiting[op], f.builder
-    number = b.load(waiting.count, typ=I64)
-    write_entry(b, waiting.table, number, entry)
+    deferred, gathered, b = f.deferred[op], f.gathered[op], f.builder
+    number = b.load(gathered.count, typ=I64)
+    write_entry(b, gathered.table, number, entry)
     count = b.add(number, ir.Constant(I64, 1))
     this = f.rounds[deferred.loop]
     last = b.icmp_unsigned("<=", b.sub(this.upper, this.counter), this.step)
     full = b.icmp_unsigned("==", count, ir.Constant(I64, deferred.most))
-    b.store(count, waiting.count)
+    b.store(count, gathered.count)
     with b.if_then(b.or_(now, b.or_(last, full))):
-        first = b.not_(b.load(waiting.begun, typ=I1))
-        multiply(waiting.table, count, first)
-        b.store(ir.Constant(I1, 1), waiting.begun)
-        b.store(ir.Constant(I64, 0), waiting.count)
+        first = b.not_(b.load(gathered.begun, typ=I1))
+        multiply(gathered.table, count, first)
+        b.store(ir.Constant(I1, 1), gathered.begun)
+        b.store(ir.Constant(I64, 0), gathered.count)

@@ -51,7 +51,7 @@ from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
 from tilewright.passes.tileas.remarks import Remarks
 
 if TYPE_CHECKING:
-    from tilewright.cpu.codegen.deferred import Deferred, Waiting
+    from tilewright.cpu.codegen.deferred import Deferred, Gathered
     from tilewright.cpu.codegen.known_memory import KnownMemory
     from tilewright.cpu.codegen.private import Copies
     from tilewright.cpu.codegen.resumable import Waiting
@@ -160,7 +160,7 @@ class FunctionEmitter:
         """Values that can hold no NaN but the canonical one."""
         self.deferred: Mapping[DotOp, Deferred] = {}
         """Products that are made for several rounds of their loop at once."""
-        self.waiting: dict[DotOp, Waiting] = {}
+        self.gathered: dict[DotOp, Gathered] = {}
         """The rounds that such a product still has to be made of, in the loop that code is in."""
         self.rounds: dict[Operation, Round] = {}
         """Of each loop that code is in."""

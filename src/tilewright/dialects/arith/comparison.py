@@ -26,6 +26,7 @@ from tilewright.dialects.declare import (
     Report,
     attr,
     examples,
+    int_property,
     same_shape,
     same_type,
     type_of,
@@ -110,7 +111,7 @@ class Comparison(ArithOp):
 
     @property
     def predicate_name(self) -> str:
-        number = self.properties["predicate"].value.data  # pyright: ignore[reportAttributeAccessIssue]
+        number = int_property(self, "predicate")
         return self.NAMES[number] if 0 <= number < len(self.NAMES) else str(number)
 
     def property_keywords(self) -> dict[str, str | bool]:

@@ -49,7 +49,7 @@ ALL_SEGMENTS = AttrSizedOperandSegments(as_property=True)
 ALL_BUT_TOKEN = TokenlessSegments(as_property=True)
 
 
-class AliasOp(DeclaredOp):
+class TileAAOp(DeclaredOp):
     """An operation of ``nv_tileaa``.
 
     Beside what every declared operation has:
@@ -97,13 +97,13 @@ class AliasOp(DeclaredOp):
         return op
 
 
-_OpT = TypeVar("_OpT", bound=type[AliasOp])
+_OpT = TypeVar("_OpT", bound=type[TileAAOp])
 
 #: Every operation, by mnemonic, in the order of definition.
-OPERATIONS: dict[str, type[AliasOp]] = {}
+OPERATIONS: dict[str, type[TileAAOp]] = {}
 
 
-def alias_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
+def tileaa_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
     """Declare an operation: its name and its family."""
 
     def declare(cls: _OpT) -> _OpT:
@@ -179,7 +179,7 @@ def target_of(op: Operation) -> Target | None:
     return Target() if modules else None
 
 
-def require_block_scale(op: AliasOp, report: Report, message: str, group: str) -> None:
+def require_block_scale(op: TileAAOp, report: Report, message: str, group: str) -> None:
     """Report ``message`` where the module's target lacks block-scaled products."""
     target = target_of(op)
     if target is None or target.has_block_scale:
@@ -194,7 +194,7 @@ def require_block_scale(op: AliasOp, report: Report, message: str, group: str) -
     )
 
 
-def check_same_shape(op: AliasOp, report: Report, groups: Sequence[str], result: str) -> None:
+def check_same_shape(op: TileAAOp, report: Report, groups: Sequence[str], result: str) -> None:
     """Operands have the shape of the result; scalars may stand beside tiles."""
     wanted = values_of(op, result)[0].type
     values: list[tuple[str, int, SSAValue]] = [
@@ -221,7 +221,7 @@ def check_same_shape(op: AliasOp, report: Report, groups: Sequence[str], result:
             )
 
 
-def check_same_element(op: AliasOp, report: Report, groups: Sequence[str], first: str) -> None:
+def check_same_element(op: TileAAOp, report: Report, groups: Sequence[str], first: str) -> None:
     """Values of ``groups`` have the element type of ``first``."""
     wanted = T.element_of(values_of(op, first)[0].type)
     for group in groups:

@@ -23,7 +23,7 @@ from tilewright.dialects.syntax.engine import ParseState, value_constraint
 from tilewright.dialects.syntax.tokens import fail, previous_end
 
 if TYPE_CHECKING:
-    from tilewright.dialects.nv_tileaa.base import AliasOp
+    from tilewright.dialects.nv_tileaa.base import TileAAOp
 
 SEGMENTS = "operandSegmentSizes"
 #: Names under which directives leave what they read until the groups are known.
@@ -122,7 +122,7 @@ class Groups:
 
 
 @cache
-def groups_of(cls: type[AliasOp]) -> Groups:
+def groups_of(cls: type[TileAAOp]) -> Groups:
     """The operand groups of an operation class."""
     definition = cls.get_irdl_definition()
     found: list[Group] = []
@@ -146,7 +146,7 @@ def take_written(
 
 
 def divide(
-    cls: type[AliasOp],
+    cls: type[TileAAOp],
     parser: Parser,
     state: ParseState,
     count: int,
@@ -184,7 +184,7 @@ def divide(
     return best[0]
 
 
-def _fail(cls: type[AliasOp], parser: Parser, state: ParseState, what: str) -> NoReturn:
+def _fail(cls: type[TileAAOp], parser: Parser, state: ParseState, what: str) -> NoReturn:
     groups = groups_of(cls)
     names = [group.name for group in groups.operands]
     listed = ", ".join(f"'{name}'" for name in names)

@@ -11,7 +11,7 @@ from xdsl.traits import IsTerminator, MemoryReadEffect, MemoryWriteEffect, NoMem
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import Report, attr, examples
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
+from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import I64_ARRAY
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
 from tilewright.dialects.nv_tileaa.signature import COMMON, Bodies, Dictionary
@@ -30,7 +30,7 @@ _REGISTERS, _WARPGROUP = 1 << 16, 4
 
 
 @schedule_op("async.pipeline.yield", group=GROUP)
-class AgentYieldOp(AliasOp):
+class AgentYieldOp(TileAAOp):
     """Ends what an agent does."""
 
     traits = traits_def(IsTerminator(), NoMemoryEffect())
@@ -51,7 +51,7 @@ class AgentYieldOp(AliasOp):
 
 
 @schedule_op("async.pipeline.agent_switch", group=GROUP)
-class AgentSwitchOp(AliasOp):
+class AgentSwitchOp(TileAAOp):
     """Splits the warps of a block among agents, the last that a kernel does.
 
     Agent i, a region, has the ``num_warps[i]`` warps behind those of the agents before it. The first one

@@ -26,7 +26,7 @@ from tilewright.dialects.declare import (
     type_of,
 )
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, AliasOp, int_list
+from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import (
     INDEX,
     INT64,
@@ -54,7 +54,7 @@ ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
 
 
 @schedule_op("async.tiled_load", group=GROUP)
-class AsyncTiledLoadOp(AliasOp):
+class AsyncTiledLoadOp(TileAAOp):
     """Starts to bring a tile of a view from global to shared memory; outside of the view zeros.
 
     ``vector`` neighbours, which are aligned in both, go by one copy. With ``proven`` only so many are known
@@ -137,7 +137,7 @@ class AsyncTiledLoadOp(AliasOp):
 
 
 @schedule_op("async.group", group=GROUP)
-class AsyncGroupOp(AliasOp):
+class AsyncGroupOp(TileAAOp):
     """All of these, which must be what was started since the last group; groups end in their order."""
 
     tokens = var_operand_def(ASYNC)
@@ -148,7 +148,7 @@ class AsyncGroupOp(AliasOp):
 
 
 @schedule_op("async.create_none", group=GROUP)
-class CreateNoneOp(AliasOp):
+class CreateNoneOp(TileAAOp):
     """A token of what has ended: that of the product before the first one."""
 
     result = result_def(ASYNC)
@@ -227,7 +227,7 @@ def _early_use(sums: SSAValue) -> Operation | None:
 
 
 @schedule_op("async.future_wait", group=GROUP)
-class FutureWaitOp(AliasOp):
+class FutureWaitOp(TileAAOp):
     """The sums of a product, and of all before it, when they have ended."""
 
     source = operand_def(NUMBER_TILE)
@@ -260,7 +260,7 @@ def waits_for_products(token: SSAValue) -> bool:
 
 
 @schedule_op("async.wait", group=GROUP)
-class AsyncWaitOp(AliasOp):
+class AsyncWaitOp(TileAAOp):
     """Waits until the group of copies, or the product, has ended; ``pending`` that were made behind it
     may go on."""
 
@@ -281,7 +281,7 @@ class AsyncWaitOp(AliasOp):
 
 
 @schedule_op("barrier", group=GROUP)
-class BarrierOp(AliasOp):
+class BarrierOp(TileAAOp):
     """All threads of the block meet: what each has written to storage, or waited for, all may read."""
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())

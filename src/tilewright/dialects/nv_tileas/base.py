@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import declare_op
-from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.base import TileAAOp
 
 LAYOUT = define_code(
     "as-layout",
@@ -38,10 +38,10 @@ IN_FLIGHT = define_code(
     "them to it.",
 )
 
-_OpT = TypeVar("_OpT", bound=type[AliasOp])
+_OpT = TypeVar("_OpT", bound=type[TileAAOp])
 
 #: Every operation, by mnemonic, in the order of definition.
-OPERATIONS: dict[str, type[AliasOp]] = {}
+OPERATIONS: dict[str, type[TileAAOp]] = {}
 
 
 def schedule_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:

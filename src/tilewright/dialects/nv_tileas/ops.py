@@ -24,7 +24,7 @@ from tilewright.dialects.declare import (
     type_of,
 )
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
+from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import (
     FLAG,
     I64_ARRAY,
@@ -59,7 +59,7 @@ OPERAND = EitherKind("a tile of numbers or a tiled_view of nv_tileas", (NUMBER_T
 
 
 @schedule_op("convert_layout", group=GROUP)
-class ConvertLayoutOp(AliasOp):
+class ConvertLayoutOp(TileAAOp):
     """The same tile, held by other threads."""
 
     source = operand_def(TILE)
@@ -82,7 +82,7 @@ class ConvertLayoutOp(AliasOp):
 
 
 @schedule_op("alloc_tensor", group=GROUP)
-class AllocTensorOp(AliasOp):
+class AllocTensorOp(TileAAOp):
     """Storage of the block for one tile, or for as many stages as the first extent says.
 
     What it holds is undefined until it is written. ``offset``, in bytes, is its place in the block's
@@ -143,7 +143,7 @@ class AllocTensorOp(AliasOp):
 
 
 @schedule_op("extract_slice", group=GROUP)
-class ExtractSliceOp(AliasOp):
+class ExtractSliceOp(TileAAOp):
     """One stage of a storage that has several, in any shape of as many elements; ``index`` counts
     from 0."""
 
@@ -185,7 +185,7 @@ class ExtractSliceOp(AliasOp):
 
 
 @schedule_op("copy", group=GROUP)
-class CopyOp(AliasOp):
+class CopyOp(TileAAOp):
     """Writes a tile to storage."""
 
     source = operand_def(TILE)
@@ -212,7 +212,7 @@ class CopyOp(AliasOp):
 
 
 @schedule_op("local_load", group=GROUP)
-class LocalLoadOp(AliasOp):
+class LocalLoadOp(TileAAOp):
     """The tile that a storage holds: the opposite of ``copy``."""
 
     source = operand_def(STORAGE)
@@ -239,7 +239,7 @@ class LocalLoadOp(AliasOp):
 
 
 @schedule_op("permute_view", group=GROUP)
-class PermuteViewOp(AliasOp):
+class PermuteViewOp(TileAAOp):
     """The same storage with its axes in another order: axis i is axis ``permutation[i]`` of the
     source; no element moves."""
 
@@ -282,7 +282,7 @@ class PermuteViewOp(AliasOp):
             )
 
 
-class Product(AliasOp):
+class Product(TileAAOp):
     """a x b + c by the tensor cores; operands may lie in shared memory."""
 
     a = operand_def(OPERAND)

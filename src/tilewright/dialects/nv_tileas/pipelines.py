@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import Report, attr, examples, int_property, same_type, type_of
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
+from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import (
     I64_ARRAY,
     INDEX,
@@ -148,7 +148,7 @@ _RELEASE = f"nv_tileas.async.pipeline.consumer_release %p, %r : {_P}, !nv_tileas
 
 
 @schedule_op("async.pipeline.create_pipeline", group=GROUP)
-class CreatePipelineOp(AliasOp):
+class CreatePipelineOp(TileAAOp):
     """A ring over storages that have as many stages each; all of them are empty."""
 
     storages = var_operand_def(STORAGE)
@@ -189,7 +189,7 @@ def _fits(given: S.TiledViewType, stage: Attribute) -> bool:
 
 
 @schedule_op("async.pipeline.create_iterator", group=GROUP)
-class CreateIteratorOp(AliasOp):
+class CreateIteratorOp(TileAAOp):
     """The first stage of a pipeline, before any round."""
 
     pipeline = operand_def(PIPELINE)
@@ -200,7 +200,7 @@ class CreateIteratorOp(AliasOp):
 
 
 @schedule_op("async.pipeline.create_null_token", group=GROUP)
-class CreateNullTokenOp(AliasOp):
+class CreateNullTokenOp(TileAAOp):
     """No stage: what is released in the first round of a loop that releases the stage of the round before."""
 
     pipeline = operand_def(PIPELINE)
@@ -215,7 +215,7 @@ class CreateNullTokenOp(AliasOp):
 
 
 @schedule_op("async.pipeline.inc_iter", group=GROUP)
-class IncIterOp(AliasOp):
+class IncIterOp(TileAAOp):
     """The stage behind; behind the last one the first, a round later."""
 
     pipeline = operand_def(PIPELINE)
@@ -230,7 +230,7 @@ class IncIterOp(AliasOp):
     )
 
 
-class _TakeStage(AliasOp):
+class _TakeStage(TileAAOp):
     """Waits for the stage of an iterator."""
 
     pipeline = operand_def(PIPELINE)
@@ -260,7 +260,7 @@ class ConsumerWaitOp(_TakeStage):
         check_stage(self, report, ConsumerReadOp, ConsumerReleaseOp)
 
 
-class _OpenStage(AliasOp):
+class _OpenStage(TileAAOp):
     """The storage of a stage that is owned."""
 
     pipeline = operand_def(PIPELINE)
@@ -297,7 +297,7 @@ class ConsumerReadOp(_OpenStage):
     EXAMPLES: ClassVar = examples(_RING + "\n".join((_WAIT, _READ, _RELEASE)))
 
 
-class _CloseStage(AliasOp):
+class _CloseStage(TileAAOp):
     """Gives a stage back."""
 
     pipeline = operand_def(PIPELINE)
@@ -394,7 +394,7 @@ def _ancestor_in(op: Operation, block: object) -> Operation | None:
 
 
 @schedule_op("make_tiled_tma_desc", group=GROUP)
-class MakeTiledTmaDescOp(AliasOp):
+class MakeTiledTmaDescOp(TileAAOp):
     """How boxes of a view's array are copied: an array whose address, extents and strides are known
     before the kernel starts.
 
@@ -431,7 +431,7 @@ class MakeTiledTmaDescOp(AliasOp):
 
 
 @schedule_op("async.tiled_tma_load", group=GROUP)
-class AsyncTiledTmaLoadOp(AliasOp):
+class AsyncTiledTmaLoadOp(TileAAOp):
     """Starts to bring a tile of an array to a stage of a pipeline; zeros outside of the array.
 
     ``indices`` are those of the tile in the view of the descriptor. The stage is full when all

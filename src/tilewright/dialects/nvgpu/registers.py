@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-from tilewright.dialects.declare import int_property
+from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nvgpu.support.nvvm import SetMaxRegisterOp
 
 WARP_SIZE, WARPGROUP_WARPS = 32, 4
@@ -33,7 +33,7 @@ def trade_of(op: Operation) -> Trade | None:
     """The trade that an operation is, if it is one."""
     if not isinstance(op, SetMaxRegisterOp):
         return None
-    action = op.properties["action"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+    action = enum_property(op, "action")
     return Trade(op, action == "increase", int_property(op, "regCount"))
 
 

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support import gpu_ops
 from tilewright.lowering.nvgpu.state import Threads
@@ -23,25 +23,25 @@ _AXES = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
 
 
 @lowers("get_program_id")
-def program_id(low: Threads, op: AliasOp) -> None:
+def program_id(low: Threads, op: TileAAOp) -> None:
     if op.operands:
         raise low.refuse("it asks for work that was taken over")
     low.bind(op.results[0], _along(low, gpu_ops.BlockIdOp, op))
 
 
 @lowers("get_num_programs")
-def num_programs(low: Threads, op: AliasOp) -> None:
+def num_programs(low: Threads, op: TileAAOp) -> None:
     low.bind(op.results[0], _along(low, gpu_ops.GridDimOp, op))
 
 
-def _along(low: Threads, kind: type[Operation], op: AliasOp) -> SSAValue:
+def _along(low: Threads, kind: type[Operation], op: TileAAOp) -> SSAValue:
     axis = DimensionAttr(_AXES[int_property(op, "axis")])
     index = low.one(kind, (), INDEX, {"dimension": axis})
     return low.one(V.IndexCastOp, (index,), low.type_of(op.results[0].type))
 
 
 @lowers("assert")
-def assertion(low: Threads, op: AliasOp) -> None:
+def assertion(low: Threads, op: TileAAOp) -> None:
     condition = low.value(op.operands[0])
     places: dict[str, Attribute] = {}
     if isinstance(condition.type, b.VectorType):

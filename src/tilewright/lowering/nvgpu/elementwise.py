@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.arith.base import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, is_set
+from tilewright.dialects.nv_tileaa.base import TileAAOp, is_set
 from tilewright.dialects.nvgpu.support import arith as S
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support.arith_floats import ROUNDING_MODES, TruncFOp
@@ -232,12 +232,12 @@ _FLOATS: dict[str, type[Operation]] = {
 
 
 @lowers(*_FLOATS)
-def float_operation(low: Threads, op: AliasOp) -> None:
+def float_operation(low: Threads, op: TileAAOp) -> None:
     low.bind(op.results[0], apply(low, _FLOATS[op.mnemonic()], op))
 
 
 @lowers("clampf")
-def clamp(low: Threads, op: AliasOp) -> None:
+def clamp(low: Threads, op: TileAAOp) -> None:
     ty = _result_type(low, op)
     source, lower, upper = (low.operand(value, ty) for value in op.operands)
     kinds = (
@@ -248,7 +248,7 @@ def clamp(low: Threads, op: AliasOp) -> None:
 
 
 @lowers("mulhiui")
-def high_half(low: Threads, op: AliasOp) -> None:
+def high_half(low: Threads, op: TileAAOp) -> None:
     """The upper half of the product, by one of twice the width; for 64 bits by four of 32."""
     ty = _result_type(low, op)
     left, right = (low.operand(value, ty) for value in op.operands)
@@ -272,7 +272,7 @@ def high_half(low: Threads, op: AliasOp) -> None:
 
 
 @lowers("fp_to_fp")
-def convert_float(low: Threads, op: AliasOp) -> None:
+def convert_float(low: Threads, op: TileAAOp) -> None:
     source, ty = low.value(op.operands[0]), _result_type(low, op)
     names = [T.element_name(T.element_of(v.type)) for v in (op.operands[0], op.results[0])]
     if names[1] == "f8E8M0FNU":
@@ -328,7 +328,7 @@ def float_cast(low: Threads, source: SSAValue, ty: Attribute, given: str, wanted
 
 
 @lowers("addptr")
-def add_pointer(low: Threads, op: AliasOp) -> None:
+def add_pointer(low: Threads, op: TileAAOp) -> None:
     """Addresses are numbers of 64 bits; offsets count elements and are read signed."""
     ty = _result_type(low, op)
     base, offset = (low.operand(value, ty) for value in op.operands)
@@ -349,5 +349,5 @@ def pointee_bytes(low: Threads, pointer: T.PtrType) -> int:
 
 
 @lowers("int_to_ptr", "ptr_to_int")
-def pointer_number(low: Threads, op: AliasOp) -> None:
+def pointer_number(low: Threads, op: TileAAOp) -> None:
     low.bind(op.results[0], low.value(op.operands[0]))

@@ -13,7 +13,7 @@ from xdsl.ir import OpResult, SSAValue
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import bool_values, enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
+from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.ops import pointers, shapes
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
@@ -259,7 +259,7 @@ def _rows(low: Threads, index: SSAValue, dims: tuple[int, ...], axis: int) -> SS
     return low.widen(found)
 
 
-def padding_name(op: AliasOp, base: SSAValue, low: Threads) -> str:
+def padding_name(op: TileAAOp, base: SSAValue, low: Threads) -> str:
     """What lies outside of the memory of a view."""
     own = enum_property(op, "padding_value") if "padding_value" in op.properties else ""
     held = low.held[base]

@@ -12,7 +12,7 @@ from xdsl.dialects import memref, scf
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support import gpu_ops
 from tilewright.dialects.print_formats import Conversion, parse_format
@@ -28,7 +28,7 @@ _FLOAT, _UNSIGNED = frozenset("eEfFgGaA"), frozenset("uoxXp")
 
 
 @lowers("print")
-def lower_print(low: Threads, op: AliasOp) -> None:
+def lower_print(low: Threads, op: TileAAOp) -> None:
     """The text is that of ``launching.printing``; pieces of several blocks may mix on a GPU."""
     given = [value for value in op.operands if not isinstance(value.type, T.MemTokenType)]
     text = op.properties["format"]

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, int_list
+from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.lowering.nvgpu.elementwise import cast_bits
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, narrowed
@@ -29,13 +29,13 @@ from tilewright.lowering.nvgpu.types import I8, I32, scalar_of, vector_like, wid
 
 
 @lowers("splat")
-def splat(low: Threads, op: AliasOp) -> None:
+def splat(low: Threads, op: TileAAOp) -> None:
     source = low.value(op.operands[0])
     low.bind(op.results[0], low.splat(source, low.count(op.results[0].type)))
 
 
 @lowers("expand_dims", "view")
-def reshape(low: Threads, op: AliasOp) -> None:
+def reshape(low: Threads, op: TileAAOp) -> None:
     source, result = op.operands[0], op.results[0]
     if not T.is_scalar_or_tile(source.type):
         raise low.refuse("it gives a memref another shape")
@@ -49,7 +49,7 @@ def reshape(low: Threads, op: AliasOp) -> None:
 
 
 @lowers("broadcast")
-def broadcast(low: Threads, op: AliasOp) -> None:
+def broadcast(low: Threads, op: TileAAOp) -> None:
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
 
@@ -67,7 +67,7 @@ def broadcast(low: Threads, op: AliasOp) -> None:
 
 
 @lowers("permute")
-def permute(low: Threads, op: AliasOp) -> None:
+def permute(low: Threads, op: TileAAOp) -> None:
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     order = int_list(op.properties["permutation"])
@@ -87,7 +87,7 @@ def permute(low: Threads, op: AliasOp) -> None:
 
 
 @lowers("extract")
-def extract(low: Threads, op: AliasOp) -> None:
+def extract(low: Threads, op: TileAAOp) -> None:
     """Leading indices; what they leave of the source is the result."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
@@ -116,7 +116,7 @@ def _number(low: Threads, value: SSAValue) -> SSAValue:
     return low.one(kind, (found,), I32)
 
 
-def _starts(low: Threads, op: AliasOp, indices: Sequence[SSAValue], count: int) -> list[SSAValue]:
+def _starts(low: Threads, op: TileAAOp, indices: Sequence[SSAValue], count: int) -> list[SSAValue]:
     """Where a slice starts along each axis: vectors of i32."""
     if "offsets" in op.properties:
         ty = VectorType(I32, [count])
@@ -125,7 +125,7 @@ def _starts(low: Threads, op: AliasOp, indices: Sequence[SSAValue], count: int) 
 
 
 @lowers("extract_slice")
-def extract_slice(low: Threads, op: AliasOp) -> None:
+def extract_slice(low: Threads, op: TileAAOp) -> None:
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     starts = _starts(low, op, op.operands[1:], low.layout(wanted).registers)
@@ -137,7 +137,7 @@ def extract_slice(low: Threads, op: AliasOp) -> None:
 
 
 @lowers("ext.insert_slice")
-def insert_slice(low: Threads, op: AliasOp) -> None:
+def insert_slice(low: Threads, op: TileAAOp) -> None:
     destination, source, *indices = op.operands
     result = op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
@@ -155,7 +155,7 @@ def insert_slice(low: Threads, op: AliasOp) -> None:
 
 
 @lowers("cat")
-def cat(low: Threads, op: AliasOp) -> None:
+def cat(low: Threads, op: TileAAOp) -> None:
     """Both tiles lie in one buffer, one behind the other; or in one each, one after the other."""
     lhs, rhs = (T.dims_of(value.type) for value in op.operands)
     result, axis = op.results[0], int_property(op, "axis")
@@ -203,7 +203,7 @@ def _cat_apart(
 
 
 @lowers("make_range")
-def make_range(low: Threads, op: AliasOp) -> None:
+def make_range(low: Threads, op: TileAAOp) -> None:
     result = op.results[0]
     ty = low.type_of(result.type)
     ids = low.numbers(result.type)
@@ -228,7 +228,7 @@ def _bits(value: SSAValue) -> int:
 
 
 @lowers("bitcast")
-def bitcast(low: Threads, op: AliasOp) -> None:
+def bitcast(low: Threads, op: TileAAOp) -> None:
     """Pointers are addresses whatever they point at. Where widths differ, rows of bytes are cut anew:
     the elements of the narrower type lie side by side, the low bits first."""
     source, result = op.operands[0], op.results[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import joined_layout, part_layout, registers_of_part
 from tilewright.lowering.nvgpu import shapes
@@ -15,7 +15,7 @@ from tilewright.passes.tileas.part_layouts import static_part
 
 
 @lowers("extract_slice")
-def extract_slice(low: ScheduledKernel, op: AliasOp) -> None:
+def extract_slice(low: ScheduledKernel, op: TileAAOp) -> None:
     source, result = op.operands[0], op.results[0]
     part = static_part(op, source, result)
     layout = low.layout_of(source.type)
@@ -30,7 +30,7 @@ def extract_slice(low: ScheduledKernel, op: AliasOp) -> None:
 
 
 @lowers("ext.insert_slice")
-def insert_slice(low: ScheduledKernel, op: AliasOp) -> None:
+def insert_slice(low: ScheduledKernel, op: TileAAOp) -> None:
     """Of the threads that hold elements of the part each takes what it has of it."""
     whole, source = op.operands[:2]
     part = static_part(op, whole, source)
@@ -64,7 +64,7 @@ def insert_slice(low: ScheduledKernel, op: AliasOp) -> None:
 
 
 @lowers("cat")
-def cat(low: ScheduledKernel, op: AliasOp) -> None:
+def cat(low: ScheduledKernel, op: TileAAOp) -> None:
     lhs, rhs = low.values(op.operands)
     result = op.results[0]
     bit = axis_bits(T.dims_of(result.type))[int_property(op, "axis")].stop - 1

@@ -146,7 +146,7 @@ class InspectingProgram(Program):
         super().__init__(module, LaunchOptions(arithmetic=arithmetic))
         self.observers: tuple[Observer, ...] = ()
         # The action of a breakpoint may change an array.
-        self._machine.kept.is_off = True
+        self._machine.memo.is_off = True
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
         return InspectingTranslator(

@@ -27,7 +27,7 @@ from tilewright.machine.compile import (
     tile_type,
 )
 from tilewright.machine.faults import BAD_STEP, INDUCTION_OVERFLOW, Fault
-from tilewright.machine.straight_line import Inline, called, inline
+from tilewright.machine.fused_blocks import Inline, called, inline
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.element_types import FORMATS

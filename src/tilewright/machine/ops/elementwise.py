@@ -17,7 +17,7 @@ from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.machine.compile import IMPLEMENTATIONS, Step, Translator, pointee_of, tile_type
 from tilewright.machine.faults import UNDEFINED_DIVISION, Fault
-from tilewright.machine.straight_line import inline
+from tilewright.machine.fused_blocks import inline
 from tilewright.numerics import int_ops
 from tilewright.numerics.approximations import APPROXIMATE
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic

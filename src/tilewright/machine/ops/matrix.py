@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops import matrix
 from tilewright.machine.compile import Step, Translator, implements, tile_type
-from tilewright.machine.straight_line import inline
+from tilewright.machine.fused_blocks import inline
 from tilewright.machine.values import Registers
 from tilewright.numerics.accumulation import mmaf_of, mmaf_scaled_of
 from tilewright.numerics.arrays import dtype_of
@@ -46,8 +46,8 @@ def float_step(t: Translator, a: SSAValue, b: SSAValue, c: SSAValue, d: SSAValue
         rhs=rhs,
         acc=acc,
         result=result,
-        wide=t.machine.kept.wide.get,
-        widened=t.machine.kept.widened,
+        wide=t.machine.memo.wide.get,
+        widened=t.machine.memo.widened,
         multiply_add=multiply_add,
     )
 

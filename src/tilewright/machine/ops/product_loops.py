@@ -28,7 +28,7 @@ from tilewright.dialects.cuda_tile.ops.matrix import MmaFOp
 from tilewright.dialects.cuda_tile.ops.views import LoadViewTkoOp
 from tilewright.machine.compile import Nested, Step, Translator, implements, tile_type
 from tilewright.machine.faults import Fault
-from tilewright.machine.kept_tiles import LoadHistory
+from tilewright.machine.load_memo import LoadHistory
 from tilewright.machine.memory import Allocation
 from tilewright.machine.ops.control_flow import for_step, induction_values
 from tilewright.machine.ops.memory import is_weak
@@ -230,7 +230,7 @@ def _factor(load: LoadViewTkoOp, variable: int, t: Translator) -> _Factor | None
         storage.from_tile(padding_tile(load.view.type)),  # pyright: ignore[reportArgumentType]
         variable,
         tuple(slot for slot in access.index_slots if slot != variable),
-        t.machine.kept.history(),
+        t.machine.memo.history(),
         as_f64 if storage.element == "f64" else as_f32,
     )
 

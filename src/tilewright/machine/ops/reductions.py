@@ -34,9 +34,9 @@ from tilewright.machine.compile import (
     implements,
     tile_type,
 )
+from tilewright.machine.fused_blocks import fused_block
 from tilewright.machine.ops.elementwise import ElementCall, call_of, is_elementwise
 from tilewright.machine.ops.reduction_trees import fold_as_tree
-from tilewright.machine.straight_line import straight_line
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.float_ops import reduce_maxf, reduce_minf
@@ -294,7 +294,7 @@ def vector_body(
     with t.renamed(spread):
         ops = [op for op in block.ops if is_elementwise(op)]
         steps: list[Any] = [t.operation(op) for op in ops]
-        execute = straight_line(steps, ops)
+        execute = fused_block(steps, ops)
         yielded = t.slots(last.operands)
     copies = tuple(zip(sources, spread.values(), strict=True))
 

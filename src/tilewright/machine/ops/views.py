@@ -18,11 +18,11 @@ from tilewright.dialects.cuda_tile.ops import multimem, views
 from tilewright.launching.storage import Storage, storage_of
 from tilewright.machine.compile import Step, SwitchPoint, Translator, implements, tile_type
 from tilewright.machine.faults import EXTENT_TOO_LARGE, Fault
-from tilewright.machine.kept_tiles import LoadHistory
+from tilewright.machine.fused_blocks import inline
+from tilewright.machine.load_memo import LoadHistory
 from tilewright.machine.memory import Allocation
 from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.ops.memory import is_weak, scheduled
-from tilewright.machine.straight_line import inline
 from tilewright.machine.values import TOKEN, Registers, TensorView
 from tilewright.machine.view_access import ViewAccess, cut_of
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
@@ -193,9 +193,9 @@ def load_step(
     if not access.is_box:
         return lanes
     # A load that is not weak waits for others to write, so its tile is not asked for again.
-    if t.machine.kept.is_off or not is_weak:
+    if t.machine.memo.is_off or not is_weak:
         return box
-    return _keeping(access, result, read, t.machine.kept.history())
+    return _keeping(access, result, read, t.machine.memo.history())
 
 
 def _keeping(

@@ -16,11 +16,11 @@ from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp, bool_values
 from tilewright.dialects.cuda_tile.ops import atomics, memory, multimem, views
 from tilewright.launching.accesses import LOADS, POINTERS
+from tilewright.machine.fused_blocks import inline
 from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.findings import Taint, join
 from tilewright.machine.sanitize.rules import after, before
 from tilewright.machine.sanitize.translator import SanitizingTranslator, none_of
-from tilewright.machine.straight_line import inline
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array
 

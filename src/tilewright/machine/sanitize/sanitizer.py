@@ -18,7 +18,7 @@ from tilewright.launching.options import LaunchOptions, check_options, with_depr
 from tilewright.machine.compile import Translator
 from tilewright.machine.grid import Progress
 from tilewright.machine.launch import Given, Program, RunResult, given_arguments
-from tilewright.machine.sanitize import accesses, guards, promises, taint
+from tilewright.machine.sanitize import accesses, assumptions, guards, taint
 from tilewright.machine.sanitize.alias_promises import broken_promises
 from tilewright.machine.sanitize.findings import Finding, Findings
 from tilewright.machine.sanitize.races import RaceDetector
@@ -27,7 +27,7 @@ from tilewright.machine.tensors import names_of_parameters
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 
 #: The modules that fill the tables of hooks.
-_RULES = (accesses, guards, promises, taint)
+_RULES = (accesses, guards, assumptions, taint)
 
 
 @dataclass(frozen=True, slots=True)

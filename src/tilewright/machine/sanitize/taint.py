@@ -18,6 +18,7 @@ from tilewright.dialects.cuda_tile.ops import (
     views,
 )
 from tilewright.machine.compile import pointee_of, tile_type
+from tilewright.machine.fused_blocks import inline
 from tilewright.machine.hooks import Hook
 from tilewright.machine.ops.elementwise import attributes_of, is_elementwise
 from tilewright.machine.sanitize.findings import (
@@ -30,7 +31,6 @@ from tilewright.machine.sanitize.findings import (
 )
 from tilewright.machine.sanitize.rules import after, before
 from tilewright.machine.sanitize.translator import SanitizingTranslator, none_of
-from tilewright.machine.straight_line import inline
 from tilewright.machine.values import Registers
 from tilewright.numerics import convert, pointers
 from tilewright.numerics.arrays import Array

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, ClassVar
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.machine.accesses import AccessSite, access_site
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
+from tilewright.machine.fused_blocks import as_inline, inline
 from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.sanitize.events import EMPTY, History
 from tilewright.machine.sanitize.findings import Findings
 from tilewright.machine.sanitize.races import RaceDetector
-from tilewright.machine.straight_line import as_inline, inline
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array
 

@@ -28,8 +28,8 @@ from tilewright.machine.faults import OUTSIDE_INDEX_SPACE, Fault
 from tilewright.machine.ops import atomics as atomic_steps
 from tilewright.machine.ops import memory as pointer_steps
 from tilewright.machine.ops import views as view_steps
+from tilewright.machine.tileaa.coroutines import pausing
 from tilewright.machine.tileaa.hints import preset_tokens
-from tilewright.machine.tileaa.strands import pausing
 from tilewright.machine.tileaa.views import TiledView, known_cut
 from tilewright.machine.values import Registers, TensorView
 from tilewright.machine.view_access import Cut, ViewAccess

@@ -24,11 +24,11 @@ from tilewright.machine.compile import (
     Translator,
     implements,
 )
+from tilewright.machine.fused_blocks import called
 from tilewright.machine.ops.control_flow import copy_slots
-from tilewright.machine.straight_line import called
+from tilewright.machine.tileaa.coroutines import AgentCoroutine, Started, Wait, waiting
 from tilewright.machine.tileaa.foreign import plugin_step
 from tilewright.machine.tileaa.functions import beginning, function_of
-from tilewright.machine.tileaa.strands import Started, Strand, Wait, waiting
 from tilewright.machine.values import ARENA, Registers
 
 Begin = Callable[[Registers], Registers]
@@ -67,7 +67,7 @@ def _agent(
     op: ExecuteOp, t: Translator, begin: Begin, body: CompiledBlock, results: tuple[int, ...]
 ) -> Nested:
     name, agents = _name(op), t.agents
-    memory, strand_slot = t.machine.memory, t.new_slot()
+    memory, coroutine_slot = t.machine.memory, t.new_slot()
     pairs = tuple(zip(t.slots(op.results), results, strict=True))
     assert agents is not None
 
@@ -85,13 +85,13 @@ def _agent(
     def start(regs: Registers) -> Any:
         own = begin(regs)
         own[ARENA] = []
-        strand = regs[strand_slot] = Strand(name, run(regs, own))
-        yield Started(strand)
+        coroutine = regs[coroutine_slot] = AgentCoroutine(name, run(regs, own))
+        yield Started(coroutine)
         return None
 
     def join(regs: Registers) -> Any:
-        strand: Strand = regs[strand_slot]
-        yield from waiting(Wait(lambda: strand.has_ended, f"the end of {name}", op))
+        coroutine: AgentCoroutine = regs[coroutine_slot]
+        yield from waiting(Wait(lambda: coroutine.has_ended, f"the end of {name}", op))
         return None
 
     t.waits.setdefault(first_user(op), []).append(Nested(join))
@@ -120,14 +120,14 @@ def agent_switch(op: AgentSwitchOp, t: Translator) -> Nested:
 
     def start(regs: Registers) -> Any:
         others = [
-            Strand(f"agent {number}", run(body, regs))
+            AgentCoroutine(f"agent {number}", run(body, regs))
             for number, body in enumerate(bodies[1:], start=1)
         ]
-        for strand in others:
-            yield Started(strand)
+        for agent in others:
+            yield Started(agent)
         yield from run(bodies[0], regs)
-        for strand in others:
-            yield from waiting(Wait(lambda: strand.has_ended, f"the end of {strand.name}", op))  # noqa: B023
+        for agent in others:
+            yield from waiting(Wait(lambda: agent.has_ended, f"the end of {agent.name}", op))  # noqa: B023
         return None
 
     return Nested(start)

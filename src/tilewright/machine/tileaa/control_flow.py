@@ -18,9 +18,9 @@ from tilewright.machine.compile import (
     Translator,
     implements,
 )
+from tilewright.machine.fused_blocks import called
 from tilewright.machine.ops.control_flow import copy_slots, for_step, if_step
 from tilewright.machine.ops.reductions import CONSTANTS
-from tilewright.machine.straight_line import called
 from tilewright.machine.values import TOKEN, Registers
 from tilewright.numerics.arrays import dtype_of
 

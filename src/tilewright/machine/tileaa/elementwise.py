@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.dialects import arith
-from tilewright.dialects.nv_tileaa.base import OPERATIONS, AliasOp, is_set
+from tilewright.dialects.nv_tileaa.base import OPERATIONS, TileAAOp, is_set
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.ops import pointers
 from tilewright.launching.value_types import is_pointer, pointee_of, tile_like, tile_type
@@ -29,7 +29,7 @@ def clampf(
 
 
 #: Which function each operation is; ``bitcast`` may give its result another shape, and has rules below.
-_NAMES: Mapping[type[AliasOp], str] = MappingProxyType(
+_NAMES: Mapping[type[TileAAOp], str] = MappingProxyType(
     {
         cls: cls.MEANING
         for cls in OPERATIONS.values()
@@ -39,7 +39,7 @@ _NAMES: Mapping[type[AliasOp], str] = MappingProxyType(
 _FUNCTIONS = {**ELEMENTWISE, "clampf": clampf}
 
 
-def _keywords(op: AliasOp) -> dict[str, Any]:
+def _keywords(op: TileAAOp) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, attribute in op.properties.items():
         if isinstance(attribute, RoundingModeAttr):
@@ -49,7 +49,7 @@ def _keywords(op: AliasOp) -> dict[str, Any]:
     return found
 
 
-def _alias_call(op: AliasOp) -> ElementCall:
+def _alias_call(op: TileAAOp) -> ElementCall:
     name, keywords = _NAMES[type(op)], _keywords(op)
     if name == "ftof":
         keywords["to"] = tile_type(op.results[0]).element

@@ -22,7 +22,7 @@ from tilewright.machine.compile import (
     implements,
 )
 from tilewright.machine.ops.control_flow import copy_slots
-from tilewright.machine.tileaa.strands import with_strands
+from tilewright.machine.tileaa.coroutines import with_coroutines
 from tilewright.machine.values import ARENA, Registers
 
 _AGENT_OPS = (functions.ExecuteOp, queues.QueueGetOp, queues.QueuePutOp, AgentSwitchOp)
@@ -36,7 +36,7 @@ def translate_kernel(op: FuncOp, t: Translator) -> CompiledBlock:
     if not any(isinstance(inner, _AGENT_OPS) for inner in root.walk()):
         return t.block(op.block)
     t.agents = t.new_slot()
-    return with_strands(t, t.block(op.block))
+    return with_coroutines(t, t.block(op.block))
 
 
 @dataclass(slots=True)

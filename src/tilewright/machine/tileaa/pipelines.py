@@ -17,8 +17,8 @@ from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator, im
 from tilewright.machine.faults import Fault
 from tilewright.machine.ops import views as view_steps
 from tilewright.machine.tileaa.accesses import Parts, with_view
+from tilewright.machine.tileaa.coroutines import PAUSE, Coroutines, Wait, waiting
 from tilewright.machine.tileaa.placement import noise
-from tilewright.machine.tileaa.strands import PAUSE, Strands, Wait, waiting
 from tilewright.machine.values import Registers
 from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
@@ -90,8 +90,8 @@ def _making_ready(t: Translator, step: Step) -> Step | Nested:
 
     def start(regs: Registers) -> Any:
         step(regs)
-        strands: Strands = regs[agents]
-        strands.moved()
+        coroutines: Coroutines = regs[agents]
+        coroutines.moved()
         yield PAUSE
         return None
 

@@ -22,7 +22,7 @@ from tilewright.machine.compile import (
     implements,
 )
 from tilewright.machine.ops.control_flow import copy_slots
-from tilewright.machine.tileaa.strands import PAUSE, Strands, Wait, waiting
+from tilewright.machine.tileaa.coroutines import PAUSE, Coroutines, Wait, waiting
 from tilewright.machine.values import Registers
 
 Tuple = tuple[object, ...]
@@ -106,8 +106,8 @@ def put(op: queues.QueuePutOp, t: Translator) -> Nested:
         what = f"room in a queue of depth {queue.depth}"
         yield from waiting(Wait(queue.has_room, what, op))
         queue.put(tuple([regs[slot] for slot in values]))
-        strands: Strands = regs[agents]
-        strands.moved()
+        coroutines: Coroutines = regs[agents]
+        coroutines.moved()
         yield PAUSE
         return None
 
@@ -132,8 +132,8 @@ def get(op: queues.QueueGetOp, t: Translator) -> Nested:
         yield from waiting(Wait(lambda: queue.has_more(consumer), what, op))
         for slot, value in zip(targets, queue.get(consumer), strict=True):
             regs[slot] = value
-        strands: Strands = regs[agents]
-        strands.moved()
+        coroutines: Coroutines = regs[agents]
+        coroutines.moved()
         if body is not None:
             yield from _run(body, regs)
         yield PAUSE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.nv_tileaa.base import AliasOp
+from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nv_tileaa.ops import functions, shapes
 from tilewright.machine.compile import IMPLEMENTATIONS
 
@@ -12,5 +12,5 @@ IMPLEMENTATIONS.refuse(
 )
 
 #: Operations that hold or describe what runs, and that `Program` reads.
-STRUCTURE: frozenset[type[AliasOp]] = frozenset({functions.FuncOp, functions.GlobalOp})
+STRUCTURE: frozenset[type[TileAAOp]] = frozenset({functions.FuncOp, functions.GlobalOp})
 IMPLEMENTATIONS.leave("`Program` reads it", *STRUCTURE)

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
 from tilewright.analysis.tileaa.integers import known_integers
+from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import ConstantOp
-from tilewright.dialects.nv_tileaa.ops.shapes import SplatOp
-from tilewright.dialects.nv_tileaa.types import TileType
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.attributes import BoundedAttr, DivByAttr
+from tilewright.dialects.nv_tileaa.base import OPERATIONS
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BroadcastOp,
+    CatOp,
+    ExpandDimsOp,
+    ExtractOp,
+    ExtractSliceOp,
+    PermuteOp,
+    SplatOp,
+    ViewOp,
+)
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import is_nan
 from tilewright.passes.base import insert_before
+from tilewright.passes.laws import Site, Words
 
 
 def integer_of(value: SSAValue) -> int | None:
@@ -31,7 +49,7 @@ def make_splat(
     rewriter: PatternRewriter, before: Operation, scalar: SSAValue, ty: Attribute
 ) -> SSAValue:
     """A tile, or the bare scalar for a scalar type, that repeats a value."""
-    if not isinstance(ty, TileType):
+    if not isinstance(ty, T.TileType):
         return scalar
     made = SplatOp.create(operands=[scalar], result_types=[ty])
     insert_before(rewriter, before, made)
@@ -57,3 +75,107 @@ def ints(attribute: Attribute | None) -> tuple[int, ...]:
 def replace_with(rewriter: PatternRewriter, op: Operation, values: Sequence[SSAValue]) -> None:
     """Erase an operation whose users take these values."""
     rewriter.replace(op, (), tuple(values))
+
+
+def is_scalar(value: SSAValue) -> bool:
+    return not T.dims_of(value.type)
+
+
+def is_uniform(constant: SSAValue) -> bool:
+    """Whether all elements of a constant are equal."""
+    return isinstance(constant.owner, ConstantOp) and len(constant.owner.bits()) == 1
+
+
+def is_per_element(op: AssumeOp) -> bool:
+    """Whether what is assumed holds for each element of its own."""
+    assert isinstance(op.predicates, ArrayAttr)
+    return all(is_plain_divisor(p) or isinstance(p, BoundedAttr) for p in op.predicates)
+
+
+def is_plain_divisor(predicate: Attribute) -> bool:
+    """Whether a predicate tells a divisor of every element."""
+    return isinstance(predicate, DivByAttr) and predicate.group == (None, None)
+
+
+def keeps_axes(op: PermuteOp) -> bool:
+    return list(ints(op.permutation)) == sorted(ints(op.permutation))
+
+
+def keeps_shape(op: BitcastOp) -> bool:
+    return T.dims_of(op.source.type) == T.dims_of(op.result.type)
+
+
+def are_halves(op: CatOp) -> bool:
+    """Whether two slices that are joined lie side by side from the start of their source."""
+    lhs, rhs = op.lhs.owner, op.rhs.owner
+    assert isinstance(lhs, ExtractSliceOp) and isinstance(rhs, ExtractSliceOp)
+    axis = int_property(op, "axis")
+    first, second = ints(lhs.offsets), ints(rhs.offsets)
+    middle = T.dims_of(op.lhs.type)[axis]
+    wanted = tuple(middle if a == axis else 0 for a in range(len(first)))
+    return bool(first) and not any(first) and second == wanted
+
+
+def holds(wide_value: SSAValue, value: SSAValue) -> bool:
+    """Whether the type of one float has every number of the type of another."""
+    wide, narrow = (FORMATS[T.element_name(T.element_of(v.type))] for v in (wide_value, value))
+    return (
+        wide.precision >= narrow.precision
+        and wide.min_exponent - wide.mantissa_bits <= narrow.min_exponent - narrow.mantissa_bits
+        and wide.max_exponent >= narrow.max_exponent
+        and wide.has_inf
+        and wide.signed
+    )
+
+
+def never_nan(value: SSAValue) -> bool:
+    """Whether a float is surely a number, as far as the operation that makes it tells."""
+    owner = value.owner
+    if isinstance(owner, ConstantOp):
+        fmt = FORMATS[T.element_name(T.element_of(value.type))]
+        return not any(is_nan(bits, fmt) for bits in owner.bits())
+    if isinstance(owner, SplatOp | BroadcastOp | ExpandDimsOp | ViewOp | PermuteOp):
+        return never_nan(owner.source)
+    return isinstance(owner, arith.SIToFPOp | arith.UIToFPOp)
+
+
+def _splat(site: Site, ty: Attribute, scalar: SSAValue) -> SSAValue:
+    return make_splat(site.rewriter, site.op, scalar, ty)
+
+
+def _constant(site: Site, ty: Attribute, value: SSAValue) -> SSAValue:
+    assert isinstance(value.owner, ConstantOp)
+    return site.add(ConstantOp.from_bits(ty, value.owner.bits()))
+
+
+def _permute_both(site: Site, ty: Attribute, source: SSAValue, inner: SSAValue) -> SSAValue:
+    op, before = site.op, inner.owner
+    assert isinstance(op, PermuteOp) and isinstance(before, PermuteOp)
+    first = ints(before.permutation)
+    both = DenseArrayBase.from_list(i64, [first[axis] for axis in ints(op.permutation)])
+    return site.add(
+        PermuteOp.create(operands=[source], result_types=[ty], properties={"permutation": both})
+    )
+
+
+_MOVED = (ViewOp, BroadcastOp, ExpandDimsOp, PermuteOp, ExtractOp, ExtractSliceOp)
+_TESTS = (
+    is_scalar,
+    is_uniform,
+    is_per_element,
+    keeps_axes,
+    keeps_shape,
+    are_halves,
+    holds,
+    never_nan,
+)
+#: What laws on nv_tileaa are written with; ``moved`` is what arranges elements in another way.
+WORDS = Words(
+    kinds={
+        **{cls.mnemonic(): cls for cls in (*arith.OPERATIONS.values(), *OPERATIONS.values())},
+        "moved": _MOVED,
+    },
+    number=integer_of,
+    makers={"splat": _splat, "constant": _constant, "permute_both": _permute_both},
+    tests={test.__name__: test for test in _TESTS},
+)

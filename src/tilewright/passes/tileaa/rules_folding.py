@@ -19,14 +19,27 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import BoundedAttr, DivByAttr
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
-from tilewright.dialects.nv_tileaa.ops.shapes import SplatOp
 from tilewright.numerics.arrays import Array, bits_of, from_bits
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.matrix import mmai
 from tilewright.numerics.semantics import ELEMENTWISE
-from tilewright.passes.base import insert_before, replace_op, replace_value
-from tilewright.passes.canonicalize import Rule
-from tilewright.passes.tileaa.matching import integer_of, make_splat, splat_source
+from tilewright.passes.base import replace_op, replace_value
+from tilewright.passes.laws import Rules
+from tilewright.passes.tileaa.matching import WORDS, integer_of, is_plain_divisor
+
+FOLDING_RULES = Rules(WORDS)
+law = FOLDING_RULES.law
+
+law("select_known", "select(_, a, a) -> a", "select(1, a, b) -> a", "select(0, a, b) -> b")
+law(
+    "select_of_splats",
+    "select(c, splat(a), splat(b)) -> splat(select(c, a, b)) if is_scalar(c)",
+    "select(splat(c), splat(a), splat(b)) -> splat(select(c, a, b))",
+)
+law("cast_to_itself", "index_cast(x) -> x", "index_castui(x) -> x")
+law("splat_of_constant", "splat(k := constant()) -> constant(k)")
+law("assume_of_splat", "assume(splat(x)) -> splat(assume(x)) if is_per_element(op)")
+law("product_with_zero", "dot(0, _, c, ...) -> c", "dot(_, 0, c, ...) -> c")
 
 #: Larger tiles are not computed unless all their elements are equal.
 _MAX_ELEMENTS = 1024
@@ -66,28 +79,6 @@ def _constant(ty: Attribute, result: Array) -> ConstantOp:
     return ConstantOp.from_bits(ty, [int(pattern) for pattern in bits])
 
 
-def select_known(op: arith.SelectOp, rewriter: PatternRewriter) -> None:
-    """A select whose condition is known, or whose values are the same, is that value."""
-    condition, then, otherwise = op.operands
-    known = integer_of(condition)
-    if then is otherwise:
-        replace_value(rewriter, op, then)
-    elif known is not None:
-        replace_value(rewriter, op, then if known else otherwise)
-
-
-def select_of_splats(op: arith.SelectOp, rewriter: PatternRewriter) -> None:
-    """One condition between splats selects between their scalars."""
-    condition, then, otherwise = op.operands
-    single = condition if not T.dims_of(condition.type) else splat_source(condition)
-    scalars = [splat_source(then), splat_source(otherwise)]
-    if single is None or scalars[0] is None or scalars[1] is None:
-        return
-    chosen = arith.SelectOp.of(single, scalars[0], scalars[1])
-    insert_before(rewriter, op, chosen)
-    replace_value(rewriter, op, make_splat(rewriter, op, chosen.results[0], op.results[0].type))
-
-
 def no_change(op: Any, rewriter: PatternRewriter) -> None:
     """``x + 0``, ``x - 0``, ``x * 1``, ``x | 0``, ``x ^ 0``, ``x << 0`` and the like are ``x``."""
     lhs, rhs = op.operands
@@ -111,14 +102,10 @@ _NEUTRAL: dict[type[Operation], int] = {
     arith.DivUIOp: 1,
 }
 _COMMUTES = (arith.AddiOp, arith.OrIOp, arith.XOrIOp, arith.MuliOp)
+FOLDING_RULES.on(*_NEUTRAL)(no_change)
 
 
-def cast_to_itself(op: Any, rewriter: PatternRewriter) -> None:
-    """A cast to the type of its source is its source."""
-    if op.operands[0].type == op.results[0].type:
-        replace_value(rewriter, op, op.operands[0])
-
-
+@FOLDING_RULES.on(AssumeOp)
 def assume_of_assume(op: AssumeOp, rewriter: PatternRewriter) -> None:
     """Assumptions about one value are one list, without repetitions and weaker forms."""
     inner = op.value.owner
@@ -143,14 +130,16 @@ def _predicates(op: AssumeOp) -> tuple[Attribute, ...]:
 
 def _strongest(predicates: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
     """The same facts: one divisor, the largest, one pair of bounds, and the others once."""
-    divisors = [p.divisor.data for p in predicates if isinstance(p, DivByAttr) and _is_plain(p)]
+    divisors = [
+        p.divisor.data for p in predicates if isinstance(p, DivByAttr) and is_plain_divisor(p)
+    ]
     pairs = [p.bounds for p in predicates if isinstance(p, BoundedAttr)]
     low = max((low for low, _ in pairs if low is not None), default=None)
     high = min((high for _, high in pairs if high is not None), default=None)
     contradictory = low is not None and high is not None and low > high
     kept: dict[Attribute, None] = {}
     for predicate in predicates:
-        if _is_plain(predicate):
+        if is_plain_divisor(predicate):
             kept[DivByAttr(max(divisors))] = None
         elif isinstance(predicate, BoundedAttr) and not contradictory:
             kept[BoundedAttr(low, high)] = None
@@ -159,29 +148,7 @@ def _strongest(predicates: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
     return tuple(kept)
 
 
-def _is_plain(predicate: Attribute) -> bool:
-    return isinstance(predicate, DivByAttr) and predicate.group == (None, None)
-
-
-def assume_of_splat(op: AssumeOp, rewriter: PatternRewriter) -> None:
-    """What is assumed of each element of a splat is assumed of its scalar."""
-    scalar = splat_source(op.value)
-    per_element = all(_is_plain(p) or isinstance(p, BoundedAttr) for p in _predicates(op))
-    if scalar is None or not per_element:
-        return
-    made = AssumeOp.create(
-        operands=[scalar], result_types=[scalar.type], properties=dict(op.properties)
-    )
-    insert_before(rewriter, op, made)
-    replace_value(rewriter, op, make_splat(rewriter, op, made.result, op.result.type))
-
-
-def product_with_zero(op: DotOp, rewriter: PatternRewriter) -> None:
-    """A product of integers with a tile of zeros adds nothing."""
-    if width_of(op.result.type) is not None and 0 in (integer_of(op.a), integer_of(op.b)):
-        replace_value(rewriter, op, op.c)
-
-
+@FOLDING_RULES.on(DotOp)
 def constant_product(op: DotOp, rewriter: PatternRewriter) -> None:
     """A product of constant integers, added to constants, is a constant; sums wrap in 32 bits."""
     makers = [value.owner for value in (op.a, op.b, op.c)]
@@ -198,21 +165,3 @@ def constant_product(op: DotOp, rewriter: PatternRewriter) -> None:
     signs = enum_property(op, "signedness_a"), enum_property(op, "signedness_b")
     result = mmai(a, b, c, element, signedness_lhs=signs[0], signedness_rhs=signs[1])
     replace_op(rewriter, op, _constant(op.result.type, result.ravel()))
-
-
-def splat_of_constant(op: SplatOp, rewriter: PatternRewriter) -> None:
-    """A splat of a constant is a constant."""
-    source = op.source.owner
-    if isinstance(source, ConstantOp):
-        replace_op(rewriter, op, ConstantOp.from_bits(op.result.type, source.bits()))
-
-
-FOLDING_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    **dict.fromkeys(_NEUTRAL, (no_change,)),
-    arith.SelectOp: (select_known, select_of_splats),
-    arith.IndexCastOp: (cast_to_itself,),
-    arith.IndexCastUIOp: (cast_to_itself,),
-    AssumeOp: (assume_of_assume, assume_of_splat),
-    DotOp: (product_with_zero, constant_product),
-    SplatOp: (splat_of_constant,),
-}

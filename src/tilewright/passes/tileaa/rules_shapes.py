@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
@@ -22,80 +20,58 @@ from tilewright.dialects.nv_tileaa.ops.pointers import (
     PtrToIntOp,
 )
 from tilewright.dialects.nv_tileaa.ops.shapes import (
-    BroadcastOp,
     CatOp,
-    ExpandDimsOp,
     ExtractOp,
     ExtractSliceOp,
     GetDimSizeOp,
     MakeRangeOp,
-    PermuteOp,
-    SplatOp,
-    ViewOp,
 )
-from tilewright.numerics.element_types import FORMATS
-from tilewright.numerics.floats import is_nan
 from tilewright.passes.base import insert_before, replace_op, replace_value
-from tilewright.passes.canonicalize import Rule
+from tilewright.passes.laws import Rules
 from tilewright.passes.tileaa.matching import (
+    WORDS,
     integer_of,
     ints,
     make_integer,
     make_splat,
-    splat_source,
 )
 
+SHAPE_RULES = Rules(WORDS)
+law = SHAPE_RULES.law
 
-def moves_nothing(op: Any, rewriter: PatternRewriter) -> None:
-    """A view, expansion or broadcast to the type of its source is its source."""
-    if op.source.type == op.result.type:
-        replace_value(rewriter, op, op.source)
-
-
-def of_a_splat(op: Any, rewriter: PatternRewriter) -> None:
-    """However equal elements are arranged, the result is a splat, or a constant."""
-    maker, scalar = op.source.owner, splat_source(op.source)
-    if isinstance(maker, arith.ConstantOp) and len(bits := maker.bits()) == 1:
-        replace_op(rewriter, op, arith.ConstantOp.from_bits(op.result.type, bits))
-    elif scalar is not None:
-        replace_value(rewriter, op, make_splat(rewriter, op, scalar, op.result.type))
-
-
-def expand_a_scalar(op: ExpandDimsOp, rewriter: PatternRewriter) -> None:
-    """A scalar with axes of extent 1 is a splat."""
-    if not T.dims_of(op.source.type):
-        replace_value(rewriter, op, make_splat(rewriter, op, op.source, op.result.type))
-
-
-def view_of_view(op: ViewOp, rewriter: PatternRewriter) -> None:
-    """``view(view(x)) = view(x)``; axes of extent 1 that were added before do not matter."""
-    inner = op.source.owner
-    if isinstance(inner, ViewOp) or (
-        isinstance(inner, ExpandDimsOp) and T.dims_of(inner.source.type)
-    ):
-        replace_op(
-            rewriter, op, ViewOp.create(operands=[inner.source], result_types=[op.result.type])
-        )
-
-
-def permutation(op: PermuteOp, rewriter: PatternRewriter) -> None:
-    """A permutation that keeps all axes is its source; two in a row are one."""
-    order = ints(op.permutation)
-    if order == tuple(range(len(order))):
-        replace_value(rewriter, op, op.source)
-        return
-    inner = op.source.owner
-    if isinstance(inner, PermuteOp):
-        first = ints(inner.permutation)
-        both = DenseArrayBase.from_list(i64, [first[axis] for axis in order])
-        made = PermuteOp.create(
-            operands=[inner.source],
-            result_types=[op.result.type],
-            properties={"permutation": both},
-        )
-        replace_op(rewriter, op, made)
+law("moves_nothing", "view(x) -> x", "broadcast(x) -> x", "expand_dims(x) -> x")
+law("whole_slice", "extract_slice(x, ...) -> x")
+law("expand_a_scalar", "expand_dims(x) -> splat(x) if is_scalar(x)")
+law(
+    "of_a_splat",
+    "moved(k := constant(), ...) -> constant(k) if is_uniform(k)",
+    "moved(splat(x), ...) -> splat(x)",
+)
+law(
+    "view_of_view",
+    "view(view(x)) -> view(x)",
+    "view(expand_dims(x)) -> view(x) if not is_scalar(x)",
+)
+law(
+    "permutation",
+    "permute(x) -> x if keeps_axes(op)",
+    "permute(p := permute(x)) -> permute_both(x, p)",
+)
+law(
+    "cat_of_slices",
+    "cat(a := extract_slice(x, ...), b := extract_slice(x, ...)) -> x if are_halves(op)",
+)
+law("no_offset", "addptr(p, 0) -> p", "addptr(p, 0) -> splat(p)")
+law(
+    "cast_in_a_row",
+    "bitcast(x) -> x",
+    "bitcast(b := bitcast(x)) -> bitcast(x) if keeps_shape(op) and keeps_shape(b.owner)",
+)
+law("pointer_and_back", "int_to_ptr(ptr_to_int(p)) -> p")
+law("widened_and_back", "fp_to_fp(w := fp_to_fp(x)) -> x if holds(w, x) and never_nan(x)")
 
 
+@SHAPE_RULES.on(ExtractOp)
 def extract_element(op: ExtractOp, rewriter: PatternRewriter) -> None:
     """An element of a range from a known start is start plus index."""
     inner = op.source.owner
@@ -121,6 +97,7 @@ _PER_ELEMENT = (
 _EXACT_MATH = (arith.AbsIOp, arith.AbsFOp, arith.CeilOp, arith.FloorOp)
 
 
+@SHAPE_RULES.on(ExtractOp, ExtractSliceOp)
 def slice_of_elements(op: ExtractOp | ExtractSliceOp, rewriter: PatternRewriter) -> None:
     """Part of an element-wise result is the result for these parts of the operands.
 
@@ -160,6 +137,7 @@ def _is_approximate(op: Operation) -> bool:
     )
 
 
+@SHAPE_RULES.on(ExtractSliceOp)
 def slice_of_cat(op: ExtractSliceOp, rewriter: PatternRewriter) -> None:
     """A slice that lies in one half of a ``cat`` is a slice of that half."""
     inner = op.source.owner
@@ -184,37 +162,7 @@ def slice_of_cat(op: ExtractSliceOp, rewriter: PatternRewriter) -> None:
     replace_op(rewriter, op, made)
 
 
-def whole_slice(op: ExtractSliceOp, rewriter: PatternRewriter) -> None:
-    """A slice of the extents of its source is the source."""
-    if op.source.type == op.result.type:
-        replace_value(rewriter, op, op.source)
-
-
-def cat_of_slices(op: CatOp, rewriter: PatternRewriter) -> None:
-    """The two halves of a tile put together again are the tile."""
-    lhs, rhs = op.lhs.owner, op.rhs.owner
-    if not isinstance(lhs, ExtractSliceOp) or not isinstance(rhs, ExtractSliceOp):
-        return
-    if lhs.source is not rhs.source or lhs.source.type != op.result.type:
-        return
-    axis = op.axis.value.data  # pyright: ignore[reportAttributeAccessIssue]
-    first, second = ints(lhs.offsets), ints(rhs.offsets)
-    middle = T.dims_of(op.lhs.type)[axis]
-    wanted = tuple(middle if a == axis else 0 for a in range(len(first)))
-    if first and not any(first) and second == wanted:
-        replace_value(rewriter, op, lhs.source)
-
-
-def no_offset(op: AddPtrOp, rewriter: PatternRewriter) -> None:
-    """A pointer moved by nothing is the pointer, repeated where the offset is a tile."""
-    if integer_of(op.offset) != 0:
-        return
-    if op.base.type == op.result.type:
-        replace_value(rewriter, op, op.base)
-    else:
-        replace_value(rewriter, op, make_splat(rewriter, op, op.base, op.result.type))
-
-
+@SHAPE_RULES.on(AddPtrOp)
 def offsets_in_a_row(op: AddPtrOp, rewriter: PatternRewriter) -> None:
     """``addptr(addptr(b, x), y) = addptr(b, x + y)`` in 64 bits, where sums wrap as addresses do.
 
@@ -249,61 +197,7 @@ def offsets_in_a_row(op: AddPtrOp, rewriter: PatternRewriter) -> None:
     replace_op(rewriter, op, made)
 
 
-def cast_in_a_row(op: BitcastOp, rewriter: PatternRewriter) -> None:
-    """Bits read as one type and then as another are read as the other; back is nothing."""
-    if op.source.type == op.result.type:
-        replace_value(rewriter, op, op.source)
-        return
-    inner = op.source.owner
-    same_shape = T.dims_of(op.source.type) == T.dims_of(op.result.type)
-    if (
-        isinstance(inner, BitcastOp)
-        and same_shape
-        and T.dims_of(inner.source.type) == T.dims_of(inner.result.type)
-    ):
-        made = BitcastOp.create(operands=[inner.source], result_types=[op.result.type])
-        replace_op(rewriter, op, made)
-
-
-def pointer_and_back(op: IntToPtrOp, rewriter: PatternRewriter) -> None:
-    """The pointer to the address of a pointer of the same type is that pointer."""
-    inner = op.source.owner
-    if isinstance(inner, PtrToIntOp) and inner.source.type == op.result.type:
-        replace_value(rewriter, op, inner.source)
-
-
-def widened_and_back(op: FpToFpOp, rewriter: PatternRewriter) -> None:
-    """A float converted to a type that holds all its values, and back, is itself.
-
-    Not where it could be NaN: of that the conversions need not keep the payload.
-    """
-    inner = op.source.owner
-    if not isinstance(inner, FpToFpOp) or inner.source.type != op.result.type:
-        return
-    narrow = FORMATS[T.element_name(T.element_of(op.result.type))]
-    wide = FORMATS[T.element_name(T.element_of(op.source.type))]
-    holds = (
-        wide.precision >= narrow.precision
-        and wide.min_exponent - wide.mantissa_bits <= narrow.min_exponent - narrow.mantissa_bits
-        and wide.max_exponent >= narrow.max_exponent
-        and wide.has_inf
-        and wide.signed
-    )
-    if holds and never_nan(inner.source):
-        replace_value(rewriter, op, inner.source)
-
-
-def never_nan(value: SSAValue) -> bool:
-    """Whether a float is surely a number, as far as the operation that makes it tells."""
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp):
-        fmt = FORMATS[T.element_name(T.element_of(value.type))]
-        return not any(is_nan(bits, fmt) for bits in owner.bits())
-    if isinstance(owner, SplatOp | BroadcastOp | ExpandDimsOp | ViewOp | PermuteOp):
-        return never_nan(owner.source)
-    return isinstance(owner, arith.SIToFPOp | arith.UIToFPOp)
-
-
+@SHAPE_RULES.on(GetDimSizeOp)
 def known_extent(op: GetDimSizeOp, rewriter: PatternRewriter) -> None:
     """An extent that the type states is a constant; one given to ``make_memref`` is that value."""
     axis = op.axis.value.data  # pyright: ignore[reportAttributeAccessIssue]
@@ -319,19 +213,3 @@ def known_extent(op: GetDimSizeOp, rewriter: PatternRewriter) -> None:
         replace_value(rewriter, op, count)
     elif extent is not None and step == 1:
         replace_value(rewriter, op, extent)
-
-
-SHAPE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    ViewOp: (moves_nothing, of_a_splat, view_of_view),
-    BroadcastOp: (moves_nothing, of_a_splat),
-    ExpandDimsOp: (moves_nothing, expand_a_scalar, of_a_splat),
-    PermuteOp: (of_a_splat, permutation),
-    ExtractOp: (of_a_splat, extract_element, slice_of_elements),
-    ExtractSliceOp: (whole_slice, of_a_splat, slice_of_cat, slice_of_elements),
-    CatOp: (cat_of_slices,),
-    AddPtrOp: (no_offset, offsets_in_a_row),
-    BitcastOp: (cast_in_a_row,),
-    IntToPtrOp: (pointer_and_back,),
-    FpToFpOp: (widened_and_back,),
-    GetDimSizeOp: (known_extent,),
-}

@@ -12,7 +12,7 @@ from tilewright.dialects.declare import Report, attr, enum_property, operand, ty
 from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, ancestors, int_list, is_set
+from tilewright.dialects.nv_tileaa.base import TileAAOp, ancestors, int_list, is_set
 from tilewright.dialects.nv_tileaa.constraints import (
     ANY_ATTRIBUTE,
     BOOL_ARRAY,
@@ -51,7 +51,7 @@ class Reads(MemoryEffect):
 
     @classmethod
     def get_effects(cls, op: object) -> set[EffectInstance]:
-        assert isinstance(op, AliasOp)
+        assert isinstance(op, TileAAOp)
         ordered = enum_property(op, "mem_semantic") not in ("", "weak")
         return {READ, WRITE} if ordered or is_set(op, "volatile") else {READ}
 
@@ -61,12 +61,12 @@ class Writes(MemoryEffect):
 
     @classmethod
     def get_effects(cls, op: object) -> set[EffectInstance]:
-        assert isinstance(op, AliasOp)
+        assert isinstance(op, TileAAOp)
         ordered = enum_property(op, "mem_semantic") not in ("", "weak")
         return {READ, WRITE} if ordered or is_set(op, "volatile") else {WRITE}
 
 
-class Access(AliasOp):
+class Access(TileAAOp):
     """An access to memory and the rules of all of them.
 
     ``VALUE`` names the operand or result whose elements move. ``SEMANTICS`` are the legal values
@@ -230,7 +230,7 @@ class Access(AliasOp):
             )
 
 
-def check_padding(op: AliasOp, report: Report, element: Attribute) -> None:
+def check_padding(op: TileAAOp, report: Report, element: Attribute) -> None:
     """Only zero is a padding of integers."""
     padding, name = enum_property(op, "padding_value"), T.element_name(element)
     if padding not in ("", "zero") and name not in FLOAT_NAMES:
@@ -299,7 +299,7 @@ def _held(base: Attribute) -> Attribute:
     return pointer.pointee
 
 
-def check_token(op: AliasOp, report: Report) -> None:
+def check_token(op: TileAAOp, report: Report) -> None:
     """What takes a token gives one."""
     takes = any(isinstance(v.type, T.MemTokenType) for v in op.operands)
     gives = any(isinstance(v.type, T.MemTokenType) for v in op.results)
@@ -311,7 +311,7 @@ def check_token(op: AliasOp, report: Report) -> None:
         )
 
 
-def check_other(op: AliasOp, report: Report, value: SSAValue) -> None:
+def check_other(op: TileAAOp, report: Report, value: SSAValue) -> None:
     """The fallback value has the type of the result, and a mask to fall back from."""
     for other in values_of(op, "other"):
         if not values_of(op, "mask"):

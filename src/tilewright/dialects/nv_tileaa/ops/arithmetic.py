@@ -13,11 +13,11 @@ from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
-    AliasOp,
-    alias_op,
+    TileAAOp,
     check_same_element,
     check_same_shape,
     is_set,
+    tileaa_op,
 )
 from tilewright.dialects.nv_tileaa.constraints import FLAG, FLOAT, INTEGER, enum_kind
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
@@ -32,7 +32,7 @@ DIRECTED = ("nearest_even", "zero", "negative_inf", "positive_inf")
 FAST = frozenset({"approx", "full"})
 
 
-class ElementWise(AliasOp):
+class ElementWise(TileAAOp):
     """What element-wise operations share: shapes, element types, rounding and flushing."""
 
     ELEMENTS: ClassVar = Elements.AT_PLACE
@@ -64,7 +64,7 @@ class ElementWise(AliasOp):
             )
 
 
-@alias_op("addf", group=GROUP)
+@tileaa_op("addf", group=GROUP)
 class AddFOp(ElementWise):
     """Sum of floats, rounded once."""
 
@@ -84,7 +84,7 @@ class AddFOp(ElementWise):
     )
 
 
-@alias_op("subf", group=GROUP)
+@tileaa_op("subf", group=GROUP)
 class SubFOp(ElementWise):
     """Difference of floats, rounded once."""
 
@@ -103,7 +103,7 @@ class SubFOp(ElementWise):
     )
 
 
-@alias_op("mulf", group=GROUP)
+@tileaa_op("mulf", group=GROUP)
 class MulFOp(ElementWise):
     """Product of floats, rounded once."""
 
@@ -120,7 +120,7 @@ class MulFOp(ElementWise):
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulf %x, %f : f32, tile<8xf32> -> tile<8xf32>")
 
 
-@alias_op("divf", group=GROUP)
+@tileaa_op("divf", group=GROUP)
 class DivFOp(ElementWise):
     """Quotient of floats; ``approx`` and ``full`` trade accuracy for speed."""
 
@@ -139,7 +139,7 @@ class DivFOp(ElementWise):
     )
 
 
-@alias_op("fma", group=GROUP)
+@tileaa_op("fma", group=GROUP)
 class FmaOp(ElementWise):
     """lhs * rhs + acc, rounded once."""
 
@@ -157,7 +157,7 @@ class FmaOp(ElementWise):
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.fma %f, %g, %f : tile<8xf32>")
 
 
-@alias_op("sqrt", group=GROUP)
+@tileaa_op("sqrt", group=GROUP)
 class SqrtOp(ElementWise):
     """Square root; ``approx`` trades accuracy for speed."""
 
@@ -173,7 +173,7 @@ class SqrtOp(ElementWise):
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.sqrt %f {rounding_mode = rn} : tile<8xf32>")
 
 
-@alias_op("rsqrt", group=GROUP)
+@tileaa_op("rsqrt", group=GROUP)
 class RsqrtOp(ElementWise):
     """Approximate reciprocal square root."""
 
@@ -187,7 +187,7 @@ class RsqrtOp(ElementWise):
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.rsqrt %x {flush_to_zero} : f32")
 
 
-@alias_op("exp2", group=GROUP)
+@tileaa_op("exp2", group=GROUP)
 class Exp2Op(ElementWise):
     """Approximate power of two."""
 
@@ -201,7 +201,7 @@ class Exp2Op(ElementWise):
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.exp2 %f : tile<8xf32>")
 
 
-@alias_op("clampf", group=GROUP)
+@tileaa_op("clampf", group=GROUP)
 class ClampFOp(ElementWise):
     """min(max(source, lower), upper); with ``propagate_nan`` a NaN operand gives NaN."""
 
@@ -221,7 +221,7 @@ class ClampFOp(ElementWise):
     )
 
 
-@alias_op("mulhiui", group=GROUP)
+@tileaa_op("mulhiui", group=GROUP)
 class MulhiUIOp(ElementWise):
     """The upper half of the double-width product of the operands, both read unsigned."""
 

@@ -10,13 +10,13 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 from tilewright.dialects.declare import Related, Report
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, show_types
+from tilewright.dialects.nv_tileaa.base import TileAAOp, show_types
 
 BODY = ("region", "", 0)
 
 
 def check_arguments(
-    op: AliasOp, report: Report, region: Region, wanted: Sequence[Attribute], index: int = 0
+    op: TileAAOp, report: Report, region: Region, wanted: Sequence[Attribute], index: int = 0
 ) -> None:
     """The region's first block has arguments of these types."""
     if not region.blocks:
@@ -31,7 +31,7 @@ def check_arguments(
 
 
 def check_end(
-    op: AliasOp,
+    op: TileAAOp,
     report: Report,
     region: Region,
     terminator: str,
@@ -63,7 +63,7 @@ def check_end(
         )
 
 
-def check_pure_body(op: AliasOp, report: Report, region: Region) -> None:
+def check_pure_body(op: TileAAOp, report: Report, region: Region) -> None:
     """The operations inside have no memory effects, and take no tile from outside."""
     for inner in region.walk():
         if not inner.has_trait(IsTerminator, value_if_unregistered=False) and not (

@@ -36,10 +36,10 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr
 from tilewright.dialects.nv_tileaa.base import (
     ALL_SEGMENTS,
-    AliasOp,
-    alias_op,
+    TileAAOp,
     is_set,
     require_block_scale,
+    tileaa_op,
 )
 from tilewright.dialects.nv_tileaa.constraints import (
     ANY_ATTRIBUTE,
@@ -105,7 +105,9 @@ def _is_int(element: str) -> bool:
     return element in FORMATS and FORMATS[element].is_int
 
 
-def check_product_types(op: AliasOp, report: Report, a: SSAValue, b: SSAValue, c: SSAValue) -> bool:
+def check_product_types(
+    op: TileAAOp, report: Report, a: SSAValue, b: SSAValue, c: SSAValue
+) -> bool:
     """The element types of a product and its accumulator combine; returns whether they do."""
     names = [name for name, _ in op.get_irdl_definition().operands]
     left, right, acc = _element(a), _element(b), _element(c)
@@ -139,8 +141,8 @@ def _listed() -> str:
     return ", ".join(ACCUMULATORS)
 
 
-@alias_op("dot", group=GROUP)
-class DotOp(AliasOp):
+@tileaa_op("dot", group=GROUP)
+class DotOp(TileAAOp):
     """a x b + c: d[m, n] = c[m, n] + sum over k of a[m, k] * b[k, n]; integers wrap.
 
     With scale factors, a[m, k] is multiplied by sfa[m, k / V] and b[k, n] by sfb[k / V, n], where
@@ -299,7 +301,7 @@ def _scales_of(element: str) -> str:
     return " or ".join(found) or "none"
 
 
-def check_conv_params(op: AliasOp, report: Report) -> int | None:
+def check_conv_params(op: TileAAOp, report: Report) -> int | None:
     """The lists of conv_params have one length from 1 to 3; returns it where that holds."""
     params = op.properties.get("conv_params")
     assert isinstance(params, ConvParamsAttr)
@@ -333,8 +335,8 @@ def check_conv_params(op: AliasOp, report: Report) -> int | None:
     return lengths["filter"]
 
 
-@alias_op("conv_dot", group=GROUP)
-class ConvDotOp(AliasOp):
+@tileaa_op("conv_dot", group=GROUP)
+class ConvDotOp(TileAAOp):
     """Convolution of an activation with a filter over taps and channels, added to ``acc``.
 
     Tiles have one axis for each letter of the layout; conv_params one entry for each spatial axis.
@@ -389,7 +391,7 @@ class ConvDotOp(AliasOp):
                 )
 
 
-class Fold(AliasOp):
+class Fold(TileAAOp):
     """Rules that reduce and scan share."""
 
     def check(self, report: Report) -> None:
@@ -449,7 +451,7 @@ class Fold(AliasOp):
 FOLD_SYNTAX = (Arguments(), Dictionary(), Types(), Body())
 
 
-@alias_op("reduce", group=GROUP)
+@tileaa_op("reduce", group=GROUP)
 class ReduceOp(Fold):
     """Combines the elements along ``axis`` into one, which removes the axis.
 
@@ -489,7 +491,7 @@ class ReduceOp(Fold):
         return T.tile_or_scalar(ty.dims[:axis] + ty.dims[axis + 1 :], ty.element_type)
 
 
-@alias_op("scan", group=GROUP)
+@tileaa_op("scan", group=GROUP)
 class ScanOp(Fold):
     """Inclusive scan along ``axis``: each element combined with all before it.
 
@@ -522,8 +524,8 @@ class ScanOp(Fold):
         return ty
 
 
-@alias_op("histogram", group=GROUP)
-class HistogramOp(AliasOp):
+@tileaa_op("histogram", group=GROUP)
+class HistogramOp(TileAAOp):
     """Counts: element n of the result is how many values, not masked off, are equal to n."""
 
     source = operand_def(INTEGER_TILE)

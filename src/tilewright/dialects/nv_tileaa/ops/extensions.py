@@ -26,7 +26,7 @@ from tilewright.dialects.declare import (
 from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, alias_op, check_same_element
+from tilewright.dialects.nv_tileaa.base import TileAAOp, check_same_element, tileaa_op
 from tilewright.dialects.nv_tileaa.constraints import (
     FLAG,
     I64_ARRAY,
@@ -48,8 +48,8 @@ GROUP = "extension"
 SCRATCH_SPACES = (0, 1, 5)
 
 
-@alias_op("ext.alloca", group=GROUP)
-class AllocaOp(AliasOp):
+@tileaa_op("ext.alloca", group=GROUP)
+class AllocaOp(TileAAOp):
     """Fresh memory for ``num_elem`` elements until the enclosing region ends; contents undefined.
 
     ``alignment`` counts bytes. With ``global`` other blocks may use the address.
@@ -100,8 +100,8 @@ class AllocaOp(AliasOp):
             )
 
 
-@alias_op("ext.fence", group=GROUP)
-class FenceOp(AliasOp):
+@tileaa_op("ext.fence", group=GROUP)
+class FenceOp(TileAAOp):
     """Orders what comes before the token against what comes after it.
 
     ``alias``: also accesses that reach one location through different addresses.
@@ -117,8 +117,8 @@ class FenceOp(AliasOp):
     )
 
 
-@alias_op("ext.grid_dependency", group=GROUP)
-class GridDependencyOp(AliasOp):
+@tileaa_op("ext.grid_dependency", group=GROUP)
+class GridDependencyOp(TileAAOp):
     """The dependences between grids.
 
     ``launch`` lets grids that depend on this one be scheduled, and orders no memory. ``wait`` waits
@@ -137,8 +137,8 @@ class GridDependencyOp(AliasOp):
     )
 
 
-@alias_op("ext.insert_slice", group=GROUP)
-class InsertSliceOp(AliasOp):
+@tileaa_op("ext.insert_slice", group=GROUP)
+class InsertSliceOp(TileAAOp):
     """The destination with the part that starts at the offsets replaced by the source.
 
     Offsets count elements; they are given as ``offsets``, or as one operand for each axis.

@@ -51,11 +51,11 @@ from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     ALL_SEGMENTS,
-    AliasOp,
-    alias_op,
+    TileAAOp,
     int_list,
     is_set,
     show_types,
+    tileaa_op,
 )
 from tilewright.dialects.nv_tileaa.constraints import (
     ANY_VALUE,
@@ -151,7 +151,7 @@ def is_module(op: Operation | None) -> bool:
     return op is not None and op.has_trait(SymbolTable, value_if_unregistered=False)
 
 
-def check_in_module(op: AliasOp, report: Report) -> None:
+def check_in_module(op: TileAAOp, report: Report) -> None:
     parent = op.parent_op()
     if parent is not None and not is_module(parent):
         report.error(
@@ -166,8 +166,8 @@ def check_in_module(op: AliasOp, report: Report) -> None:
 LAUNCH_GRID = "nv_tileaa.launch_grid"
 
 
-@alias_op("func", group=GROUP)
-class FuncOp(AliasOp):
+@tileaa_op("func", group=GROUP)
+class FuncOp(TileAAOp):
     """A function; with ``kernel`` or a ``kernel_spec``, what each block of a grid runs."""
 
     sym_name = prop_def(STRING)
@@ -254,7 +254,7 @@ class FuncOp(AliasOp):
 
 
 def check_signature(
-    op: AliasOp, report: Report, target: Operation, arguments: Sequence[Attribute], group: str
+    op: TileAAOp, report: Report, target: Operation, arguments: Sequence[Attribute], group: str
 ) -> None:
     """Operands and results are those of the function."""
     signature = target.properties.get("function_type")
@@ -275,8 +275,8 @@ def check_signature(
             )
 
 
-@alias_op("call", group=GROUP)
-class CallOp(AliasOp):
+@tileaa_op("call", group=GROUP)
+class CallOp(TileAAOp):
     """Runs a function of the module; its results are the function's."""
 
     arguments = var_operand_def(ANY_VALUE)
@@ -293,8 +293,8 @@ class CallOp(AliasOp):
             check_signature(self, report, target, [v.type for v in self.arguments], "arguments")
 
 
-@alias_op("return", group=GROUP)
-class ReturnOp(AliasOp):
+@tileaa_op("return", group=GROUP)
+class ReturnOp(TileAAOp):
     """Ends a function; the operands are its results."""
 
     values = var_operand_def(ANY_VALUE)
@@ -331,8 +331,8 @@ class ReturnOp(AliasOp):
 _YIELDING = ("reduce", "scan", "generate", "execute")
 
 
-@alias_op("yield", group=GROUP)
-class YieldOp(AliasOp):
+@tileaa_op("yield", group=GROUP)
+class YieldOp(TileAAOp):
     """Ends the region of reduce, scan, generate or execute with what it computes."""
 
     values = var_operand_def(ANY_VALUE)
@@ -351,7 +351,7 @@ class YieldOp(AliasOp):
         check_terminator_parent(self, report, _YIELDING)
 
 
-def check_terminator_parent(op: AliasOp, report: Report, allowed: Sequence[str]) -> None:
+def check_terminator_parent(op: TileAAOp, report: Report, allowed: Sequence[str]) -> None:
     parent = op.parent_op()
     if parent is None or parent.name not in {f"nv_tileaa.{name}" for name in allowed}:
         names = ", ".join(f"'nv_tileaa.{name}'" for name in allowed)
@@ -399,8 +399,8 @@ class GlobalHead(Directive):
         return "`:` type"
 
 
-@alias_op("global", group=GROUP)
-class GlobalOp(AliasOp):
+@tileaa_op("global", group=GROUP)
+class GlobalOp(TileAAOp):
     """Memory of a module, of the type and with the initial value given; zeros without one."""
 
     sym_name = prop_def(STRING)
@@ -454,8 +454,8 @@ class GlobalOp(AliasOp):
             )
 
 
-@alias_op("launch_func", group=GROUP)
-class LaunchFuncOp(AliasOp):
+@tileaa_op("launch_func", group=GROUP)
+class LaunchFuncOp(TileAAOp):
     """Starts a kernel, on the host, over a grid of three extents, in clusters if three are given."""
 
     grid = var_operand_def(INDEX)
@@ -514,7 +514,7 @@ class LaunchFuncOp(AliasOp):
 RESOURCES = ("num_warps", "registers", "shared_bytes", "tmem_columns", "named_barriers")
 
 
-class ForeignCode(AliasOp):
+class ForeignCode(TileAAOp):
     """Resources and layouts of the code that execute and plugin stand for."""
 
     def check_resources(self, report: Report) -> None:
@@ -543,7 +543,7 @@ class ForeignCode(AliasOp):
         return True
 
 
-@alias_op("execute", group=GROUP)
+@tileaa_op("execute", group=GROUP)
 class ExecuteOp(ForeignCode):
     """Runs a region, or the function or plugin that ``symbol`` names, on a group of warps.
 
@@ -595,7 +595,7 @@ class ExecuteOp(ForeignCode):
         check_end(self, report, self.body, "nv_tileaa.yield", results)
 
 
-@alias_op("plugin", group=GROUP)
+@tileaa_op("plugin", group=GROUP)
 class PluginOp(ForeignCode):
     """Runs code that the compiler does not look into: given in ``code``, or named by ``symbol``."""
 
@@ -631,8 +631,8 @@ class PluginOp(ForeignCode):
                 check_signature(self, report, target, types, "arguments")
 
 
-@alias_op("inject_ir", group=GROUP)
-class InjectIROp(AliasOp):
+@tileaa_op("inject_ir", group=GROUP)
+class InjectIROp(TileAAOp):
     """Text of a lower level that goes into the module as it is; others may name it as a symbol."""
 
     sym_name = opt_prop_def(STRING)

@@ -28,7 +28,7 @@ from tilewright.dialects.nv_tileaa.attributes import (
     PredicateAttr,
     SameElementsAttr,
 )
-from tilewright.dialects.nv_tileaa.base import AliasOp, alias_op, show_types
+from tilewright.dialects.nv_tileaa.base import TileAAOp, show_types, tileaa_op
 from tilewright.dialects.nv_tileaa.constraints import ANY_VALUE, ARRAY, I1, STRING, TOKEN
 from tilewright.dialects.nv_tileaa.ops.access import check_token
 from tilewright.dialects.nv_tileaa.signature import COMMON, THROUGH
@@ -38,8 +38,8 @@ from tilewright.numerics.element_types import FORMATS
 GROUP = "hints"
 
 
-@alias_op("create_mem_token", group=GROUP)
-class CreateMemTokenOp(AliasOp):
+@tileaa_op("create_mem_token", group=GROUP)
+class CreateMemTokenOp(TileAAOp):
     """A token that comes after nothing."""
 
     result = result_def(TOKEN)
@@ -48,8 +48,8 @@ class CreateMemTokenOp(AliasOp):
     EXAMPLES: ClassVar = examples("%t0 = nv_tileaa.create_mem_token : !nv_tileaa.mem_token")
 
 
-@alias_op("join_mem_token", group=GROUP)
-class JoinMemTokenOp(AliasOp):
+@tileaa_op("join_mem_token", group=GROUP)
+class JoinMemTokenOp(TileAAOp):
     """A token that comes after all the given tokens; without any, after nothing."""
 
     tokens = var_operand_def(TOKEN)
@@ -66,8 +66,8 @@ class JoinMemTokenOp(AliasOp):
     )
 
 
-@alias_op("mark_for_reuse", group=GROUP)
-class MarkForReuseOp(AliasOp):
+@tileaa_op("mark_for_reuse", group=GROUP)
+class MarkForReuseOp(TileAAOp):
     """The queues live at least until here: their storage is not shared before."""
 
     values = var_operand_def(ANY_VALUE)
@@ -90,8 +90,8 @@ class MarkForReuseOp(AliasOp):
                 )
 
 
-@alias_op("assert", group=GROUP)
-class AssertOp(AliasOp):
+@tileaa_op("assert", group=GROUP)
+class AssertOp(TileAAOp):
     """Reports each false element of the condition with the message; the kernel may go on."""
 
     condition = operand_def(I1)
@@ -113,8 +113,8 @@ class AssertOp(AliasOp):
         check_token(self, report)
 
 
-@alias_op("assume", group=GROUP)
-class AssumeOp(AliasOp):
+@tileaa_op("assume", group=GROUP)
+class AssumeOp(TileAAOp):
     """The same value, for which the stated facts hold."""
 
     value = operand_def(ANY_VALUE)
@@ -224,7 +224,7 @@ _PROBLEMS = {
 }
 
 
-class PassThrough(AliasOp):
+class PassThrough(TileAAOp):
     """Each result is the operand of the same position."""
 
     POINTS: ClassVar = Pointing.EACH
@@ -242,7 +242,7 @@ class PassThrough(AliasOp):
             )
 
 
-@alias_op("optimization_barrier", group=GROUP)
+@tileaa_op("optimization_barrier", group=GROUP)
 class OptimizationBarrierOp(PassThrough):
     """The same values; nothing is simplified or moved across. No effect on hardware."""
 
@@ -256,7 +256,7 @@ class OptimizationBarrierOp(PassThrough):
     )
 
 
-@alias_op("pragma", group=GROUP)
+@tileaa_op("pragma", group=GROUP)
 class PragmaOp(PassThrough):
     """The same values; the directives are advice about how to compute with them."""
 
@@ -270,8 +270,8 @@ class PragmaOp(PassThrough):
     )
 
 
-@alias_op("message", group=GROUP)
-class MessageOp(AliasOp):
+@tileaa_op("message", group=GROUP)
+class MessageOp(TileAAOp):
     """A remark of the compiler; gone before code is made."""
 
     message = prop_def(STRING)
@@ -281,8 +281,8 @@ class MessageOp(AliasOp):
     EXAMPLES: ClassVar = examples('nv_tileaa.message {message = "two stages"}')
 
 
-@alias_op("print", group=GROUP)
-class PrintOp(AliasOp):
+@tileaa_op("print", group=GROUP)
+class PrintOp(TileAAOp):
     """Prints the values as the format says; a last operand that is a token orders it."""
 
     args = var_operand_def(ANY_VALUE)

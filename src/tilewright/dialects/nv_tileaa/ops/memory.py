@@ -32,10 +32,10 @@ from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     ALL_BUT_TOKEN,
-    AliasOp,
-    alias_op,
+    TileAAOp,
     int_list,
     is_set,
+    tileaa_op,
 )
 from tilewright.dialects.nv_tileaa.constraints import (
     ADDRESS,
@@ -84,8 +84,8 @@ _RACE = "an access that conflicts with another one that no token, atomic or scop
 _OUTSIDE = "an access outside the memory that the base was made for"
 
 
-@alias_op("get_global", group=GROUP)
-class GetGlobalOp(AliasOp):
+@tileaa_op("get_global", group=GROUP)
+class GetGlobalOp(TileAAOp):
     """The memory of a global: a pointer to its first element, or a memref of its shape."""
 
     symbol = prop_def(SYMBOL)
@@ -128,7 +128,7 @@ class Store(Access):
     KIND: ClassVar = "stores"
 
 
-@alias_op("load", group=GROUP)
+@tileaa_op("load", group=GROUP)
 class LoadOp(Load):
     """Reads the element behind each pointer, or at the indices of a memref.
 
@@ -169,7 +169,7 @@ class LoadOp(Load):
     UNDEFINED: ClassVar = (_OUTSIDE, _RACE)
 
 
-@alias_op("tiled_load", group=GROUP)
+@tileaa_op("tiled_load", group=GROUP)
 class TiledLoadOp(Load):
     """Reads a tile at tile coordinates of a view, or from the given element of a memref on.
 
@@ -288,7 +288,7 @@ class Scattered(Access):
         return base.dims
 
 
-@alias_op("gather_load", group=GROUP)
+@tileaa_op("gather_load", group=GROUP)
 class GatherLoadOp(Scattered, Load):
     """Reads the elements that tiles of indices select.
 
@@ -329,7 +329,7 @@ class GatherLoadOp(Scattered, Load):
     UNDEFINED: ClassVar = (_OUTSIDE, _RACE)
 
 
-@alias_op("store", group=GROUP)
+@tileaa_op("store", group=GROUP)
 class StoreOp(Store):
     """Writes the value behind each pointer, or at the indices of a memref; not where masked off.
 
@@ -367,7 +367,7 @@ class StoreOp(Store):
     UNDEFINED: ClassVar = (_OUTSIDE, _RACE)
 
 
-@alias_op("tiled_store", group=GROUP)
+@tileaa_op("tiled_store", group=GROUP)
 class TiledStoreOp(Store):
     """Writes a tile at tile coordinates of a view, or from the given element of a memref on.
 
@@ -413,7 +413,7 @@ class TiledStoreOp(Store):
         return _tiled_shape(self)
 
 
-@alias_op("scatter_store", group=GROUP)
+@tileaa_op("scatter_store", group=GROUP)
 class ScatterStoreOp(Scattered, Store):
     """Writes the elements that tiles of indices select, as gather_load reads them."""
 
@@ -480,7 +480,7 @@ _RMW_ELEMENTS: dict[str, tuple[str, ...]] = {
 }
 
 
-@alias_op("atomic_cas", group=GROUP)
+@tileaa_op("atomic_cas", group=GROUP)
 class AtomicCasOp(Atomic):
     """Writes the replacement where the memory holds the bits of ``compare``; gives the old value.
 
@@ -525,7 +525,7 @@ class AtomicUpdate(Atomic):
         self.check_element(report, f"mode {mode}", _RMW_ELEMENTS.get(mode, _WORDS))
 
 
-@alias_op("atomic_rmw", group=GROUP)
+@tileaa_op("atomic_rmw", group=GROUP)
 class AtomicRMWOp(AtomicUpdate):
     """Replaces what is in memory by its combination with the value; gives the old value.
 
@@ -561,7 +561,7 @@ class AtomicRMWOp(AtomicUpdate):
     UNDEFINED: ClassVar = (_OUTSIDE,)
 
 
-@alias_op("tiled_atomic_rmw", group=GROUP)
+@tileaa_op("tiled_atomic_rmw", group=GROUP)
 class TiledAtomicRMWOp(AtomicUpdate):
     """atomic_rmw of a tile at tile coordinates of a view, or from an element of a memref on.
 

@@ -35,11 +35,11 @@ from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     ALL_SEGMENTS,
-    AliasOp,
-    alias_op,
+    TileAAOp,
     check_same_shape,
     is_set,
     require_block_scale,
+    tileaa_op,
 )
 from tilewright.dialects.nv_tileaa.constraints import (
     BOOL,
@@ -76,8 +76,8 @@ def _pointer(ty: Attribute) -> T.PtrType:
     return element
 
 
-@alias_op("addptr", group=GROUP)
-class AddPtrOp(AliasOp):
+@tileaa_op("addptr", group=GROUP)
+class AddPtrOp(TileAAOp):
     """The pointer moved by ``offset`` elements, read signed; tiles move lane by lane.
 
     A scalar may stand beside a tile. The pointee and the address space stay.
@@ -127,8 +127,8 @@ class AddPtrOp(AliasOp):
         check_same_shape(self, report, ["base", "offset"], "result")
 
 
-@alias_op("int_to_ptr", group=GROUP)
-class IntToPtrOp(AliasOp):
+@tileaa_op("int_to_ptr", group=GROUP)
+class IntToPtrOp(TileAAOp):
     """The pointer to an address; it may point anywhere in its address space."""
 
     source = operand_def(I64)
@@ -145,8 +145,8 @@ class IntToPtrOp(AliasOp):
         check_same_shape(self, report, ["source"], "result")
 
 
-@alias_op("ptr_to_int", group=GROUP)
-class PtrToIntOp(AliasOp):
+@tileaa_op("ptr_to_int", group=GROUP)
+class PtrToIntOp(TileAAOp):
     """The address that a pointer holds; what it points at must be taken as known elsewhere."""
 
     source = operand_def(PTRS)
@@ -162,8 +162,8 @@ class PtrToIntOp(AliasOp):
         check_same_shape(self, report, ["source"], "result")
 
 
-@alias_op("make_memref", group=GROUP)
-class MakeMemrefOp(AliasOp):
+@tileaa_op("make_memref", group=GROUP)
+class MakeMemrefOp(TileAAOp):
     """A memref over the memory behind ``base``, moved by ``offset`` bytes.
 
     Dynamic extents and strides (in elements, read unsigned) are operands; static ones stand in the
@@ -248,8 +248,8 @@ class MakeMemrefOp(AliasOp):
             )
 
 
-@alias_op("bitcast", group=GROUP)
-class BitcastOp(AliasOp):
+@tileaa_op("bitcast", group=GROUP)
+class BitcastOp(TileAAOp):
     """The same bits read as another type.
 
     Elements keep their width; or a tile of rank 1 is repacked into one of as many bits, first
@@ -311,8 +311,8 @@ SCALED_FORMATS = frozenset({"f8E8M0FNU", "f4E2M1FN", "f8E5M3FNU"})
 CONVERSION_ROUNDINGS = (*DIRECTED, "nearest_away")
 
 
-@alias_op("fp_to_fp", group=GROUP)
-class FpToFpOp(AliasOp):
+@tileaa_op("fp_to_fp", group=GROUP)
+class FpToFpOp(TileAAOp):
     """Floats in another format, rounded; the only operation that changes a float's width."""
 
     source = operand_def(ELEMENTS)
@@ -370,13 +370,13 @@ class PureUnlessMarked(MemoryEffect):
 
     @classmethod
     def get_effects(cls, op: object) -> set[EffectInstance]:
-        assert isinstance(op, AliasOp)
+        assert isinstance(op, TileAAOp)
         if "pure" not in op.properties or is_set(op, "pure"):
             return set()
         return {EffectInstance(MemoryEffectKind.READ), EffectInstance(MemoryEffectKind.WRITE)}
 
 
-class PerElementCall(AliasOp):
+class PerElementCall(TileAAOp):
     """Rules that the escapes to foreign code share: one call for each element."""
 
     def check(self, report: Report) -> None:
@@ -398,7 +398,7 @@ class PerElementCall(AliasOp):
                 report.error(codes.CONVERSION, f"'{name}' must not be empty", attr(name))
 
 
-@alias_op("extern_elementwise", group=GROUP)
+@tileaa_op("extern_elementwise", group=GROUP)
 class ExternElementwiseOp(PerElementCall):
     """Calls a device function from a library for each element."""
 
@@ -424,7 +424,7 @@ class ExternElementwiseOp(PerElementCall):
             report.error(codes.COUNT, f"expected one result, got {len(self.results)}")
 
 
-@alias_op("elementwise_inline_asm", group=GROUP)
+@tileaa_op("elementwise_inline_asm", group=GROUP)
 class ElementwiseInlineAsmOp(PerElementCall):
     """Runs assembly for each ``packed_element`` elements."""
 
@@ -459,7 +459,7 @@ class ElementwiseInlineAsmOp(PerElementCall):
             )
 
 
-@alias_op("call_elementwise_intrinsic", group=GROUP)
+@tileaa_op("call_elementwise_intrinsic", group=GROUP)
 class CallElementwiseIntrinsicOp(PerElementCall):
     """Calls an intrinsic function of the code generator for each element."""
 

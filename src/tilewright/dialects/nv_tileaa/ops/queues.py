@@ -29,7 +29,7 @@ from tilewright.dialects.declare import Report, attr, examples, int_property, op
 from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, alias_op, show_types
+from tilewright.dialects.nv_tileaa.base import TileAAOp, show_types, tileaa_op
 from tilewright.dialects.nv_tileaa.constraints import (
     ANY_VALUE,
     INT32,
@@ -48,14 +48,14 @@ GROUP = "queue"
 GRID_RANK = 3
 
 
-def _check_axis(op: AliasOp, report: Report) -> None:
+def _check_axis(op: TileAAOp, report: Report) -> None:
     axis = int_property(op, "axis")
     if not 0 <= axis < GRID_RANK:
         report.error(codes.AXIS, f"axis {axis} of the grid is outside of [0, 3)", attr("axis"))
 
 
-@alias_op("get_program_id", group=GROUP)
-class GetProgramIdOp(AliasOp):
+@tileaa_op("get_program_id", group=GROUP)
+class GetProgramIdOp(TileAAOp):
     """The block's place in the grid along ``axis``, or that of the work taken over."""
 
     program_id = opt_operand_def(PROGRAM_ID)
@@ -76,8 +76,8 @@ class GetProgramIdOp(AliasOp):
         _check_axis(self, report)
 
 
-@alias_op("get_num_programs", group=GROUP)
-class GetNumProgramsOp(AliasOp):
+@tileaa_op("get_num_programs", group=GROUP)
+class GetNumProgramsOp(TileAAOp):
     """The extent of the grid along ``axis``."""
 
     axis = prop_def(INT32)
@@ -90,8 +90,8 @@ class GetNumProgramsOp(AliasOp):
         _check_axis(self, report)
 
 
-@alias_op("is_valid_program_id", group=GROUP)
-class IsValidProgramIdOp(AliasOp):
+@tileaa_op("is_valid_program_id", group=GROUP)
+class IsValidProgramIdOp(TileAAOp):
     """Whether work was taken over."""
 
     program_id = operand_def(PROGRAM_ID)
@@ -106,8 +106,8 @@ class IsValidProgramIdOp(AliasOp):
     )
 
 
-@alias_op("cancel_next_program_id", group=GROUP)
-class CancelNextProgramIdOp(AliasOp):
+@tileaa_op("cancel_next_program_id", group=GROUP)
+class CancelNextProgramIdOp(TileAAOp):
     """Tries to take over the work of a block that has not started, so that it never will."""
 
     result = result_def(PROGRAM_ID)
@@ -119,8 +119,8 @@ class CancelNextProgramIdOp(AliasOp):
     )
 
 
-@alias_op("create_queue", group=GROUP)
-class CreateQueueOp(AliasOp):
+@tileaa_op("create_queue", group=GROUP)
+class CreateQueueOp(TileAAOp):
     """An empty queue with room for ``depth`` tuples."""
 
     depth = prop_def(INT32)
@@ -137,7 +137,7 @@ class CreateQueueOp(AliasOp):
             report.error(codes.RESOURCES, f"depth must be positive, got {depth}", attr("depth"))
 
 
-class QueueOp(AliasOp):
+class QueueOp(TileAAOp):
     """Rules that queue.put and queue.get share."""
 
     def items(self) -> list[Attribute]:
@@ -160,7 +160,7 @@ class QueueOp(AliasOp):
 QUEUE_SYNTAX = (Arguments(), Dictionary(), Types(), Body(optional=True))
 
 
-@alias_op("queue.get", group=GROUP)
+@tileaa_op("queue.get", group=GROUP)
 class QueueGetOp(QueueOp):
     """Takes the oldest tuple that this consumer has not had; waits for it.
 
@@ -205,7 +205,7 @@ class QueueGetOp(QueueOp):
         check_end(self, report, self.body, "nv_tileaa.queue.yield", results)
 
 
-@alias_op("queue.put", group=GROUP)
+@tileaa_op("queue.put", group=GROUP)
 class QueuePutOp(QueueOp):
     """Adds a tuple to the queue; waits while it is full.
 
@@ -242,8 +242,8 @@ class QueuePutOp(QueueOp):
         check_end(self, report, self.body, "nv_tileaa.queue.yield", self.items())
 
 
-@alias_op("queue.yield", group=GROUP)
-class QueueYieldOp(AliasOp):
+@tileaa_op("queue.yield", group=GROUP)
+class QueueYieldOp(TileAAOp):
     """Ends the region of queue.put or queue.get."""
 
     values = var_operand_def(ANY_VALUE)

@@ -30,7 +30,7 @@ from tilewright.dialects.declare import (
 from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, alias_op, check_same_element, int_list
+from tilewright.dialects.nv_tileaa.base import TileAAOp, check_same_element, int_list, tileaa_op
 from tilewright.dialects.nv_tileaa.constraints import (
     ANY_VALUE,
     ARRAY,
@@ -71,8 +71,8 @@ def _expect_shape(report: Report, wanted: tuple[int, ...], found: Attribute, why
         )
 
 
-@alias_op("splat", group=GROUP)
-class SplatOp(AliasOp):
+@tileaa_op("splat", group=GROUP)
+class SplatOp(TileAAOp):
     """A tile whose elements are all the scalar."""
 
     source = operand_def(SCALAR)
@@ -91,8 +91,8 @@ class SplatOp(AliasOp):
         check_same_element(self, report, ["result"], "source")
 
 
-@alias_op("broadcast", group=GROUP)
-class BroadcastOp(AliasOp):
+@tileaa_op("broadcast", group=GROUP)
+class BroadcastOp(TileAAOp):
     """Repeats the tile along the axes where its extent is 1."""
 
     source = operand_def(TILE)
@@ -125,8 +125,8 @@ class BroadcastOp(AliasOp):
             )
 
 
-@alias_op("expand_dims", group=GROUP)
-class ExpandDimsOp(AliasOp):
+@tileaa_op("expand_dims", group=GROUP)
+class ExpandDimsOp(TileAAOp):
     """Inserts axes of extent 1; ``axes`` are their positions in the result, ascending."""
 
     source = operand_def(ELEMENTS)
@@ -157,8 +157,8 @@ class ExpandDimsOp(AliasOp):
         _expect_shape(report, wanted, self.result.type, "the source with the new axes")
 
 
-@alias_op("view", group=GROUP)
-class ViewOp(AliasOp):
+@tileaa_op("view", group=GROUP)
+class ViewOp(TileAAOp):
     """The same elements in row-major order under another shape; memrefs keep where they point."""
 
     source = operand_def(RESHAPABLE)
@@ -237,8 +237,8 @@ def _scope(scope: int | None) -> str:
     return "none" if scope is None else str(scope)
 
 
-@alias_op("extract", group=GROUP)
-class ExtractOp(AliasOp):
+@tileaa_op("extract", group=GROUP)
+class ExtractOp(TileAAOp):
     """The sub-tile, or scalar, that the indices select along the leading axes."""
 
     source = operand_def(TILE)
@@ -269,8 +269,8 @@ class ExtractOp(AliasOp):
             _expect_shape(report, source[count:], self.result.type, "the axes without an index")
 
 
-@alias_op("extract_slice", group=GROUP)
-class ExtractSliceOp(AliasOp):
+@tileaa_op("extract_slice", group=GROUP)
+class ExtractSliceOp(TileAAOp):
     """The part of the source that starts at the offsets and has the shape of the result.
 
     Offsets are given as ``offsets``, or as one operand for each axis.
@@ -300,7 +300,7 @@ class ExtractSliceOp(AliasOp):
         check_slice(self, report, "source", "result")
 
 
-def check_slice(op: AliasOp, report: Report, whole: str, part: str) -> None:
+def check_slice(op: TileAAOp, report: Report, whole: str, part: str) -> None:
     """The tile ``part`` lies within ``whole`` from the offsets on: an attribute, or operands."""
     extents, sizes = (T.dims_of(values_of(op, group)[0].type) for group in (whole, part))
     if len(extents) != len(sizes):
@@ -333,8 +333,8 @@ def check_slice(op: AliasOp, report: Report, whole: str, part: str) -> None:
             return
 
 
-@alias_op("cat", group=GROUP)
-class CatOp(AliasOp):
+@tileaa_op("cat", group=GROUP)
+class CatOp(TileAAOp):
     """The second tile behind the first along ``axis``."""
 
     lhs = operand_def(TILE)
@@ -371,8 +371,8 @@ class CatOp(AliasOp):
         _expect_shape(report, wanted, self.result.type, "both operands")
 
 
-@alias_op("permute", group=GROUP)
-class PermuteOp(AliasOp):
+@tileaa_op("permute", group=GROUP)
+class PermuteOp(TileAAOp):
     """Reorders axes: axis i of the result is axis ``permutation[i]`` of the source."""
 
     source = operand_def(TILE)
@@ -404,8 +404,8 @@ class PermuteOp(AliasOp):
         _expect_shape(report, wanted, self.result.type, "the source's extents in that order")
 
 
-@alias_op("make_range", group=GROUP)
-class MakeRangeOp(AliasOp):
+@tileaa_op("make_range", group=GROUP)
+class MakeRangeOp(TileAAOp):
     """The integers from start up to end, without end; bounds are operands or attributes."""
 
     bounds = var_operand_def(OFFSET)
@@ -444,8 +444,8 @@ class MakeRangeOp(AliasOp):
             )
 
 
-@alias_op("generate", group=GROUP)
-class GenerateOp(AliasOp):
+@tileaa_op("generate", group=GROUP)
+class GenerateOp(TileAAOp):
     """A tile whose element at an index is what the body yields for it.
 
     The body has an index argument for each axis; scalars that it uses may be listed as operands.
@@ -489,7 +489,7 @@ def _groups(attribute: Attribute) -> list[list[int]] | None:
     return found
 
 
-class TilingOp(AliasOp):
+class TilingOp(TileAAOp):
     """Rules that block_tile and conv_tile share."""
 
     def check_groups(self, report: Report) -> list[list[int]] | None:
@@ -549,7 +549,7 @@ class TilingOp(AliasOp):
         check_padding(self, report, result.element_type)
 
 
-@alias_op("block_tile", group=GROUP)
+@tileaa_op("block_tile", group=GROUP)
 class BlockTileOp(TilingOp):
     """Cuts a memref into tiles: tile axis i covers the axes ``dimGroups[i]``.
 
@@ -628,7 +628,7 @@ class BlockTileOp(TilingOp):
                 )
 
 
-@alias_op("conv_tile", group=GROUP)
+@tileaa_op("conv_tile", group=GROUP)
 class ConvTileOp(TilingOp):
     """The windows of a convolution over an activation in memory.
 
@@ -713,8 +713,8 @@ class ConvTileOp(TilingOp):
             )
 
 
-@alias_op("get_dim_size", group=GROUP)
-class GetDimSizeOp(AliasOp):
+@tileaa_op("get_dim_size", group=GROUP)
+class GetDimSizeOp(TileAAOp):
     """The extent of a memref along ``axis``; of a tiled view, how many tiles cover it."""
 
     source = operand_def(VIEW)

@@ -14,7 +14,7 @@ from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import Related, Report, attr, type_of
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import AliasOp, ancestors
+from tilewright.dialects.nv_tileaa.base import TileAAOp, ancestors
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import format_symbol
 
@@ -45,7 +45,7 @@ def reference(op: Operation, name: str) -> str:
 
 
 def find_target(
-    op: AliasOp, report: Report, name: str, kinds: Collection[str], what: str
+    op: TileAAOp, report: Report, name: str, kinds: Collection[str], what: str
 ) -> Operation | None:
     """The operation that a property refers to; reports and gives None where it is of no kind of
     ``kinds``. Nothing is said about an operation that stands in no module yet."""
@@ -69,7 +69,7 @@ def find_target(
     return None
 
 
-def check_global_reference(op: AliasOp, report: Report) -> None:
+def check_global_reference(op: TileAAOp, report: Report) -> None:
     """The result of get_global is the memory of the global that it names."""
     target = find_target(op, report, "symbol", {"nv_tileaa.global"}, "a global")
     held = target.properties.get("type") if target is not None else None

@@ -16,7 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.declare import Report, attr, examples, same_type, type_of
+from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.constraints import (
     ANY_VALUE,
@@ -69,7 +69,7 @@ class DimensionOp(SupportOp):
     @property
     def axis(self) -> int:
         """0 for x, 1 for y, 2 for z."""
-        return "xyz".index(self.properties["dimension"].data.value)  # pyright: ignore[reportAttributeAccessIssue]
+        return "xyz".index(enum_property(self, "dimension"))
 
 
 @support_op("gpu", "thread_id")
@@ -272,7 +272,7 @@ class SubgroupReduceOp(SupportOp):
     )
 
     def check(self, report: Report) -> None:
-        ty, kind = self.value.type, self.properties["op"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+        ty, kind = self.value.type, enum_property(self, "op")
         if not A.combines(kind, ty.element_type if isinstance(ty, VectorType) else ty):
             report.error(
                 codes.REDUCTION,

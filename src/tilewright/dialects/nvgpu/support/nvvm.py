@@ -27,7 +27,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
-from tilewright.dialects.declare import Report, attr, examples, int_property, operand
+from tilewright.dialects.declare import Report, attr, enum_property, examples, int_property, operand
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import SEGMENTS
 from tilewright.dialects.nvgpu.constraints import FLAG, I1, I32, INT32, Kind
@@ -264,7 +264,7 @@ class _Cache(Directive):
         state.properties["modifier"] = LoadCacheModifierAttr(LoadCacheModifier(member))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string(f" cache = {op.properties['modifier'].data.value}")  # pyright: ignore[reportAttributeAccessIssue]
+        printer.print_string(f" cache = {enum_property(op, 'modifier')}")
 
     def grammar(self) -> str:
         return "`cache` `=` (`ca` | `cg`)"
@@ -322,7 +322,7 @@ class CpAsyncSharedGlobalOp(SupportOp):
             report.error(
                 codes.COPY_SIZE, f"expected to copy 4, 8 or 16 bytes, got {size}", attr("size")
             )
-        word = self.properties["modifier"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+        word = enum_property(self, "modifier")
         if word not in ("ca", "cg") or (word == "cg" and size != 16):
             report.error(
                 codes.COPY_SIZE,

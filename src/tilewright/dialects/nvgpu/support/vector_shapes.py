@@ -31,7 +31,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from tilewright.dialects.declare import Report, attr, examples, same_type, type_of
+from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.constraints import ANY_VALUE, I64_ARRAY, VECTOR, Kind
 from tilewright.dialects.nvgpu.enums import parse_keyword
@@ -635,7 +635,7 @@ class MultiReductionOp(SupportOp):
             )
         else:
             _expect(report, self, "dest", kept, "source")
-        kind = self.properties["kind"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+        kind = enum_property(self, "kind")
         if not combines(kind, element_of(self.source.type)):
             report.error(
                 codes.REDUCTION,

@@ -1,10 +1,10 @@
-"""The agents of one tile block: strands of execution that take turns.
+"""The agents of one tile block: coroutines that take turns.
 
-A strand is a coroutine. It yields the operation of a switch point, after which other tile blocks
-may run as well; ``PAUSE``, where only other strands of its block may; a :class:`Wait`, until which
-it cannot go on; or a :class:`Started` strand.
+A coroutine yields the operation of a switch point, after which other tile blocks
+may run as well; ``PAUSE``, where only other coroutines of its block may; a :class:`Wait`, until which
+it cannot go on; or a :class:`Started` coroutine.
 
-Without a seed the order is fixed: a started strand runs at once, and each strand runs until it ends
+Without a seed the order is fixed: a started coroutine runs at once, and each coroutine runs until it ends
 or waits, or comes to a switch point again without a change of memory. With a seed every such place
 is a coin toss.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a strand waits for, in words; ``is_over`` tells whether it can go on."""
+    """What a coroutine waits for, in words; ``is_over`` tells whether it can go on."""
 
     is_over: Callable[[], bool]
     what: str
@@ -47,11 +47,11 @@ PAUSE: Final = _Pause()
 
 
 @dataclass(slots=True, eq=False)
-class Strand:
+class AgentCoroutine:
     """An agent, or the tile block itself, under the name that reports use."""
 
     name: str
-    coroutine: Generator[Any, None, Signal]
+    body: Generator[Any, None, Signal]
     has_ended: bool = False
     wait: Wait | None = None
     seen_version: int = -1
@@ -63,24 +63,24 @@ class Strand:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    strand: Strand
+    coroutine: AgentCoroutine
 
 
 @dataclass(slots=True)
-class Strands:
-    """The strands of a tile block that have begun and not ended; its own is the first."""
+class Coroutines:
+    """The coroutines of a tile block that have begun and not ended; its own is the first."""
 
     machine: Machine
-    living: list[Strand] = field(default_factory=list)
+    living: list[AgentCoroutine] = field(default_factory=list)
 
-    def run(self, main: Strand) -> Generator[Operation, None, Signal]:
-        """Run the block's own strand, and the agents it starts, until it ends."""
+    def run(self, main: AgentCoroutine) -> Generator[Operation, None, Signal]:
+        """Run the block's own coroutine, and the agents it starts, until it ends."""
         self.living.append(main)
         current = main
         while True:
             current.wait = None
             try:
-                event = next(current.coroutine)
+                event = next(current.body)
             except StopIteration as end:
                 current.has_ended = True
                 if current is main:
@@ -102,14 +102,14 @@ class Strands:
         """Note progress: for the schedule it counts as a change of memory."""
         self.machine.memory.version += 1
 
-    def _after(self, current: Strand, event: object) -> Strand:
-        """Who goes on after a strand has yielded."""
+    def _after(self, current: AgentCoroutine, event: object) -> AgentCoroutine:
+        """Who goes on after a coroutine has yielded."""
         position = self.living.index(current)
         random = self.machine.random
         if isinstance(event, Started):
-            self.living.append(event.strand)
+            self.living.append(event.coroutine)
             if random is None:
-                return event.strand
+                return event.coroutine
         if isinstance(event, Wait):
             current.wait = event
             return self._next(position + 1)
@@ -121,17 +121,21 @@ class Strands:
                 return self._next(position + 1)
         return current
 
-    def _next(self, position: int) -> Strand:
-        """A strand that can run: the first from a position on, or any."""
+    def _next(self, position: int) -> AgentCoroutine:
+        """A coroutine that can run: the first from a position on, or any."""
         order = [*self.living[position:], *self.living[:position]]
-        ready = [strand for strand in order if strand.can_run]
+        ready = [coroutine for coroutine in order if coroutine.can_run]
         if not ready:
             raise self._deadlock()
         random = self.machine.random
         return ready[0] if random is None else ready[random.randrange(len(ready))]
 
     def _deadlock(self) -> Fault:
-        waits = [(strand.name, strand.wait) for strand in self.living if strand.wait is not None]
+        waits = [
+            (coroutine.name, coroutine.wait)
+            for coroutine in self.living
+            if coroutine.wait is not None
+        ]
         fault = Fault(
             AGENT_DEADLOCK,
             deadlock_message([(name, wait.what) for name, wait in waits]),
@@ -141,7 +145,7 @@ class Strands:
         return fault
 
 
-def with_strands(t: Translator, body: CompiledBlock) -> CompiledBlock:
+def with_coroutines(t: Translator, body: CompiledBlock) -> CompiledBlock:
     """The body of a kernel whose agents take turns."""
     slot, machine = t.agents, t.machine
     assert slot is not None
@@ -149,8 +153,8 @@ def with_strands(t: Translator, body: CompiledBlock) -> CompiledBlock:
         return body
 
     def start(regs: Registers) -> Generator[Operation, None, Signal]:
-        strands = regs[slot] = Strands(machine)
-        return (yield from strands.run(Strand("the tile block", body.start(regs))))
+        coroutines = regs[slot] = Coroutines(machine)
+        return (yield from coroutines.run(AgentCoroutine("the tile block", body.start(regs))))
 
     return CompiledBlock(body.run, start, True)
 

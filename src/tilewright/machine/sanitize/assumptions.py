@@ -1,4 +1,4 @@
-"""Promises that a program makes, checked when they are due."""
+"""What a program asks to be assumed, checked when it is due."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def _widening_kernel(rows: int):
 @pytest.mark.parametrize("limit", [1 << 20, 2000, 600, 0])
 def test_products_of_kept_tiles(monkeypatch: pytest.MonkeyPatch, limit: int):
     """The same bits as of tiles read anew, also where tiles have to be let go."""
-    monkeypatch.setattr("tilewright.machine.kept_tiles._MAX_BYTES", limit)
+    monkeypatch.setattr("tilewright.machine.load_memo._MAX_BYTES", limit)
     random = np.random.default_rng(3)
     a, b = (random.standard_normal((64, 16)).astype(np.float16) for _ in range(2))
     c = np.zeros((64, 64), np.float32)

@@ -1,7 +1,7 @@
 """Steps that run one after the other, as one generated function.
 
 A call costs Python as much as many a step does. So a step may be an :class:`Inline`: a few lines of
-source, written next to the operation that they are for. :func:`straight_line` pastes the lines of
+source, written next to the operation that they are for. :func:`fused_block` pastes the lines of
 a block's steps into one function and calls the steps that have none.
 """
 
@@ -43,7 +43,7 @@ class Inline:
     def function(self) -> Step:
         """The step as a function."""
         if self._function is None:
-            self._function = straight_line([self], [None])
+            self._function = fused_block([self], [None])
         return self._function
 
     def __call__(self, regs: Registers) -> Signal:
@@ -90,7 +90,7 @@ def called(step: Step) -> Step:
     return step.function if isinstance(step, Inline) else step
 
 
-def straight_line(steps: Sequence[Step], ops: Sequence[Operation | None]) -> Step:
+def fused_block(steps: Sequence[Step], ops: Sequence[Operation | None]) -> Step:
     """A function that runs steps in order until one gives a signal, which is its own.
 
     A fault that does not know where it happened is told the operation of its step.

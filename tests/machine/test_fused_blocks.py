@@ -8,10 +8,10 @@ import pytest
 
 from tilewright.diagnostics import define_code
 from tilewright.machine.faults import Fault
+from tilewright.machine.fused_blocks import Inline, called, fused_block, inline, joined
 from tilewright.machine.hooks import surround
-from tilewright.machine.straight_line import Inline, called, inline, joined, straight_line
 
-_CODE = define_code("straight-line-test", "a fault of a test", "Only tests raise it.")
+_CODE = define_code("fused-block-test", "a fault of a test", "Only tests raise it.")
 
 
 def _failing(regs: list[Any]) -> None:
@@ -35,16 +35,16 @@ def test_lines_and_calls_run_in_order():
         lambda regs: seen.append(regs[2]),
     ]
     regs = [3, 4, None]
-    assert straight_line(steps, _ops(4))(regs) is None
+    assert fused_block(steps, _ops(4))(regs) is None
     assert seen == [7, 14]
-    assert straight_line([], [])(regs) is None
+    assert fused_block([], [])(regs) is None
 
 
 @pytest.mark.parametrize("as_lines", [True, False])
 def test_a_signal_ends_the_steps(as_lines):
     signal = inline("regs[0] = 1", 2) if as_lines else lambda regs: 2
     seen: list[int] = []
-    run = straight_line([signal, lambda regs: seen.append(1)], _ops(2))
+    run = fused_block([signal, lambda regs: seen.append(1)], _ops(2))
     assert run([0]) == 2
     assert not seen
 
@@ -52,7 +52,7 @@ def test_a_signal_ends_the_steps(as_lines):
 def test_parts_of_one_name_are_apart():
     steps = [inline("regs[{at}] = {value}", at=at, value=f"value {at}") for at in range(3)]
     regs = [None] * 3
-    straight_line(steps, _ops(3))(regs)
+    fused_block(steps, _ops(3))(regs)
     assert regs == ["value 0", "value 1", "value 2"]
     regs = [None] * 3
     called(joined(*steps))(regs)
@@ -73,14 +73,14 @@ def test_a_fault_names_its_operation(position, as_lines):
     failing = inline("x = 1\nif x:\n    y = 2\n    {f}(regs)\nz = 3", f=_failing)
     steps.insert(position, failing if as_lines else _failing)
     with pytest.raises(Fault) as raised:
-        straight_line(steps, _ops(4))([0])
+        fused_block(steps, _ops(4))([0])
     assert raised.value.op == f"op {position}"
 
 
 def test_the_innermost_operation_is_named():
-    inner = straight_line([lambda regs: None, _failing], ["inner 0", "inner 1"])  # pyright: ignore[reportArgumentType]
+    inner = fused_block([lambda regs: None, _failing], ["inner 0", "inner 1"])  # pyright: ignore[reportArgumentType]
     with pytest.raises(Fault) as raised:
-        straight_line([inner], ["outer"])([])  # pyright: ignore[reportArgumentType]
+        fused_block([inner], ["outer"])([])  # pyright: ignore[reportArgumentType]
     assert raised.value.op == "inner 1"
 
 

@@ -3,9 +3,9 @@
 Tile blocks of one kernel often load the same tile, as those of a matrix product in one row do, and
 products take it in a wider type each time. A load gives the tile that it gave before if view and
 index are the same and nothing has been written to the allocation since. Tiles are never changed
-after they are made, so a kept one cannot be told from a new one.
+after they are made, so a remembered one cannot be told from a new one.
 
-Only what pays is kept: an operation begins once an index has come a second time, and stops for the
+Only what pays is remembered: an operation begins once an index has come a second time, and stops for the
 rest of the launch where memory changes under it or no index ever comes again.
 """
 
@@ -46,7 +46,7 @@ _NO_VIEW = TensorView(0, (), ())
 class LoadHistory:
     """The tiles that one load operation has given in this launch, by view and index."""
 
-    owner: KeptTiles
+    owner: LoadMemo
     is_open: bool = True
     """Whether to ask and to tell it about loads."""
     keeps: bool = False
@@ -62,7 +62,7 @@ class LoadHistory:
         self.view, self.tiles = view, self._by_view.setdefault(view, {})
 
     def current(self, index: Index) -> KeptTile | None:
-        """The kept tile of an index of ``view``, if memory still holds it."""
+        """The remembered tile of an index of ``view``, if memory still holds it."""
         kept = self.tiles.get(index)
         return kept if kept is not None and kept.writes == kept.allocation.writes else None
 
@@ -90,12 +90,12 @@ class LoadHistory:
 
 
 @dataclass(slots=True, eq=False)
-class KeptTiles:
+class LoadMemo:
     """All tiles that a machine keeps. ``is_off``: loads must read memory every time."""
 
     is_off: bool = False
     wide: dict[int, Array] = field(default_factory=dict)
-    """Kept tiles in f32, by ``id``; see :meth:`widened`."""
+    """Tiles of the memo in f32, by ``id``; see :meth:`widened`."""
     _tiles: dict[int, Array] = field(default_factory=dict)
     _histories: list[LoadHistory] = field(default_factory=list)
     _bytes: int = 0
@@ -111,7 +111,7 @@ class KeptTiles:
         self._tiles[id(tile)] = tile
 
     def widened(self, tile: Array) -> Array:
-        """A tile of narrow floats as f32, which is exact; made once for a kept tile."""
+        """A tile of narrow floats as f32, which is exact; made once for a remembered tile."""
         found = self.wide.get(id(tile))
         if found is None:
             found = as_f32(tile)

@@ -264,7 +264,17 @@ def kernels(seed: int, counts: Counts) -> None:
 
 PARTS: dict[str, Callable[[int, Counts], None]] = {
     part.__name__: part
-    for part in (programs, rotated, schedule, bytecode, checked, kernels, interrupts, long_inputs, giants)
+    for part in (
+        programs,
+        rotated,
+        schedule,
+        bytecode,
+        checked,
+        kernels,
+        interrupts,
+        long_inputs,
+        giants,
+    )
 } | {f"texts-{level}": _texts(level) for level in ("cuda_tile", *PASSES)}
 
 

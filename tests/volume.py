@@ -305,6 +305,10 @@ def main() -> int:
         counts["seeds"] += 1
         try:
             PARTS[options.part](seed, counts)
+        except KeyboardInterrupt:
+            # What is done counts.
+            counts["seeds"] -= 1
+            break
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 (every one is a failure)
             counts["failures"] += 1
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:2000]}", file=sys.stderr)

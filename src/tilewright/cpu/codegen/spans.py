@@ -46,9 +46,7 @@ def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
     """Code that tells whether an access can be made by whole vectors; None where none is known."""
     spans = _Spans(b)
     extended = _extended(pointers)
-    unknown = {
-        id(tile) for tile, wide in extended if not spans.attempt(lambda t=wide: spans.of(t))
-    }
+    unknown = {id(tile) for tile, wide in extended if not spans.attempt(lambda t=wide: spans.of(t))}
     settled = frozenset(id(tile) for tile, _ in extended) - unknown
     fits = llvm.all_of(b, spans.conditions)
     on = None

@@ -61,10 +61,23 @@ def _agree(expected: list[Any], found: list[Any], seed: str) -> None:
             np.testing.assert_allclose(got, wanted, rtol=bound, atol=bound, err_msg=seed)
 
 
-def _machines(module: AnyModule) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The module as a program of every machine: parsed once, lowered once to nv_tileaa, which the CPU
+Legs = frozenset[str]
+ALL_LEGS: Legs = frozenset(
+    {*LEVELS, "nv_tileaa", "cpu", "cpu-checked", *(f"sim:{arch}" for arch in ARCHITECTURES)}
+)
+
+
+def _third(seed: int) -> Legs:
+    """nv_tileaa, and one each of the pipelines, of the ways of the CPU and of the architectures."""
+    arch = ARCHITECTURES[seed % len(ARCHITECTURES)]
+    way = ("cpu", "cpu-checked")[seed // len(LEVELS) % 2]
+    return frozenset({LEVELS[seed % len(LEVELS)], "nv_tileaa", way, f"sim:{arch}"})
+
+
+def _machines(module: AnyModule, legs: Legs) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The module as a program of these machines: parsed once, lowered once to nv_tileaa, which the CPU
     compiles plain and checked."""
-    for level in LEVELS:
+    for level in filter(legs.__contains__, LEVELS):
 
         def optimized(level: str = level) -> Reference:
             copy = module.clone()
@@ -74,10 +87,13 @@ def _machines(module: AnyModule) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield level, optimized
     lowered = lower_to_tileaa(module.clone(), TileAAOptions(target="sm_100")).module
     yield "nv_tileaa", lambda: Reference(lowered)
-    yield "cpu", lambda: Program(lowered)
-    yield "cpu-checked", lambda: Program(lowered, options=LaunchOptions(checked=True))
+    if "cpu" in legs:
+        yield "cpu", lambda: Program(lowered)
+    if "cpu-checked" in legs:
+        yield "cpu-checked", lambda: Program(lowered, options=LaunchOptions(checked=True))
     for arch in ARCHITECTURES:
-        yield f"sim:{arch}", lambda arch=arch: TileProgram(module, arch)
+        if f"sim:{arch}" in legs:
+            yield f"sim:{arch}", lambda arch=arch: TileProgram(module, arch)
 
 
 def _races(module: AnyModule, grid: Any, args: list[Any]) -> bool:
@@ -86,20 +102,22 @@ def _races(module: AnyModule, grid: Any, args: list[Any]) -> bool:
     return any(finding.diagnostic.code == "race" for finding in found)
 
 
-def programs(seed: int, counts: Counts) -> None:
+def programs(seed: int, counts: Counts, legs: Legs = ALL_LEGS) -> None:
     """Two random programs on every machine, and after every pipeline on the reference machine.
 
-    The simulator reports races; a program in which the sanitizer finds one, too, is left at that.
+    The simulator reports races; a program in which the sanitizer finds one, too, is left at that. A
+    kernel that the simulator runs only because a failed schedule was given up is a failure.
     """
     for name, (generate, arguments) in GENERATORS.items():
         module = parse(generate(seed))
         grid, expected = arguments(seed)
         Reference(module).launch("k", grid, expected)
         counts["programs"] = counts.get("programs", 0) + 1
-        for machine, program in _machines(module):
+        for machine, make in _machines(module, legs):
             _, found = arguments(seed)
             try:
-                program().launch("k", grid, found)
+                program = make()
+                program.launch("k", grid, found)
             except TileIRError as error:
                 racing = error.diagnostics[0].code == "sim-race"
                 if not racing or not _races(module, *arguments(seed)):
@@ -107,7 +125,15 @@ def programs(seed: int, counts: Counts) -> None:
                 counts["racing"] = counts.get("racing", 0) + 1
                 break
             _agree(expected, found, f"{name} {seed} {machine}")
+            fallbacks = getattr(program, "fallbacks", {})
+            assert not fallbacks, f"{name} {seed} {machine}: {list(fallbacks.values())}"
             counts["runs"] = counts.get("runs", 0) + 1
+
+
+def rotated(seed: int, counts: Counts) -> None:
+    """The same with a third of the machines and pipelines for each program, in rotation: programs take
+    their time in compilers, and another program tells more than the same one on another architecture."""
+    programs(seed, counts, _third(seed))
 
 
 def bytecode(seed: int, counts: Counts) -> None:
@@ -238,7 +264,17 @@ def kernels(seed: int, counts: Counts) -> None:
 
 PARTS: dict[str, Callable[[int, Counts], None]] = {
     part.__name__: part
-    for part in (programs, schedule, bytecode, checked, kernels, interrupts, long_inputs, giants)
+    for part in (
+        programs,
+        rotated,
+        schedule,
+        bytecode,
+        checked,
+        kernels,
+        interrupts,
+        long_inputs,
+        giants,
+    )
 } | {f"texts-{level}": _texts(level) for level in ("cuda_tile", *PASSES)}
 
 
@@ -269,6 +305,10 @@ def main() -> int:
         counts["seeds"] += 1
         try:
             PARTS[options.part](seed, counts)
+        except KeyboardInterrupt:
+            # What is done counts.
+            counts["seeds"] -= 1
+            break
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 (every one is a failure)
             counts["failures"] += 1
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:2000]}", file=sys.stderr)

@@ -4,8 +4,8 @@
 
 Builds the wheel, installs it with its documented extras into a fresh environment outside of the
 clone, and runs the commands there, in a folder that has the examples and the files that the
-documents name; with WORD only those commands that contain it. Ends with exit status 1 where one does
-not do what its document says.
+documents name; with WORD only those commands that contain it. Then runs two programs with the oldest
+cuTile. Ends with exit status 1 where a command does not do what its document says.
 
 What a command needs beyond ``tilewright[cutile]`` and pytest stands behind it as a comment: ``# needs
 torch``. Such a command is run all the same, and must work or end with the message that NEEDS has.
@@ -34,6 +34,8 @@ NEEDS = {
     "ptxas": (1, "needs ptxas"),
     "nvdisasm": (1, "needs nvdisasm"),
 }
+#: The oldest cuTile that the documents name, which is tried last.
+OLDEST = "cuda-tile==1.6.*"
 #: Arguments that documents leave out.
 ELLIPSIS = "--arg x=iota:f32:1000 --arg out=zeros:f32:1000 --arg n=1000"
 _PROGRAMS = ("tilewright", "python", "pytest")
@@ -244,6 +246,18 @@ def check(environment: Environment, command: Command) -> str:
     return f"exit status {done.returncode}, not {wanted}\n{done.stdout[-500:]}{done.stderr[-1500:]}"
 
 
+def check_oldest(environment: Environment) -> int:
+    """How many programs do not run with the oldest cuTile that the documents name; replaces cuTile."""
+    command = [str(environment.scripts / "python"), "-m", "pip", "--quiet", "install", OLDEST]
+    subprocess.run([*command, "--disable-pip-version-check"], check=True, cwd=environment.folder)
+    failed = 0
+    for line in ("tilewright run script.py", "pytest -q -p tilewright.pytest test_program.py"):
+        problem = check(environment, Command(OLDEST, line, ""))
+        failed += bool(problem)
+        print(f"{'FAILED' if problem else 'ok':6} {OLDEST}: {line}\n{problem}".rstrip(), flush=True)
+    return failed
+
+
 def main(word: str = "") -> int:
     wanted = [command for command in commands() if word in command.line]
     with tempfile.TemporaryDirectory(prefix="tilewright-wheel-") as name:
@@ -264,8 +278,9 @@ def main(word: str = "") -> int:
             )
             if problem:
                 print(problem, flush=True)
+        failed_with_oldest = check_oldest(environment)
     print(f"commands: {len(wanted) - failed} passed, {failed} failed")
-    return 1 if failed or not wanted else 0
+    return 1 if failed or failed_with_oldest or not wanted else 0
 
 
 if __name__ == "__main__":

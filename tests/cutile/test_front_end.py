@@ -122,3 +122,34 @@ def test_a_program_is_not_started_without_it(tmp_path: Path) -> None:
     (line,) = run.stderr.splitlines()
     assert line.startswith("tilewright run: ")
     assert "cuTile is not installed" in line or "is installed but does not work" in line
+
+
+def test_functions_that_came_later_are_not_asked_of_older_releases(tmp_path: Path) -> None:
+    """What 1.6 lacks of what stands in for cuTile's functions; the wheel is checked with 1.6 itself."""
+    code = """
+import dataclasses
+import numpy as np
+import cuda.tile as ct
+from cuda.tile import _compile
+from tilewright.cutile import frontend, interception, on
+for name in interception._SINCE:
+    if hasattr(_compile, name):
+        delattr(_compile, name)
+old = dataclasses.replace(frontend.front_end(), release=(1, 6))
+interception.front_end = lambda: old
+
+@ct.kernel
+def one(x):
+    ct.store(x, 0, ct.full((8,), 1, ct.int32))
+
+x = np.zeros(8, np.int32)
+with on():
+    ct.launch(0, (1,), one, (x,))
+assert x.sum() == 8
+"""
+    program = tmp_path / "program.py"
+    program.write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -266,11 +266,14 @@ def _agree(relation: Relation, types: list[Attribute]) -> bool:
 
 
 def _check_layouts(op: DeclaredOp, report: OpReport) -> None:
-    """Operations on elements take tiles of one layout, whatever dialect they are of."""
+    """Operations on elements take tiles of one layout, whatever dialect they are of; what only gives
+    elements other places keeps them in their threads."""
     if all(getattr(value.type, "layout", _NONE) == _NONE for value in (*op.operands, *op.results)):
         return
     from tilewright.dialects.nv_tileas.base import LAYOUT
-    from tilewright.dialects.nv_tileas.elementwise import has_mixed_layouts
+    from tilewright.dialects.nv_tileas.elementwise import has_mixed_layouts, has_other_source
 
     if has_mixed_layouts(op):
         report.error(LAYOUT, f"the tiles of '{op.name}' have different layouts")
+    elif has_other_source(op):
+        report.error(LAYOUT, f"the layout of the result of '{op.name}' is not that of its source")

@@ -145,6 +145,8 @@ _OURS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 _OURS_IF_LOADED: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "cuda.tile.jax._jax": {"cutile_call": _cutile_call},
 }
+#: Functions that cuTile has had only since a release.
+_SINCE: Mapping[str, tuple[int, int]] = {"_bytecode_to_mlir_text": (1, 7)}
 #: The modules after whose import :func:`install` has more to do.
 LATE_MODULES = ("cuda.tile.jax",)
 
@@ -177,7 +179,7 @@ def _native(module: str, name: str) -> Callable[..., Any]:
 
 
 def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
-    front_end()
+    release = front_end().release
     loaded = {name: table for name, table in _OURS_IF_LOADED.items() if name in sys.modules}
     for module_name, table in {**_OURS, **loaded}.items():
         try:
@@ -185,7 +187,7 @@ def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
         except ImportError as error:
             raise does_not_work(error) from error
         for name, ours in table.items():
-            if (module_name, name) not in _made:
+            if (module_name, name) not in _made and release >= _SINCE.get(name, release):
                 try:
                     native = getattr(module, name)
                 except AttributeError as error:

@@ -19,6 +19,13 @@ from tilewright.cutile.torch_graphs import (
     is_capturing,
     make_graphed_callables,
 )
+from tilewright.cutile.torch_types import (
+    Host,
+    add_suffixes,
+    initializer,
+    named_type,
+    tensor_types,
+)
 
 DEVICE_NAME = "Tilewright (host)"
 #: What programs that size their grid by the GPU are told: the figures of a B200.
@@ -377,11 +384,11 @@ class _Generator(torch._C.Generator, metaclass=_GeneratorType):
         return torch._C.Generator.__new__(torch._C.Generator)
 
 
-def _torch(mode: Any, keep_on_host: Callable[[torch.Tensor], object]) -> Mapping[str, Any]:
+def _torch(mode: Any, host: Host) -> Mapping[str, Any]:
     def of_host(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         def made(*args: Any, **kwargs: Any) -> torch.Tensor:
             tensor = function(*args, **kwargs)
-            keep_on_host(tensor)
+            host.add(tensor)
             return tensor
 
         return made
@@ -397,7 +404,20 @@ def _torch(mode: Any, keep_on_host: Callable[[torch.Tensor], object]) -> Mapping
         check_index(device)
         type(mode).default = torch.device("cpu" if device is None else device)
 
+    native_default = torch.set_default_tensor_type
+
+    def set_default_tensor_type(t: Any) -> None:
+        found = named_type(t)
+        if found is None:
+            native_default(t)
+            return
+        dtype, on_cuda = found
+        torch.set_default_dtype(dtype)
+        set_default_device("cuda" if on_cuda else None)
+
     return {
+        **tensor_types("torch", host),
+        "set_default_tensor_type": set_default_tensor_type,
         "from_numpy": of_host(torch.from_numpy),
         "frombuffer": of_host(torch.frombuffer),
         "set_default_device": set_default_device,
@@ -422,13 +442,20 @@ def _autograd(mode: Any) -> Mapping[str, Any]:
 
 
 @contextmanager
-def patched_api(mode: Any, keep_on_host: Callable[[torch.Tensor], object]) -> Iterator[None]:
+def patched_api(mode: Any, host: Host) -> Iterator[None]:
     """torch's functions about GPUs answer for the one that is pretended."""
     tables: list[tuple[Any, Mapping[str, Any]]] = [
-        (torch, _torch(mode, keep_on_host)),
-        # torch asks for a stream of its own before it asks the mode.
-        (torch.Tensor, {"record_stream": lambda tensor, stream: None}),
-        (torch.cuda, _cuda()),
+        (torch, _torch(mode, host)),
+        (
+            torch.Tensor,
+            {
+                # torch asks for a stream of its own before it asks the mode.
+                "record_stream": lambda tensor, stream: None,
+                "__init__": initializer(host),
+            },
+        ),
+        (torch._tensor_str, {"_add_suffixes": add_suffixes}),
+        (torch.cuda, {**_cuda(), **tensor_types("torch.cuda", host)}),
         (torch.cuda.nvtx, _NVTX),
         (torch.autograd, _autograd(mode)),
         (torch.version, {"cuda": "13.0"}),
@@ -438,7 +465,10 @@ def patched_api(mode: Any, keep_on_host: Callable[[torch.Tensor], object]) -> It
     saved: list[tuple[Any, str, Any]] = []
     for owner, table in tables:
         for name, value in table.items():
-            saved.append((owner, name, getattr(owner, name, _missing)))
+            # What a class inherits is not put into it afterwards.
+            own = vars(owner) if isinstance(owner, type) else None
+            held = getattr(owner, name, _missing) if own is None else own.get(name, _missing)
+            saved.append((owner, name, held))
             setattr(owner, name, value)
     try:
         yield

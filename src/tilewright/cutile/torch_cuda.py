@@ -19,6 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from tilewright.cutile.torch_api import check_index, patched_api
+from tilewright.cutile.torch_types import representation, type_method
 
 CUDA = torch.device("cuda", 0)
 CPU = torch.device("cpu")
@@ -139,7 +140,7 @@ def _requested(
 ) -> torch.device | None:
     """The device that a call asks for, if it does."""
     device = kwargs.get("device")
-    if device is None and func in _TAKES_DEVICE:
+    if device is None and func in _MOVES:
         device = next((a for a in args[1:] if _is_device(a)), None)
         if (
             device is None
@@ -266,14 +267,17 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     torch.Tensor.pin_memory: _pinned,
     torch.Tensor.is_pinned: lambda tensor, *a, **k: tensor in _page_locked,
     torch.Tensor.get_device: lambda tensor: -1 if tensor in _host else 0,
+    torch.Tensor.type: type_method(_host),
+    torch.Tensor.__repr__: lambda tensor, **k: representation(
+        tensor, _device_of(tensor).type == "cuda", **k
+    ),
     _getter("device"): _device_of,
     _getter("is_cuda"): lambda tensor, *_: _device_of(tensor).type == "cuda",
     _getter("is_cpu"): lambda tensor, *_: _device_of(tensor).type == "cpu",
 }
 
-_MOVES = frozenset({torch.Tensor.to, torch.Tensor.type})
-#: Methods that take a device among their positional arguments.
-_TAKES_DEVICE = _MOVES
+#: Methods that take a device among their positional arguments, and then copy between devices.
+_MOVES = frozenset({torch.Tensor.to})
 #: What is asked often and makes no tensor.
 _LEFT_ALONE = frozenset(
     {
@@ -285,7 +289,6 @@ _LEFT_ALONE = frozenset(
         torch.Tensor.data_ptr,
         torch.Tensor.untyped_storage,
         torch.Tensor.__hash__,
-        torch.Tensor.__repr__,
     }
 )
 
@@ -295,7 +298,7 @@ def pretended_cuda() -> Iterator[None]:
     """A GPU is pretended inside, in this thread and in those started inside."""
     global _users
     mode = CudaOnHost()
-    with mode, patched_api(mode, _host.add), _threads_too():
+    with mode, patched_api(mode, _host), _threads_too():
         _users += 1
         try:
             yield

@@ -152,12 +152,18 @@ def may_overlap(one: Root, other: Root) -> bool:
     return kinds <= {"argument"} or kinds == {"argument", "global"}
 
 
+#: A memref and spans of elements along its axes; nothing where they are not known.
+Box = tuple[SSAValue | None, list[tuple[int, int]] | None]
+
+
 class Aliases:
     """Which accesses of a function may touch the same memory."""
 
     def __init__(self, provenances: Provenances, ranges: Ranges):
         self.provenances = provenances
         self.ranges = ranges
+        # Each access is compared with many others.
+        self._boxes: dict[Access, Box] = {}
 
     def may_alias(self, one: Operation, other: Operation) -> bool:
         """Whether two operations can touch a common byte; True where nothing is known."""
@@ -188,7 +194,13 @@ class Aliases:
             for (a_low, a_high), (b_low, b_high) in zip(box_one, box_other, strict=True)
         )
 
-    def _box(self, access: Access) -> tuple[SSAValue | None, list[tuple[int, int]] | None]:
+    def _box(self, access: Access) -> Box:
+        found = self._boxes.get(access)
+        if found is None:
+            found = self._boxes[access] = self._find_box(access)
+        return found
+
+    def _find_box(self, access: Access) -> Box:
         """The memref behind an access and the elements touched along each of its axes."""
         base = source_of_assumes(access.operands[0])
         moved = T.dims_of(access.moved.type)

@@ -102,6 +102,10 @@ class TokenGraph:
             self._reached[key] = frozenset(found)
         return self._reached[key]
 
+    def is_effect(self, op: Operation) -> bool:
+        """Whether an operation is one of ``effects``."""
+        return op in self._before
+
     def ordered(self, first: Operation, second: Operation, *, around: bool = False) -> bool:
         """Whether ``first`` must be done before ``second`` is."""
         return first in self.before(second, around=around)

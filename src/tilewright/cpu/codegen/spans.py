@@ -45,9 +45,9 @@ class Whole:
 def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
     """Code that tells whether an access can be made by whole vectors; None where none is known."""
     spans = _Spans(b)
-    settled = frozenset(
-        id(tile) for tile in _extended(pointers) if spans.attempt(lambda t=tile: spans.of(t))
-    )
+    extended = _extended(pointers)
+    unknown = {id(tile) for tile, wide in extended if not spans.attempt(lambda t=wide: spans.of(t))}
+    settled = frozenset(id(tile) for tile, _ in extended) - unknown
     fits = llvm.all_of(b, spans.conditions)
     on = None
     if mask is not None and spans.attempt(lambda: spans.all_on(mask)):
@@ -55,9 +55,10 @@ def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
     return None if not settled and on is None else Whole(fits, settled, on)
 
 
-def _extended(pointers: Tile) -> list[Tile]:
-    """The narrow tiles of numbers that are extended on the way to addresses."""
-    found: dict[int, Tile] = {}
+def _extended(pointers: Tile) -> list[tuple[Tile, Tile]]:
+    """The narrow tiles of numbers that are extended on the way to addresses, each with the tile whose span
+    shows that nothing is lost then: what an unsigned extension makes of -1 is far away."""
+    found: list[tuple[Tile, Tile]] = []
     pending = [pointers]
     seen: set[int] = set()
     while pending and len(seen) < _MOST_TILES:
@@ -70,9 +71,10 @@ def _extended(pointers: Tile) -> list[Tile]:
         elif isinstance(tile, Elementwise):
             narrow = tile.operands[1:] if tile.name == "offset" else tile.operands
             if tile.name in ("offset", "exti"):
-                found |= {id(t): t for t in narrow if _WIDTHS.get(t.element.name, 64) < 64}
+                wide = tile if tile.name == "exti" else None
+                found += [(t, wide or t) for t in narrow if _WIDTHS.get(t.element.name, 64) < 64]
             pending += tile.operands
-    return list(found.values())
+    return found
 
 
 @dataclass(frozen=True, slots=True)

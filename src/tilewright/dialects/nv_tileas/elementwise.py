@@ -1,4 +1,4 @@
-"""Which operations work element by element, so that one layout holds for all of their tiles."""
+"""Which layouts the tiles of an operation can have together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from xdsl.ir import Operation
 from tilewright.dialects import facts
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, PermuteOp
+from tilewright.dialects.nv_tileas.types import layout_of
+from tilewright.layouts.broadcasts import broadcast_registers
 
 
 def is_elementwise(op: Operation) -> bool:
@@ -28,3 +32,23 @@ def has_mixed_layouts(op: Operation) -> bool:
         if isinstance(value.type, T.TileType)
     ]
     return any(layout != found[0] for layout in found) and is_elementwise(op)
+
+
+def has_other_source(op: Operation) -> bool:
+    """Whether an operation that only gives elements other places gets them in a layout in which threads do
+    not hold what they are to hold in the result's."""
+    if len(op.operands) != 1 or len(op.results) != 1:
+        return False
+    source, result = op.operands[0].type, op.results[0].type
+    if not isinstance(source, T.TileType) or not isinstance(result, T.TileType):
+        return False
+    own, layout = layout_of(source), layout_of(result)
+    if facts.elements(op) is Elements.RESHAPED:
+        return own != layout
+    if not isinstance(op, BroadcastOp | PermuteOp):
+        return False
+    if own is None or layout is None:
+        return True
+    if isinstance(op, BroadcastOp):
+        return broadcast_registers(own, layout, source.dims, result.dims) is None
+    return own.permuted(source.dims, int_list(op.permutation)) != layout

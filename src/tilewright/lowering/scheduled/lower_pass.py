@@ -7,12 +7,9 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
-from xdsl.utils.exceptions import VerifyException
 
-from tilewright.diagnostics import TileIRError
-from tilewright.dialects.source_map import place_of
 from tilewright.lowering.nvgpu.lower_pass import put_in_place
-from tilewright.lowering.nvgpu.options import DEFAULT_WARPS, NOT_LOWERED, NvgpuOptions
+from tilewright.lowering.nvgpu.options import DEFAULT_WARPS, NvgpuOptions
 from tilewright.lowering.scheduled.driver import lower_scheduled
 from tilewright.passes.base import NV_TILEAA, NVGPU, TilePass
 
@@ -32,14 +29,6 @@ class ConvertTileasToNvgpu(TilePass):
 
     def rewrite(self, root: Operation) -> Operation | None:
         assert isinstance(root, builtin.ModuleOp), "a lowering takes a whole module"
-        try:
-            lowered = lower_scheduled(root, NvgpuOptions(self.num_warps))
-        except (AssertionError, LookupError, TypeError, ValueError, VerifyException) as error:
-            raise TileIRError.single(
-                NOT_LOWERED,
-                f"the layouts of the tiles do not fit the operations: {error or 'a tile has none'}",
-                place_of(root),
-                help="the pipeline tileas gives layouts",
-            ) from error
+        lowered = lower_scheduled(root, NvgpuOptions(self.num_warps))
         put_in_place(root, lowered.module)
         return None

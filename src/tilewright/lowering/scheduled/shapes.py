@@ -5,15 +5,24 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.layouts import gf2
-from tilewright.layouts.layout import axis_bits
+from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.layouts.broadcasts import broadcast_registers
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
+
+#: Tiles without a layout are dealt to the threads in order, which fits few broadcasts.
+MISFIT = "the layouts of its tiles do not fit"
+MISFIT_HELP = "the pipeline tileas gives layouts"
 
 
 @lowers("permute")
 def permute(low: ScheduledKernel, op: Operation) -> None:
     """The layouts of both sides differ as the axes do."""
+    source, order = op.operands[0], int_list(op.properties["permutation"])
+    if low.layout_of(source.type).permuted(T.dims_of(source.type), order) != low.layout_of(
+        op.results[0].type
+    ):
+        raise low.refuse(MISFIT, MISFIT_HELP)
     low.bind(op.results[0], low.value(op.operands[0]))
 
 
@@ -22,16 +31,7 @@ def broadcast(low: ScheduledKernel, op: Operation) -> None:
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     own, layout = low.layout_of(source.type), low.layout_of(result.type)
-    registers: list[int] = []
-    for offset in layout.offsets:
-        number = below = 0
-        for axis, bits in reversed(list(enumerate(axis_bits(wanted)))):
-            if given[axis] == 1:
-                continue
-            for bit in bits:
-                number |= (offset >> bit & 1) << below
-                below += 1
-        register = gf2.solve(own.register, number)
-        assert register is not None, "the layout of a broadcast does not fit its source"
-        registers.append(register)
+    registers = broadcast_registers(own, layout, given, wanted)
+    if registers is None:
+        raise low.refuse(MISFIT, MISFIT_HELP)
     low.bind(result, low.picked(low.value(source), registers))

@@ -11,7 +11,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ExtFOp, ShLIOp, ShRUIOp, TruncFOp, XOrIOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tilewright.analysis.tileaa import is_effect, must_stay
+from tilewright.analysis.tileaa import must_stay
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
@@ -398,8 +398,9 @@ class ScheduledKernel(Kernel):
         if not must_stay(first, second, self.facts.aliases):
             return False
         # Accesses without tokens keep the order of the program.
-        without = not (is_effect(first) and is_effect(second))
-        return without or self.facts.tokens.ordered(first, second, around=True)
+        tokens = self.facts.tokens
+        without = not (tokens.is_effect(first) and tokens.is_effect(second))
+        return without or tokens.ordered(first, second, around=True)
 
     def before_storage(self, storage: SSAValue, *, writes: bool) -> None:
         """Threads meet where a storage that is accessed was accessed otherwise since they last did."""

@@ -1,0 +1,38 @@
+"""Broadcasts of tiles with layouts: which register of the source each register of the result is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.layouts import gf2
+from tilewright.layouts.layout import Layout, axis_bits
+
+
+def broadcast_registers(
+    own: Layout, layout: Layout, given: Sequence[int], wanted: Sequence[int]
+) -> list[int] | None:
+    """For each register of a tile of extents ``wanted`` in ``layout`` the register of the source, of
+    extents ``given`` in ``own``, that has the same element; None where a thread has it in none, or
+    threads have it in different ones."""
+    spread = tuple(_source_of(basis, given, wanted) for basis in layout.thread)
+    if spread != own.thread:
+        return None
+    found: list[int] = []
+    for offset in layout.offsets:
+        register = gf2.solve(own.register, _source_of(offset, given, wanted))
+        if register is None:
+            return None
+        found.append(register)
+    return found
+
+
+def _source_of(number: int, given: Sequence[int], wanted: Sequence[int]) -> int:
+    """The number of the source's element that an element of the result repeats."""
+    found = below = 0
+    for extent, bits in reversed(list(zip(given, axis_bits(wanted), strict=True))):
+        if extent == 1:
+            continue
+        for bit in bits:
+            found |= (number >> bit & 1) << below
+            below += 1
+    return found

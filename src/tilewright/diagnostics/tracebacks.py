@@ -47,13 +47,18 @@ def cell_traceback(error: BaseException) -> list[str]:
 
     described = traceback.TracebackException.from_exception(error)
     part: traceback.TracebackException | None = described
+    raised: BaseException | None = error  # of which part tells; ``part.exc_type`` is deprecated
     while part is not None:
-        is_bug = part.exc_type is AssertionError
+        is_bug = type(raised) is AssertionError
         part.stack[:] = [
             frame
             for frame in part.stack
             if not any(runner in frame.filename for runner in _RUNNERS)
             and (is_bug or not frame.filename.startswith(_OURS))
         ]
-        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+        if part.__cause__ is not None:
+            part, raised = part.__cause__, raised and raised.__cause__
+        else:
+            part = None if part.__suppress_context__ else part.__context__
+            raised = raised and raised.__context__
     return "".join(described.format()).rstrip("\n").split("\n")

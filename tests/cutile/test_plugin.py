@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
+pytestmark = pytest.mark.usefixtures("lean_processes")
 
 SUITE = """
 import numpy as np
@@ -125,8 +126,8 @@ def test_an_unknown_machine_is_an_error_of_usage(tmp_path: Path) -> None:
     assert status == pytest.ExitCode.USAGE_ERROR
 
 
+@pytest.mark.usefixtures("torch")
 def test_a_suite_over_torch_devices_runs(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     output, status = run(TORCH_SUITE, tmp_path)
     assert "3 passed" in output, output
     assert status == 0

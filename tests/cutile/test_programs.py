@@ -184,6 +184,48 @@ def test_lines_without_operations_are_told() -> None:
         ct.launch(0, (2,), running_total, _arguments())
 
 
+@ct.kernel
+def double_or_negate(x, negate: ct.Constant[bool]):
+    tile = ct.load(x, (0,), (4,))
+    if negate:
+        # Nothing happens here either.
+        tile = ct.negative(tile)
+        tile = tile - 1
+    else:
+        tile = tile + tile
+    ct.store(x, (0,), tile)
+
+
+def test_a_line_of_another_specialisation_or_function_is_no_error() -> None:
+    stops: list[Any] = []
+    wanted = ("tile = ct.negative(tile)", "tile = tile + tile", "total = total + row")
+    x = np.arange(4, dtype=np.float32)
+    with on("reference", breakpoints=[(HERE, _line(text), stops.append) for text in wanted]):
+        for negate in (True, False, True):
+            ct.launch(0, (1,), double_or_negate, (x, negate))
+        ct.launch(0, (1,), running_total, _arguments())
+    assert [stop.line for stop in stops[:3]] == [_line(wanted[n]) for n in (0, 1, 0)]
+    assert {stop.line for stop in stops[3:]} == {_line(wanted[2])}
+    comment = _line("# Nothing happens here either.")
+    with on("reference", breakpoints=[(HERE, comment)]), pytest.raises(KernelError):
+        ct.launch(0, (1,), double_or_negate, (x, True))
+
+
+def test_breakpoints_that_no_launch_came_to_are_told(folder: Path, tool: Tool) -> None:
+    lines = PROGRAM.splitlines()
+    reached = lines.index("def more(c, n: ct.Constant[int]):") + 2
+    never = ("nofile.py:3", "program.py:1")
+    words = [f"--break={where}" for where in (f"program.py:{reached}", *never)]
+    done = tool("run", *words, "program.py", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert f"program.py:{reached} in more" in done.stdout
+    notes = [line for line in done.stderr.splitlines() if line.startswith("note: no launch")]
+    assert notes == [
+        f"note: no launch came to line {where.partition(':')[2]} of '{where.partition(':')[0]}'"
+        for where in never
+    ]
+
+
 @pytest.mark.parametrize("name", ["check", "dis", "compile"])
 def test_each_kernel_is_taken(name: str, folder: Path, tool: Tool) -> None:
     done = _tool(name, "program.py", "clash", cwd=folder)

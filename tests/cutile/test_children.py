@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
-pytestmark = pytest.mark.usefixtures("lean_processes")
 
 CHILD = """
 import numpy as np

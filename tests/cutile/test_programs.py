@@ -21,6 +21,7 @@ import cuda.tile as ct
 
 import tilewright
 from tilewright.cutile import Compiled, KernelError, compile, on
+from tilewright.cutile.program import show_exception
 from tilewright.machine.inspect import StopRun
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
@@ -224,6 +225,40 @@ def test_breakpoints_that_no_launch_came_to_are_told(folder: Path, tool: Tool) -
         f"note: no launch came to line {where.partition(':')[2]} of '{where.partition(':')[0]}'"
         for where in never
     ]
+
+
+@ct.kernel
+def endless(x):
+    tile = ct.load(x, (0,), (4,))
+    while ct.sum(tile, 0) < 1:
+        ct.printf("turn\\n")
+        tile = tile * 2
+    ct.store(x, (0,), tile)
+
+
+def test_ctrl_c_shows_frames_of_the_program_only(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(text: str) -> None:
+        np.apply_along_axis(stop, 0, np.zeros(2))
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught, on("reference", print_to=interrupt):
+        ct.launch(0, (1,), endless, (np.zeros(4, np.float32),))
+    show_exception(caught.value)
+    told = capsys.readouterr().err
+    frames = [line.rpartition(" ")[2] for line in told.splitlines() if line.startswith("  File ")]
+    # NumPy's frames stay where the program has called it.
+    assert [name for name in frames if name != "apply_along_axis"] == [
+        "test_ctrl_c_shows_frames_of_the_program_only",
+        "interrupt",
+        "stop",
+    ]
+    assert "<steps" not in told and "apply_along_axis" in frames
+    loop = _line("while ct.sum(tile, 0) < 1:")
+    assert told.endswith(
+        f"KeyboardInterrupt\ntilewright: tile block (0, 0, 0) was in the loop at {__file__}:{loop}\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["check", "dis", "compile"])

@@ -13,7 +13,6 @@ import pytest
 from tests.cli.conftest import Command
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
-pytestmark = pytest.mark.usefixtures("lean_processes")
 
 PROGRAM = """
 import sys

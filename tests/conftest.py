@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -149,6 +151,31 @@ def no_test_touches_the_users_cache(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
         yield
+
+
+@pytest.fixture(scope="session")
+def no_torch_here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of which PYTHONPATH hides torch."""
+    folder = tmp_path_factory.mktemp("no-torch")
+    (folder / "torch.py").write_text("raise ImportError('these tests do without torch')\n")
+    return folder
+
+
+@pytest.fixture
+def torch() -> Any:
+    """torch, in the processes that a test starts, too; the test is skipped where there is none."""
+    return pytest.importorskip("torch", reason="torch is not installed")
+
+
+@pytest.fixture
+def lean_processes(
+    request: pytest.FixtureRequest, no_torch_here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes that a test starts have no torch, unless the test asks for the fixture ``torch``:
+    cuTile imports it wherever it is installed, and that takes three times as long as all the rest."""
+    if "torch" not in request.fixturenames:
+        path = [str(no_torch_here), os.environ.get("PYTHONPATH", "")]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
 
 
 @pytest.fixture(scope="session", autouse=True)

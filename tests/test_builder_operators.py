@@ -479,6 +479,18 @@ def test_completion_and_help() -> None:
             k.adff(1, 2)
 
 
+def test_a_parameter_that_is_not_there_is_told_with_those_that_are() -> None:
+    module = ModuleBuilder("m")
+    with module.entry("e", {"x": ptr("f32"), "n": "i32"}) as k:
+        assert {"x", "n"} <= set(dir(k.args))
+        with pytest.raises(
+            AttributeError, match="the kernel has no parameter 'rows'; it has: x, n"
+        ):
+            k.args.rows  # noqa: B018
+    with module.entry("none") as k, pytest.raises(AttributeError, match="it has: none"):
+        k.args.x  # noqa: B018
+
+
 def test_the_stub_is_what_the_operations_say(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--bless"):
         PATH.write_text(stub_text(), encoding="utf-8")

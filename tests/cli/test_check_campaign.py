@@ -15,6 +15,7 @@ from tests.cli.conftest import Command
 from tilewright.cli.campaign_jobs import difference
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
+pytestmark = pytest.mark.usefixtures("lean_processes")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RACY = """

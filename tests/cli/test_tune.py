@@ -11,6 +11,7 @@ from tests.cli.conftest import Command
 from tests.model.support import requires_tools
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
+pytestmark = pytest.mark.usefixtures("lean_processes")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROGRAM = """

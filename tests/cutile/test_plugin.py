@@ -60,17 +60,17 @@ def test_increment(device, dtype):
 """
 
 
-def run(suite: str, directory: Path, *options: str) -> tuple[str, int]:
+def run(
+    suite: str, directory: Path, *options: str, conftest: str = "import cuda.tile\n"
+) -> tuple[str, int]:
     (directory / "test_suite.py").write_text(suite)
-    (directory / "conftest.py").write_text("import cuda.tile\n")
+    (directory / "conftest.py").write_text(conftest)
     environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
     done = subprocess.run(
         [
             sys.executable,
             "-m",
             "pytest",
-            "-p",
-            "tilewright.pytest",
             "-p",
             "no:cacheprovider",
             *options,
@@ -84,8 +84,11 @@ def run(suite: str, directory: Path, *options: str) -> tuple[str, int]:
     return done.stdout + done.stderr, done.returncode
 
 
-def test_a_suite_runs(tmp_path: Path) -> None:
-    output, status = run(SUITE, tmp_path)
+NAMED = ("-p", "tilewright.pytest")
+
+
+def test_a_suite_runs_where_a_conftest_names_the_plugin(tmp_path: Path) -> None:
+    output, status = run(SUITE, tmp_path, conftest="pytest_plugins = ['tilewright.pytest']\n")
     assert "2 passed" in output
     assert "1 failed" in output
     assert "RefusedError" in output
@@ -93,40 +96,27 @@ def test_a_suite_runs(tmp_path: Path) -> None:
     assert "tilewright: cuTile launches run on the reference machine" in output
 
 
-def test_named_by_a_conftest(tmp_path: Path) -> None:
-    (tmp_path / "test_suite.py").write_text(SUITE)
-    (tmp_path / "conftest.py").write_text("pytest_plugins = ['tilewright.pytest']\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-k", "increment", "-p", "no:cacheprovider"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
-
-
 def test_refused_tests_are_skipped_when_asked(tmp_path: Path) -> None:
-    output, status = run(SUITE, tmp_path, "--tilewright-skip-refused", "-rs")
+    output, status = run(SUITE, tmp_path, *NAMED, "--tilewright-skip-refused", "-rs")
     assert "2 passed, 1 skipped" in output
     assert "no machine of Tilewright runs" in output
     assert status == 0
 
 
 def test_the_sanitizer_fails_a_test(tmp_path: Path) -> None:
-    output, _ = run(SUITE, tmp_path, "--tilewright-sanitize", "--tilewright-skip-refused")
+    output, _ = run(SUITE, tmp_path, *NAMED, "--tilewright-sanitize", "--tilewright-skip-refused")
     assert "1 failed, 1 passed, 1 skipped" in output
     assert "error[race]" in output
 
 
 def test_an_unknown_machine_is_an_error_of_usage(tmp_path: Path) -> None:
-    output, status = run(SUITE, tmp_path, "--tilewright-machine=nothing")
+    output, status = run(SUITE, tmp_path, *NAMED, "--tilewright-machine=nothing")
     assert "there is no machine 'nothing'" in output
     assert status == pytest.ExitCode.USAGE_ERROR
 
 
+@pytest.mark.usefixtures("torch")
 def test_a_suite_over_torch_devices_runs(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    output, status = run(TORCH_SUITE, tmp_path)
+    output, status = run(TORCH_SUITE, tmp_path, *NAMED)
     assert "3 passed" in output, output
     assert status == 0

@@ -21,6 +21,7 @@ import cuda.tile as ct
 
 import tilewright
 from tilewright.cutile import Compiled, KernelError, compile, on
+from tilewright.cutile.program import show_exception
 from tilewright.machine.inspect import StopRun
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
@@ -182,6 +183,82 @@ def test_lines_without_operations_are_told() -> None:
         pytest.raises(KernelError, match=f"nothing happens at line {comment} of '{HERE}'"),
     ):
         ct.launch(0, (2,), running_total, _arguments())
+
+
+@ct.kernel
+def double_or_negate(x, negate: ct.Constant[bool]):
+    tile = ct.load(x, (0,), (4,))
+    if negate:
+        # Nothing happens here either.
+        tile = ct.negative(tile)
+        tile = tile - 1
+    else:
+        tile = tile + tile
+    ct.store(x, (0,), tile)
+
+
+def test_a_line_of_another_specialisation_or_function_is_no_error() -> None:
+    stops: list[Any] = []
+    wanted = ("tile = ct.negative(tile)", "tile = tile + tile", "total = total + row")
+    x = np.arange(4, dtype=np.float32)
+    with on("reference", breakpoints=[(HERE, _line(text), stops.append) for text in wanted]):
+        for negate in (True, False, True):
+            ct.launch(0, (1,), double_or_negate, (x, negate))
+        ct.launch(0, (1,), running_total, _arguments())
+    assert [stop.line for stop in stops[:3]] == [_line(wanted[n]) for n in (0, 1, 0)]
+    assert {stop.line for stop in stops[3:]} == {_line(wanted[2])}
+    comment = _line("# Nothing happens here either.")
+    with on("reference", breakpoints=[(HERE, comment)]), pytest.raises(KernelError):
+        ct.launch(0, (1,), double_or_negate, (x, True))
+
+
+def test_breakpoints_that_no_launch_came_to_are_told(folder: Path, tool: Tool) -> None:
+    lines = PROGRAM.splitlines()
+    reached = lines.index("def more(c, n: ct.Constant[int]):") + 2
+    never = ("nofile.py:3", "program.py:1")
+    words = [f"--break={where}" for where in (f"program.py:{reached}", *never)]
+    done = tool("run", *words, "program.py", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert f"program.py:{reached} in more" in done.stdout
+    notes = [line for line in done.stderr.splitlines() if line.startswith("note: no launch")]
+    assert notes == [
+        f"note: no launch came to line {where.partition(':')[2]} of '{where.partition(':')[0]}'"
+        for where in never
+    ]
+
+
+@ct.kernel
+def endless(x):
+    tile = ct.load(x, (0,), (4,))
+    while ct.sum(tile, 0) < 1:
+        ct.printf("turn\\n")
+        tile = tile * 2
+    ct.store(x, (0,), tile)
+
+
+def test_ctrl_c_shows_frames_of_the_program_only(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(text: str) -> None:
+        np.apply_along_axis(stop, 0, np.zeros(2))
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught, on("reference", print_to=interrupt):
+        ct.launch(0, (1,), endless, (np.zeros(4, np.float32),))
+    show_exception(caught.value)
+    told = capsys.readouterr().err
+    frames = [line.rpartition(" ")[2] for line in told.splitlines() if line.startswith("  File ")]
+    # NumPy's frames stay where the program has called it.
+    assert [name for name in frames if name != "apply_along_axis"] == [
+        "test_ctrl_c_shows_frames_of_the_program_only",
+        "interrupt",
+        "stop",
+    ]
+    assert "<steps" not in told and "apply_along_axis" in frames
+    loop = _line("while ct.sum(tile, 0) < 1:")
+    assert told.endswith(
+        f"KeyboardInterrupt\ntilewright: tile block (0, 0, 0) was in the loop at {__file__}:{loop}\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["check", "dis", "compile"])

@@ -34,11 +34,13 @@ def main():
     c = np.zeros_like(a)
     launch(0, (8,), add, (a, a, c, 4))
     assert (c == 2 * a).all()
+    if "clash" in sys.argv:
+        ct.launch(0, (2,), clash, (c,))
+    if "briefly" in sys.argv:
+        return
     found = tune.exhaustive_search(
         [4, 8], 0, lambda n: (32 // n,), add, lambda n: (a, a, c, n), quiet=True)
     print(sys.argv[1:], __name__, sorted(m.config for m in found.successes))
-    if "clash" in sys.argv:
-        ct.launch(0, (2,), clash, (c,))
     if "wrong" in sys.argv:
         helper()
     sys.exit(int(sys.argv[-1]) if sys.argv[-1].isdecimal() else None)
@@ -68,17 +70,19 @@ def run(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProc
     )
 
 
-def test_an_unmodified_program_runs(script: Path) -> None:
+def test_an_unmodified_program_runs(command: Command, script: Path) -> None:
     done = run("--machine", "reference", script, "x", "--y", "5")
     assert done.stderr == ""
     assert done.stdout == "['x', '--y', '5'] __main__ [4, 8]\n"
     assert done.returncode == 5
-    assert run(script).returncode == 0
+    done = command("run", script)
+    assert (done.status, done.err) == (0, "")
 
 
 def test_the_sanitizer_finds_what_a_plain_run_does_not(command: Command, script: Path) -> None:
-    assert command("run", script, "clash").status == 0
-    done = command("run", "--sanitize", "--seeds", "2", script, "clash")
+    words = (script, "clash", "briefly")
+    assert command("run", *words).status == 0
+    done = command("run", "--sanitize", "--seeds", "2", *words)
     assert done.status == 1
     assert "error[race]" in done.err
     line = (
@@ -100,7 +104,7 @@ def test_tracebacks_have_the_frames_of_the_program_only(script: Path) -> None:
 
 def test_a_trace(command: Command, script: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
-    assert command("run", "--trace", trace, script).status == 0
+    assert command("run", "--trace", trace, script, "briefly").status == 0
     records = [json.loads(line) for line in trace.read_text().splitlines()]
     assert records[0]["grid"] == [8, 1, 1]
     assert any(f"{script}" in str(record.get("source")) for record in records)
@@ -124,19 +128,28 @@ def test_bad_options(command: Command, script: Path, options: list[str], words: 
     assert "Traceback" not in done.err
 
 
-def test_a_script_that_is_not_there(command: Command) -> None:
-    done = command("run", "nowhere.py")
-    assert done.status == 2
-    assert done.err == "tilewright run: cannot read 'nowhere.py': No such file\n"
+@pytest.mark.parametrize("words", [("run",), ("sanitize",), ("check",), ("tune", "--set", "N=1")])
+def test_a_program_that_cannot_be_read(
+    command: Command, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "folder.py").mkdir()
+    for name, reason in (
+        ("nowhere.py", "No such file or directory"),
+        ("folder.py", "Is a directory"),
+    ):
+        path = tmp_path / name
+        done = command(*words, path)
+        assert done.status == 2
+        assert f"error[unreadable-input]: cannot read '{path}': {reason}\n" in done.err
 
 
-def test_syntax_errors_are_shown_as_python_shows_them(tmp_path: Path) -> None:
+def test_syntax_errors_are_shown_as_python_shows_them(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text("x = (\n")
-    done = run(path)
-    assert done.returncode == 1
-    assert "SyntaxError" in done.stderr
-    assert "tilewright" not in done.stderr
+    done = command("run", path)
+    assert done.status == 1
+    assert "SyntaxError" in done.err
+    assert "tilewright" not in done.err
 
 
 def test_modules_beside_the_script_are_found(tmp_path: Path) -> None:
@@ -187,8 +200,8 @@ except ImportError as error:
 """
 
 
+@pytest.mark.usefixtures("torch")
 def test_torch_programs_find_a_cuda_device(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     path = tmp_path / "program.py"
     path.write_text(TORCH_PROGRAM)
     done = run(path)
@@ -249,8 +262,8 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.usefixtures("torch")
 def test_spawned_processes_have_the_device_cuda(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     path = tmp_path / "devices.py"
     path.write_text(DEVICES)
     done = run(path)

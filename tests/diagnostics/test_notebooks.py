@@ -21,6 +21,7 @@ from tilewright.diagnostics import (
     render,
 )
 from tilewright.diagnostics.render_html import preformatted, render_html
+from tilewright.diagnostics.tracebacks import cell_traceback
 from tilewright.machine.inspect import Trace, run_with
 from tilewright.machine.sanitize import sanitize
 
@@ -144,3 +145,32 @@ def test_bugs_of_ours_keep_their_frames_in_notebooks() -> None:
             raise TileIRError.single(Severity.ERROR.name, "wrapped") from bug
     text = "\n".join(caught.value._render_traceback_())
     assert "bug.py" in text and "a bug" in text and "direct cause" in text
+
+
+def raised_through_ours(error: BaseException) -> BaseException:
+    """The error, with a frame of ours in its traceback."""
+
+    def fail() -> None:
+        raise error
+
+    ours = compile("fail()", str(Path(tilewright.__file__).parent / "ours.py"), "exec")
+    with pytest.raises(type(error)) as caught:
+        exec(ours, {"fail": fail})
+    return caught.value
+
+
+@pytest.mark.parametrize("link", ["__cause__", "__context__", None])
+@pytest.mark.parametrize("bug_first", [True, False])
+def test_each_part_of_a_chain_keeps_its_own_frames(bug_first: bool, link: str | None) -> None:
+    bug = raised_through_ours(AssertionError("a bug"))
+    error = raised_through_ours(TileIRError.single(Severity.ERROR.name, "refused"))
+    first, last = (bug, error) if bug_first else (error, bug)
+    last.__context__ = first
+    last.__suppress_context__ = link is None
+    if link == "__cause__":
+        last.__cause__, last.__context__ = first, ValueError("hidden by the cause")
+    text = "\n".join(cell_traceback(last))
+    parts = re.findall(r"^Traceback.*?(?=^Traceback|\Z)", text, re.DOTALL | re.MULTILINE)
+    assert len(parts) == (1 if link is None else 2)
+    for part in parts:
+        assert ("ours.py" in part) == ("AssertionError: a bug" in part), text

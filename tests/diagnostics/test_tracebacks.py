@@ -147,6 +147,7 @@ def test_frames_of_ours_are_hidden(tmp_path: Path) -> None:
     check(SUITE, tmp_path)
 
 
+@pytest.mark.usefixtures("lean_processes")
 def test_frames_of_cutile_launches_are_hidden(tmp_path: Path) -> None:
     pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
     check(CUTILE, tmp_path)

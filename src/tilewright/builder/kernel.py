@@ -66,6 +66,16 @@ def hints_attribute(hints: Any) -> OptimizationHintsAttr | None:
     )
 
 
+class Arguments(SimpleNamespace):
+    """The parameters of a kernel by name."""
+
+    def __getattr__(self, name: str) -> Value:
+        known = ", ".join(vars(self)) or "none"
+        raise AttributeError(
+            f"the kernel has no parameter '{name}'; it has: {known}", name=name, obj=self
+        )
+
+
 class Builder(Elementwise):
     """Appends operations to the innermost open block. ``args`` holds an entry's parameters by
     name, ``arguments`` in order.
@@ -74,7 +84,7 @@ class Builder(Elementwise):
     ``BuilderError`` where it makes no legal operation.
     """
 
-    args: SimpleNamespace
+    args: Arguments
     arguments: tuple[Value, ...]
 
     def __init__(self, block: Block, scope: DILocalScope | None = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr
@@ -14,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.analysis.verifier import verify
 from tilewright.builder.constants import constant_attribute
 from tilewright.builder.errors import caller, fail
-from tilewright.builder.kernel import Builder, hints_attribute
+from tilewright.builder.kernel import Arguments, Builder, hints_attribute
 from tilewright.builder.result_types import TypeLike, tile, type_like
 from tilewright.builder.values import Value
 from tilewright.dialects.cuda_tile.base import is_terminator
@@ -66,7 +65,7 @@ class ModuleBuilder:
         self.module.block.add_op(op)
         builder = Builder(op.block, scope)
         builder.arguments = tuple(Value(builder, a) for a in op.block.args)
-        builder.args = SimpleNamespace(**dict(zip(named or (), builder.arguments, strict=False)))
+        builder.args = Arguments(**dict(zip(named or (), builder.arguments, strict=False)))
         yield builder
         if not is_terminator(op.block.last_op):
             builder.op("return")

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.exits import Exit
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.cutile import Compiled
     from tilewright.cutile.launching import Dispatcher, Specialisation
     from tilewright.cutile.scope import Launched
+    from tilewright.cutile.stops import LineBreakpoint, LineStop
     from tilewright.machine.inspect.trace import Trace
     from tilewright.machine.sanitize import SanitizeReport
 
@@ -48,6 +49,7 @@ class LaunchLog:
         self._kernels: list[Compiled] = []
         self._launches: list[Launched] = []
         self._traced: list[Trace] = []
+        self._stopped: set[LineBreakpoint] = set()
         self.sanitized = Sanitized()
 
     @property
@@ -87,6 +89,19 @@ class LaunchLog:
             # Of the arguments only the kinds count here: arrays must not live longer for our sake.
             self._kernels.append(of_specialisation(dispatcher, made, grid, ()))
 
+    def stops(self) -> tuple[LineBreakpoint, ...]:
+        """The breakpoints of the command line; whether a launch came to them is kept."""
+        return tuple(map(self._noted, self._options.breakpoints))
+
+    def _noted(self, given: LineBreakpoint) -> LineBreakpoint:
+        from tilewright.cutile.stops import debug
+
+        def stopped(stop: LineStop) -> None:
+            self._stopped.add(given)
+            debug(stop)
+
+        return replace(given, action=stopped)
+
     def keep_launch(self, launched: Launched) -> None:
         self._launches.append(launched)
         if self._options.counters:
@@ -118,6 +133,10 @@ class LaunchLog:
             session.say(f"note: '{script}' launched no cuTile kernel")
         if options.save_ir is not None and kernels:
             save_ir(choose(kernels, options.kernel, script), options, session)
+        if kernels:
+            for each in options.breakpoints:
+                if each not in self._stopped:
+                    session.say(f"note: no launch came to line {each.line} of '{each.file}'")
         if options.timeline:
             self._draw(options.timeline)
         if getattr(options, "json", False):

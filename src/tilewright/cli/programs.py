@@ -214,8 +214,7 @@ def _run(
     instead: LaunchStandIn | None,
     settled: Callable[[Settings], Settings] | None,
 ) -> ProgramRun:
-    if not os.path.isfile(path):
-        raise UsageError.because(f"cannot read '{path}': No such file")
+    session.check_readable(path)
     from tilewright.cutile.compilation import compile_program
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError

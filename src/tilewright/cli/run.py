@@ -42,9 +42,9 @@ A SPEC is one of
   array:SPEC                       an array as cuTile passes it: pointer, extents, strides
 A parameter has the name that the text gives it, without %; arg0, arg1, ... always work too.
 
-A FILE that ends in .py is a cuTile program: tilewright run [OPTIONS] SCRIPT.py [ARGUMENTS] with the
-options --machine, --sanitize, --seeds, --seed, --resident, --find-nan,
---time-limit, --trace and --no-torch-cuda.
+A FILE that ends in .py is a cuTile program: tilewright run [OPTIONS] PROGRAM.py [ARGUMENTS]. It passes its
+own arguments, so that options of the launch are fewer, and has --break, --sanitize and --save-ir:
+tilewright run --help PROGRAM.py lists all.
 """
 
 

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.cli import programs
@@ -235,8 +234,7 @@ def _run(options: argparse.Namespace, script: str, session: Session) -> int:
     from tilewright.cutile.machines import check_settings
     from tilewright.cutile.program import hosting, run_program
 
-    if not Path(script).is_file():
-        return _fail(options, f"cannot read '{script}': No such file")
+    session.check_readable(script)
     log = LaunchLog(options, session)
     with ExitStack() as stack:
         try:
@@ -295,7 +293,7 @@ def _launch_options(options: argparse.Namespace, log: LaunchLog) -> LaunchOption
         seed=options.seed,
         resident=options.resident,
         seeds=options.seeds or (_DEFAULT_SEEDS if options.sanitizes else 1),
-        breakpoints=tuple(options.breakpoints),
+        breakpoints=log.stops(),
         print_to=write_stdout,
         **given,
     )

@@ -83,6 +83,14 @@ class Session:
         except (OSError, ValueError) as error:  # ValueError: a name that no file system can hold
             raise _unreadable(f"'{path}'", error) from error
 
+    def check_readable(self, path: str) -> None:
+        """Raise the ``UsageError`` that ``read`` would, of a program that Python reads itself."""
+        try:
+            with open(path, "rb"):
+                pass
+        except (OSError, ValueError) as error:
+            raise _unreadable(f"'{path}'", error) from error
+
     def _keep(self, name: str, data: bytes) -> InputFile:
         self.inputs[name] = data
         return InputFile(name, data)

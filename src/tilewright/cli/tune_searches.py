@@ -109,8 +109,6 @@ def of_program(asked: Searching) -> list[Ranking]:
 
     options = asked.options
     _refuse_of_files(options)
-    if not Path(options.file).is_file():
-        raise UsageError.because(f"cannot read '{options.file}': No such file")
     sets, hints = _axes(asked)
     source = asked.session.read(options.file).data
     constants = _constants(sets, source, options.file, asked.session.program_arguments)

@@ -14,12 +14,21 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from tilewright.cutile.children import children_are
 from tilewright.cutile.frontend import front_end
 from tilewright.cutile.interception import LATE_MODULES, install
 from tilewright.cutile.scope import Settings, use_everywhere
+from tilewright.diagnostics.tracebacks import parts_of
 
 _OURS = str(Path(__file__).resolve().parent.parent)
+#: Generated code of machines, and NumPy.
+_CALLED = (
+    "<steps of a block>",
+    "<packing of arguments>",
+    os.path.join(os.path.dirname(numpy.__file__), ""),
+)
 _FRONT_END = os.path.join("cuda", "tile", "")
 
 
@@ -116,28 +125,31 @@ def show_exception(error: BaseException) -> None:
     Those of a failed assertion of ours stay: it is a bug of ours.
     """
     described = traceback.TracebackException.from_exception(error)
-    for part in _chain(described):
+    for part, raised in parts_of(described, error):
         innermost = part.stack[-1].filename if part.stack else ""
-        is_bug = part.exc_type is AssertionError and innermost.startswith(_OURS)
+        is_bug = type(raised) is AssertionError and innermost.startswith(_OURS)
         if not is_bug:
-            part.stack[:] = [f for f in part.stack if not is_ours(f.filename)]
+            part.stack[:] = _of_the_program(part.stack)
     sys.stderr.write("".join(described.format()))
+
+
+def _of_the_program(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
+    """The frames that are the program's: neither ours nor those of what we have called, generated code
+    and NumPy, in which Ctrl-C may come."""
+    kept: list[traceback.FrameSummary] = []
+    called_by_us = False
+    for frame in stack:
+        called_by_us = is_ours(frame.filename) or (
+            called_by_us and frame.filename.startswith(_CALLED)
+        )
+        if not called_by_us:
+            kept.append(frame)
+    return kept
 
 
 def is_ours(file: str) -> bool:
     """Whether a frame of that file is none of the program's: of Tilewright or of cuTile."""
     return file.startswith(_OURS) or _FRONT_END in file
-
-
-def _chain(
-    described: traceback.TracebackException | None,
-) -> Iterator[traceback.TracebackException]:
-    if described is not None:
-        yield described
-        yield from _chain(described.__cause__)
-        yield from _chain(described.__context__)
-        for part in described.exceptions or ():
-            yield from _chain(part)
 
 
 class _Watcher(importlib.abc.MetaPathFinder):

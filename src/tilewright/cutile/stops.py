@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -172,14 +173,18 @@ def _arrays(values: Sequence[Value]) -> dict[str, object]:
 
 
 def check_line(entry: EntryOp, each: LineBreakpoint) -> None:
-    """A TileIRError for a line inside the kernel at which nothing happens."""
-    lines: dict[str, set[int]] = {}
+    """A TileIRError for a line inside a function of the kernel at which nothing happens.
+
+    Not for a line of a body that this specialisation leaves out, such as the branch of a constant that
+    is false: another specialisation may have it.
+    """
+    lines: dict[tuple[str, str], set[int]] = {}
     for op in entry.walk():
         for frame in frames_of(op.location):
-            lines.setdefault(frame.file_name, set()).add(frame.line)
-    for file, known in lines.items():
+            lines.setdefault((frame.file_name, frame.what), set()).add(frame.line)
+    for (file, _), known in lines.items():
         inside = _is_file(file, each.file) and min(known) < each.line <= max(known)
-        if inside and each.line not in known:
+        if inside and each.line not in known and not _is_left_out(file, each.line, known):
             near = sorted(known, key=lambda line: abs(line - each.line))[:2]
             raise TileIRError.single(
                 NOTHING_TO_STOP_AT,
@@ -187,6 +192,22 @@ def check_line(entry: EntryOp, each: LineBreakpoint) -> None:
                 f"'{entry.symbol}'",
                 help=f"lines near it: {' and '.join(map(str, sorted(near)))}",
             )
+
+
+def _is_left_out(file: str, line: int, known: set[int]) -> bool:
+    """Whether the innermost body of statements around a line has none of the lines of the IR."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return False
+    bodies = [
+        range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1)
+        for node in ast.walk(tree)
+        for name in ("body", "orelse")
+        if isinstance(body := getattr(node, name, None), list) and body
+    ]
+    around = [body for body in bodies if line in body]
+    return bool(around) and known.isdisjoint(min(around, key=len))
 
 
 def _starts(entry: EntryOp, given: LineBreakpoint) -> Iterator[Operation]:

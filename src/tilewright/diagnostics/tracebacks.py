@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from traceback import TracebackException
 
 _PACKAGE = "tilewright."
 _OURS = str(Path(__file__).resolve().parent.parent)
@@ -46,14 +51,29 @@ def cell_traceback(error: BaseException) -> list[str]:
     import traceback
 
     described = traceback.TracebackException.from_exception(error)
-    part: traceback.TracebackException | None = described
-    while part is not None:
-        is_bug = part.exc_type is AssertionError
+    for part, raised in parts_of(described, error):
+        is_bug = type(raised) is AssertionError
         part.stack[:] = [
             frame
             for frame in part.stack
             if not any(runner in frame.filename for runner in _RUNNERS)
             and (is_bug or not frame.filename.startswith(_OURS))
         ]
-        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     return "".join(described.format()).rstrip("\n").split("\n")
+
+
+def parts_of(
+    described: TracebackException | None, error: BaseException | None
+) -> Iterator[tuple[TracebackException, BaseException | None]]:
+    """An exception and those that it is chained to or groups, each as it is shown and as it was raised.
+
+    Of what is shown alone, Python 3.13 and newer tell the class only with a warning.
+    """
+    if described is None:
+        return
+    yield described, error
+    yield from parts_of(described.__cause__, error and error.__cause__)
+    yield from parts_of(described.__context__, error and error.__context__)
+    grouped = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    for part, raised in zip_longest(described.exceptions or (), grouped):
+        yield from parts_of(part, raised)

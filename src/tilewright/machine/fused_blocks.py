@@ -90,6 +90,10 @@ def called(step: Step) -> Step:
     return step.function if isinstance(step, Inline) else step
 
 
+OP_AT = "op_at"
+"""The global of generated code by which its frames tell the operation of a line."""
+
+
 def fused_block(steps: Sequence[Step], ops: Sequence[Operation | None]) -> Step:
     """A function that runs steps in order until one gives a signal, which is its own.
 
@@ -110,12 +114,15 @@ def fused_block(steps: Sequence[Step], ops: Sequence[Operation | None]) -> Step:
         source += ["        " + line for line in lines]
     source += ["    except Fault as fault:", "        blame(fault)", "        raise"]
 
+    def op_at(line: int) -> Operation | None:
+        return ops[bisect_right(starts, line) - 1]
+
     def blame(fault: Fault) -> None:
         # The traceback begins with the frame that has caught the fault: the generated function.
         if fault.op is None and fault.__traceback__ is not None:
-            fault.op = ops[bisect_right(starts, fault.__traceback__.tb_lineno) - 1]
+            fault.op = op_at(fault.__traceback__.tb_lineno)
 
-    names["blame"] = blame
+    names["blame"], names[OP_AT] = blame, op_at
     exec(_compiled("\n".join(source)), names)
     return names["run"]
 

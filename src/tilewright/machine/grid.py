@@ -16,6 +16,7 @@ from tilewright.diagnostics import Note
 from tilewright.machine.compile import CompiledBlock, Translator
 from tilewright.machine.deadlocks import deadlock
 from tilewright.machine.faults import Fault, as_error
+from tilewright.machine.interrupts import note_loop
 from tilewright.machine.schedules import BlockId, Live, schedule_of
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
@@ -128,6 +129,9 @@ class GridRun:
                 self._end(registers)
         except Fault as fault:
             raise as_error(fault, [_in_block(block)]) from None
+        except KeyboardInterrupt as interrupt:
+            note_loop(interrupt, block)
+            raise
 
     def _run_interleaved(self) -> None:
         memory, schedule = self._machine.memory, self._schedule
@@ -145,6 +149,10 @@ class GridRun:
         except Fault as fault:
             assert live is not None
             raise as_error(fault, [_in_block(live.block)]) from None
+        except KeyboardInterrupt as interrupt:
+            if live is not None:
+                note_loop(interrupt, live.block)
+            raise
 
     def _next(self) -> Live | None:
         """The block whose turn it is, perhaps a new one; None where all have ended."""

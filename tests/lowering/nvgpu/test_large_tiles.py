@@ -8,6 +8,7 @@ import pytest
 from tests.machine.kernels import checked, kernel_text, tile_of
 
 from tilewright import LaunchOptions
+from tilewright.gpu.architectures import ARCHITECTURES
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import NvgpuOptions, lower_to_nvgpu
 from tilewright.machine import Program as Reference
@@ -197,7 +198,8 @@ def test_products_with_scale_factors() -> None:
 def test_prints(shape: tuple[int, ...]) -> None:
     """Beside another tile, a number and text, on an architecture whose memory they exceed."""
     x = np.tile(np.arange(7 * np.prod(shape) % 4093, dtype=np.float64), 4)[: np.prod(shape)]
-    x = np.resize(x, (*shape[:-1], 8 * shape[-1]))
+    x = np.resize(x, (*shape[:-1], 4 * shape[-1]))
+    assert x.nbytes > ARCHITECTURES["sm_120a"].shared_limit
     small = np.array([1, 2], np.int32)
     body = f"""%n = constant <i32: -5> : tile<i32>
         %t = print_tko "%% %g, %d %d\\0A%g", %x, %n, %s, %x

@@ -50,6 +50,7 @@ from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.tma import TmaPipelines
+from tilewright.passes.tileas.tma_stores import TmaStores
 
 UNKNOWN_PASS = define_code(
     "unknown-pass",
@@ -143,6 +144,7 @@ PASSES = PassTable(
         AssignLayouts,
         Pipeline,
         TmaPipelines,
+        TmaStores,
     ),
     {
         "convert-tileas-to-nvgpu": "tilewright.lowering.scheduled.lower_pass:ConvertTileasToNvgpu",

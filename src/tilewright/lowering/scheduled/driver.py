@@ -17,6 +17,7 @@ from tilewright.lowering.scheduled import (
     reductions,
     scans,
     shapes,
+    stores,
 )
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
@@ -32,6 +33,7 @@ FAMILIES = (
     reductions,
     scans,
     shapes,
+    stores,
 )
 
 

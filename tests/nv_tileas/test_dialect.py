@@ -24,6 +24,7 @@ ROSTER = {
     "async.pipeline.producer_acquire async.pipeline.consumer_wait async.pipeline.producer_write "
     "async.pipeline.consumer_read async.pipeline.producer_commit async.pipeline.consumer_release "
     "make_tiled_tma_desc async.tiled_tma_load",
+    "stores": "async.tiled_tma_store async.store_wait",
 }
 EXAMPLES = [
     pytest.param(example, id=f"{name}-{number}")

@@ -35,8 +35,8 @@ _VIEW = "!nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>>
 _STORAGE = "!nv_tileas.tiled_view<8x16xf32, smem>"
 _STORE = f"""
 %s = nv_tileas.alloc_tensor : {_STORAGE}
-%tile = arith.constant dense<0.0> : tile<8x16xf32>
-nv_tileas.copy %tile, %s : tile<8x16xf32>, {_STORAGE}
+%zeros = arith.constant dense<0.0> : tile<8x16xf32>
+nv_tileas.copy %zeros, %s : tile<8x16xf32>, {_STORAGE}
 %d = nv_tileas.make_tiled_tma_desc %view {{order = array<i64: 0, 1>, box = array<i64: 8, 16>}} : {_VIEW} -> !nv_tileas.tma_desc
 nv_tileas.async.tiled_tma_store %d[%i, %j], %s : !nv_tileas.tma_desc, index, index, {_STORAGE}
 nv_tileas.async.store_wait %s {{pending = 0 : i64, read}} : {_STORAGE}

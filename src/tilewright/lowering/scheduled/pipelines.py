@@ -108,8 +108,7 @@ def _wait(low: ScheduledKernel, barriers: SSAValue, parity: SSAValue, stage: SSA
     low.emit(mbarrier.MBarrierTryWaitParityOp, operands)
 
 
-def only_if(low: ScheduledKernel, condition: SSAValue, block: Block) -> None:
-    """Do what a block holds where a condition holds."""
+def _only_if(low: ScheduledKernel, condition: SSAValue, block: Block) -> None:
     with low.filling(block):
         low.emit(scf.YieldOp)
     low.emit(scf.IfOp, (condition,), (), regions=[Region(block), Region()])
@@ -128,7 +127,7 @@ def producer_acquire(low: ScheduledKernel, op: P.ProducerAcquireOp) -> None:
     with low.filling(block):
         # In round 0 nobody has released it: the phase before the first counts as ended.
         _wait(low, ring.empty, low.binary(XOrIOp, odd, 1), stage)
-    only_if(low, leading, block)
+    _only_if(low, leading, block)
     count = low.constant(ring.bytes, INDEX)
     low.emit(mbarrier.MBarrierArriveExpectTxOp, (ring.full, count, stage, first))
     low.held[op.result] = stage
@@ -168,7 +167,7 @@ def consumer_release(low: ScheduledKernel, op: P.ConsumerReleaseOp) -> None:
     block = Block()
     with low.filling(block):
         low.emit(mbarrier.MBarrierArriveOp, (ring.empty, stage), (MBARRIER_TOKEN,))
-    only_if(low, leads, block)
+    _only_if(low, leads, block)
 
 
 @lowers("nv_tileas.async.tiled_tma_load")

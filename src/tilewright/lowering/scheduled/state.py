@@ -314,6 +314,12 @@ class ScheduledKernel(Kernel):
                 return end
         return super().room_for_exchange(needs)
 
+    def barrier_for_copies(self) -> None:
+        """Threads meet; what they have written to storage, tensor maps read by another way."""
+        if not self._fences:
+            self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
+        self.barrier()
+
     def barrier(self) -> None:
         if self._fences:
             # What threads have written to storage, products of warpgroups read by another way.

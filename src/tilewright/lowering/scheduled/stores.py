@@ -5,11 +5,10 @@ from __future__ import annotations
 from xdsl.dialects import builtin as b
 from xdsl.dialects import memref
 from xdsl.dialects.arith import AddiOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa.base import int_list, is_set
-from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTmaStoreOp
@@ -19,31 +18,14 @@ from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.types import I32, INDEX, element_bytes
-from tilewright.lowering.scheduled.pipelines import only_if
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 
 
-def _fence(low: ScheduledKernel) -> None:
-    """What threads have written to shared memory, copies see behind the barrier; of global memory, too, what
-    they have done there, where they touch it."""
-    if any(isinstance(op, Access) for op in low.func.walk()):
-        low.emit(nvvm.FenceProxyOp, (), (), {"kind": nvvm.ProxyKindAttr(nvvm.ProxyKind.ASYNC)})
-        return
-    kind = nvvm.ProxyKindAttr(nvvm.ProxyKind.ASYNC_SHARED)
-    space = nvvm.SharedSpaceAttr(nvvm.SharedSpace.CTA)
-    low.emit(nvvm.FenceProxyOp, (), (), {"kind": kind, "space": space})
-
-
-def _first(low: ScheduledKernel) -> SSAValue:
-    """Whether the thread is the one that starts stores, and waits for them."""
-    with low.filling(low.prologue):
-        return low.compare("eq", low.thread(), 0)
-
-
 @lowers("nv_tileas.async.tiled_tma_store")
 def tiled_tma_store(low: ScheduledKernel, op: AsyncTiledTmaStoreOp) -> None:
-    """One thread starts a copy of each panel of 128 bytes of the tile; together they are a group."""
+    """One thread starts a copy of each panel of 128 bytes of the tile; together they are a group. Those of
+    other threads are empty: a branch around them would cost more."""
     made = op.desc.owner
     assert isinstance(made, P.MakeTiledTmaDescOp)
     source, ty = op.source.type, low.tensor_map(made).type
@@ -51,8 +33,7 @@ def tiled_tma_store(low: ScheduledKernel, op: AsyncTiledTmaStoreOp) -> None:
     base, view = base_of(op.source), low.view(made.base)
     order, box = int_list(made.properties["order"]), ty.tensor.get_shape()
     size = element_bytes(ty.tensor.element_type)
-    _fence(low)
-    low.barrier()
+    low.barrier_for_copies()
     low.before_storage(base, writes=False)
     with low.filling(low.prologue):
         offset: SSAValue = low.constant(low.storage[base], INDEX)
@@ -61,31 +42,28 @@ def tiled_tma_store(low: ScheduledKernel, op: AsyncTiledTmaStoreOp) -> None:
         assert isinstance(start, SSAValue)
         offset = low.binary(AddiOp, low.times(start, low.constant(size, INDEX)), offset)
     coordinates = [low.times(low.value(op.indices[axis]), view.steps[axis]) for axis in order]
-    fast, block = axis_bits(source.dims)[order[-1]], Block()
-    scratch = low.scratch()
-    with low.filling(block):
-        for panel in range(source.dims[order[-1]] // box[-1]):
-            place = source.shared.place(panel * box[-1] << fast.start) * size
-            where = low.plus(offset, low.constant(place, INDEX))
-            memory = low.one(memref.ViewOp, (scratch, where), ty.tensor)
-            at = [*coordinates[:-1], low.plus(coordinates[-1], panel * box[-1])]
-            indices = [low.as_index(value) for value in reversed(at)]
-            groups = [[memory], [low.tensor_map(made)], indices, []]
-            sizes = b.DenseArrayBase.from_list(I32, [len(group) for group in groups])
-            operands = [value for group in groups for value in group]
-            low.emit(tma.TmaAsyncStoreOp, operands, (), {"operandSegmentSizes": sizes})
-        low.emit(nvvm.CpAsyncBulkCommitGroupOp)
-    only_if(low, _first(low), block)
+    fast = axis_bits(source.dims)[order[-1]]
+    with low.filling(low.prologue):
+        # The first thread of the last warp: that of the first warp brings tiles ahead.
+        leads = low.compare("eq", low.thread(), low.threads - 32)
+    for panel in range(source.dims[order[-1]] // box[-1]):
+        place = source.shared.place(panel * box[-1] << fast.start) * size
+        where = low.plus(offset, low.constant(place, INDEX))
+        memory = low.one(memref.ViewOp, (low.scratch(), where), ty.tensor)
+        at = [*coordinates[:-1], low.plus(coordinates[-1], panel * box[-1])]
+        indices = [low.as_index(value) for value in reversed(at)]
+        groups = [[memory], [low.tensor_map(made)], indices, [leads]]
+        sizes = b.DenseArrayBase.from_list(I32, [len(group) for group in groups])
+        operands = [value for group in groups for value in group]
+        low.emit(tma.TmaAsyncStoreOp, operands, (), {"operandSegmentSizes": sizes})
+    low.emit(nvvm.CpAsyncBulkCommitGroupOp)
 
 
 @lowers("nv_tileas.async.store_wait")
 def store_wait(low: ScheduledKernel, op: AsyncStoreWaitOp) -> None:
-    """The thread that started stores waits; others know when they meet it."""
+    """The thread that started stores waits, others have none; they know when they meet it."""
     properties: dict[str, b.Attribute] = {"group": b.IntegerAttr(int_property(op, "pending"), I32)}
     if is_set(op, "read"):
         properties["read"] = b.UnitAttr()
-    block = Block()
-    with low.filling(block):
-        low.emit(nvvm.CpAsyncBulkWaitGroupOp, (), (), properties)
-    only_if(low, _first(low), block)
+    low.emit(nvvm.CpAsyncBulkWaitGroupOp, (), (), properties)
     low.still_read(base_of(op.storage))

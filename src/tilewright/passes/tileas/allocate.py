@@ -56,6 +56,11 @@ def peak(func: FuncOp) -> int:
     return max((end for _, end in _places(func).values()), default=0)
 
 
+def end_of(func: FuncOp, storage: SSAValue) -> int:
+    """The byte behind a storage, where ``allocate`` places it."""
+    return _places(func)[storage][1]
+
+
 def _places(func: FuncOp) -> dict[SSAValue, tuple[int, int]]:
     """Where each storage of a function begins and ends."""
     live = lifetimes(func)

@@ -17,7 +17,6 @@ loads and the order of accesses is out of sight.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 from xdsl.dialects import builtin as b
@@ -35,13 +34,14 @@ from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import stores as W
+from tilewright.dialects.nv_tileas.storage import storage_bytes
 from tilewright.dialects.nv_tileas.types import SharedAttr, TiledViewType, layout_of
 from tilewright.layouts import plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import NV_TILEAA, TilePass
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.allocate import peak
+from tilewright.passes.tileas.allocate import end_of, peak
 from tilewright.passes.tileas.assign_layouts import goes_by_element
 from tilewright.passes.tileas.pipeline import Filler
 from tilewright.passes.tileas.remarks import Remarks
@@ -50,6 +50,9 @@ from tilewright.passes.tileas.tma_boxes import Box, tile_box
 
 #: The ``atom`` of a store that was chosen; ``again``: what it writes an earlier round may have written.
 _ATOM, _AGAIN = "tma_store", "tma_store_again"
+#: The bytes of a thread from which on a tensor map pays: a block cannot end before copies have read its storage,
+#: while stores of threads go on behind it, and a thread saves one store and one load for each 16 bytes.
+_LEAST_BYTES = 128
 #: Shared memory beside storages and exchanges: barriers, parts of reductions.
 _BESIDE = 1024
 
@@ -85,11 +88,19 @@ def choose_tma_stores(func: FuncOp, target: Target, remarks: Remarks | None = No
             continue
         facts = facts or Facts(func)
         found = _box_of_store(facts, func, op) or _place_in_order(facts, func, op)
-        name = op.value.name_hint or "a tile"
+        name = _name(op)
         if found not in (_ATOM, _AGAIN):
             remarks.add("tma", f"'{name}' is not stored by TMA: {found}", op)
             continue
         op.properties["atom"] = b.StringAttr(found)
+
+
+def _name(op: TiledStoreOp) -> str:
+    """What the stored tile is called."""
+    value = op.value
+    if isinstance(value.owner, S.ConvertLayoutOp):
+        value = value.owner.source
+    return value.name_hint or "a tile"
 
 
 def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
@@ -114,6 +125,8 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     size = element_bytes(value.type)
     if plan_conversion(source, target, size).exchange is None:
         return "threads hold what they store in one access, or a shuffle away"
+    if (bytes_each := target.registers * size) < _LEAST_BYTES:
+        return f"a thread has {bytes_each} bytes of it only, which it stores sooner by itself"
     if len(list(value.uses)) > 1:
         return "others take the tile as it is stored"
     found = tile_box(facts, op.base, T.dims_of(value.type), element)
@@ -130,8 +143,10 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
 def _place_in_order(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     """The atom of a store, or what in the order of accesses is against it.
 
-    Threads read memory by another way than tensor maps write it. Who comes behind the store would have
-    to wait until it has ended, where a store by threads is done when they have met.
+    Threads reach memory by another way than tensor maps write it. Who comes behind the store would have to
+    wait until it has ended, where a store by threads is done when they have met; what was written before it
+    needs a fence of global memory, for which a multiprocessor stands still. Loads before it have ended when
+    threads meet in front of it.
     """
     again = False
     for other in func.walk():
@@ -186,12 +201,15 @@ class _Store:
         self.type = TiledViewType(dims, element, "smem", SharedAttr.of(found.shared(dims, element)))
 
     def run(self, shared_bytes: int) -> None:
-        before = peak(self.func)
+        before, others = peak(self.func), self._exchange_bytes()
         added = self._write()
-        after, others = peak(self.func), self._exchange_bytes()
-        size = f"{prod(self.type.dims) * element_bytes(self.type.element_type) / 1024:g} KiB"
-        name = self.tile.name_hint or "a tile"
-        if after > before and after + others + _BESIDE > shared_bytes:
+        (storage,) = added[0].results
+        # Exchanges lie behind the storage. Its own one was the largest, or began where it does.
+        own = storage_bytes(storage)
+        needs = max(peak(self.func), end_of(self.func, storage) + others)
+        grows = others > 0 and needs > max(before, others, own)
+        size, name = f"{own / 1024:g} KiB", _name(self.op)
+        if grows or needs + _BESIDE > max(shared_bytes, before):
             for new in reversed(added):
                 new.detach()
                 new.erase()

@@ -467,7 +467,7 @@ class _Timing:
         if mix["ATOMG"] + mix["RED"] + mix["REDG"] + mix["ATOM"]:
             yield "atomics that meet at one address"
         if self._has_bulk_stores and not self._options.facts:
-            yield "sizes of bulk stores: what is written to shared memory is taken to be stored"
+            yield "sizes of bulk stores: what is written to shared memory before them is taken to be stored"
         if self._options.footprint_bytes is None:
             yield "reuse in L2: every byte is taken to come from memory; give the footprint"
         else:

@@ -35,6 +35,7 @@ _TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 WIDTH = 320
 #: A thread has 128 bytes of the result, from which on tensor maps pay.
 TILE = (64, 128, 64)
+LOOPED = ("apart", "around")
 
 
 def _view(element: str, turned: bool = False) -> str:
@@ -50,7 +51,7 @@ def product(
     behind: str = "",
     hint: str = "",
 ) -> str:
-    """c = a x b, rounded to ``out``. With ``rounds`` ("apart", "around") a loop goes over ``%tall`` tiles
+    """c = a x b, rounded to ``out``. With ``rounds`` ("apart", "around"; "if": a branch) a loop goes over ``%tall`` tiles
     of rows; "around": the token of each store goes to the next. ``turned``: c has its columns in rows of memory.
     ``behind``: what follows the store. Extents are arguments; rows of memory are ``%width`` apart."""
     m, n, k = tile
@@ -61,6 +62,10 @@ def product(
     last = "sum" if out == "f32" else "d"
     rounded = "" if out == "f32" else f"  %d = ftof %sum : {sums} -> {result}\n"
     token = " token = %before" if rounds == "around" else ""
+    given_if, end_if = "", ""
+    if rounds == "if":
+        given_if = "  %low = cmpi less_than %x, %tall, signed : tile<i32> -> tile<i1>\n  if %low {"
+        end_if = "  }"
     one = f"""
   %sum = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %nothing) -> ({sums}) {{
     %l, %t1 = load_view_tko weak %at[%row, %s] : {a}, tile<i32> -> tile<{m}x{k}xf16>, token
@@ -69,11 +74,13 @@ def product(
     continue %next : {sums}
   }}
 {rounded}
+{given_if}
   %done = store_view_tko weak %{last}, %ct[%row, %y]{token}{hint} : {result}, {c}, tile<i32> -> token
+{end_if}
 {behind}
 """
     body = one.replace("%row", "%x")
-    if rounds:
+    if rounds in LOOPED:
         given = " iter_values(%before = %first) -> (token)" if rounds == "around" else ""
         leave = "    continue %done : token\n" if rounds == "around" else ""
         result_of = "%last = " if rounds == "around" else ""
@@ -128,7 +135,7 @@ def launch(
     a[:rows, :depth] = rng.integers(-2, 3, (rows, depth))
     b[:depth, :columns] = rng.integers(-2, 3, (depth, columns))
     c = np.full((WIDTH, WIDTH), 7, _TYPES[out])
-    tall, grid = -(-rows // m), (1 if rounds else -(-rows // m), -(-columns // n))
+    tall, grid = -(-rows // m), (1 if rounds in LOOPED else -(-rows // m), -(-columns // n))
     given = [a, b, c, rows, columns, depth, WIDTH, -(-depth // k), tall]
     program.launch("k", grid, given, **options)
     right = np.full((WIDTH, WIDTH), 7, np.float64)
@@ -144,7 +151,7 @@ def stores_of(module: Any) -> tuple[int, int]:
     return kinds.count(W.AsyncTiledTmaStoreOp), kinds.count(TiledStoreOp)
 
 
-@pytest.mark.parametrize("rounds", ["", "apart", "around"])
+@pytest.mark.parametrize("rounds", ["", "if", "apart", "around"])
 @pytest.mark.parametrize("extents", [(128, 128, 64), (100, 60, 100), (64, 64, 0)])
 def test_both_sides_of_the_pass_compute_the_same(rounds: str, extents: Any) -> None:
     text = product(rounds=rounds)
@@ -195,7 +202,7 @@ def test_products(arch: str, tile: Any, extents: Any, out: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_120a"])
-@pytest.mark.parametrize("rounds", ["", "apart", "around"])
+@pytest.mark.parametrize("rounds", ["", "if", "apart", "around"])
 def test_orders_of_warps(arch: str, rounds: str) -> None:
     """The simulator finds no race, no missing fence and no wait that comes too late, however warps take turns."""
     program = TileProgram(parse(product(rounds=rounds)), arch)
@@ -257,6 +264,15 @@ def test_remarks() -> None:
     )
     (said,) = remarks(product((256, 32, 64)))
     assert said == "'d' is not stored by TMA: its rows of 64 bytes are shorter than 128"
+
+
+@pytest.mark.parametrize("tile", [TILE, (128, 128, 64)])
+def test_a_turned_result(tile: Any) -> None:
+    """Rows of memory are columns of the tile: threads would write two bytes at a time."""
+    text = product(tile, turned=True)
+    assert "2 bytes at a time" in remarks(text)[0]
+    program = TileProgram(parse(text), "sm_90a")
+    launch(program, tile, (100, 200, 64), turned=True)
 
 
 def test_a_hint_forbids_it() -> None:

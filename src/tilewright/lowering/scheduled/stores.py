@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import builtin as b
 from xdsl.dialects import memref
 from xdsl.dialects.arith import AddiOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa.base import int_list, is_set
@@ -62,7 +62,7 @@ def tiled_tma_store(low: ScheduledKernel, op: AsyncTiledTmaStoreOp) -> None:
 @lowers("nv_tileas.async.store_wait")
 def store_wait(low: ScheduledKernel, op: AsyncStoreWaitOp) -> None:
     """The thread that started stores waits, others have none; they know when they meet it."""
-    properties: dict[str, b.Attribute] = {"group": b.IntegerAttr(int_property(op, "pending"), I32)}
+    properties: dict[str, Attribute] = {"group": b.IntegerAttr(int_property(op, "pending"), I32)}
     if is_set(op, "read"):
         properties["read"] = b.UnitAttr()
     low.emit(nvvm.CpAsyncBulkWaitGroupOp, (), (), properties)

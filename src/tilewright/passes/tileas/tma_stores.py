@@ -123,7 +123,8 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     source, target = (layout_of(end.type) for end in (conversion.source, value))
     assert source is not None and target is not None
     size = element_bytes(value.type)
-    if plan_conversion(source, target, size).exchange is None:
+    exchange = plan_conversion(source, target, size).exchange
+    if exchange is None:
         return "threads hold what they store in one access, or a shuffle away"
     if (bytes_each := target.registers * size) < _LEAST_BYTES:
         return f"a thread has {bytes_each} bytes of it only, which it stores sooner by itself"
@@ -137,6 +138,10 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     width = shared.vector(ordered, WIDEST // size)
     if (ways := shared.waves(ordered, width, size)) > 1:
         return f"its threads would meet {ways}-fold conflicts of banks where boxes lie"
+    registers = target.registers
+    by_threads = registers // exchange.write + registers // exchange.read + bytes_each // WIDEST
+    if registers // width > by_threads:
+        return f"threads would write it {width * size} bytes at a time where boxes lie"
     return ""
 
 
@@ -209,7 +214,7 @@ class _Store:
         needs = max(peak(self.func), end_of(self.func, storage) + others)
         grows = others > 0 and needs > max(before, others, own)
         size, name = f"{own / 1024:g} KiB", _name(self.op)
-        if grows or needs + _BESIDE > max(shared_bytes, before):
+        if grows or (needs > before and needs + _BESIDE > shared_bytes):
             for new in reversed(added):
                 new.detach()
                 new.erase()

@@ -26,6 +26,7 @@ ROSTER = {
     "async.pipeline.consumer_read async.pipeline.producer_commit async.pipeline.consumer_release "
     "make_tiled_tma_desc async.tiled_tma_load",
     "agents": "async.pipeline.agent_switch async.pipeline.yield",
+    "stores": "async.tiled_tma_store async.store_wait",
 }
 EXAMPLES = [
     pytest.param(example, id=f"{name}-{number}")

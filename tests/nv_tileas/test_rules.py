@@ -22,6 +22,7 @@ from tilewright.dialects.nv_tileas.base import (
     VIEW_SHAPE,
 )
 from tilewright.dialects.nv_tileas.pipelines import PROTOCOL, TMA
+from tilewright.dialects.nv_tileas.stores import NOT_WAITED
 from tilewright.text import parse
 
 load()
@@ -203,6 +204,26 @@ def two_storages(places: str, order: str = "copy read copy2 read2") -> str:
     return "\n".join([*made, *(lines[word] for word in order.split())])
 
 
+def put(
+    stored: str = "8x16xf32, smem",
+    indices: str = "%i, %j",
+    order: str = "store wait",
+    pending: int = 0,
+) -> str:
+    """A tile that goes to memory by a tensor map."""
+    types = ", ".join("index" for _ in indices.split(","))
+    lines = {
+        "store": f"nv_tileas.async.tiled_tma_store %d[{indices}], %s : !nv_tileas.tma_desc, {types}, "
+        f"{storage(stored)}",
+        "wait": f"nv_tileas.async.store_wait %s {{pending = {pending} : i64, read}} : {storage(stored)}",
+    }
+    desc = (
+        "%d = nv_tileas.make_tiled_tma_desc %view {order = array<i64: 0, 1>, box = array<i64: 8, 16>} "
+        f": {_VIEW} -> !nv_tileas.tma_desc"
+    )
+    return "\n".join([alloc(stored), desc, *(lines[word] for word in order.split())])
+
+
 #: Operation, code, message, how the program is made, what is wrong, and what would be right.
 PIPELINES: list[Any] = [
     (
@@ -340,6 +361,49 @@ PIPELINES: list[Any] = [
         produce,
         {"box": "8, 1"},
         {"box": "8, 4"},
+    ),
+    (
+        "async.tiled_tma_store",
+        "as-residency",
+        "tensor maps store what lies in smem, got tmem",
+        put,
+        {"stored": "8x16xf32, tmem"},
+        {},
+    ),
+    (
+        "async.tiled_tma_store",
+        "as-view-shape",
+        "'!nv_tileas.tiled_view<8x8xf32, smem>' does not fit a tile of",
+        put,
+        {"stored": "8x8xf32, smem"},
+        {},
+    ),
+    (
+        "async.tiled_tma_store",
+        "as-view-shape",
+        "expects 2 coordinates, but got 1",
+        put,
+        {"indices": "%i"},
+        {},
+    ),
+    *(
+        (
+            "async.tiled_tma_store",
+            "as-store-not-waited",
+            "nothing waits until the store has read its storage",
+            put,
+            bad,
+            {"order": "wait store wait"},
+        )
+        for bad in ({"order": "store"}, {"order": "wait store"}, {"pending": 1})
+    ),
+    (
+        "async.store_wait",
+        "as-view-shape",
+        "pending must be at least 0",
+        put,
+        {"order": "wait", "pending": -1},
+        {"order": "wait", "pending": 1},
     ),
 ]
 CASES = [
@@ -590,7 +654,17 @@ def test_rule(case: Case) -> None:
 
 
 def test_every_rule_and_operation_has_a_case() -> None:
-    codes = {AGENTS, IN_FLIGHT_SUMS, LAYOUT, RESIDENCY, STORAGE_PLACE, VIEW_SHAPE, PROTOCOL, TMA}
+    codes = {
+        AGENTS,
+        IN_FLIGHT_SUMS,
+        LAYOUT,
+        RESIDENCY,
+        STORAGE_PLACE,
+        VIEW_SHAPE,
+        PROTOCOL,
+        TMA,
+        NOT_WAITED,
+    }
     assert codes <= {case.code for case in CASES}
     # A barrier has nothing that could be wrong.
     assert {case.op for case in CASES} >= set(OPERATIONS) - {"barrier"}

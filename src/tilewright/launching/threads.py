@@ -153,7 +153,7 @@ class LoweredProgram:
         found = Remarks(list(scheduled.remarks) if scheduled is not None else [])
         kernel = self._entry(name)
         if kernel is not None:
-            tma = error is None and any("TMA" in remark.message for remark in found.found)
+            tma = error is None and bool(made.spec.tensor_maps)
             options = TileAAOptions(f"sm_{self._target.compute}")
             remark_on_hints(kernel, options, made.spec.threads, found, tma)
         if error is not None:

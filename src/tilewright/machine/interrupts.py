@@ -8,8 +8,8 @@ from xdsl.ir import Operation
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp, LoopOp
 from tilewright.launching.assertions import OperationSource
 from tilewright.launching.time_limits import stopped_here
+from tilewright.machine.fused_blocks import OP_AT
 from tilewright.machine.schedules import BlockId
-from tilewright.machine.straight_line import OP_AT
 
 _LOOPS = (ForOp, LoopOp, scf.ForOp, scf.WhileOp)
 

@@ -164,6 +164,7 @@ class _Timing:
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._has_bulk_stores = "UTMASTG" in names
+        self._stored_by_bulk = _stored_by_bulk([i.base for i in kernel.instructions])
         self._has_bulk_loads = bool(names & _BULK_LOADS)
 
     def profile(self) -> Profile:
@@ -343,7 +344,7 @@ class _Timing:
                 piece.stored += work.stored_bytes
                 piece.flops += work.flops
                 piece.count += 1
-                if self._kernel.instructions[index].base in ("STS", "STSM"):
+                if index in self._stored_by_bulk:
                     piece.stored_in_shared += work.shared_bytes
             pieces.append(piece)
         return pieces
@@ -466,7 +467,7 @@ class _Timing:
         if mix["ATOMG"] + mix["RED"] + mix["REDG"] + mix["ATOM"]:
             yield "atomics that meet at one address"
         if self._has_bulk_stores and not self._options.facts:
-            yield "sizes of bulk stores: what is written to shared memory is taken to be stored"
+            yield "sizes of bulk stores: what is written to shared memory before them is taken to be stored"
         if self._options.footprint_bytes is None:
             yield "reuse in L2: every byte is taken to come from memory; give the footprint"
         else:
@@ -485,6 +486,18 @@ class _Piece:
     flops: float = 0
     count: int = 0
     stored_in_shared: float = 0
+
+
+def _stored_by_bulk(bases: Sequence[str]) -> frozenset[int]:
+    """The instructions of a kernel that write to shared memory what bulk stores read from there, as far as their
+    order tells: those between the last two barriers in front of a bulk store; all, where there are none there."""
+    written = [number for number, base in enumerate(bases) if base in ("STS", "STSM")]
+    found: set[int] = set()
+    for store in (number for number, base in enumerate(bases) if base in _BULK_STORES):
+        barriers = [number for number in range(store) if bases[number] == "BAR"]
+        last, before = (*reversed(barriers), -1, -1)[:2]
+        found |= {number for number in written if before < number < last} or set(written)
+    return frozenset(found)
 
 
 def hot_loop_name(found: Profile) -> str | None:

@@ -52,6 +52,7 @@ from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.schedule import Schedule
 from tilewright.passes.tileas.specialize import Specialize
 from tilewright.passes.tileas.tma import TmaPipelines
+from tilewright.passes.tileas.tma_stores import TmaStores
 
 UNKNOWN_PASS = define_code(
     "unknown-pass",
@@ -147,6 +148,7 @@ PASSES = PassTable(
         Schedule,
         Specialize,
         TmaPipelines,
+        TmaStores,
     ),
     {
         "convert-tileas-to-nvgpu": "tilewright.lowering.scheduled.lower_pass:ConvertTileasToNvgpu",

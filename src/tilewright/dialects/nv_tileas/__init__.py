@@ -19,10 +19,10 @@ def load() -> Dialect:
     """The dialect with all operations, attributes and types."""
     from xdsl.ir import Dialect
 
-    from tilewright.dialects.nv_tileas import agents, asynchronous, ops, pipelines, types
+    from tilewright.dialects.nv_tileas import agents, asynchronous, ops, pipelines, stores, types
     from tilewright.dialects.nv_tileas.base import OPERATIONS
 
-    assert ops.GROUP and asynchronous.GROUP and agents.GROUP
+    assert ops.GROUP and asynchronous.GROUP and stores.GROUP and agents.GROUP
     return Dialect(
         "nv_tileas", list(OPERATIONS.values()), [*types.TYPES, *pipelines.TYPES, *types.ATTRIBUTES]
     )

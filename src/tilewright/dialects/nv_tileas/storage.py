@@ -42,13 +42,16 @@ def base_of(storage: SSAValue) -> SSAValue:
 @dataclass(frozen=True, slots=True)
 class Lifetime:
     """The operations of a function, numbered in the order of the text, from the first one during which a
-    storage holds something that is needed to the last."""
+    storage holds something that is needed to the last. Of rings no two share bytes, whenever they are needed:
+    nobody meets between them."""
 
     first: int
     last: int
+    is_ring: bool = False
 
     def meets(self, other: Lifetime) -> bool:
-        return self.first <= other.last and other.first <= self.last
+        both = self.is_ring and other.is_ring
+        return both or (self.first <= other.last and other.first <= self.last)
 
 
 def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
@@ -56,7 +59,8 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
 
     Storage of one tile that a block of operations begins by writing is needed there only up to its last
     use, also where the block is the body of a loop; any other one is needed during the loops around all
-    that use it. Storage of several stages is needed always: copies fill it beside the threads.
+    that use it. Storage of several stages, which copies fill beside the threads, is needed from the beginning
+    until the loops that use it have ended: what is started in them is waited for there.
     """
     numbers = {op: number for number, op in enumerate(func.walk())}
     users: dict[SSAValue, list[Operation]] = {}
@@ -67,9 +71,10 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
         for value in op.operands:
             if isinstance(value.type, TiledViewType) and not is_of_other_agent(op):
                 users.setdefault(base_of(value), []).append(op)
-    whole = Lifetime(0, len(numbers))
     return {
-        storage: whole if _is_ring(storage) or not ops else _lifetime(func, storage, ops, numbers)
+        storage: _lifetime(func, storage, ops, numbers)
+        if ops
+        else Lifetime(0, len(numbers), _is_ring(storage))
         for storage, ops in users.items()
     }
 
@@ -83,6 +88,9 @@ def _is_ring(storage: SSAValue) -> bool:
 def _lifetime(
     func: FuncOp, storage: SSAValue, ops: list[Operation], numbers: dict[Operation, int]
 ) -> Lifetime:
+    if _is_ring(storage):
+        ending = at_level(ops[-1], main_block(func))
+        return Lifetime(0, max(numbers[op] for op in ending.walk()), is_ring=True)
     block = common_block(ops)
     begins = ops[0]
     if not (begins.parent is block and isinstance(begins, S.CopyOp) and begins.target is storage):

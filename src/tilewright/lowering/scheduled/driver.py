@@ -18,6 +18,7 @@ from tilewright.lowering.scheduled import (
     reductions,
     scans,
     shapes,
+    stores,
 )
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
@@ -34,6 +35,7 @@ FAMILIES = (
     reductions,
     scans,
     shapes,
+    stores,
 )
 
 

@@ -14,7 +14,7 @@ from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.lowering.nvgpu.exchange import in_bytes
 from tilewright.lowering.nvgpu.tensor_maps import Argument, Number, TensorMapPlan
 from tilewright.lowering.nvgpu.types import SHARED_SPACE, element_bytes, element_type
-from tilewright.passes.tileas.tma import argument_behind, pointer_of
+from tilewright.passes.tileas.tma_boxes import argument_behind, pointer_of
 
 
 def map_plan(op: P.MakeTiledTmaDescOp) -> TensorMapPlan:

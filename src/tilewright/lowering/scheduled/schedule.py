@@ -20,6 +20,7 @@ from tilewright.passes.tileas.schedule import schedule_products
 from tilewright.passes.tileas.specialize import specialize
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma import tma_pipelines
+from tilewright.passes.tileas.tma_stores import choose_tma_stores, store_by_maps
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,11 @@ def schedule(
     for op in module.ops:
         if isinstance(op, FuncOp):
             assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
+            choose_tma_stores(op, target, remarks)
             tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks)
             pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks)
             schedule_products(op, remarks)
+            store_by_maps(op, target.shared_bytes, remarks)
             specialize(op, block_warps(op, num_warps), remarks)
             allocate(op, remarks)
     return Scheduled(module, tuple(remarks.found))

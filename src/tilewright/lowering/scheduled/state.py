@@ -22,6 +22,7 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import agent_switch, is_of_other_agent, main_block
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.storage import at_level, base_of, common_block, storage_bytes
+from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTmaStoreOp
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.support.vector_shapes import ShuffleOp
@@ -361,6 +362,12 @@ class ScheduledKernel(Kernel):
                 return end
         return super().room_for_exchange(needs)
 
+    def barrier_for_copies(self) -> None:
+        """Threads meet; what they have written to storage, tensor maps read by another way."""
+        if not self._fences:
+            self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
+        self.barrier()
+
     def barrier(self) -> None:
         """All threads of the agent meet."""
         if self._fences:
@@ -412,6 +419,10 @@ class ScheduledKernel(Kernel):
             self.barrier()
         (self._storage_writes if writes else self._storage_reads).add(storage)
 
+    def still_read(self, storage: SSAValue) -> None:
+        """Of what reads a storage beside the threads only one thread knows the end, until they meet."""
+        self._storage_reads.add(storage)
+
     def _overlap(self, one: SSAValue, other: SSAValue) -> bool:
         """Whether two storages have bytes in common."""
         starts = self.storage[one], self.storage[other]
@@ -440,7 +451,7 @@ def _storage_uses(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:
     for inner in op.walk():
         if isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
             writes.add(base_of(inner.target))
-        elif isinstance(inner, S.DotOp | S.LocalLoadOp):
+        elif isinstance(inner, S.DotOp | S.LocalLoadOp | AsyncTiledTmaStoreOp | AsyncStoreWaitOp):
             held = (value for value in inner.operands if isinstance(value.type, TiledViewType))
             reads |= {base_of(value) for value in held}
     return reads, writes

@@ -19,6 +19,7 @@ from tilewright.machine.tileaa import (
     queues,
     refusals,
     shapes,
+    stores,
     views,
 )
 
@@ -37,5 +38,6 @@ __all__ = [
     "queues",
     "refusals",
     "shapes",
+    "stores",
     "views",
 ]

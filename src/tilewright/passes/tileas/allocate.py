@@ -38,26 +38,41 @@ class Allocate(TilePass):
 
 def allocate(func: FuncOp, remarks: Remarks | None = None) -> None:
     """Give each storage of a function its place: the first one that is free while it is needed."""
-    live = lifetimes(func)
-    placed: list[tuple[SSAValue, int, int]] = []
+    placed = _places(func)
     for op in func.walk():
-        if not isinstance(op, S.AllocTensorOp):
-            continue
-        own = op.result
-        size = -(-storage_bytes(own) // ALIGNMENT) * ALIGNMENT
-        taken = [(start, end) for other, start, end in placed if live[other].meets(live[own])]
-        offset = _first_free(sorted(taken), size)
-        placed.append((own, offset, offset + size))
-        op.properties["offset"] = b.IntegerAttr(offset, b.i64)
-    saved = sum(end - start for _, start, end in placed) - max(
-        (end for _, _, end in placed), default=0
-    )
+        if isinstance(op, S.AllocTensorOp):
+            op.properties["offset"] = b.IntegerAttr(placed[op.result][0], b.i64)
+    saved = sum(end - start for start, end in placed.values()) - peak(func)
     if saved and remarks is not None:
         remarks.add(
             "storage",
             f"storages that are needed at different times share {saved / 1024:g} KiB",
             func,
         )
+
+
+def peak(func: FuncOp) -> int:
+    """The bytes that the storages of a function take together, as ``allocate`` places them."""
+    return max((end for _, end in _places(func).values()), default=0)
+
+
+def end_of(func: FuncOp, storage: SSAValue) -> int:
+    """The byte behind a storage, where ``allocate`` places it."""
+    return _places(func)[storage][1]
+
+
+def _places(func: FuncOp) -> dict[SSAValue, tuple[int, int]]:
+    """Where each storage of a function begins and ends."""
+    live = lifetimes(func)
+    placed: dict[SSAValue, tuple[int, int]] = {}
+    for op in func.walk():
+        if isinstance(op, S.AllocTensorOp):
+            own = op.result
+            size = -(-storage_bytes(own) // ALIGNMENT) * ALIGNMENT
+            taken = [place for other, place in placed.items() if live[other].meets(live[own])]
+            offset = _first_free(sorted(taken), size)
+            placed[own] = offset, offset + size
+    return placed
 
 
 def _first_free(taken: list[tuple[int, int]], size: int) -> int:

@@ -15,7 +15,7 @@ class Remark:
     """A decision of ``kind`` and the reason for it, at a place of the source.
 
     Kinds: ``layout`` (a tile changes its layout), ``product`` (which instruction), ``ring`` (copies ahead),
-    ``pipeline`` (why there are none), ``tma`` (why not by tensor maps), ``rule`` (an operation is lowered as
+    ``pipeline`` (why there are none), ``tma`` (what is stored by tensor maps, and why other tiles do not go by them), ``rule`` (an operation is lowered as
     without a schedule), ``warps`` (why so many), ``hint`` (what becomes of one), ``fallback`` (the kernel is
     lowered without a schedule). Of the CPU: ``buffer`` (a tile is kept), ``gather`` (elements are loaded or
     stored apart), ``loop`` (one element after the other), ``atomic`` (updates stay ordered, or go to memory at

@@ -17,23 +17,18 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tilewright.analysis.tileaa import Facts
-from tilewright.analysis.tileaa.geometry import Extent, cut_by, made_by, view_axes
 from tilewright.dialects import arith
-from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
-from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 from tilewright.passes.base import NV_TILEAA, TilePass
-from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.pipeline import (
     Filler,
     LoadAhead,
@@ -43,8 +38,9 @@ from tilewright.passes.tileas.pipeline import (
 )
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.tma_boxes import Box, tile_box
+from tilewright.passes.tileas.tma_stores import choose_tma_stores
 
-STRIDE_BYTES = 16
 #: What each block takes of a multiprocessor beside what it asks for, and, of that, beside its rings: barriers,
 #: and what aligns the rings.
 _RESERVED, _BESIDE_RINGS = 1024, 1024
@@ -65,7 +61,9 @@ class TmaPipelines(TilePass):
         functions = [root] if isinstance(root, FuncOp) else list(root.walk())
         for func in functions:
             if isinstance(func, FuncOp) and func.body.blocks:
-                tma_pipelines(func, self.stages, Target(self.target))
+                target = Target(self.target)
+                choose_tma_stores(func, target)
+                tma_pipelines(func, self.stages, target)
 
 
 def tma_pipelines(
@@ -90,79 +88,13 @@ def _loops_around(loop: scf.ForOp) -> list[scf.ForOp] | None:
     return found if isinstance(parent, FuncOp) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """How a tile of a view is copied: the axes of its array, the slowest first, and a box along them."""
-
-    order: tuple[int, ...]
-    box: tuple[int, ...]
-
-
 def box_of(facts: Facts, load: LoadAhead) -> Box | str:
     """The box by which a tile comes, or why a tensor map cannot bring it."""
-    view, target = load.load.base, load.target
-    dims = T.dims_of(load.load.result.type)
-    axes = view_axes(view, dims)
-    if axes is None or any(axis.sparse for axis in axes):
-        return "its view is not made of whole axes"
-    if not P.MOST_AXES >= len(axes) >= 2:
-        return f"a tensor map has 2 to {P.MOST_AXES} axes"
-    inner = [number for number, axis in enumerate(axes) if axis.stride == 1]
-    if not inner:
-        return "no axis of its array is known to be dense"
-    size = element_bytes(target.element_type)
-    fast = inner[-1]
-    others = tuple(axis for axis in range(len(dims)) if axis != fast)
-    if dims[fast] * size < ROW_BYTES:
-        return f"its rows of {dims[fast] * size} bytes are shorter than {ROW_BYTES}"
-    if target.shared != SharedLayout.swizzled(dims, fast, size):
+    dims, element = T.dims_of(load.load.result.type), load.target.element_type
+    found = tile_box(facts, load.load.base, dims, element)
+    if isinstance(found, Box) and load.target.shared != found.shared(dims, element):
         return "products need it in another order in storage"
-    if any(dims[axis] > P.MOST_EXTENT for axis in others):
-        return f"a box has at most {P.MOST_EXTENT} elements along an axis"
-    if not _is_known_early(pointer_of(view), 0, facts):
-        return "the address of its array is computed in the kernel, or not known to be aligned"
-    for axis in others:
-        if not _is_known_early(axes[axis].stride, size, facts):
-            return "a stride is computed in the kernel, or not known to be a multiple of 16 bytes"
-    if not all(_is_known_early(axis.extent, None, facts) for axis in axes):
-        return "an extent is computed in the kernel"
-    box = (*(dims[axis] for axis in others), ROW_BYTES // size)
-    return Box((*others, fast), box)
-
-
-def pointer_of(view: SSAValue) -> SSAValue | None:
-    """The pointer to the first element of a view's array, where it is seen."""
-    cutter = cut_by(view)
-    maker = None if cutter is None else made_by(cutter.source)
-    return None if maker is None or maker.offset is not None else maker.base
-
-
-def argument_behind(value: SSAValue | None) -> BlockArgument | int | None:
-    """The argument of the kernel, or the number, that a value is; None for what is computed."""
-    while value is not None and isinstance(owner := value.owner, Operation):
-        if isinstance(owner, ConstantOp):
-            held = owner.properties["value"]
-            return held.value.data if isinstance(held, b.IntegerAttr) else None
-        if not isinstance(owner, AssumeOp | arith.IndexCastUIOp | arith.IndexCastOp):
-            return None
-        value = owner.operands[0]
-    if isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), FuncOp):
-        return value
-    return None
-
-
-def _is_known_early(value: Extent, size: int | None, facts: Facts) -> bool:
-    """Whether a number is known before the kernel starts and, with a ``size`` of elements (0: bytes),
-    to be a multiple of 16 bytes."""
-    if value is None:
-        return False
-    found = value if isinstance(value, int) else argument_behind(value)
-    if found is None or size is None:
-        return found is not None
-    if isinstance(found, int):
-        return found * max(size, 1) % STRIDE_BYTES == 0
-    assert isinstance(value, SSAValue)
-    return facts.patterns.of(value).divisor * max(size, 1) % STRIDE_BYTES == 0
+    return found
 
 
 class _TmaLoop(LoopAhead):
@@ -312,17 +244,7 @@ class _Pipeline:
         ty = P.PipelineType.of(stages, [load.target for load in loads])
         self.value = before.one(P.CreatePipelineOp, rings, ty)
         self.descriptors = [
-            before.add(
-                P.MakeTiledTmaDescOp.create(
-                    operands=(load.load.base,),
-                    result_types=(P.TMA_DESC,),
-                    properties={
-                        "order": b.DenseArrayBase.from_list(b.i64, list(boxes[load].order)),
-                        "box": b.DenseArrayBase.from_list(b.i64, list(boxes[load].box)),
-                    },
-                )
-            ).results[0]
-            for load in loads
+            before.add(boxes[load].descriptor(load.load.base)).results[0] for load in loads
         ]
 
     def fill(self, inner: Filler, iterator: SSAValue, values: dict[SSAValue, SSAValue]) -> None:

@@ -1,0 +1,84 @@
+"""Stores by tensor maps: what is written is what the storage holds when the store is waited for, so that a
+schedule which writes the storage too early computes something else here, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as A
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas import stores as S
+from tilewright.dialects.nv_tileas.types import TiledViewType
+from tilewright.launching.value_types import tile_like
+from tilewright.machine.compile import Step, Translator, implements
+from tilewright.machine.ops import views as view_steps
+from tilewright.machine.tileaa.accesses import Parts, with_view
+from tilewright.machine.values import Registers
+from tilewright.machine.view_access import ViewAccess
+from tilewright.numerics.arrays import Array
+
+_SLOT = "stores"
+
+
+def _stores_slot(t: Translator) -> int:
+    """The slot of the stores of a block that have not been waited for, in order."""
+    found = t.block_state.get(_SLOT)
+    if found is None:
+        found = t.block_state[_SLOT] = t.new_slot()
+    return found
+
+
+@implements(S.AsyncTiledTmaStoreOp)
+def async_tiled_tma_store(op: S.AsyncTiledTmaStoreOp, t: Translator) -> Step:
+    source_type, made = op.source.type, op.desc.owner
+    assert isinstance(source_type, TiledViewType)
+    if not isinstance(made, P.MakeTiledTmaDescOp):
+        raise Translator.refusal(op, f"'{op.name}' whose descriptor is made out of sight")
+    moved = tile_like(A.TileType(source_type.dims, source_type.element_type))
+    assert moved is not None
+    parts = Parts(op, made.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]
+    source, scratch, stores = t.slot(op.source), t.new_slot(), _stores_slot(t)
+
+    def whole_tile(access: ViewAccess, padding: Array) -> Step:
+        return view_steps.store_step(t, access, scratch)
+
+    store = with_view(parts, t, whole_tile)
+    given = t.slots((made.base, *op.indices))
+
+    def step(regs: Registers) -> None:
+        storage, values = regs[source], [regs[slot] for slot in given]
+
+        def run() -> None:
+            # Where it goes was said when it was started.
+            later = [regs[slot] for slot in given]
+            for slot, value in zip(given, values, strict=True):
+                regs[slot] = value
+            regs[scratch] = np.array(storage)
+            store(regs)
+            for slot, value in zip(given, later, strict=True):
+                regs[slot] = value
+
+        started: Any = regs[stores]
+        if started is None:
+            started = regs[stores] = []
+        started.append(run)
+
+    return step
+
+
+@implements(S.AsyncStoreWaitOp)
+def async_store_wait(op: S.AsyncStoreWaitOp, t: Translator) -> Step:
+    stores, pending = _stores_slot(t), int_property(op, "pending")
+
+    def step(regs: Registers) -> None:
+        started: list[Callable[[], None]] = regs[stores] or []
+        ended = started[: max(len(started) - pending, 0)]
+        del started[: len(ended)]
+        for run in ended:
+            run()
+
+    return step

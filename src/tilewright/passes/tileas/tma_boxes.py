@@ -1,0 +1,107 @@
+"""Which tiles tensor maps can copy, and by which boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import builtin as b
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from tilewright.analysis.tileaa import Facts
+from tilewright.analysis.tileaa.geometry import Extent, cut_by, made_by, view_axes
+from tilewright.dialects import arith
+from tilewright.dialects.arith.constants import ConstantOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.layouts.shared import ROW_BYTES, SharedLayout
+from tilewright.passes.tileas.access_layouts import element_bytes
+
+STRIDE_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """How a tile of a view is copied: the axes of its array, the slowest first, and a box along them."""
+
+    order: tuple[int, ...]
+    box: tuple[int, ...]
+
+    def shared(self, dims: Sequence[int], element: Attribute) -> SharedLayout:
+        """Where the elements of a tile lie that comes by such boxes."""
+        return SharedLayout.swizzled(dims, self.order[-1], element_bytes(element))
+
+    def descriptor(self, view: SSAValue) -> P.MakeTiledTmaDescOp:
+        """How these boxes of the array of a view are copied."""
+        return P.MakeTiledTmaDescOp.create(
+            operands=(view,),
+            result_types=(P.TMA_DESC,),
+            properties={
+                "order": b.DenseArrayBase.from_list(b.i64, list(self.order)),
+                "box": b.DenseArrayBase.from_list(b.i64, list(self.box)),
+            },
+        )
+
+
+def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribute) -> Box | str:
+    """The box by which a tile of a view is copied, or why no tensor map can describe it."""
+    axes = view_axes(view, tuple(dims))
+    if axes is None or any(axis.sparse for axis in axes):
+        return "its view is not made of whole axes"
+    if not P.MOST_AXES >= len(axes) >= 2:
+        return f"a tensor map has 2 to {P.MOST_AXES} axes"
+    inner = [number for number, axis in enumerate(axes) if axis.stride == 1]
+    if not inner:
+        return "no axis of its array is known to be dense"
+    size = element_bytes(element)
+    fast = inner[-1]
+    others = tuple(axis for axis in range(len(dims)) if axis != fast)
+    if dims[fast] * size < ROW_BYTES:
+        return f"its rows of {dims[fast] * size} bytes are shorter than {ROW_BYTES}"
+    if any(dims[axis] > P.MOST_EXTENT for axis in others):
+        return f"a box has at most {P.MOST_EXTENT} elements along an axis"
+    if not _is_known_early(pointer_of(view), 0, facts):
+        return "the address of its array is computed in the kernel, or not known to be aligned"
+    for axis in others:
+        if not _is_known_early(axes[axis].stride, size, facts):
+            return "a stride is computed in the kernel, or not known to be a multiple of 16 bytes"
+    if not all(_is_known_early(axis.extent, None, facts) for axis in axes):
+        return "an extent is computed in the kernel"
+    box = (*(dims[axis] for axis in others), ROW_BYTES // size)
+    return Box((*others, fast), box)
+
+
+def pointer_of(view: SSAValue) -> SSAValue | None:
+    """The pointer to the first element of a view's array, where it is seen."""
+    cutter = cut_by(view)
+    maker = None if cutter is None else made_by(cutter.source)
+    return None if maker is None or maker.offset is not None else maker.base
+
+
+def argument_behind(value: SSAValue | None) -> BlockArgument | int | None:
+    """The argument of the kernel, or the number, that a value is; None for what is computed."""
+    while value is not None and isinstance(owner := value.owner, Operation):
+        if isinstance(owner, ConstantOp):
+            held = owner.properties["value"]
+            return held.value.data if isinstance(held, b.IntegerAttr) else None
+        if not isinstance(owner, AssumeOp | arith.IndexCastUIOp | arith.IndexCastOp):
+            return None
+        value = owner.operands[0]
+    if isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), FuncOp):
+        return value
+    return None
+
+
+def _is_known_early(value: Extent, size: int | None, facts: Facts) -> bool:
+    """Whether a number is known before the kernel starts and, with a ``size`` of elements (0: bytes),
+    to be a multiple of 16 bytes."""
+    if value is None:
+        return False
+    found = value if isinstance(value, int) else argument_behind(value)
+    if found is None or size is None:
+        return found is not None
+    if isinstance(found, int):
+        return found * max(size, 1) % STRIDE_BYTES == 0
+    assert isinstance(value, SSAValue)
+    return facts.patterns.of(value).divisor * max(size, 1) % STRIDE_BYTES == 0

@@ -4,9 +4,9 @@
                bytes of the launch / bandwidth of the memory of the GPU)
 
 The work of a block is the sum over its warps of what each instruction on their paths costs (``walk``,
-``work``), for each unit; its latency is that of the warp that takes longest alone (``chain``). Resident blocks
-share the unit that has most to do as customers share a server between times of thinking (mean value
-analysis of a closed queueing network): one block takes its latency, many take what the unit needs. Blocks that differ
+``work``), for each unit; its latency is that of a run of the block alone, event by event
+(``multiprocessor``). Resident blocks share the unit that has most to do as customers share a server between times of thinking
+(``queueing``): one block takes its latency, many take what the unit needs. Blocks that differ
 are represented by a few of them (``sampling``), of which a run may have shown more than the code says
 (``Options.facts``). What the model does not see is in ``Profile.blind``.
 """
@@ -19,10 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.diagnostics import TileIRError
-from tilewright.model.chain import Chain
+from tilewright.model.block_times import BlockTimes, time_blocks
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE
-from tilewright.model.costs import asked_of, instruction_costs, stalls, warp_row
-from tilewright.model.opcodes import Unit, unit_of, unknown_opcodes
+from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
+from tilewright.model.micro_ops import Step, read_texts, steps_of
+from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
+from tilewright.model.opcodes import Unit, unknown_opcodes
 from tilewright.model.profile import (
     BlockFacts,
     InstructionCost,
@@ -35,6 +37,7 @@ from tilewright.model.profile import (
     Stall,
     WarpRow,
 )
+from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Instruction, Kernel, Loop
 from tilewright.model.tables import Gpu
@@ -77,7 +80,6 @@ class _Block:
     paths: list[WarpPath]
     facts: BlockFacts | None
     works: list[Work] = field(default_factory=list)
-    latency: float = 0.0
 
 
 @dataclass(slots=True)
@@ -160,7 +162,9 @@ class _Timing:
     ) -> None:
         self._kernel, self._gpu, self._launch, self._options = kernel, gpu, launch, options
         self._occupancy, self._shared = occupancy, shared
-        self._known_chains: dict[tuple[int, bool], Chain] = {}
+        self._texts = read_texts(kernel)
+        self._programs: dict[tuple[int, int], BlockProgram] = {}
+        self._steps: dict[int, list[list[Step]]] = {}
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._has_bulk_stores = "UTMASTG" in names
@@ -179,16 +183,18 @@ class _Timing:
         hits = 1 - memory / traffic if traffic else 0.0
         latency = round(gpu["l2_latency"] + (gpu["hbm_latency"] - gpu["l2_latency"]) * (1 - hits))
         self._cost(blocks, latency)
-        waits = self._chains(blocks, latency)
-        alone = _mean([block.latency for block in blocks], weights)
         sms = min(int(gpu["sms"]), grid)
         each = math.ceil(grid / sms)
         names = dict.fromkeys(name for work in found for name in work.units)
         units = {name: _mean([w.units.get(name, 0.0) for w in found], weights) for name in names}
         times = {name: clocks * each for name, clocks in units.items()}
         resident = min(self._occupancy.blocks, each)
-        running = each * clocks_of_a_block(max(units.values()), alone, resident)
-        times["memory"] = memory / (gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"])
+        rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
+        missed = 1 - hits
+        rates = Rates(gpu["l2_rate"], rate / sms, gpu["shared_rate"], missed, missed, latency)
+        timed = time_blocks(self._programs_of(blocks), rates, MOST_LOGGED)
+        running = each * clocks_of_a_block(max(units.values()), timed.latency, resident)
+        times["memory"] = memory / rate
         clocks = max(running, times["memory"], 1.0)
         busiest = max(times, key=lambda name: times[name])
         busy = times[busiest] / clocks
@@ -207,7 +213,7 @@ class _Timing:
             self._occupancy,
             each / resident,
             grid / (math.ceil(grid / (sms * resident)) * sms * resident),
-            round(alone),
+            round(timed.heaviest.end),
             _mean([work.instructions for work in found], weights),
             self._kernel.file.registers,
             self._kernel.spills,
@@ -217,11 +223,11 @@ class _Timing:
             memory,
             _mean([work.flops for work in found], weights) * grid,
             tuple(self._loops(found, weights)),
-            self._costs(blocks, busiest, waits, busy),
-            stalls(self._kernel, waits),
-            self._timeline(blocks[0], latency),
+            self._costs(blocks, busiest, timed.waits, busy),
+            stalls(self._kernel, timed.waits),
+            self._timeline(blocks[0], timed.heaviest),
             len(self._options.facts),
-            (*self._blind(found), *self._options.notes),
+            (*self._blind(found, timed), *self._options.notes),
         )
 
     def _sampled(self) -> list[_Block]:
@@ -348,32 +354,24 @@ class _Timing:
             pieces.append(piece)
         return pieces
 
-    def _chains(self, blocks: Sequence[_Block], latency: int) -> dict[tuple[int, int], float]:
-        """Set the latency of each block: that of its longest warp, and one bulk copy where
-        others than those who wait issue them. What warps of a block wait for on average."""
-        waits: defaultdict[tuple[int, int], float] = defaultdict(float)
-        whole = sum(block.weight for block in blocks)
-        known: dict[tuple[object, ...], tuple[int, Counter[tuple[int, int]]]] = {}
-        for block in blocks:
-            longest, handed = 0, False
-            for path in block.paths:
-                chain = self._chain(block, path, latency)
-                key = id(block.works), *path.blocks
-                if key not in known:
-                    known[key] = chain.clocks(path.blocks), chain.waits(path.blocks)
-                clocks, own = known[key]
-                longest = max(longest, clocks)
-                for pair, waited in own.items():
-                    waits[pair] += waited * block.weight / whole
-                handed = handed or path.loaded_bytes > 0
-            block.latency = longest + (latency if handed else 0)
-        return waits
+    def _programs_of(self, blocks: Sequence[_Block]) -> list[tuple[BlockProgram, float]]:
+        """What blocks execute, with how many of the grid each stands for."""
+        return [(self._program(block), block.weight) for block in blocks]
+
+    def _program(self, block: _Block) -> BlockProgram:
+        key = id(block.works), id(block.paths)
+        if key not in self._programs:
+            if key[0] not in self._steps:
+                self._steps[key[0]] = steps_of(self._kernel, self._texts, block.works, self._gpu)
+            routes = [Route(path.blocks, path.events) for path in block.paths]
+            self._programs[key] = BlockProgram(self._steps[key[0]], routes)
+        return self._programs[key]
 
     def _costs(
         self,
         blocks: Sequence[_Block],
         busiest: str,
-        waits: Mapping[tuple[int, int], float],
+        waits: Mapping[WaitKey, float],
         busy: float,
     ) -> tuple[InstructionCost, ...]:
         """The costs of instructions in a block on average. Bulk loads share what barriers were told to expect."""
@@ -403,35 +401,12 @@ class _Timing:
         origins = self._options.origins
         return instruction_costs(self._kernel, executions, asked, waits, busy, origins)
 
-    def _timeline(self, block: _Block, latency: int) -> tuple[WarpRow, ...]:
+    def _timeline(self, block: _Block, alone: Result) -> tuple[WarpRow, ...]:
         """What the warps of a block do when, if it is alone."""
         return tuple(
-            warp_row(self._kernel, n, self._chain(block, path, latency), path.blocks, block.works)
-            for n, path in enumerate(block.paths)
+            warp_row(self._kernel, number, log, end, block.works)
+            for number, (log, end) in enumerate(zip(alone.logs, alone.warp_ends, strict=True))
         )
-
-    def _chain(self, block: _Block, path: WarpPath, latency: int) -> Chain:
-        """What knows the latency of a path through a block, one for all that are alike."""
-        alone = self._serves_itself(path)
-        key = id(block.works), alone
-        if key not in self._known_chains:
-            like = next(iter(self._known_chains.values()), None)
-            made = Chain(self._kernel, block.works, latency if alone else 0, like)
-            self._known_chains[key] = made
-        return self._known_chains[key]
-
-    def _serves_itself(self, path: WarpPath) -> bool:
-        """Whether a warp works on what it copies, rather than copying for others."""
-        if not self._has_bulk_loads:
-            return False
-        units = {
-            unit_of(i)
-            for number in set(path.blocks)
-            for i in self._kernel.instructions[
-                self._kernel.blocks[number].first : self._kernel.blocks[number].last + 1
-            ]
-        }
-        return Unit.TMA in units and bool(units & {Unit.TENSOR, Unit.SHARED})
 
     def _loops(self, found: Sequence[_BlockWork], weights: Sequence[float]) -> Iterator[LoopCost]:
         for loop in self._kernel.loops:
@@ -449,7 +424,7 @@ class _Timing:
     def _address(self, loop: Loop) -> int:
         return self._kernel.instructions[self._kernel.blocks[loop.head].first].address
 
-    def _blind(self, found: Sequence[_BlockWork]) -> Iterator[str]:
+    def _blind(self, found: Sequence[_BlockWork], timed: BlockTimes) -> Iterator[str]:
         """What the model does not know of this launch."""
         mix = self._kernel.mix
         if unknown := unknown_opcodes(self._kernel.instructions):
@@ -471,8 +446,10 @@ class _Timing:
             yield "reuse in L2: every byte is taken to come from memory; give the footprint"
         else:
             yield "misses of L2 beyond the first touch of each byte"
-        if self._has_bulk_loads:
-            yield "waits of producers and consumers for each other beyond the first copy"
+        if timed.forced:
+            yield f"what ends {timed.forced} waits of warps for each other: they are taken to end at once"
+        if timed.cut:
+            yield "the end of long loops: they are taken to go on as fast as before"
 
 
 @dataclass(slots=True)
@@ -496,21 +473,6 @@ def hot_loop_name(found: Profile) -> str | None:
         if loop.instructions > (whole / 2 if best is not None and deeper else whole):
             best = loop
     return best.name if best is not None else None
-
-
-def clocks_of_a_block(busy: float, latency: float, resident: int) -> float:
-    """The clocks between two ends of blocks on a multiprocessor that holds so many at a time.
-
-    ``busy``: clocks that each needs the unit that has most to do; ``latency``: clocks of one alone. Exact for
-    one block; tends to ``busy`` for many, and lies above both ``busy`` and ``latency / resident``.
-    """
-    thinking = max(0.0, latency - busy)
-    queued = throughput = 0.0
-    for count in range(1, resident + 1):
-        served = busy * (1 + queued)
-        throughput = count / (thinking + served) if thinking + served else math.inf
-        queued = throughput * served
-    return 1 / throughput
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

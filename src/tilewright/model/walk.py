@@ -30,6 +30,7 @@ from tilewright.model.scalars import (
     predicate,
     results_of,
 )
+from tilewright.model.traces import Event, is_traced, traced_names, tracer
 
 WARP = 32
 #: Blocks of code that a warp may execute; what takes longer counts as endless.
@@ -77,11 +78,13 @@ def parameter_words(
 @dataclass(slots=True)
 class WarpPath:
     """What a warp does: ``blocks`` in order. ``guesses``: how often a block ended with a branch on data,
-    which fell through. ``loaded_bytes``: what barriers were told to expect of bulk copies."""
+    which fell through. ``loaded_bytes``: what barriers were told to expect of bulk copies. ``events``: what it tells
+    barriers in memory and copy units."""
 
     blocks: list[int]
     guesses: Counter[int]
     loaded_bytes: int = 0
+    events: list[Event] = field(default_factory=list[Event])
 
     def counts(self) -> Counter[int]:
         """How often each block was executed."""
@@ -122,12 +125,14 @@ class Walker:
         self._forced = {
             loop.number: self._trips[loop.name] for loop in kernel.loops if loop.name in self._trips
         }
+        self._events: list[Event] = []
         self._steps = self._made_steps()
 
     def walk(self, warp: int, block: tuple[int, int, int]) -> WarpPath:
         """The path of a warp of a block of the grid; a TileIRError (``model-unknown-trips``) where a loop
         depends on data and no number of turns is given."""
         path = WarpPath([], Counter())
+        self._events.clear()
         steps = self._steps
         registers: Registers = {**self._special(warp, block), _ANNOUNCED: 0}
         visits: dict[int, int] = {}
@@ -146,6 +151,7 @@ class Walker:
                 run(registers)
             at = self._next(at, step, registers, visits, calls, path)
         path.loaded_bytes = registers[_ANNOUNCED] or 0
+        path.events = [*self._events]
         return path
 
     def _special(self, warp: int, block: tuple[int, int, int]) -> dict[str, int]:
@@ -169,6 +175,8 @@ class Walker:
         for block in blocks:
             operations: list[Operation] = []
             for index in range(block.first, block.last + 1):
+                if is_traced(code[index]):
+                    operations.append(tracer(index, code[index], environment, self._events.append))
                 if index in self._needed:
                     operations.append(operation(code[index], environment))
                 if announces_bytes(code[index]):
@@ -360,7 +368,7 @@ def _flows_to(kernel: Kernel, block: Block) -> list[int]:
 
 def _roots(instruction: Instruction) -> list[str]:
     """The registers of which the values are wanted for their own sake."""
-    found: list[str] = []
+    found = traced_names(instruction)
     if instruction.is_branch or instruction.base in ("EXIT", "CALL", "RET"):
         found += names_in(instruction.predicate) + names_in(_condition_text(instruction))
     if announces_bytes(instruction):

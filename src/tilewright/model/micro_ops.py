@@ -123,7 +123,7 @@ def _step(index: int, text: Text, work: Work, gpu: Gpu) -> Step:
         read=read,
         read_after=min(work.latency, _READ),
         group=text.group,
-        barrier=instruction.operands[0] if kind in ("barrier", "arrive") else "",
+        barrier=next(iter(instruction.operands), "") if kind in ("barrier", "arrive") else "",
         parties=parties,
         stalls=((index, control.stall - 1),) if control.stall > 1 else (),
     )

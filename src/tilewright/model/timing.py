@@ -22,6 +22,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.model.block_times import BlockTimes, time_blocks
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE
 from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
+from tilewright.model.l2 import SHORT, Loads, Misses, misses
 from tilewright.model.micro_ops import Step, read_texts, steps_of
 from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
 from tilewright.model.opcodes import Unit, unknown_opcodes
@@ -41,6 +42,7 @@ from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Instruction, Kernel, Loop
 from tilewright.model.tables import Gpu
+from tilewright.model.traces import BULK_LOADS, is_load
 from tilewright.model.walk import LaunchShape, Walker, WarpPath
 from tilewright.model.work import PARTITIONS, WARP, Work, work_of
 
@@ -62,7 +64,6 @@ __all__ = [
 
 _WARP_REGISTERS = 32
 _SHARED_UNIT = 128
-_BULK_LOADS = frozenset({"UTMALDG", "UBLKCP"})
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
 
 
@@ -168,7 +169,7 @@ class _Timing:
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._has_bulk_stores = "UTMASTG" in names
-        self._has_bulk_loads = bool(names & _BULK_LOADS)
+        self._has_bulk_loads = bool(names & BULK_LOADS)
 
     def profile(self) -> Profile:
         gpu, grid = self._gpu, math.prod(self._launch.grid)
@@ -176,12 +177,11 @@ class _Timing:
         self._cost(blocks, int(gpu["hbm_latency"]))
         found = [self._block(block) for block in blocks]
         weights = [block.weight for block in blocks]
-        traffic = _mean([work.loaded + work.stored for work in found], weights) * grid
-        memory = traffic
-        if self._options.footprint_bytes is not None:
-            memory = min(traffic, self._options.footprint_bytes) or self._options.footprint_bytes
-        hits = 1 - memory / traffic if traffic else 0.0
-        latency = round(gpu["l2_latency"] + (gpu["hbm_latency"] - gpu["l2_latency"]) * (1 - hits))
+        loaded = _mean([work.loaded for work in found], weights) * grid
+        stored = _mean([work.stored for work in found], weights) * grid
+        missed = self._misses(blocks[0])
+        memory, loads, late = self._memory(loaded, stored, missed)
+        latency = round(gpu["l2_latency"] + (gpu["hbm_latency"] - gpu["l2_latency"]) * late)
         self._cost(blocks, latency)
         sms = min(int(gpu["sms"]), grid)
         each = math.ceil(grid / sms)
@@ -190,10 +190,11 @@ class _Timing:
         times = {name: clocks * each for name, clocks in units.items()}
         resident = min(self._occupancy.blocks, each)
         rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
-        missed = 1 - hits
-        rates = Rates(gpu["l2_rate"], rate / sms, gpu["shared_rate"], missed, missed, latency)
+        stores = loads if missed is None else 1.0
+        rates = Rates(gpu["l2_rate"], rate / sms, gpu["shared_rate"], loads, stores, latency)
         timed = time_blocks(self._programs_of(blocks), rates, MOST_LOGGED)
-        running = each * clocks_of_a_block(max(units.values()), timed.latency, resident)
+        alone = timed.latency + self._first_touch(missed)
+        running = each * clocks_of_a_block(max(units.values()), alone, resident)
         times["memory"] = memory / rate
         clocks = max(running, times["memory"], 1.0)
         busiest = max(times, key=lambda name: times[name])
@@ -218,8 +219,8 @@ class _Timing:
             self._kernel.file.registers,
             self._kernel.spills,
             self._shared,
-            _mean([work.loaded for work in found], weights) * grid,
-            _mean([work.stored for work in found], weights) * grid,
+            loaded,
+            stored,
             memory,
             _mean([work.flops for work in found], weights) * grid,
             tuple(self._loops(found, weights)),
@@ -227,8 +228,58 @@ class _Timing:
             stalls(self._kernel, timed.waits),
             self._timeline(blocks[0], timed.heaviest),
             len(self._options.facts),
-            (*self._blind(found, timed), *self._options.notes),
+            (*self._blind(found, timed, missed), *self._options.notes),
         )
+
+    def _misses(self, block: _Block) -> Misses | None:
+        """What misses L2, as far as the code tells what it loads."""
+        code = self._kernel.instructions
+        sizes = [work.loaded_bytes for work in block.works]
+        executed: Counter[int] = Counter()
+        for path in block.paths:
+            executed.update(
+                e.index for e in path.events if e.executed and code[e.index].base in BULK_LOADS
+            )
+        announced = sum(path.loaded_bytes for path in block.paths)
+        for index in executed:
+            sizes[index] = announced / executed.total()
+        loading = {n for n, size in enumerate(sizes) if size and is_load(code[n])}
+        homes = {b.number for b in self._kernel.blocks if loading & set(range(b.first, b.last + 1))}
+        warps = [n for n, path in enumerate(block.paths) if homes & set(path.blocks)]
+        if not loading:
+            return None
+        own = block.facts.trips if block.facts is not None else {}
+        walker = Walker(self._kernel, self._launch, self._options.trips, own, True, SHORT)
+        executions: Counter[int] = Counter()
+        for path in block.paths:
+            for number, often in path.counts().items():
+                held = self._kernel.blocks[number]
+                for index in loading.intersection(range(held.first, held.last + 1)):
+                    executions[index] += often
+        in_flight = int(self._gpu["sms"]) * self._occupancy.blocks
+        loads = Loads(executions, sizes, warps, in_flight, self._gpu["l2_bytes"])
+        return misses(self._launch.grid, walker, loads)
+
+    def _first_touch(self, missed: Misses | None) -> float:
+        """Clocks for which blocks wait for memory once, before what they load is in L2."""
+        further = self._gpu["hbm_latency"] - self._gpu["l2_latency"]
+        return further * max(0.0, missed.first - missed.late) if missed is not None else 0.0
+
+    def _memory(
+        self, loaded: float, stored: float, missed: Misses | None
+    ) -> tuple[float, float, float]:
+        """The bytes of the memory of the GPU, the part of the loaded bytes that miss L2, and of the loads that wait for
+        them. Each byte of the arrays comes once at least."""
+        whole, footprint = loaded + stored, self._options.footprint_bytes
+        if missed is None:
+            memory = (whole if footprint is None else min(whole, footprint)) or footprint or 0.0
+            share = min(1.0, memory / whole) if whole else 1.0
+            return memory, share, share
+        share, late = (
+            part * missed.known + 1 - missed.known for part in (missed.share, missed.late)
+        )
+        memory = max(loaded * share + stored, min(footprint or 0, whole))
+        return memory, share, late
 
     def _sampled(self) -> list[_Block]:
         """Some blocks with the paths of all warps; those whose first warp goes the same way are alike."""
@@ -394,7 +445,7 @@ class _Timing:
                 [sum(p.loaded_bytes for p in b.paths) for b in blocks], [b.weight for b in blocks]
             )
             rate = self._gpu["shared_rate"] if busiest == "shared" else 1
-            loads = [n for n, i in enumerate(code) if i.base in _BULK_LOADS and executions[n]]
+            loads = [n for n, i in enumerate(code) if i.base in BULK_LOADS and executions[n]]
             executed = sum(executions[index] for index in loads)
             for index in loads:
                 asked[index] += size / rate * executions[index] / executed
@@ -424,7 +475,9 @@ class _Timing:
     def _address(self, loop: Loop) -> int:
         return self._kernel.instructions[self._kernel.blocks[loop.head].first].address
 
-    def _blind(self, found: Sequence[_BlockWork], timed: BlockTimes) -> Iterator[str]:
+    def _blind(
+        self, found: Sequence[_BlockWork], timed: BlockTimes, missed: Misses | None
+    ) -> Iterator[str]:
         """What the model does not know of this launch."""
         mix = self._kernel.mix
         if unknown := unknown_opcodes(self._kernel.instructions):
@@ -442,7 +495,9 @@ class _Timing:
             yield "atomics that meet at one address"
         if self._has_bulk_stores and not self._options.facts:
             yield "sizes of bulk stores: what is written to shared memory is taken to be stored"
-        if self._options.footprint_bytes is None:
+        if missed is not None:
+            yield "hits of L2 but for those of an LRU of what blocks load, which start in the order of the grid"
+        elif self._options.footprint_bytes is None:
             yield "reuse in L2: every byte is taken to come from memory; give the footprint"
         else:
             yield "misses of L2 beyond the first touch of each byte"

@@ -11,12 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.model.sass import Instruction
-from tilewright.model.scalars import Environment, Getter, Registers, getter, names_in, predicate
+from tilewright.model.scalars import (
+    Environment,
+    Getter,
+    Registers,
+    getter,
+    getter64,
+    names_in,
+    predicate,
+)
 
 _ADDRESS = re.compile(r"^\[(?:(U?R\d+|U?RZ))?(?:\+(U?R\d+|U?RZ))?(?:\+?(-?0x[0-9a-f]+))?\]$")
 _DIMS = re.compile(r"\.(\d)D\b")
 #: What announces, counts and awaits arrivals, and copies that barriers in memory count.
-_BULK = frozenset({"UTMALDG", "UBLKCP"})
+BULK_LOADS = frozenset({"UTMALDG", "UBLKCP"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +40,30 @@ class Event:
     where: tuple[int | None, ...] = ()
 
 
+_LOADS = frozenset({"LDG", "LDGSTS", *BULK_LOADS})
+_GLOBAL = re.compile(r"\[(U?R\d+)(?:\.64)?(?:\.U32)?(?:\+(UR\d+))?(?:\+?(-?0x[0-9a-f]+))?\]$")
+
+
+def is_load(instruction: Instruction) -> bool:
+    """Whether an instruction loads from global memory."""
+    return instruction.base in _LOADS
+
+
 def is_traced(instruction: Instruction) -> bool:
     """Whether an instruction makes events."""
-    return instruction.base in ("SYNCS", "ARRIVES") or instruction.base in _BULK
+    return instruction.base in ("SYNCS", "ARRIVES") or instruction.base in BULK_LOADS
 
 
-def traced_names(instruction: Instruction) -> list[str]:
-    """The registers that the events of an instruction depend on."""
-    if not is_traced(instruction):
+def traced_names(instruction: Instruction, loads: bool) -> list[str]:
+    """The registers that the events of an instruction depend on, or those of its loads."""
+    if not (is_load(instruction) if loads else is_traced(instruction)):
         return []
     found = names_in(instruction.predicate)
-    if instruction.base in _BULK:
+    if instruction.base in BULK_LOADS:
         return [*found, *_copy_registers(instruction)]
+    if loads:
+        place = _global(instruction)
+        return [*found, *(_after(name, by) for name in place[:2] if name for by in (0, 1))]
     for operand in instruction.operands[1:] or instruction.operands:
         found += names_in(operand)
     if "EXCH" in instruction.modifiers:
@@ -54,6 +74,43 @@ def traced_names(instruction: Instruction) -> list[str]:
 def _after(name: str, by: int) -> str:
     head = name.rstrip("0123456789")
     return f"{head}{int(name[len(head) :]) + by}"
+
+
+def _global(instruction: Instruction) -> tuple[str, str, int]:
+    """Register, uniform register and offset of the address of a load; the first is empty where there is none."""
+    for operand in reversed(instruction.operands):
+        if match := _GLOBAL.search(operand):
+            return match[1], match[2] or "", int(match[3] or "0", 16)
+    return "", "", 0
+
+
+def load_tracer(
+    index: int, instruction: Instruction, environment: Environment, put: Callable[[Event], None]
+) -> Callable[[Registers], None]:
+    """What puts down where a load of global memory loads from; where the map of a bulk copy is not known, the
+    instruction stands for it."""
+    guard = predicate(instruction.predicate)
+    if instruction.base == "UTMALDG":
+        names = _copy_registers(instruction)[1:]
+
+        def boxed(r: Registers) -> None:
+            values = tuple(r.get(name) for name in names)
+            *box, low, _ = values if len(values) > 2 else (None, None, None)
+            put(Event(index, guard(r) is not False, None, None, (low or -1 - index, *box)))
+
+        return boxed
+    register, uniform, offset = _global(instruction)
+    if instruction.base == "UBLKCP":
+        register = next(iter(names_in(instruction.operands[1])), "")
+    place = getter64(register or "RZ", environment)
+    base = getter64(uniform or "RZ", environment)
+
+    def loaded(r: Registers) -> None:
+        a, b = place(r), base(r)
+        known = None if a is None or b is None or not register else a + b + offset
+        put(Event(index, guard(r) is not False, None, None, (known,)))
+
+    return loaded
 
 
 def _copy_registers(instruction: Instruction) -> list[str]:
@@ -73,7 +130,7 @@ def tracer(
 ) -> Callable[[Registers], None]:
     """What puts down the event of an instruction when it is met."""
     guard = predicate(instruction.predicate)
-    if instruction.base in _BULK:
+    if instruction.base in BULK_LOADS:
         names = _copy_registers(instruction)
 
         def copied(r: Registers) -> None:

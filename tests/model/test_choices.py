@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.model.choices import MOST_STAGES, RING_STAGES, gpu_of, stages_that_hide
-from tilewright.model.tables import GPUS
+from tilewright.model.tables import GPUS, Gpu
 
 A100 = GPUS["a100"]
 
@@ -29,11 +29,10 @@ def test_stages_by_hand() -> None:
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
-def test_longer_turns_need_no_more_stages(gpu: object) -> None:
-    assert hasattr(gpu, "constants")
+def test_longer_turns_need_no_more_stages(gpu: Gpu) -> None:
     found = [
         stages_that_hide(gpu, size) for size in (1, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 20)
-    ]  # pyright: ignore[reportArgumentType]
+    ]
     assert found == sorted(found, reverse=True)
     assert found[0] == MOST_STAGES and found[-1] == 2
     assert set(found) <= set(RING_STAGES)

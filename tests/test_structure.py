@@ -51,7 +51,6 @@ LONG_FUNCTIONS = frozenset(
         "cli/profile.py:add_arguments",
         "cpu/codegen/kernel.py:emit",
         "lowering/nvgpu/contraction.py:_add_pieces",
-        "model/chain.py:_block",
         "simulator/ops/control.py:_while",
         "simulator/ops/copies.py:_copy",
         "simulator/ops/warpgroups.py:_store",

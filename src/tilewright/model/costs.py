@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tilewright.model.chain import Chain, Piece
+from tilewright.model.multiprocessor import LogEntry, WaitKey
 from tilewright.model.opcodes import Unit, unit_of
 from tilewright.model.profile import InstructionCost, Origin, Span, Stall, WarpRow
 from tilewright.model.sass import Instruction, Kernel
 from tilewright.model.work import PARTITIONS, Work
 
-#: Spans of a warp that a timeline has at most, and clocks of a wait that are shown.
-_MOST_SPANS, _SHOWN_WAIT = 400, 8
+#: What the log of a warp holds at most, and clocks of a wait that are shown.
+MOST_LOGGED, _SHOWN_WAIT = 600, 8
 #: Units that do so little that a span is not named after them.
 _PLAIN = frozenset({Unit.CONTROL, Unit.OTHER, Unit.UNIFORM, Unit.LSU})
 
@@ -30,8 +30,22 @@ _LOCAL = frozenset({"LDL", "STL"})
 _ATOMICS = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG"})
 
 
-def reason(producer: Instruction, *, itself: bool) -> str:
-    """What a wait for an instruction is a wait for."""
+#: What a wait for a unit that is busy is a wait for, by its name.
+_BUSY = {
+    "issue": "issue of other warps",
+    "tensor": "busy tensor unit",
+    "shared": "busy banks of shared memory",
+    "l1": "busy L1",
+    "l2": "bytes from and to L2",
+    "memory": "bytes of memory",
+    "sfu": "busy special functions and conversions",
+}
+
+
+def reason(producer: Instruction, *, itself: bool, busy: str = "") -> str:
+    """What a wait for an instruction, or for a ``busy`` unit, is a wait for."""
+    if busy:
+        return _BUSY.get(busy, "busy units of arithmetic")
     if producer.base == "BAR":
         return "barrier of the block"
     if itself:
@@ -61,14 +75,14 @@ def instruction_costs(
     kernel: Kernel,
     executions: Sequence[float],
     asked: Sequence[float],
-    waits: Mapping[tuple[int, int], float],
+    waits: Mapping[WaitKey, float],
     busy: float,
     origins: Mapping[int, Origin],
 ) -> tuple[InstructionCost, ...]:
     """The costs of what is executed, the dearest first. ``asked``: of the busiest unit, by each instruction;
     ``busy``: the share of the time for which it is. ``origins`` of lines; other lines are of source files."""
     stalls: Counter[int] = Counter()
-    for (index, _), clocks in waits.items():
+    for (index, _, _), clocks in waits.items():
         stalls[index] += clocks  # pyright: ignore[reportArgumentType]
     whole_asked, whole_stalled = sum(asked), sum(stalls.values())
     # Where nothing waits, all time is that of the unit, and the other way round.
@@ -100,65 +114,67 @@ def _origin(instruction: Instruction, origins: Mapping[int, Origin]) -> Origin:
     return Origin(instruction.base, file, line)
 
 
-def stalls(kernel: Kernel, waits: Mapping[tuple[int, int], float]) -> tuple[Stall, ...]:
+def stalls(kernel: Kernel, waits: Mapping[WaitKey, float]) -> tuple[Stall, ...]:
     """Waits by instruction and by what is waited for, the longest first."""
     code = kernel.instructions
     found = [
         Stall(
             code[index].address,
             code[producer].address,
-            reason(code[producer], itself=index == producer),
+            reason(code[producer], itself=index == producer, busy=busy),
             clocks,
         )
-        for (index, producer), clocks in waits.items()
+        for (index, producer, busy), clocks in waits.items()
     ]
     return tuple(sorted(found, key=lambda stall: -stall.clocks))
 
 
 def warp_row(
-    kernel: Kernel, warp: int, chain: Chain, path: Sequence[int], works: Sequence[Work]
+    kernel: Kernel, warp: int, log: Sequence[LogEntry], end: float, works: Sequence[Work]
 ) -> WarpRow:
-    """What a warp does alone."""
-    spans: list[Span] = []
+    """What a warp did, as its log says; ``end``: when it ended."""
     units: Counter[Unit] = Counter()
-    for number in set(path):
+    for number in {entry.block for entry in log if entry.wait is None}:
         block = kernel.blocks[number]
         units.update(works[index].unit for index in range(block.first, block.last + 1))
-    now, cut = 0, False
-    for piece in chain.pieces(path):
-        cut = len(spans) >= _MOST_SPANS
-        if cut:
-            break
-        _extend(spans, kernel, piece, now)
-        now += piece.clocks
-    return WarpRow(warp, _role(units), tuple(spans[:_MOST_SPANS]), cut)
+    spans: list[Span] = []
+    kinds = {number: _kind(kernel, number) for number in {e.block for e in log if e.wait is None}}
+    code, now, number = kernel.instructions, 0.0, log[0].block
+    for entry in log:
+        _add(spans, kinds[number], now, entry.start)
+        now = max(now, entry.start)
+        if entry.wait is None:
+            number = entry.block
+        elif entry.end - entry.start >= _SHOWN_WAIT:
+            index, producer, _ = entry.wait
+            who = code[producer].address
+            spans.append(
+                Span(round(entry.start), round(entry.end), "wait", code[index].address, who)
+            )
+            now = entry.end
+    cut = len(log) >= MOST_LOGGED
+    if not cut:
+        _add(spans, kinds[number], now, end)
+    return WarpRow(warp, _role(units), tuple(spans), cut)
 
 
-def _extend(spans: list[Span], kernel: Kernel, piece: Piece, start: int) -> None:
-    """Add what happens in a basic block: work, and long waits between it."""
-    code, block = kernel.instructions, kernel.blocks[piece.number]
-    kind = _main_unit(code[block.first : block.last + 1])
-    at = 0
-    for wait in piece.waits:
-        if wait.clocks < _SHOWN_WAIT:
-            continue
-        address = code[wait.index].address
-        _add(spans, Span(start + at, start + wait.start, kind, address, None))
-        at = wait.start + wait.clocks
-        waiting = Span(start + wait.start, start + at, "wait", address, code[wait.producer].address)
-        spans.append(waiting)
-    _add(spans, Span(start + at, start + piece.clocks, kind, code[block.first].address, None))
+def _kind(kernel: Kernel, number: int) -> tuple[str, int]:
+    """What a basic block does, and where it begins."""
+    block = kernel.blocks[number]
+    code = kernel.instructions[block.first : block.last + 1]
+    return _main_unit(code), code[0].address
 
 
-def _add(spans: list[Span], new: Span) -> None:
+def _add(spans: list[Span], what: tuple[str, int], begun: float, ended: float) -> None:
     """Append work, to work of the same kind if it goes on."""
-    if new.end <= new.start:
+    start, end, (kind, address) = round(begun), round(ended), what
+    if end <= start:
         return
     last = spans[-1] if spans else None
-    if last is not None and last.kind == new.kind and last.end == new.start:
-        spans[-1] = Span(last.start, new.end, last.kind, last.address, None)
+    if last is not None and last.kind == kind and last.end == start:
+        spans[-1] = Span(last.start, end, kind, last.address, None)
     else:
-        spans.append(new)
+        spans.append(Span(start, end, kind, address, None))
 
 
 def _main_unit(code: Sequence[Instruction]) -> str:

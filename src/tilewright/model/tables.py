@@ -18,10 +18,10 @@ from tilewright.diagnostics import TileIRError
 from tilewright.model.codes import BAD_TABLE, UNKNOWN_GPU
 
 #: The version of the model: a change of its rules or numbers changes what it says.
-MODEL_VERSION = "1"
+MODEL_VERSION = "2"
 #: What is known of its error; there has been no hardware to compare with.
 KNOWN_ERROR = (
-    "not measured; published times of like kernels differ by 32 % in the median of 22 (docs/model.md); ratios of like "
+    "not measured; published times of like kernels differ by 3 % in the median and 31 % on average of 22 (docs/model.md); ratios of like "
     "kernels are more reliable than times"
 )
 
@@ -93,6 +93,7 @@ _UNITS = {
     "constant_latency": "clocks",
     "tensor_latency": "clocks",
     "wgmma_latency": "clocks",
+    "l2_bytes": "bytes of the whole GPU",
     "l2_latency": "clocks",
     "hbm_latency": "clocks",
     "atomic_latency": "clocks",
@@ -152,6 +153,7 @@ _AMPERE_100: _Rows = {
     "shuffle_latency": (23, _DISSECT_A),
     "tensor_latency": (25, _DISSECT_A),
     "wgmma_latency": (0, "sm_80 has no wgmma"),
+    "l2_bytes": (40 << 20, _A100),
     "l2_latency": (200, _DISSECT_A),
     "hbm_latency": (466, _DISSECT_A),
     "shared_bytes": (164 << 10, _LIMITS),
@@ -179,6 +181,7 @@ _HOPPER: _Rows = {
         32,
         "m64n64k16 takes 32 clocks and those of narrower tiles as many, " + _DISSECT_H,
     ),
+    "l2_bytes": (50 << 20, _H100),
     "l2_latency": (262, _DISSECT_H),
     "hbm_latency": (560, "480 to 650, " + _DISSECT_H),
     "shared_bytes": (228 << 10, _LIMITS),
@@ -194,6 +197,7 @@ _BLACKWELL_100: _Rows = {
     "tensor_i8": (8192, _B200),
     "tensor_f64": (64, _B200),
     "mma_sync_share": (0.25, _ESTIMATE + ": mma.sync as fast as on A100"),
+    "l2_bytes": (126 << 20, "126 MB, " + _B200),
     "l2_latency": (300, _AS_H100),
     "hbm_latency": (700, _AS_H100),
 }
@@ -214,6 +218,7 @@ _GEFORCE: _Rows = {
     "shuffle_latency": (24, _ESTIMATE),
     "tensor_latency": (33, "arXiv 2402.13499 (Ada beside Hopper)"),
     "wgmma_latency": (0, "no wgmma"),
+    "l2_bytes": (72 << 20, _ADA),
     "l2_latency": (273, "arXiv 2402.13499 (Ada beside Hopper)"),
     "hbm_latency": (540, "arXiv 2402.13499 (Ada beside Hopper)"),
     "shared_bytes": (100 << 10, _LIMITS),
@@ -244,6 +249,7 @@ GPUS: Mapping[str, Gpu] = MappingProxyType(
                 {
                     "alu_lanes": (128, "as many integers as floats, " + _RTX50),
                     "imad_lanes": (128, "as many integers as floats, " + _RTX50),
+                    "l2_bytes": (96 << 20, _RTX50),
                     "l2_latency": (300, _ESTIMATE),
                     "hbm_latency": (650, _ESTIMATE),
                 },

@@ -4,9 +4,9 @@
                bytes of the launch / bandwidth of the memory of the GPU)
 
 The work of a block is the sum over its warps of what each instruction on their paths costs (``walk``,
-``work``), for each unit; its latency is that of the warp that takes longest alone (``chain``). Resident blocks
-share the unit that has most to do as customers share a server between times of thinking (mean value
-analysis of a closed queueing network): one block takes its latency, many take what the unit needs. Blocks that differ
+``work``), for each unit; its latency is that of a run of the block alone, event by event
+(``multiprocessor``). Resident blocks share the unit that has most to do as customers share a server between times of thinking
+(``queueing``): one block takes its latency, many take what the unit needs. Blocks that differ
 are represented by a few of them (``sampling``), of which a run may have shown more than the code says
 (``Options.facts``). What the model does not see is in ``Profile.blind``.
 """
@@ -19,10 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.diagnostics import TileIRError
-from tilewright.model.chain import Chain
+from tilewright.model.block_times import BlockTimes, time_blocks
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE
-from tilewright.model.costs import asked_of, instruction_costs, stalls, warp_row
-from tilewright.model.opcodes import Unit, unit_of, unknown_opcodes
+from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
+from tilewright.model.l2 import SHORT, Loads, Misses, misses
+from tilewright.model.micro_ops import Step, read_texts, steps_of
+from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
+from tilewright.model.opcodes import Unit, unknown_opcodes
 from tilewright.model.profile import (
     BlockFacts,
     InstructionCost,
@@ -35,9 +38,11 @@ from tilewright.model.profile import (
     Stall,
     WarpRow,
 )
+from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Instruction, Kernel, Loop
 from tilewright.model.tables import Gpu
+from tilewright.model.traces import BULK_LOADS, is_load
 from tilewright.model.walk import LaunchShape, Walker, WarpPath
 from tilewright.model.work import PARTITIONS, WARP, Work, work_of
 
@@ -59,7 +64,6 @@ __all__ = [
 
 _WARP_REGISTERS = 32
 _SHARED_UNIT = 128
-_BULK_LOADS = frozenset({"UTMALDG", "UBLKCP"})
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
 
 
@@ -77,7 +81,6 @@ class _Block:
     paths: list[WarpPath]
     facts: BlockFacts | None
     works: list[Work] = field(default_factory=list)
-    latency: float = 0.0
 
 
 @dataclass(slots=True)
@@ -160,12 +163,14 @@ class _Timing:
     ) -> None:
         self._kernel, self._gpu, self._launch, self._options = kernel, gpu, launch, options
         self._occupancy, self._shared = occupancy, shared
-        self._known_chains: dict[tuple[int, bool], Chain] = {}
+        self._texts = read_texts(kernel)
+        self._programs: dict[tuple[int, int], BlockProgram] = {}
+        self._steps: dict[int, list[list[Step]]] = {}
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._has_bulk_stores = "UTMASTG" in names
         self._stored_by_bulk = _stored_by_bulk([i.base for i in kernel.instructions])
-        self._has_bulk_loads = bool(names & _BULK_LOADS)
+        self._has_bulk_loads = bool(names & BULK_LOADS)
 
     def profile(self) -> Profile:
         gpu, grid = self._gpu, math.prod(self._launch.grid)
@@ -173,23 +178,25 @@ class _Timing:
         self._cost(blocks, int(gpu["hbm_latency"]))
         found = [self._block(block) for block in blocks]
         weights = [block.weight for block in blocks]
-        traffic = _mean([work.loaded + work.stored for work in found], weights) * grid
-        memory = traffic
-        if self._options.footprint_bytes is not None:
-            memory = min(traffic, self._options.footprint_bytes) or self._options.footprint_bytes
-        hits = 1 - memory / traffic if traffic else 0.0
-        latency = round(gpu["l2_latency"] + (gpu["hbm_latency"] - gpu["l2_latency"]) * (1 - hits))
+        loaded = _mean([work.loaded for work in found], weights) * grid
+        stored = _mean([work.stored for work in found], weights) * grid
+        missed = self._misses(blocks[0])
+        memory, loads, late = self._memory(loaded, stored, missed)
+        latency = round(gpu["l2_latency"] + (gpu["hbm_latency"] - gpu["l2_latency"]) * late)
         self._cost(blocks, latency)
-        waits = self._chains(blocks, latency)
-        alone = _mean([block.latency for block in blocks], weights)
         sms = min(int(gpu["sms"]), grid)
         each = math.ceil(grid / sms)
         names = dict.fromkeys(name for work in found for name in work.units)
         units = {name: _mean([w.units.get(name, 0.0) for w in found], weights) for name in names}
         times = {name: clocks * each for name, clocks in units.items()}
         resident = min(self._occupancy.blocks, each)
+        rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
+        stores = loads if missed is None else 1.0
+        rates = Rates(gpu["l2_rate"], rate / sms, gpu["shared_rate"], loads, stores, latency)
+        timed = time_blocks(self._programs_of(blocks), rates, MOST_LOGGED)
+        alone = timed.latency + self._first_touch(missed)
         running = each * clocks_of_a_block(max(units.values()), alone, resident)
-        times["memory"] = memory / (gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"])
+        times["memory"] = memory / rate
         clocks = max(running, times["memory"], 1.0)
         busiest = max(times, key=lambda name: times[name])
         busy = times[busiest] / clocks
@@ -208,22 +215,72 @@ class _Timing:
             self._occupancy,
             each / resident,
             grid / (math.ceil(grid / (sms * resident)) * sms * resident),
-            round(alone),
+            round(timed.heaviest.end),
             _mean([work.instructions for work in found], weights),
             self._kernel.file.registers,
             self._kernel.spills,
             self._shared,
-            _mean([work.loaded for work in found], weights) * grid,
-            _mean([work.stored for work in found], weights) * grid,
+            loaded,
+            stored,
             memory,
             _mean([work.flops for work in found], weights) * grid,
             tuple(self._loops(found, weights)),
-            self._costs(blocks, busiest, waits, busy),
-            stalls(self._kernel, waits),
-            self._timeline(blocks[0], latency),
+            self._costs(blocks, busiest, timed.waits, busy),
+            stalls(self._kernel, timed.waits),
+            self._timeline(blocks[0], timed.heaviest),
             len(self._options.facts),
-            (*self._blind(found), *self._options.notes),
+            (*self._blind(found, timed, missed), *self._options.notes),
         )
+
+    def _misses(self, block: _Block) -> Misses | None:
+        """What misses L2, as far as the code tells what it loads."""
+        code = self._kernel.instructions
+        sizes = [work.loaded_bytes for work in block.works]
+        executed: Counter[int] = Counter()
+        for path in block.paths:
+            executed.update(
+                e.index for e in path.events if e.executed and code[e.index].base in BULK_LOADS
+            )
+        announced = sum(path.loaded_bytes for path in block.paths)
+        for index in executed:
+            sizes[index] = announced / executed.total()
+        loading = {n for n, size in enumerate(sizes) if size and is_load(code[n])}
+        homes = {b.number for b in self._kernel.blocks if loading & set(range(b.first, b.last + 1))}
+        warps = [n for n, path in enumerate(block.paths) if homes & set(path.blocks)]
+        if not loading:
+            return None
+        own = block.facts.trips if block.facts is not None else {}
+        walker = Walker(self._kernel, self._launch, self._options.trips, own, True, SHORT)
+        executions: Counter[int] = Counter()
+        for path in block.paths:
+            for number, often in path.counts().items():
+                held = self._kernel.blocks[number]
+                for index in loading.intersection(range(held.first, held.last + 1)):
+                    executions[index] += often
+        in_flight = int(self._gpu["sms"]) * self._occupancy.blocks
+        loads = Loads(executions, sizes, warps, in_flight, self._gpu["l2_bytes"])
+        return misses(self._launch.grid, walker, loads)
+
+    def _first_touch(self, missed: Misses | None) -> float:
+        """Clocks for which blocks wait for memory once, before what they load is in L2."""
+        further = self._gpu["hbm_latency"] - self._gpu["l2_latency"]
+        return further * max(0.0, missed.first - missed.late) if missed is not None else 0.0
+
+    def _memory(
+        self, loaded: float, stored: float, missed: Misses | None
+    ) -> tuple[float, float, float]:
+        """The bytes of the memory of the GPU, the part of the loaded bytes that miss L2, and of the loads that wait for
+        them. Each byte of the arrays comes once at least."""
+        whole, footprint = loaded + stored, self._options.footprint_bytes
+        if missed is None:
+            memory = (whole if footprint is None else min(whole, footprint)) or footprint or 0.0
+            share = min(1.0, memory / whole) if whole else 1.0
+            return memory, share, share
+        share, late = (
+            part * missed.known + 1 - missed.known for part in (missed.share, missed.late)
+        )
+        memory = max(loaded * share + stored, min(footprint or 0, whole))
+        return memory, share, late
 
     def _sampled(self) -> list[_Block]:
         """Some blocks with the paths of all warps; those whose first warp goes the same way are alike."""
@@ -349,32 +406,24 @@ class _Timing:
             pieces.append(piece)
         return pieces
 
-    def _chains(self, blocks: Sequence[_Block], latency: int) -> dict[tuple[int, int], float]:
-        """Set the latency of each block: that of its longest warp, and one bulk copy where
-        others than those who wait issue them. What warps of a block wait for on average."""
-        waits: defaultdict[tuple[int, int], float] = defaultdict(float)
-        whole = sum(block.weight for block in blocks)
-        known: dict[tuple[object, ...], tuple[int, Counter[tuple[int, int]]]] = {}
-        for block in blocks:
-            longest, handed = 0, False
-            for path in block.paths:
-                chain = self._chain(block, path, latency)
-                key = id(block.works), *path.blocks
-                if key not in known:
-                    known[key] = chain.clocks(path.blocks), chain.waits(path.blocks)
-                clocks, own = known[key]
-                longest = max(longest, clocks)
-                for pair, waited in own.items():
-                    waits[pair] += waited * block.weight / whole
-                handed = handed or path.loaded_bytes > 0
-            block.latency = longest + (latency if handed else 0)
-        return waits
+    def _programs_of(self, blocks: Sequence[_Block]) -> list[tuple[BlockProgram, float]]:
+        """What blocks execute, with how many of the grid each stands for."""
+        return [(self._program(block), block.weight) for block in blocks]
+
+    def _program(self, block: _Block) -> BlockProgram:
+        key = id(block.works), id(block.paths)
+        if key not in self._programs:
+            if key[0] not in self._steps:
+                self._steps[key[0]] = steps_of(self._kernel, self._texts, block.works, self._gpu)
+            routes = [Route(path.blocks, path.events) for path in block.paths]
+            self._programs[key] = BlockProgram(self._steps[key[0]], routes)
+        return self._programs[key]
 
     def _costs(
         self,
         blocks: Sequence[_Block],
         busiest: str,
-        waits: Mapping[tuple[int, int], float],
+        waits: Mapping[WaitKey, float],
         busy: float,
     ) -> tuple[InstructionCost, ...]:
         """The costs of instructions in a block on average. Bulk loads share what barriers were told to expect."""
@@ -397,42 +446,19 @@ class _Timing:
                 [sum(p.loaded_bytes for p in b.paths) for b in blocks], [b.weight for b in blocks]
             )
             rate = self._gpu["shared_rate"] if busiest == "shared" else 1
-            loads = [n for n, i in enumerate(code) if i.base in _BULK_LOADS and executions[n]]
+            loads = [n for n, i in enumerate(code) if i.base in BULK_LOADS and executions[n]]
             executed = sum(executions[index] for index in loads)
             for index in loads:
                 asked[index] += size / rate * executions[index] / executed
         origins = self._options.origins
         return instruction_costs(self._kernel, executions, asked, waits, busy, origins)
 
-    def _timeline(self, block: _Block, latency: int) -> tuple[WarpRow, ...]:
+    def _timeline(self, block: _Block, alone: Result) -> tuple[WarpRow, ...]:
         """What the warps of a block do when, if it is alone."""
         return tuple(
-            warp_row(self._kernel, n, self._chain(block, path, latency), path.blocks, block.works)
-            for n, path in enumerate(block.paths)
+            warp_row(self._kernel, number, log, end, block.works)
+            for number, (log, end) in enumerate(zip(alone.logs, alone.warp_ends, strict=True))
         )
-
-    def _chain(self, block: _Block, path: WarpPath, latency: int) -> Chain:
-        """What knows the latency of a path through a block, one for all that are alike."""
-        alone = self._serves_itself(path)
-        key = id(block.works), alone
-        if key not in self._known_chains:
-            like = next(iter(self._known_chains.values()), None)
-            made = Chain(self._kernel, block.works, latency if alone else 0, like)
-            self._known_chains[key] = made
-        return self._known_chains[key]
-
-    def _serves_itself(self, path: WarpPath) -> bool:
-        """Whether a warp works on what it copies, rather than copying for others."""
-        if not self._has_bulk_loads:
-            return False
-        units = {
-            unit_of(i)
-            for number in set(path.blocks)
-            for i in self._kernel.instructions[
-                self._kernel.blocks[number].first : self._kernel.blocks[number].last + 1
-            ]
-        }
-        return Unit.TMA in units and bool(units & {Unit.TENSOR, Unit.SHARED})
 
     def _loops(self, found: Sequence[_BlockWork], weights: Sequence[float]) -> Iterator[LoopCost]:
         for loop in self._kernel.loops:
@@ -450,7 +476,9 @@ class _Timing:
     def _address(self, loop: Loop) -> int:
         return self._kernel.instructions[self._kernel.blocks[loop.head].first].address
 
-    def _blind(self, found: Sequence[_BlockWork]) -> Iterator[str]:
+    def _blind(
+        self, found: Sequence[_BlockWork], timed: BlockTimes, missed: Misses | None
+    ) -> Iterator[str]:
         """What the model does not know of this launch."""
         mix = self._kernel.mix
         if unknown := unknown_opcodes(self._kernel.instructions):
@@ -468,12 +496,16 @@ class _Timing:
             yield "atomics that meet at one address"
         if self._has_bulk_stores and not self._options.facts:
             yield "sizes of bulk stores: what is written to shared memory before them is taken to be stored"
-        if self._options.footprint_bytes is None:
+        if missed is not None:
+            yield "hits of L2 but for those of an LRU of what blocks load, which start in the order of the grid"
+        elif self._options.footprint_bytes is None:
             yield "reuse in L2: every byte is taken to come from memory; give the footprint"
         else:
             yield "misses of L2 beyond the first touch of each byte"
-        if self._has_bulk_loads:
-            yield "waits of producers and consumers for each other beyond the first copy"
+        if timed.forced:
+            yield f"what ends {timed.forced} waits of warps for each other: they are taken to end at once"
+        if timed.cut:
+            yield "the end of long loops: they are taken to go on as fast as before"
 
 
 @dataclass(slots=True)
@@ -509,21 +541,6 @@ def hot_loop_name(found: Profile) -> str | None:
         if loop.instructions > (whole / 2 if best is not None and deeper else whole):
             best = loop
     return best.name if best is not None else None
-
-
-def clocks_of_a_block(busy: float, latency: float, resident: int) -> float:
-    """The clocks between two ends of blocks on a multiprocessor that holds so many at a time.
-
-    ``busy``: clocks that each needs the unit that has most to do; ``latency``: clocks of one alone. Exact for
-    one block; tends to ``busy`` for many, and lies above both ``busy`` and ``latency / resident``.
-    """
-    thinking = max(0.0, latency - busy)
-    queued = throughput = 0.0
-    for count in range(1, resident + 1):
-        served = busy * (1 + queued)
-        throughput = count / (thinking + served) if thinking + served else math.inf
-        queued = throughput * served
-    return 1 / throughput
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -30,6 +30,7 @@ from tilewright.model.scalars import (
     predicate,
     results_of,
 )
+from tilewright.model.traces import Event, is_load, is_traced, load_tracer, traced_names, tracer
 
 WARP = 32
 #: Blocks of code that a warp may execute; what takes longer counts as endless.
@@ -77,11 +78,13 @@ def parameter_words(
 @dataclass(slots=True)
 class WarpPath:
     """What a warp does: ``blocks`` in order. ``guesses``: how often a block ended with a branch on data,
-    which fell through. ``loaded_bytes``: what barriers were told to expect of bulk copies."""
+    which fell through. ``loaded_bytes``: what barriers were told to expect of bulk copies. ``events``: what it tells
+    barriers in memory and copy units."""
 
     blocks: list[int]
     guesses: Counter[int]
     loaded_bytes: int = 0
+    events: list[Event] = field(default_factory=list[Event])
 
     def counts(self) -> Counter[int]:
         """How often each block was executed."""
@@ -101,7 +104,8 @@ class _Step:
 
 class Walker:
     """Walks through a kernel for one launch. ``trips``: turns of loops by their names, which hold
-    whatever the code says; ``otherwise``: those that hold where the code does not say it."""
+    whatever the code says; ``otherwise``: those that hold where the code does not say it. ``loads``: events are the loads of
+    global memory, not what barriers are told. ``most_blocks``: basic blocks after which a walk ends, 0 for no end."""
 
     def __init__(
         self,
@@ -109,11 +113,14 @@ class Walker:
         launch: LaunchShape,
         trips: Mapping[str, int] | None = None,
         otherwise: Mapping[str, int] | None = None,
+        loads: bool = False,
+        most_blocks: int = 0,
     ) -> None:
         self._kernel, self._launch, self._trips = kernel, launch, dict(trips or {})
         self._otherwise = dict(otherwise or {})
         self._constants = _constants(kernel, launch)
-        self._needed = _slice(kernel)
+        self._loads, self._most_blocks = loads, most_blocks
+        self._needed = _slice(kernel, loads)
         self._inner: dict[int, Loop] = {}
         for loop in sorted(kernel.loops, key=lambda loop: loop.depth):
             for block in loop.blocks:
@@ -122,12 +129,14 @@ class Walker:
         self._forced = {
             loop.number: self._trips[loop.name] for loop in kernel.loops if loop.name in self._trips
         }
+        self._events: list[Event] = []
         self._steps = self._made_steps()
 
     def walk(self, warp: int, block: tuple[int, int, int]) -> WarpPath:
         """The path of a warp of a block of the grid; a TileIRError (``model-unknown-trips``) where a loop
         depends on data and no number of turns is given."""
         path = WarpPath([], Counter())
+        self._events.clear()
         steps = self._steps
         registers: Registers = {**self._special(warp, block), _ANNOUNCED: 0}
         visits: dict[int, int] = {}
@@ -135,7 +144,9 @@ class Walker:
         at: int | None = 0
         while at is not None:
             path.blocks.append(at)
-            if len(path.blocks) > _MOST_STEPS:
+            if len(path.blocks) > (self._most_blocks or _MOST_STEPS):
+                if self._most_blocks:
+                    break
                 raise self._endless(at)
             if (loop := self._heads.get(at)) is not None:
                 came_from = path.blocks[-2] if len(path.blocks) > 1 else None
@@ -146,6 +157,7 @@ class Walker:
                 run(registers)
             at = self._next(at, step, registers, visits, calls, path)
         path.loaded_bytes = registers[_ANNOUNCED] or 0
+        path.events = [*self._events]
         return path
 
     def _special(self, warp: int, block: tuple[int, int, int]) -> dict[str, int]:
@@ -169,6 +181,11 @@ class Walker:
         for block in blocks:
             operations: list[Operation] = []
             for index in range(block.first, block.last + 1):
+                if self._loads and is_load(code[index]):
+                    put = load_tracer(index, code[index], environment, self._events.append)
+                    operations.append(put)
+                elif not self._loads and is_traced(code[index]):
+                    operations.append(tracer(index, code[index], environment, self._events.append))
                 if index in self._needed:
                     operations.append(operation(code[index], environment))
                 if announces_bytes(code[index]):
@@ -316,7 +333,7 @@ def _expectation(instruction: Instruction, environment: Environment) -> Operatio
     return run
 
 
-def _slice(kernel: Kernel) -> frozenset[int]:
+def _slice(kernel: Kernel, loads: bool) -> frozenset[int]:
     """The instructions on which branches, guards of work, and announced bytes depend: those that write
     what is live, going backwards from them."""
     code, blocks = kernel.instructions, kernel.blocks
@@ -341,7 +358,7 @@ def _slice(kernel: Kernel) -> frozenset[int]:
                 if is_always(instruction.predicate):
                     names -= results[index] - {"local"}
                 names.update(_sources(instruction))
-            names.update(_roots(instruction))
+            names.update(_roots(instruction, loads))
         if not names <= live[number]:
             live[number] |= names
             todo += before[number]
@@ -358,9 +375,9 @@ def _flows_to(kernel: Kernel, block: Block) -> list[int]:
     return found
 
 
-def _roots(instruction: Instruction) -> list[str]:
+def _roots(instruction: Instruction, loads: bool) -> list[str]:
     """The registers of which the values are wanted for their own sake."""
-    found: list[str] = []
+    found = traced_names(instruction, loads)
     if instruction.is_branch or instruction.base in ("EXIT", "CALL", "RET"):
         found += names_in(instruction.predicate) + names_in(_condition_text(instruction))
     if announces_bytes(instruction):

@@ -10,6 +10,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
+from tilewright.model.choices import gpu_of
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
 from tilewright.passes.tileas.allocate import allocate
@@ -57,9 +58,10 @@ def schedule(
     for op in module.ops:
         if isinstance(op, FuncOp):
             assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
+            gpu = gpu_of(target.compute)
             choose_tma_stores(op, target, remarks)
-            tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks)
-            pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks)
+            tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks, gpu)
+            pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks, gpu)
             schedule_products(op, remarks)
             store_by_maps(op, target.shared_bytes, remarks)
             specialize(op, block_warps(op, num_warps), remarks)

@@ -52,6 +52,8 @@ from tilewright.dialects.nv_tileas.types import (
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for, plan_exchange
 from tilewright.layouts.layout import axis_bits
+from tilewright.model.choices import RING_STAGES, stages_that_hide
+from tilewright.model.tables import Gpu
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
 from tilewright.passes.tileas import kinds
@@ -109,13 +111,18 @@ class Pipeline(TilePass):
 
 
 def pipeline(
-    func: FuncOp, stages: int, shared_bytes: int, remarks: Remarks | None = None
+    func: FuncOp,
+    stages: int,
+    shared_bytes: int,
+    remarks: Remarks | None = None,
+    gpu: Gpu | None = None,
 ) -> list[str]:
-    """Pipeline the loops of a function; why loops and loads were left as they are."""
+    """Pipeline the loops of a function; why loops and loads were left as they are. With a ``gpu``, small stages are as
+    many as hide the latency of its memory."""
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp):
-            LoopAhead(func, op, stages, shared_bytes, remarks).run()
+            LoopAhead(func, op, stages, shared_bytes, remarks, gpu).run()
     return [remark.message for remark in remarks.found if remark.kind == "pipeline"]
 
 
@@ -193,9 +200,11 @@ class LoopAhead:
         stages: int,
         shared_bytes: int,
         remarks: Remarks,
+        gpu: Gpu | None = None,
     ):
         self.func, self.loop, self.body = func, loop, loop.body.block
         self.stages, self.shared_bytes, self.remarks = stages, shared_bytes, remarks
+        self.gpu = gpu
         self.facts = Facts(func)
 
     def run(self) -> None:
@@ -204,7 +213,7 @@ class LoopAhead:
             return
         others = self.storage_bytes() - sum(load.storage_bytes for load in loads)
         each = sum(load.bytes for load in loads)
-        stages = min(self.stages, (self.shared_bytes - others - _ROOM) // max(each, 1))
+        stages = self.that_fit(each, self.shared_bytes - others - _ROOM)
         if stages < 2:
             self.remarks.add(
                 "pipeline",
@@ -220,6 +229,17 @@ class LoopAhead:
             self.loop,
         )
         self._rewrite(loads, stages)
+
+    def that_fit(self, each: int, budget: int) -> int:
+        """Stages of ``each`` bytes for which there is a budget: as many as are asked for, or as hide the latency of
+        memory, if these are more."""
+        fit = budget // max(each, 1)
+        if self.gpu is None:
+            return min(self.stages, fit)
+        # Other blocks hide latency, too: there shall be room for four.
+        wanted = min(stages_that_hide(self.gpu, each), self.shared_bytes // 4 // max(each, 1))
+        more = [n for n in RING_STAGES if self.stages < n <= min(wanted, fit)]
+        return max(more, default=min(self.stages, fit))
 
     def storage_bytes(self) -> int:
         """What all storage of the kernel takes."""

@@ -28,6 +28,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
+from tilewright.model.tables import Gpu
 from tilewright.passes.base import NV_TILEAA, TilePass
 from tilewright.passes.tileas.pipeline import (
     Filler,
@@ -67,15 +68,20 @@ class TmaPipelines(TilePass):
 
 
 def tma_pipelines(
-    func: FuncOp, stages: int, target: Target, remarks: Remarks | None = None
+    func: FuncOp,
+    stages: int,
+    target: Target,
+    remarks: Remarks | None = None,
+    gpu: Gpu | None = None,
 ) -> None:
-    """Make pipelines of the loops of a function that nothing but other such loops surrounds."""
+    """Make pipelines of the loops of a function that nothing but other such loops surrounds. With a ``gpu``, small stages
+    are as many as hide the latency of its memory."""
     remarks = Remarks() if remarks is None else remarks
     if not target.has_tma:
         return
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp) and _loops_around(op) is not None:
-            _TmaLoop(func, op, stages, target.shared_bytes, remarks).run()
+            _TmaLoop(func, op, stages, target.shared_bytes, remarks, gpu).run()
 
 
 def _loops_around(loop: scf.ForOp) -> list[scf.ForOp] | None:
@@ -144,7 +150,7 @@ class _TmaLoop(LoopAhead):
         alone = not inside and isinstance(self.loop.parent_op(), FuncOp)
         stages = 0
         for budget, room in ((half, 0 if alone else self.room()), (self.shared_bytes, self.room())):
-            stages = min(self.stages, (budget - others - room) // max(each, 1))
+            stages = self.that_fit(each, budget - others - room)
             if stages >= 3:
                 break
         return stages

@@ -1,0 +1,212 @@
+"""What misses L2: an LRU of what the blocks in flight load, in the order in which they run.
+
+Blocks start in the order of the grid, as many as the GPU holds at once, and go on side by side. What each loads is known
+from its code: the map and coordinates of bulk copies, the address of the first lane of other loads. Two loads of the same
+place are the same data. Where places move evenly over the grid, blocks are computed from a few of them, else each is
+walked through. Long loops are cut short, and the cache with them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.model.traces import Event
+from tilewright.model.walk import Walker
+
+Place = tuple[int, int, int]
+#: A load: the instruction or the map, and the numbers that say what is loaded; its bytes.
+_Load = tuple[int, tuple[int, ...]]
+#: Loads that are looked at in all, rounds of blocks in flight, and blocks that are walked through where that is needed.
+_MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
+#: Basic blocks of a warp that are walked through.
+SHORT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Misses:
+    """The part of the loaded bytes that L2 does not have. ``late``: of those that come from memory, or wait for what another
+    block has just asked it for, once loops are under way; ``first``: the same of the
+    first loads of blocks. ``known``: the part of the loads whose places are known."""
+
+    share: float
+    late: float
+    first: float
+    known: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """What the loads of a launch are: by instruction how often a block executes them, and their bytes; warps that load,
+    blocks that run at once, and bytes of L2."""
+
+    executions: Mapping[int, float]
+    sizes: Sequence[float]
+    warps: Sequence[int]
+    in_flight: int
+    l2_bytes: float
+
+
+def misses(grid: Place, walker: Walker, loads: Loads) -> Misses | None:
+    """What misses L2; None where too little is known of what is loaded. ``walker``: one that follows places of loads
+    through the first basic blocks of a warp."""
+    base = _stream(walker, (0, 0, 0), loads)
+    whole = sum(loads.sizes[index] for index, _, _ in base)
+    known = sum(loads.sizes[index] for index, where, _ in base if where)
+    if not whole or known < whole / 2:
+        return None
+    count = math.prod(grid)
+    rounds = min(_ROUNDS, -(-count // loads.in_flight))
+    blocks = min(count, rounds * loads.in_flight)
+    kept = max(1, min(len(base), _MOST_LOADS // blocks))
+    make_stream = _even(walker, grid, loads, base[:kept])
+    if make_stream is None:
+        blocks = min(blocks, _MOST_WALKS)
+        found = [_stream(walker, _place(number, grid), loads) for number in range(blocks)]
+        kept = min(kept, *(len(stream) for stream in found))
+        make_stream = found.__getitem__
+    streams = [make_stream(number)[:kept] for number in range(blocks)]
+    cache = _Cache(loads.l2_bytes * min(1.0, kept / sum(loads.executions.values())))
+    shares = [
+        cache.run(streams[first : first + loads.in_flight], loads)
+        for first in range(0, blocks, loads.in_flight)
+    ]
+    weights = [min(loads.in_flight, blocks - first) for first in range(0, blocks, loads.in_flight)]
+    # Of later rounds each is like the last that was looked at.
+    weights[-1] += count - blocks
+    share, late, first = (
+        sum(map(operator.mul, each, weights)) / count for each in zip(*shares, strict=True)
+    )
+    return Misses(share, late, first, known / whole)
+
+
+def _place(number: int, grid: Place) -> Place:
+    x, y, _ = grid
+    return number % x, number // x % y, number // (x * y)
+
+
+_Entry = tuple[int, tuple[int, ...], float]
+
+
+def _stream(walker: Walker, place: Place, loads: Loads) -> list[_Entry]:
+    """What the warps of a block load, side by side: instruction, place (empty where it is not known), and when."""
+    found: list[_Entry] = []
+    for warp in loads.warps:
+        path = walker.walk(warp, place)
+        events = [event for event in path.events if event.executed]
+        found += [
+            (event.index, _where(event), number / len(events))
+            for number, event in enumerate(events)
+        ]
+    found.sort(key=lambda entry: entry[2])
+    return found
+
+
+def _where(event: Event) -> tuple[int, ...]:
+    """The numbers that say what is loaded; empty where one of them is not known."""
+    known = tuple(number for number in event.where if number is not None)
+    return known if len(known) == len(event.where) else ()
+
+
+def _even(
+    walker: Walker, grid: Place, loads: Loads, base: Sequence[_Entry]
+) -> Callable[[int], list[_Entry]] | None:
+    """The loads of blocks by their numbers, where places move evenly along each axis; None where they do not."""
+    steps: list[list[tuple[int, ...]] | None] = []
+    for axis, extent in enumerate(grid):
+        if extent == 1:
+            steps.append(None)
+            continue
+        next_one = _stream(walker, _along(axis, 1), loads)[: len(base)]
+        if not _same_code(base, next_one):
+            return None
+        steps.append([_minus(b[1], a[1]) for a, b in zip(base, next_one, strict=True)])
+
+    def at(number: int) -> list[_Entry]:
+        place = _place(number, grid)
+        moves = [(far, step) for far, step in zip(place, steps, strict=True) if far and step]
+        return [
+            (
+                index,
+                tuple(v + sum(far * s[n][k] for far, s in moves) for k, v in enumerate(where)),
+                when,
+            )
+            for n, (index, where, when) in enumerate(base)
+        ]
+
+    count = math.prod(grid)
+    for number in {count - 1, count // 2, count * 2 // 3}:
+        seen = _stream(walker, _place(number, grid), loads)
+        seen = seen[: len(base)]
+        if not _same_code(base, seen) or [e[1] for e in seen] != [e[1] for e in at(number)]:
+            return None
+    return at
+
+
+def _along(axis: int, far: int) -> Place:
+    x, y, z = (far if axis == other else 0 for other in range(3))
+    return x, y, z
+
+
+def _same_code(a: Sequence[_Entry], b: Sequence[_Entry]) -> bool:
+    return len(a) == len(b) and all(
+        x[0] == y[0] and len(x[1]) == len(y[1]) for x, y in zip(a, b, strict=True)
+    )
+
+
+def _minus(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    return tuple(x - y for x, y in zip(a, b, strict=True))
+
+
+class _Cache:
+    """Bytes of what was loaded last."""
+
+    def __init__(self, size: float) -> None:
+        self._size, self._used = size, 0.0
+        self._held: OrderedDict[_Load, float] = OrderedDict()
+
+    def run(self, streams: Sequence[Sequence[_Entry]], loads: Loads) -> tuple[float, float, float]:
+        """The part of the bytes of these blocks, which go on side by side, that is not there, that of those that are late,
+        and that of the first of each. Each instruction counts as often as a whole block executes it."""
+        missed: Counter[int] = Counter()
+        late: Counter[int] = Counter()
+        seen: Counter[int] = Counter()
+        timed: Counter[int] = Counter()
+        held, sizes = self._held, loads.sizes
+        half, first = min(map(len, streams)) // 2, 0.0
+        for number, together in enumerate(zip(*streams, strict=False)):
+            asked: set[_Load] = set()
+            if number == 1:
+                first = late.total() / len(streams)
+            if number == half:
+                # What loops load first says little of their later turns.
+                again = {entry[0] for stream in streams for entry in stream[half:]}
+                late = Counter({n: count for n, count in late.items() if n not in again})
+                timed = Counter({n: count for n, count in timed.items() if n not in again})
+            for index, where, _ in together:
+                seen[index] += 1
+                timed[index] += 1
+                key = len(where), where
+                if where and key in held:
+                    late[index] += key in asked
+                    held.move_to_end(key)
+                    continue
+                missed[index] += 1
+                late[index] += 1
+                if not where:
+                    continue
+                asked.add(key)
+                size = held[key] = sizes[index]
+                self._used += size
+                while self._used > self._size and held:
+                    self._used -= held.popitem(last=False)[1]
+        weights = {index: sizes[index] * loads.executions.get(index, 0.0) for index in seen}
+        whole = sum(weights.values()) or 1.0
+        share, after = (
+            sum(weight * found[index] / of[index] for index, weight in weights.items()) / whole
+            for found, of in ((missed, seen), (late, timed))
+        )
+        return share, after, first

@@ -1,0 +1,20 @@
+"""Blocks that share a multiprocessor, in closed form: for who must choose before there is machine code."""
+
+from __future__ import annotations
+
+import math
+
+
+def clocks_of_a_block(busy: float, latency: float, resident: int) -> float:
+    """The clocks between two ends of blocks on a multiprocessor that holds so many at a time.
+
+    ``busy``: clocks that each needs the unit that has most to do; ``latency``: clocks of one alone. Exact for
+    one block; tends to ``busy`` for many, and lies above both ``busy`` and ``latency / resident``.
+    """
+    thinking = max(0.0, latency - busy)
+    queued = throughput = 0.0
+    for count in range(1, resident + 1):
+        served = busy * (1 + queued)
+        throughput = count / (thinking + served) if thinking + served else math.inf
+        queued = throughput * served
+    return 1 / throughput

@@ -1,0 +1,172 @@
+"""What warps tell barriers in memory and copy units: operands that the walk through the code computes.
+
+Each execution of one of these instructions is an ``Event`` in the order of the path, so that whoever times the
+block knows which barrier is meant, in which phase, and how many bytes come.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.model.sass import Instruction
+from tilewright.model.scalars import (
+    Environment,
+    Getter,
+    Registers,
+    getter,
+    getter64,
+    names_in,
+    predicate,
+)
+
+_ADDRESS = re.compile(r"^\[(?:(U?R\d+|U?RZ))?(?:\+(U?R\d+|U?RZ))?(?:\+?(-?0x[0-9a-f]+))?\]$")
+_DIMS = re.compile(r"\.(\d)D\b")
+#: What announces, counts and awaits arrivals, and copies that barriers in memory count.
+BULK_LOADS = frozenset({"UTMALDG", "UBLKCP"})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An instruction met on a path. ``executed``: its guard held, as far as that is known. ``barrier``: the address in
+    shared memory. ``value``: the parity of a wait, the bytes that an arrival announces, the word that begins a barrier.
+    ``where``: the map and the coordinates of a bulk copy. None for what is not known."""
+
+    index: int
+    executed: bool
+    barrier: int | None
+    value: int | None
+    where: tuple[int | None, ...] = ()
+
+
+_LOADS = frozenset({"LDG", "LDGSTS", *BULK_LOADS})
+_GLOBAL = re.compile(r"\[(U?R\d+)(?:\.64)?(?:\.U32)?(?:\+(UR\d+))?(?:\+?(-?0x[0-9a-f]+))?\]$")
+
+
+def is_load(instruction: Instruction) -> bool:
+    """Whether an instruction loads from global memory."""
+    return instruction.base in _LOADS
+
+
+def is_traced(instruction: Instruction) -> bool:
+    """Whether an instruction makes events."""
+    return instruction.base in ("SYNCS", "ARRIVES") or instruction.base in BULK_LOADS
+
+
+def traced_names(instruction: Instruction, loads: bool) -> list[str]:
+    """The registers that the events of an instruction depend on, or those of its loads."""
+    if not (is_load(instruction) if loads else is_traced(instruction)):
+        return []
+    found = names_in(instruction.predicate)
+    if instruction.base in BULK_LOADS:
+        return [*found, *_copy_registers(instruction)]
+    if loads:
+        place = _global(instruction)
+        return [*found, *(_after(name, by) for name in place[:2] if name for by in (0, 1))]
+    for operand in instruction.operands[1:] or instruction.operands:
+        found += names_in(operand)
+    if "EXCH" in instruction.modifiers:
+        found += [_after(name, 1) for name in names_in(instruction.operands[-1])]
+    return found
+
+
+def _after(name: str, by: int) -> str:
+    head = name.rstrip("0123456789")
+    return f"{head}{int(name[len(head) :]) + by}"
+
+
+def _global(instruction: Instruction) -> tuple[str, str, int]:
+    """Register, uniform register and offset of the address of a load; the first is empty where there is none."""
+    for operand in reversed(instruction.operands):
+        if match := _GLOBAL.search(operand):
+            return match[1], match[2] or "", int(match[3] or "0", 16)
+    return "", "", 0
+
+
+def load_tracer(
+    index: int, instruction: Instruction, environment: Environment, put: Callable[[Event], None]
+) -> Callable[[Registers], None]:
+    """What puts down where a load of global memory loads from; where the map of a bulk copy is not known, the
+    instruction stands for it."""
+    guard = predicate(instruction.predicate)
+    if instruction.base == "UTMALDG":
+        names = _copy_registers(instruction)[1:]
+
+        def boxed(r: Registers) -> None:
+            values = tuple(r.get(name) for name in names)
+            *box, low, _ = values if len(values) > 2 else (None, None, None)
+            put(Event(index, guard(r) is not False, None, None, (low or -1 - index, *box)))
+
+        return boxed
+    register, uniform, offset = _global(instruction)
+    if instruction.base == "UBLKCP":
+        register = next(iter(names_in(instruction.operands[1])), "")
+    place = getter64(register or "RZ", environment)
+    base = getter64(uniform or "RZ", environment)
+
+    def loaded(r: Registers) -> None:
+        a, b = place(r), base(r)
+        known = None if a is None or b is None or not register else a + b + offset
+        put(Event(index, guard(r) is not False, None, None, (known,)))
+
+    return loaded
+
+
+def _copy_registers(instruction: Instruction) -> list[str]:
+    """Barrier, coordinates and map of a bulk copy: behind the register of its target, and in its source."""
+    target = names_in(instruction.operands[0])
+    source = names_in(instruction.operands[1]) if len(instruction.operands) > 1 else []
+    if not target:
+        return []
+    dims = _DIMS.search(instruction.opcode)
+    count = 1 + (int(dims[1]) if dims else 0)
+    found = [_after(target[0], by) for by in range(1, 1 + count)]
+    return [*found, *(_after(name, by) for name in source[:1] for by in (0, 1))]
+
+
+def tracer(
+    index: int, instruction: Instruction, environment: Environment, put: Callable[[Event], None]
+) -> Callable[[Registers], None]:
+    """What puts down the event of an instruction when it is met."""
+    guard = predicate(instruction.predicate)
+    if instruction.base in BULK_LOADS:
+        names = _copy_registers(instruction)
+
+        def copied(r: Registers) -> None:
+            values = [r.get(name) for name in names]
+            barrier = values[0] if values else None
+            put(Event(index, guard(r) is not False, barrier, None, tuple(values[1:])))
+
+        return copied
+    place = next((o for o in instruction.operands if o.startswith("[")), "")
+    address = _address(place, environment)
+    value: Getter = (
+        getter(instruction.operands[-1], environment)
+        if instruction.operands and not instruction.operands[-1].startswith("[")
+        else lambda r: 0
+    )
+
+    def met(r: Registers) -> None:
+        put(Event(index, guard(r) is not False, address(r), value(r)))
+
+    return met
+
+
+def _address(operand: str, environment: Environment) -> Getter:
+    match = _ADDRESS.match(operand)
+    if match is None:
+        return lambda r: None
+    parts = [getter(match[n], environment) for n in (1, 2) if match[n]]
+    offset = int(match[3], 16) if match[3] else 0
+
+    def run(r: Registers) -> int | None:
+        total = offset
+        for part in parts:
+            value = part(r)
+            if value is None:
+                return None
+            total += value
+        return total & 0xFFFFFFFF
+
+    return run

@@ -1,0 +1,138 @@
+"""Misses of L2: an LRU of what the blocks in flight load."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from tests.model.support import kernels, requires_tools
+
+from tilewright.model.l2 import Loads, Misses, Place, misses
+from tilewright.model.profile import Options, Profile
+from tilewright.model.tables import GPUS
+from tilewright.model.timing import profile
+from tilewright.model.traces import Event
+from tilewright.model.walk import LaunchShape, WarpPath, parameter_words
+
+SIZE = 1024.0
+
+
+@dataclass
+class _Walker:
+    """A kernel whose blocks load these places, one after the other."""
+
+    places: Callable[[Place], Sequence[tuple[int | None, ...]]]
+
+    def walk(self, warp: int, block: Place) -> WarpPath:
+        events = [Event(0, True, None, None, where) for where in self.places(block)]
+        return WarpPath([], Counter(), 0, events)
+
+
+def _share(
+    places: Callable[[Place], Sequence[tuple[int | None, ...]]],
+    grid: Place,
+    *,
+    in_flight: int = 8,
+    held: float = 1e9,
+) -> float:
+    found = _misses(places, grid, in_flight, held)
+    assert found is not None
+    return found.share
+
+
+def _misses(
+    places: Callable[[Place], Sequence[tuple[int | None, ...]]],
+    grid: Place,
+    in_flight: int,
+    held: float,
+) -> Misses | None:
+    loads = Loads({0: len(places((0, 0, 0)))}, [SIZE], [0], in_flight, held * SIZE)
+    return misses(grid, cast(Any, _Walker(places)), loads)
+
+
+def test_what_no_other_block_loads_misses() -> None:
+    assert _share(lambda b: [(b[0], k) for k in range(10)], (64, 1, 1)) == 1
+
+
+def test_what_all_load_misses_once() -> None:
+    assert _share(lambda b: [(k,) for k in range(10)], (8, 1, 1)) == 1 / 8
+    # Of three rounds that are looked at only the first misses, and those behind are like the last.
+    assert _share(lambda b: [(k,) for k in range(10)], (64, 1, 1)) == 1 / 64
+
+
+def _product(b: Place) -> list[tuple[int, int, int]]:
+    """The rows of one matrix and the columns of another."""
+    return [each for k in range(16) for each in ((0, b[1], k), (1, b[0], k))]
+
+
+def test_a_product_loads_each_panel_of_the_blocks_in_flight_once() -> None:
+    """Two rows of eight blocks in flight: 2 panels of rows and 8 of columns for 16 blocks."""
+    assert _share(_product, (8, 2, 1), in_flight=16) == (2 + 8) / 32
+    # A cache that holds the columns needs only the rows of later rounds.
+    later = _share(_product, (8, 64, 1), in_flight=16)
+    assert later == pytest.approx(((2 + 8) + 31 * 2) / 32 / 32)
+    # One that holds the blocks of one step, but not all columns, loads them in each round.
+    small = _share(_product, (8, 64, 1), in_flight=16, held=20)
+    assert small == pytest.approx((2 + 8) / 32)
+
+
+def test_a_smaller_cache_misses_no_less() -> None:
+    shares = [
+        _share(_product, (16, 16, 1), in_flight=24, held=held) for held in (4, 16, 64, 256, 1024)
+    ]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > shares[-1]
+
+
+def test_blocks_in_groups_share_more() -> None:
+    """Blocks that are taken in groups of 4 rows do not move evenly, and are walked through."""
+
+    def grouped(b: Place) -> list[tuple[int, int, int]]:
+        number = b[0]
+        group, inside = divmod(number, 4 * 16)
+        return _product((inside // 4, group * 4 + inside % 4, 0))
+
+    def rows(b: Place) -> list[tuple[int, int, int]]:
+        return _product((b[0] % 16, b[0] // 16, 0))
+
+    in_groups, in_rows = (
+        _share(each, (256, 1, 1), in_flight=16, held=100) for each in (grouped, rows)
+    )
+    # 4 rows and 4 columns for each 16 blocks, rather than 1 and 16.
+    assert in_groups == pytest.approx(8 / 32)
+    assert in_rows == pytest.approx(17 / 32)
+
+
+def test_places_that_nobody_knows_say_nothing() -> None:
+    assert _misses(lambda b: [(None, 3)], (8, 1, 1), 8, 100) is None
+    half = _misses(lambda b: [(None,), (b[0],), (b[0],)], (8, 1, 1), 8, 100)
+    assert half is not None and half.known == pytest.approx(2 / 3)
+
+
+_READ = """
+  mov.u32 %r3, %tid.x; mov.u32 %r4, %ctaid.x; {place} mul.wide.u32 %rd1, %r5, 16; add.u64 %rd2, %rd0, %rd1; mov.u32 %r10, 0;
+  .pragma "nounroll"; L: ld.global.v4.u32 {{%r6,%r7,%r8,%r9}}, [%rd2]; st.global.v4.u32 [%rd2+1073741824], {{%r6,%r7,%r8,%r9}};
+  add.u64 %rd2, %rd2, 4096; add.u32 %r10, %r10, 1; setp.lt.u32 %p0, %r10, 16; @%p0 bra L;
+"""
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_blocks_that_load_the_same_need_less_memory() -> None:
+    own = _READ.format(place="mad.lo.u32 %r5, %r4, 4096, %r3;")
+    made = kernels({"own": own, "same": _READ.format(place="mov.u32 %r5, %r3;")}, threads=256)
+
+    def found(name: str) -> Profile:
+        words = parameter_words(made[name], [(8, 1 << 40), (4, 1), (4, 1), (4, 1)])
+        launch = LaunchShape((2112, 1, 1), (256, 1, 1), words)
+        return profile(made[name], GPUS["h100"], launch, Options())
+
+    own_bytes, same_bytes = (found(name).memory_bytes for name in ("own", "same"))
+    stored = 2112 * 16 * 4096
+    assert own_bytes == 2 * stored
+    # What is stored counts in full.
+    assert same_bytes == pytest.approx(stored + 16 * 4096, rel=0.01)
+    assert any("LRU" in text for text in found("own").blind)

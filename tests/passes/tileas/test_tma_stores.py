@@ -19,7 +19,6 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import stores as W
 from tilewright.dialects.nvgpu.ops.tma import TmaAsyncStoreOp
 from tilewright.dialects.nvgpu.support import nvvm
-from tilewright.dialects.nvgpu.support.gpu_ops import BarrierOp
 from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas.remarks import Remarks
@@ -314,7 +313,7 @@ def test_the_simulator_finds_what_is_left_out() -> None:
     assert "sim-missing-proxy-fence" in _without(nvvm.FenceProxyOp, "")
     assert "sim-copy-not-awaited" in _without(nvvm.CpAsyncBulkWaitGroupOp, "")
     # Threads meet before they write storage where a ring was, and before it is read.
-    assert _without(BarrierOp, "", 0)
-    assert _without(BarrierOp, "", 1)
+    assert _without(nvvm.BarrierOp, "", 0)
+    assert _without(nvvm.BarrierOp, "", 1)
     # The wait of a round for the storage that the round before has left to be read.
     assert _without(nvvm.CpAsyncBulkWaitGroupOp, "apart", 0)

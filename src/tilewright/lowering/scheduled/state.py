@@ -98,7 +98,7 @@ class ScheduledKernel(Kernel):
         read: set[SSAValue] = set()
         written: set[SSAValue] = set()
         for op in self.func.walk():
-            if isinstance(op, S.DotOp) and S.atom_of(op) == "wgmma":
+            if isinstance(op, S.Product) and S.atom_of(op) == "wgmma":
                 held = (value for value in (op.a, op.b) if isinstance(value.type, TiledViewType))
                 read |= {base_of(value) for value in held}
             elif isinstance(op, S.CopyOp | AsyncTiledLoadOp):
@@ -451,7 +451,7 @@ def _storage_uses(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:
     for inner in op.walk():
         if isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
             writes.add(base_of(inner.target))
-        elif isinstance(inner, S.DotOp | S.LocalLoadOp | AsyncTiledTmaStoreOp | AsyncStoreWaitOp):
+        elif isinstance(inner, S.Product | S.LocalLoadOp | AsyncTiledTmaStoreOp | AsyncStoreWaitOp):
             held = (value for value in inner.operands if isinstance(value.type, TiledViewType))
             reads |= {base_of(value) for value in held}
     return reads, writes

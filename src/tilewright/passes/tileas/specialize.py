@@ -23,7 +23,6 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
-from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp
 from tilewright.dialects.nv_tileas.storage import storage_bytes
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
 from tilewright.passes.tileas.assign_layouts import block_warps
@@ -105,15 +104,23 @@ def specialize(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None
 
 def _choose(func: FuncOp, warps: int) -> Agents | str:
     """How to split a function, or why it stays whole."""
-    products = [op for op in func.walk() if isinstance(op, AsyncDotOp)]
+    products = [op for op in func.walk() if isinstance(op, S.Product) and S.atom_of(op) == "wgmma"]
     if not products:
-        return "no product goes on by itself, beside which that costs nothing"
-    sums = max(prod(T.dims_of(op.result.type)) for op in products) // (32 * warps)
+        return "no warpgroup makes products, beside which that costs nothing"
+    sums = max(_sums_together(op) for op in products) // (32 * warps)
     shared = sum(storage_bytes(op.result) for op in func.walk() if isinstance(op, S.AllocTensorOp))
     found = agents_for(warps, sums, shared)
     if found is None:
         return f"the registers of {warps + _WARPGROUP} warps in each block would not do"
     return found
+
+
+def _sums_together(op: S.Product) -> int:
+    """The sums of a product, and of those beside it in one block."""
+    block = op.parent
+    assert block is not None
+    beside = [other for other in block.ops if isinstance(other, S.Product)]
+    return sum(prod(T.dims_of(other.c.type)) for other in beside)
 
 
 def _fills(op: Operation) -> bool:

@@ -275,6 +275,6 @@ def test_what_threads_store_is_visible_to_copies(arch: str) -> None:
         assert (c == 64 + 128).all()
     text = print_text(program.threads("k"))
     copy = text.index("cp.async.shared.global")
-    assert "gpu.barrier" in text[text.index("llvm.store") : copy]
+    assert "barrier" in text[text.index("llvm.store") : copy]
     maps = program._lowered.kernel("k").spec.tensor_maps  # pyright: ignore[reportPrivateUsage]
     assert len(maps) == (1 if arch == "sm_90a" else 0)

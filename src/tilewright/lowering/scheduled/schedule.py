@@ -64,7 +64,7 @@ def schedule(
             pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks, gpu)
             schedule_products(op, remarks)
             store_by_maps(op, target.shared_bytes, remarks)
-            specialize(op, block_warps(op, num_warps), remarks)
+            specialize(op, block_warps(op, num_warps), target, remarks)
             allocate(op, remarks)
     return Scheduled(module, tuple(remarks.found))
 

@@ -27,9 +27,10 @@ from tilewright.dialects.nv_tileas.storage import storage_bytes
 from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.target import Target
 
-#: What a multiprocessor has: registers, of 32 bits, and shared memory, of which each block takes some more.
-_REGISTERS, _SHARED, _RESERVED = 1 << 16, 228 << 10, 1 << 10
+#: The registers of a multiprocessor, of 32 bits, and what each block takes of its shared memory beside its own.
+_REGISTERS, _RESERVED = 1 << 16, 1 << 10
 #: The registers of a thread: the most that it has, and takes; what is left to one that fills pipelines; what
 #: it holds beside sums.
 _MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 40, 88, 64
@@ -52,7 +53,7 @@ class Agents:
         return found
 
 
-def agents_for(warps: int, sums: int, shared_bytes: int) -> Agents | None:
+def agents_for(warps: int, sums: int, shared_bytes: int, target: Target) -> Agents | None:
     """How a block is split of which ``warps`` compute, each thread with this many registers of sums, and
     that takes these bytes of shared memory; None where there are not registers enough.
 
@@ -60,7 +61,7 @@ def agents_for(warps: int, sums: int, shared_bytes: int) -> Agents | None:
     those that compute have as many registers as before; else a warpgroup gives most of its own to them. A block
     of several warpgroups with many sums has a multiprocessor for itself (``block_warps``).
     """
-    blocks = max(_SHARED // (shared_bytes + _RESERVED), 1)
+    blocks = max(target.multiprocessor_bytes // (shared_bytes + _RESERVED), 1)
     if warps > _WARPGROUP and sums >= _MANY_SUMS:
         blocks = 1
     all_warps = warps + _WARPGROUP
@@ -68,7 +69,7 @@ def agents_for(warps: int, sums: int, shared_bytes: int) -> Agents | None:
     if share >= _MOST or warps % _WARPGROUP:
         return Agents((warps, 1))
     taken = min((share * all_warps - _LEFT * _WARPGROUP) // warps // 8 * 8, _MOST_TAKEN)
-    if taken < sums + _BESIDE_SUMS or share < _LEFT:
+    if not target.trades_registers or taken < sums + _BESIDE_SUMS or share < _LEFT:
         return None
     return Agents((warps, _WARPGROUP), (taken, _LEFT))
 
@@ -81,20 +82,21 @@ class Specialize(TilePass):
     LEVEL: ClassVar = NV_TILEAA
 
     num_warps: int = 4
+    target: str = "sm_90a"
 
     def rewrite(self, root: Operation) -> None:
         functions = [root] if isinstance(root, FuncOp) else list(root.walk())
         for func in functions:
             if isinstance(func, FuncOp) and func.body.blocks:
-                specialize(func, block_warps(func, self.num_warps))
+                specialize(func, block_warps(func, self.num_warps), Target(self.target))
 
 
-def specialize(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
+def specialize(func: FuncOp, warps: int, target: Target, remarks: Remarks | None = None) -> None:
     """Split a function of ``warps`` warps into agents, where that pays and can be done."""
     remarks = Remarks() if remarks is None else remarks
     if agent_switch(func) is not None or not any(_fills(op) for op in func.walk()):
         return
-    chosen = _choose(func, warps)
+    chosen = _choose(func, warps, target)
     why = chosen if isinstance(chosen, str) else _split(func, chosen)
     if why:
         remarks.add("agents", f"all warps fill the pipelines: {why}", func)
@@ -102,14 +104,12 @@ def specialize(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None
         remarks.add("agents", chosen.describe(), func)
 
 
-def _choose(func: FuncOp, warps: int) -> Agents | str:
+def _choose(func: FuncOp, warps: int, target: Target) -> Agents | str:
     """How to split a function, or why it stays whole."""
-    products = [op for op in func.walk() if isinstance(op, S.Product) and S.atom_of(op) == "wgmma"]
-    if not products:
-        return "no warpgroup makes products, beside which that costs nothing"
-    sums = max(_sums_together(op) for op in products) // (32 * warps)
+    products = [op for op in func.walk() if isinstance(op, S.Product)]
+    sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
     shared = sum(storage_bytes(op.result) for op in func.walk() if isinstance(op, S.AllocTensorOp))
-    found = agents_for(warps, sums, shared)
+    found = agents_for(warps, sums, shared, target)
     if found is None:
         return f"the registers of {warps + _WARPGROUP} warps in each block would not do"
     return found

@@ -29,6 +29,16 @@ class Target:
         """Whether warpgroups make products of matrices in shared memory."""
         return self.arch == "sm_90a"
 
+    @property
+    def trades_registers(self) -> bool:
+        """Whether warpgroups give registers to one another (``setmaxnreg``)."""
+        return self.compute >= 90 and self.arch.endswith("a")
+
+    @property
+    def multiprocessor_bytes(self) -> int:
+        """The shared memory of a multiprocessor, which the blocks on it share."""
+        return (100 if self.compute >= 120 else 228) << 10
+
     def byte_floats(self, fast: bool) -> str:
         """How ``mma.sync`` makes products of floats of 8 bits, as ``nv_tileas.dot`` says it: by itself,
         by f16 to which threads widen them, or (empty) not, for lack of an instruction that converts them.

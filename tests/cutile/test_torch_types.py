@@ -105,6 +105,7 @@ def test_text_tells_the_device() -> None:
     assert repr(torch.zeros((0, 2), device="cuda")) == "tensor([], device='cuda:0', size=(0, 2))"
 
 
+@pytest.mark.usefixtures("torch")  # for the process that it starts
 def test_afterwards_torch_is_as_before() -> None:
     code = """
 import torch

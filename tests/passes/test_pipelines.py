@@ -93,7 +93,7 @@ def test_text(text: str, expected: list[str]) -> None:
             "split-threshold=2",
             "twice",
         ),
-        ("O2{x=1}", "bad-pass-option", "x=1", "takes no options"),
+        ("O2{x=1}", "bad-pass-option", "x=1", "no pass of the pipeline 'O2' has"),
         ("cse dce", "bad-pipeline", "dce", "expected ','"),
         ("cse,,dce", "bad-pipeline", ",", "expected the name of a pass"),
         ("cse{", "bad-pipeline", "", "expected the name of an option"),

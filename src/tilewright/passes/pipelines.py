@@ -181,7 +181,15 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-dce",
     ),
     "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
-    "tileas": ("tileas-assign-layouts", "tileas-pipeline", "tileas-allocate"),
+    "tileas": (
+        "tileas-assign-layouts",
+        "tileas-tma{target=sm_80}",
+        "tileas-pipeline",
+        "tileas-schedule",
+        "tileas-tma-stores",
+        "tileas-specialize{target=sm_80}",
+        "tileas-allocate",
+    ),
 }
 
 AnyModule = ModuleOp | builtin.ModuleOp
@@ -215,15 +223,7 @@ def parse_pipeline(text: str) -> list[TilePass]:
 def _passes_of(element: ElementText) -> list[TilePass]:
     members = PIPELINES.get(element.name)
     if members is not None:
-        if element.options:
-            option = element.options[0]
-            raise TileIRError.single(
-                BAD_PASS_OPTION,
-                f"the pipeline '{element.name}' takes no options, got '{option.key}'",
-                option.place,
-                help=f"write out its passes: {','.join(members)}",
-            )
-        return [PASSES[name]() for name in members]
+        return _members_of(element, [parse_elements(member)[0] for member in members])
     cls = PASSES.get(element.name)
     if cls is None:
         raise TileIRError.single(
@@ -233,6 +233,29 @@ def _passes_of(element: ElementText) -> list[TilePass]:
             help=_suggestion(element.name, [*PASSES, *PIPELINES]),
         )
     return [_configured(cls, element)]
+
+
+def _members_of(element: ElementText, members: Sequence[ElementText]) -> list[TilePass]:
+    """The passes of a pipeline. Its options go to each pass that has them, which one at least must."""
+    taken: set[OptionText] = set()
+    passes: list[TilePass] = []
+    for member in members:
+        cls = PASSES[member.name]
+        known = {field.name.replace("_", "-") for field in dataclasses.fields(cls)}
+        own = [option for option in element.options if option.key.replace("_", "-") in known]
+        keys = {option.key for option in own}
+        kept = [option for option in member.options if option.key not in keys]
+        passes.append(_configured(cls, ElementText(member.name, (*kept, *own), element.place)))
+        taken.update(own)
+    for option in element.options:
+        if option not in taken:
+            raise TileIRError.single(
+                BAD_PASS_OPTION,
+                f"no pass of the pipeline '{element.name}' has an option '{option.key}'",
+                option.place,
+                help=f"its passes: {','.join(member.name for member in members)}",
+            )
+    return passes
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:

@@ -157,6 +157,23 @@ def test_products_that_are_waited_for(arch: str, tile: tuple[int, int, int]) -> 
         np.testing.assert_array_equal(found, right)
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_the_pipeline_by_name(target: str) -> None:
+    """An option of a pipeline goes to the passes that have it."""
+    passes = (
+        f"tileas-assign-layouts{{target={target}}},tileas-tma{{target={target}}},tileas-pipeline"
+    )
+    passes += (
+        f",tileas-schedule,tileas-tma-stores,tileas-specialize{{target={target}}},tileas-allocate"
+    )
+    text = product(*TILE)
+    named = K.lowered(text, f"tileaa,tileas{{target={target}}}")
+    assert print_text(named) == print_text(K.lowered(text, f"tileaa,{passes}"))
+    assert ("agent_switch" in print_text(named)) == (target == "sm_90a")
+    if target == "sm_80":
+        assert print_text(named) == print_text(K.lowered(text, "tileaa,tileas"))
+
+
 def said(text: str) -> list[str]:
     module, remarks = K.lowered(text, SCHEDULE), Remarks()
     (func,) = (op for op in module.walk() if isinstance(op, FuncOp))

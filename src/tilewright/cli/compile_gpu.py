@@ -72,10 +72,14 @@ def emitted(source: Source, options: argparse.Namespace, session: Session) -> st
     return _machine_code(compiled, emit, session, source.stages())
 
 
+#: The kinds of remarks that belong to what a block takes: its stages and its agents.
+_SHAPE = ("ring", "agents")
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A kernel of a file: the module of ``nvgpu`` that it is or becomes, that of ``nv_tileas`` on the way,
-    what compiles it, lines of remarks, and those of them that tell of loads ahead."""
+    what compiles it, lines of remarks, and those of them that tell of stages and agents."""
 
     threads: Callable[[], ModuleOp]
     scheduled: Callable[[], ModuleOp]
@@ -105,7 +109,7 @@ def source_of(module: Module, options: argparse.Namespace) -> Source:
             lambda: program.scheduled(entry),
             lambda: program.compile(entry),
             lambda: [shown(remark) for remark in program.remarks(entry)],
-            lambda: [found.message for found in program.remarks(entry) if found.kind == "ring"],
+            lambda: [found.message for found in program.remarks(entry) if found.kind in _SHAPE],
         )
     from tilewright.gpu import compile_kernel, kernels_of
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import Place
+from tilewright.diagnostics import ByteSpan, NamedPlace, Place
+from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.source_map import place_of
 
 
@@ -16,7 +17,8 @@ class Remark:
 
     Kinds: ``layout`` (a tile changes its layout), ``product`` (which instruction), ``ring`` (copies ahead),
     ``pipeline`` (why there are none), ``tma`` (what is stored by tensor maps, and why other tiles do not go by them), ``rule`` (an operation is lowered as
-    without a schedule), ``warps`` (why so many), ``hint`` (what becomes of one), ``fallback`` (the kernel is
+    without a schedule), ``warps`` (why so many), ``agents`` (which
+    of them fill pipelines), ``in-flight`` (which products go on, and why others do not), ``storage`` (what shares bytes), ``hint`` (what becomes of one), ``fallback`` (the kernel is
     lowered without a schedule). Of the CPU: ``buffer`` (a tile is kept), ``gather`` (elements are loaded or
     stored apart), ``loop`` (one element after the other), ``atomic`` (updates stay ordered, or go to memory at
     once), ``reduction`` (the order of elements is kept), ``power`` (no product or root).
@@ -34,6 +36,20 @@ class Remarks:
     found: list[Remark] = field(default_factory=list)
 
     def add(self, kind: str, message: str, op: Operation | None = None) -> None:
-        remark = Remark(kind, message, None if op is None else place_of(op))
+        remark = Remark(kind, message, None if op is None else _place(op))
         if remark not in self.found:
             self.found.append(remark)
+
+
+def _place(op: Operation) -> Place | None:
+    """Where an operation comes from: the line of the author's program that debug information names, for what was
+    read from bytecode."""
+    place = place_of(op)
+    if isinstance(place, ByteSpan):
+        around: Operation | None = op
+        while around is not None:
+            location = getattr(around, "location", None)
+            if location is not None and (found := source_position(location)) is not None:
+                return NamedPlace(found[0], found[1], 0)
+            around = around.parent_op()
+    return place

@@ -34,6 +34,8 @@ _REGISTERS, _RESERVED = 1 << 16, 1 << 10
 #: The registers of a thread: the most that it has, and takes; what is left to one that fills pipelines; what
 #: it holds beside sums.
 _MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 40, 88, 64
+#: The registers that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
+_OPERANDS = 32
 _WARPGROUP = 4
 
 
@@ -108,6 +110,8 @@ def _choose(func: FuncOp, warps: int, target: Target) -> Agents | str:
     """How to split a function, or why it stays whole."""
     products = [op for op in func.walk() if isinstance(op, S.Product)]
     sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
+    if any(S.atom_of(op) != "wgmma" for op in products):
+        sums += _OPERANDS
     shared = sum(storage_bytes(op.result) for op in func.walk() if isinstance(op, S.AllocTensorOp))
     found = agents_for(warps, sums, shared, target)
     if found is None:

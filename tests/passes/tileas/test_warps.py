@@ -7,6 +7,7 @@ import pytest
 from tests.passes.tileas import kernels as K
 
 from tilewright import LaunchOptions
+from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nvgpu.support import gpu_kernels
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
@@ -54,10 +55,15 @@ def elementwise(width: int) -> str:
 
 
 def threads(text: str, arch: str = "sm_90a") -> int:
+    """The threads of a block that hold tiles."""
     program = TileProgram(parse(text), arch)
     module = program.threads()
     (func,) = (op for op in module.walk() if isinstance(op, gpu_kernels.FuncOp))
     assert program.fallbacks == {}
+    scheduled = program._lowered.scheduled("k").module  # pyright: ignore[reportPrivateUsage]
+    for op in scheduled.walk():
+        if isinstance(op, AgentSwitchOp):
+            return 32 * op.warps[0]
     return func.attributes["gpu.known_block_size"].get_values()[0]  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -35,7 +35,7 @@ _REGISTERS, _RESERVED = 1 << 16, 1 << 10
 #: it holds beside sums.
 _MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 40, 88, 64
 #: The registers that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
-_OPERANDS = 32
+_OPERANDS = 16
 _WARPGROUP = 4
 
 

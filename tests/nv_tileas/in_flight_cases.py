@@ -50,6 +50,7 @@ def _loop(of: str, inner: str) -> str:
 
 
 _DOUBLED = f"  %twice = nv_tileaa.addf %carried, %carried : {_SUMS}\n  scf.yield %twice : {_SUMS}"
+_KEPT = f"  scf.yield %none : {_SUMS}"
 _NEXT = (
     '  %more, %v = nv_tileas.async.dot %left, %right, %carried {warps = array<i64: 4, 1>, atom = "wgmma"}\n'
     f"    : {_STORED}, {_RIGHT}, {_SUMS} -> {_SUMS}, !nv_tileas.async_token\n"
@@ -107,6 +108,15 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
         started,
         {"behind": _loop("none", _NEXT) + f"%early = nv_tileaa.addf %all, %all : {_SUMS}"},
         {"behind": _loop("none", _NEXT), "taken": "%all"},
+    ),
+    (
+        # What a loop without a round gives is what it was given.
+        "async.future_wait",
+        "as-in-flight",
+        f"'nv_tileaa.addf' {_TAKES}",
+        started,
+        {"behind": _loop("sums", _KEPT) + f"%early = nv_tileaa.addf %all, %all : {_SUMS}"},
+        {"behind": _loop("sums", _KEPT), "taken": "%all"},
     ),
     (
         "async.dot",
@@ -177,5 +187,7 @@ IN_FLIGHT += [
     (_YIELD, "as-agents", "uses a tile, and only agent 0 has any", split, {"inside": _TILES}, {"inside": _SUM}),
     (_SWITCH, "as-agents", "expected a multiple of 8 from 24 to 256 for each agent, got [100, 40]", split, {"warps": "4, 4", "regs": "100, 40"}, {"warps": "4, 4", "regs": "104, 40"}),
     (_SWITCH, "as-agents", "whole warpgroups, of 4 warps, trade registers, got [4, 1]", split, {"regs": "104, 40"}, {"warps": "4, 4", "regs": "104, 40"}),
+    # 2,048 registers of 12 warps are 171 for each thread, which only 176 hold.
+    (_SWITCH, "as-agents", "in steps of 8", split, {"warps": "8, 4", "regs": "240, 32"}, {"warps": "8, 4", "regs": "240, 24"}),
     (_SWITCH, "as-agents", "together agents have at most 65536 registers", split, {"warps": "8, 4", "regs": "240, 40"}, {"warps": "8, 4", "regs": "232, 40"}),
 ]  # fmt: skip

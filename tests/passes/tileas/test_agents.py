@@ -18,6 +18,7 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp
 from tilewright.machine.launch import Program
+from tilewright.passes import run_pipeline
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.specialize import Agents, agents_for, specialize
 from tilewright.passes.tileas.target import Target
@@ -172,6 +173,24 @@ def test_the_pipeline_by_name(target: str) -> None:
     assert ("agent_switch" in print_text(named)) == (target == "sm_90a")
     if target == "sm_80":
         assert print_text(named) == print_text(K.lowered(text, "tileaa,tileas"))
+
+
+def test_an_agent_that_does_nothing() -> None:
+    """As somebody may write it."""
+    text = """
+builtin.module attributes {nv_tileaa.compute_capability = 90 : i32} {
+  nv_tileaa.func @k(%n: i32) attributes {kernel} {
+    nv_tileas.async.pipeline.agent_switch {num_warps = array<i64: 4, 1>} {
+      nv_tileas.async.pipeline.yield
+    }, {
+      nv_tileas.async.pipeline.yield
+    }
+    nv_tileaa.return
+  }
+}
+"""
+    lowered = run_pipeline(parse(text), "convert-tileas-to-nvgpu", verify_each=True)
+    assert "gpu.known_block_size = array<i32: 160, 1, 1>" in print_text(lowered)
 
 
 def said(text: str) -> list[str]:

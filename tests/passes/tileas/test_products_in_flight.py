@@ -125,7 +125,10 @@ def _released_early(text: str) -> str:
 
 
 NO_WAIT = _without(r"^ *nv_tileas\.async\.wait .*\n")
-ONE_MORE = lambda text: text.replace("{pending = 1 : i64}", "{pending = 2 : i64}", 1)  # noqa: E731
+
+
+def one_more(text: str) -> str:
+    return text.replace("{pending = 1 : i64}", "{pending = 2 : i64}", 1)
 
 
 @pytest.mark.parametrize("change", [NO_WAIT, _released_early], ids=["no wait", "released early"])
@@ -138,7 +141,7 @@ def test_the_reference_machine_finds_a_stage_that_is_given_back_early(
 
 def test_the_reference_machine_finds_a_wait_for_too_little() -> None:
     with pytest.raises(TileIRError, match="product 1 is waited for while 2 of 2 may go on"):
-        launch(Program(parse(ONE_MORE(scheduled()))), (64, 64, 256), TILE, how())
+        launch(Program(parse(one_more(scheduled()))), (64, 64, 256), TILE, how())
 
 
 def test_the_simulator_finds_a_stage_that_is_given_back_early(

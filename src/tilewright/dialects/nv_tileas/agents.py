@@ -141,11 +141,11 @@ class AgentSwitchOp(TileAAOp):
                 f"whole warpgroups, of {_WARPGROUP} warps, trade registers, got {list(warps)}",
                 attr("num_warps"),
             )
-        elif 32 * sum(w * r for w, r in zip(warps, registers, strict=True)) > _REGISTERS:
+        elif 32 * sum(warps) * (self.registers_at_launch or 0) > _REGISTERS:
             report.error(
                 AGENTS,
-                f"together agents have at most {_REGISTERS} registers, got {list(registers)} in "
-                f"{list(warps)} warps",
+                f"together agents have at most {_REGISTERS} registers, in steps of 8 for each thread at "
+                f"launch, got {list(registers)} in {list(warps)} warps",
                 attr("max_regs"),
             )
 

@@ -218,7 +218,8 @@ def _early_use(sums: SSAValue) -> Operation | None:
             if isinstance(op, scf.YieldOp) and isinstance(loop, scf.ForOp):
                 passed = [loop.results[use.index], loop.body.block.args[1 + use.index]]
             elif isinstance(op, scf.ForOp) and use.index >= 3:
-                passed = [op.body.block.args[use.index - 2]]
+                # Of no round the result is what was given.
+                passed = [op.body.block.args[use.index - 2], op.results[use.index - 3]]
             else:
                 return op
             waiting += [value for value in passed if value not in seen]

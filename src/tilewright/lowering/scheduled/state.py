@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ExtFOp, ShLIOp, ShRUIOp, TruncFOp, XOrIOp
@@ -193,8 +193,10 @@ class ScheduledKernel(Kernel):
             op.detach()
         if first is not None:
             self.block.insert_ops_after(made, first)
+        elif (begin := self.block.first_op) is not None:
+            self.block.insert_ops_before(made, begin)
         else:
-            self.block.insert_ops_before(made, cast("Operation", self.block.first_op))
+            self.block.add_ops(made)
         self.prologue = outer
         for name, held in kept.items():
             setattr(self, name, held)

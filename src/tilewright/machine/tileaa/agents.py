@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa.agents import first_user
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp
@@ -91,11 +92,15 @@ def _agent(
 
     def join(regs: Registers) -> Any:
         coroutine: AgentCoroutine = regs[coroutine_slot]
-        yield from waiting(Wait(lambda: coroutine.has_ended, f"the end of {name}", op))
+        yield from waiting(_end_of(coroutine, op))
         return None
 
     t.waits.setdefault(first_user(op), []).append(Nested(join))
     return Nested(start)
+
+
+def _end_of(agent: AgentCoroutine, op: Operation) -> Wait:
+    return Wait(lambda: agent.has_ended, f"the end of {agent.name}", op)
 
 
 def _name(op: ExecuteOp) -> str:
@@ -127,7 +132,7 @@ def agent_switch(op: AgentSwitchOp, t: Translator) -> Nested:
             yield Started(agent)
         yield from run(bodies[0], regs)
         for agent in others:
-            yield from waiting(Wait(lambda: agent.has_ended, f"the end of {agent.name}", op))  # noqa: B023
+            yield from waiting(_end_of(agent, op))
         return None
 
     return Nested(start)

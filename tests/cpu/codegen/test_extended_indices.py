@@ -63,7 +63,7 @@ def test_numbers_that_wrap_between_lanes(bits: int, sign: str, index: str, acces
         found = {}
         for machine in ("reference", *COMPILED):
             y = np.full(300, -7, np.int32)
-            MACHINES[machine](module, (1, 1, 1), [x.copy(), y, offset])  # type: ignore[list-item]
+            MACHINES[machine](module, (1, 1, 1), [x.copy(), y, offset])
             found[machine] = y.tolist()
         for machine in COMPILED:
             assert found[machine] == found["reference"], (machine, offset)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import builtin as b
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.storage import lifetimes, storage_bytes
-from tilewright.passes.base import NV_TILEAA, TilePass
+from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 
 #: What a storage begins at a multiple of: the period of the widest swizzle, in bytes.
@@ -23,17 +23,13 @@ ALIGNMENT = 1024
 
 
 @dataclass(frozen=True)
-class Allocate(TilePass):
+class Allocate(FunctionPass):
     """Gives each storage an offset in shared memory."""
 
     name: ClassVar[str] = "tileas-allocate"
-    LEVEL: ClassVar = NV_TILEAA
 
-    def rewrite(self, root: Operation) -> None:
-        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
-        for func in functions:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                allocate(func)
+    def rewrite_function(self, func: FuncOp) -> None:
+        allocate(func)
 
 
 def allocate(func: FuncOp, remarks: Remarks | None = None) -> None:

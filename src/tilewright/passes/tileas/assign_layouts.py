@@ -45,7 +45,7 @@ from tilewright.layouts.conversions import ordered_for, shared_between
 from tilewright.layouts.lane_moves import spread_out
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
-from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
+from tilewright.passes.base import inherit_place
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
     WIDEST,
@@ -56,6 +56,7 @@ from tilewright.passes.tileas.access_layouts import (
     fills_sectors,
 )
 from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
+from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.part_layouts import static_part
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
@@ -99,21 +100,17 @@ def default_layout(ty: Attribute, threads: int) -> Layout:
 
 
 @dataclass(frozen=True)
-class AssignLayouts(TilePass):
+class AssignLayouts(FunctionPass):
     """Gives every tile of the kernels a layout, and converts where layouts differ."""
 
     name: ClassVar[str] = "tileas-assign-layouts"
-    LEVEL: ClassVar = NV_TILEAA
 
     num_warps: int = DEFAULT_WARPS
     target: str = "sm_80"
 
-    def rewrite(self, root: Operation) -> None:
-        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
-        for func in functions:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                threads = 32 * block_warps(func, self.num_warps)
-                assign_layouts(func, threads, Target(self.target))
+    def rewrite_function(self, func: FuncOp) -> None:
+        threads = 32 * block_warps(func, self.num_warps)
+        assign_layouts(func, threads, Target(self.target))
 
 
 def assign_layouts(

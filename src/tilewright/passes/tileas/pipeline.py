@@ -55,7 +55,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.model.choices import RING_STAGES, stages_that_hide
 from tilewright.model.tables import Gpu
 from tilewright.numerics.element_types import FORMATS
-from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
+from tilewright.passes.base import inherit_place
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
     Shape,
@@ -64,6 +64,7 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
 )
 from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 
 INDEX = b.IndexType()
@@ -94,20 +95,16 @@ def inner_axis(target: TiledViewType) -> int:
 
 
 @dataclass(frozen=True)
-class Pipeline(TilePass):
+class Pipeline(FunctionPass):
     """Makes asynchronous rings of what loops load for products."""
 
     name: ClassVar[str] = "tileas-pipeline"
-    LEVEL: ClassVar = NV_TILEAA
 
     stages: int = DEFAULT_STAGES
     shared_bytes: int = SHARED_BYTES
 
-    def rewrite(self, root: Operation) -> None:
-        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
-        for func in functions:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                pipeline(func, self.stages, self.shared_bytes)
+    def rewrite_function(self, func: FuncOp) -> None:
+        pipeline(func, self.stages, self.shared_bytes)
 
 
 def pipeline(

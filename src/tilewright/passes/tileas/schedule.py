@@ -31,7 +31,7 @@ from tilewright.dialects.nv_tileas.asynchronous import (
 )
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
-from tilewright.passes.base import NV_TILEAA, TilePass
+from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import Filler, carrying
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -40,17 +40,13 @@ GOING = 1
 
 
 @dataclass(frozen=True)
-class Schedule(TilePass):
+class Schedule(FunctionPass):
     """Lets products of warpgroups go on while the next round of their loop begins."""
 
     name: ClassVar[str] = "tileas-schedule"
-    LEVEL: ClassVar = NV_TILEAA
 
-    def rewrite(self, root: Operation) -> None:
-        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
-        for func in functions:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                schedule_products(func)
+    def rewrite_function(self, func: FuncOp) -> None:
+        schedule_products(func)
 
 
 def schedule_products(func: FuncOp, remarks: Remarks | None = None) -> None:

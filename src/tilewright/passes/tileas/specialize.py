@@ -24,8 +24,9 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
 from tilewright.dialects.nv_tileas.storage import storage_bytes
-from tilewright.passes.base import NV_TILEAA, TilePass, inherit_place
+from tilewright.passes.base import inherit_place
 from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 
@@ -77,20 +78,16 @@ def agents_for(warps: int, sums: int, shared_bytes: int, target: Target) -> Agen
 
 
 @dataclass(frozen=True)
-class Specialize(TilePass):
+class Specialize(FunctionPass):
     """Gives the filling of pipelines to a warp of its own."""
 
     name: ClassVar[str] = "tileas-specialize"
-    LEVEL: ClassVar = NV_TILEAA
 
     num_warps: int = 4
     target: str = "sm_90a"
 
-    def rewrite(self, root: Operation) -> None:
-        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
-        for func in functions:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                specialize(func, block_warps(func, self.num_warps), Target(self.target))
+    def rewrite_function(self, func: FuncOp) -> None:
+        specialize(func, block_warps(func, self.num_warps), Target(self.target))
 
 
 def specialize(func: FuncOp, warps: int, target: Target, remarks: Remarks | None = None) -> None:

@@ -29,7 +29,7 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.model.tables import Gpu
-from tilewright.passes.base import NV_TILEAA, TilePass
+from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import (
     Filler,
     LoadAhead,
@@ -49,22 +49,18 @@ DEFAULT_STAGES = 4
 
 
 @dataclass(frozen=True)
-class TmaPipelines(TilePass):
+class TmaPipelines(FunctionPass):
     """Makes pipelines of what loops load for products, where tensor maps can describe it."""
 
     name: ClassVar[str] = "tileas-tma"
-    LEVEL: ClassVar = NV_TILEAA
 
     stages: int = DEFAULT_STAGES
     target: str = "sm_90a"
 
-    def rewrite(self, root: Operation) -> None:
-        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
-        for func in functions:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                target = Target(self.target)
-                choose_tma_stores(func, target)
-                tma_pipelines(func, self.stages, target)
+    def rewrite_function(self, func: FuncOp) -> None:
+        target = Target(self.target)
+        choose_tma_stores(func, target)
+        tma_pipelines(func, self.stages, target)
 
 
 def tma_pipelines(

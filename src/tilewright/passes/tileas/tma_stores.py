@@ -39,10 +39,10 @@ from tilewright.dialects.nv_tileas.types import SharedAttr, TiledViewType, layou
 from tilewright.layouts import plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.numerics.element_types import FORMATS
-from tilewright.passes.base import NV_TILEAA, TilePass
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.allocate import end_of, peak
 from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import Filler
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES, Target
@@ -58,19 +58,15 @@ _BESIDE = 1024
 
 
 @dataclass(frozen=True)
-class TmaStores(TilePass):
+class TmaStores(FunctionPass):
     """Stores by tensor maps what was chosen to go that way."""
 
     name: ClassVar[str] = "tileas-tma-stores"
-    LEVEL: ClassVar = NV_TILEAA
 
     shared_bytes: int = LEAST_SHARED_BYTES
 
-    def rewrite(self, root: Operation) -> None:
-        functions = [root] if isinstance(root, FuncOp) else list(root.walk())
-        for func in functions:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                store_by_maps(func, self.shared_bytes)
+    def rewrite_function(self, func: FuncOp) -> None:
+        store_by_maps(func, self.shared_bytes)
 
 
 # What can be stored by tensor maps.

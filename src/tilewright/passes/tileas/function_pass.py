@@ -1,0 +1,28 @@
+"""What the passes of a schedule share: they work on one function after the other."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation
+
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.passes.base import NV_TILEAA, TilePass
+
+
+@dataclass(frozen=True)
+class FunctionPass(TilePass):
+    """A rewrite of each function that has a body."""
+
+    LEVEL: ClassVar = NV_TILEAA
+
+    def rewrite(self, root: Operation) -> None:
+        for func in [op for op in root.walk() if isinstance(op, FuncOp)]:
+            if func.body.blocks:
+                self.rewrite_function(func)
+
+    @abstractmethod
+    def rewrite_function(self, func: FuncOp) -> None:
+        """Do the work on one function."""

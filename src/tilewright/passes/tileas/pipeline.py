@@ -1,5 +1,5 @@
-"""``tileas-pipeline``: tiles that a loop loads for its products come by asynchronous copies, some rounds
-ahead, into a ring of stages.
+"""``tileas-pipeline``: tiles that a loop loads come by asynchronous copies, some rounds ahead, into a ring of
+stages: for its products, and where it has none, to be read from there.
 
 A loop that ::
 
@@ -31,6 +31,7 @@ from tilewright.dialects.declare import bool_array, enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
@@ -96,7 +97,7 @@ def inner_axis(target: TiledViewType) -> int:
 
 @dataclass(frozen=True)
 class Pipeline(FunctionPass):
-    """Makes asynchronous rings of what loops load for products."""
+    """Makes asynchronous rings of what loops load."""
 
     name: ClassVar[str] = "tileas-pipeline"
 
@@ -115,11 +116,12 @@ def pipeline(
     gpu: Gpu | None = None,
 ) -> list[str]:
     """Pipeline the loops of a function; why loops and loads were left as they are. With a ``gpu``, small stages are as
-    many as hide the latency of its memory."""
+    many as hide the latency of its memory. Loops with products come first: others have what they leave of shared memory."""
     remarks = Remarks() if remarks is None else remarks
-    for op in list(func.walk()):
-        if isinstance(op, scf.ForOp):
-            LoopAhead(func, op, stages, shared_bytes, remarks, gpu).run()
+    for kind in (LoopAhead, StreamAhead):
+        for op in list(func.walk()):
+            if isinstance(op, scf.ForOp):
+                kind(func, op, stages, shared_bytes, remarks, gpu).run()
     return [remark.message for remark in remarks.found if remark.kind == "pipeline"]
 
 
@@ -210,7 +212,7 @@ class LoopAhead:
             return
         others = self.storage_bytes() - sum(load.storage_bytes for load in loads)
         each = sum(load.bytes for load in loads)
-        stages = self.that_fit(each, self.shared_bytes - others - _ROOM)
+        stages = self.that_fit(each, self.budget(others))
         if stages < 2:
             self.remarks.add(
                 "pipeline",
@@ -226,6 +228,10 @@ class LoopAhead:
             self.loop,
         )
         self._rewrite(loads, stages)
+
+    def budget(self, others: int) -> int:
+        """The bytes that a ring may have beside ``others``."""
+        return self.shared_bytes - others - _ROOM
 
     def that_fit(self, each: int, budget: int) -> int:
         """Stages of ``each`` bytes for which there is a budget: as many as are asked for, or as hide the latency of
@@ -265,7 +271,7 @@ class LoopAhead:
         return _ROOM
 
     def _candidate(self, load: TiledLoadOp, boxes: bool) -> LoadAhead | None:
-        if not self._feeds_product(load):
+        if not self.is_wanted(load):
             return None
         readers = _readers(load)
         if boxes and not readers:
@@ -294,7 +300,7 @@ class LoopAhead:
         assert needs is not None
         return LoadAhead(load, target, readers, needs, width)
 
-    def _feeds_product(self, load: TiledLoadOp) -> bool:
+    def is_wanted(self, load: TiledLoadOp) -> bool:
         """Whether a product of the loop's body takes what is loaded, or what is computed from it."""
         waiting: list[SSAValue] = [load.result]
         seen: set[Operation] = set()
@@ -603,6 +609,20 @@ class LoopAhead:
                 return True
             parent = parent.parent_op()
         return False
+
+
+class StreamAhead(LoopAhead):
+    """A loop without products while what it loads is brought ahead. Threads hide latency by then only as far as there
+    are registers for tiles and blocks on a multiprocessor: rings keep more bytes under way."""
+
+    def is_wanted(self, load: TiledLoadOp) -> bool:
+        if layout_of(load.result.type) is None:
+            return False
+        return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
+
+    def budget(self, others: int) -> int:
+        """Half of the memory at most: two blocks shall share a multiprocessor."""
+        return min(super().budget(others), self.shared_bytes // 2 - others)
 
 
 def _reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from math import prod
 
 from tilewright.layouts.layout import Layout, axis_bits
 
@@ -92,3 +93,26 @@ def totals_layout(
         tuple(basis & rest for basis in own.warp),
     )
     return own, everything
+
+
+def partials_layouts(
+    layout: Layout, dims: Sequence[int], axis: int
+) -> tuple[Layout, Layout] | None:
+    """The layout of what each warp has found along an axis, and one in which all threads have what all warps have;
+    None where one warp has all of it.
+
+    Elements are numbered as those of the tile without the axis, with the number of the part in front. Registers of the
+    second one have that number last.
+    """
+    mask = sum(1 << bit for bit in axis_bits(dims)[axis])
+    warps = [bit for bit, basis in enumerate(layout.warp) if basis & mask]
+    if not warps:
+        return None
+    rest, size = layout.sliced(dims, axis), prod(dims) // dims[axis]
+    parts = list(rest.warp)
+    for number, bit in enumerate(warps):
+        parts[bit] = size << number
+    total = size << len(warps)
+    own = Layout(total, rest.register, rest.lane, tuple(parts))
+    numbers = [size << number for number in range(len(warps))]
+    return own, Layout(total, (*rest.register, *numbers), rest.lane, rest.warp)

@@ -48,6 +48,7 @@ from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
 from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
+from tilewright.passes.tileas.insert_barriers import InsertBarriers
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.schedule import Schedule
 from tilewright.passes.tileas.specialize import Specialize
@@ -144,6 +145,7 @@ PASSES = PassTable(
         MergeReductions,
         Allocate,
         AssignLayouts,
+        InsertBarriers,
         Pipeline,
         Schedule,
         Specialize,
@@ -189,6 +191,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileas-tma-stores",
         "tileas-specialize{target=sm_80}",
         "tileas-allocate",
+        "tileas-insert-barriers",
     ),
 }
 

@@ -164,9 +164,7 @@ def test_the_pipeline_by_name(target: str) -> None:
     passes = (
         f"tileas-assign-layouts{{target={target}}},tileas-tma{{target={target}}},tileas-pipeline"
     )
-    passes += (
-        f",tileas-schedule,tileas-tma-stores,tileas-specialize{{target={target}}},tileas-allocate"
-    )
+    passes += f",tileas-schedule,tileas-tma-stores,tileas-specialize{{target={target}}},tileas-allocate,tileas-insert-barriers"
     text = product(*TILE)
     named = K.lowered(text, f"tileaa,tileas{{target={target}}}")
     assert print_text(named) == print_text(K.lowered(text, f"tileaa,{passes}"))

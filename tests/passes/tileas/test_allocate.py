@@ -81,7 +81,7 @@ def test_a_ring_shares_with_nobody() -> None:
 def test_what_is_shared_is_told() -> None:
     func, _ = storages(chain(4), LAYOUTS)
     remarks = Remarks()
-    allocate(func, remarks)
+    allocate(func, remarks=remarks)
     (remark,) = (remark for remark in remarks.found if remark.kind == "storage")
     assert "share" in remark.message
 

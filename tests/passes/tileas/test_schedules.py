@@ -20,6 +20,7 @@ from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.layouts import plan_conversion
 from tilewright.layouts.layout import axis_bits
 from tilewright.model.tables import GPUS
+from tilewright.passes import run_pipeline
 from tilewright.passes.tileas.access_layouts import access_shape, element_bytes, fills_sectors
 from tilewright.passes.tileas.pipeline import pipeline
 from tilewright.simulator.tiles import TileProgram
@@ -122,8 +123,11 @@ def test_rings(stages: int, nested: bool) -> None:
     assert wait.properties["pending"].value.data == stages - 2
     loop = wait.parent_op()
     assert isinstance(loop, scf.ForOp)
-    assert sum(isinstance(op, BarrierOp) for op in loop.body.block.ops) == 1
+    assert not of(module, BarrierOp)
     assert not of(loop, TiledLoadOp) and not of(loop, CopyOp)
+    run_pipeline(module, "tileas-allocate,tileas-insert-barriers", verify_each=True)
+    (inner,) = (op for op in loop.body.block.ops if isinstance(op, BarrierOp))
+    assert wait.is_before_in_block(inner)
     assert len(of(module, BarrierOp)) == 1 + nested
     for steps in (0, 1, 2, 3, 7):
         for extent in (K.WIDTH, max(32 * steps, 32) - 8):

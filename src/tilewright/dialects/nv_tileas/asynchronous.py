@@ -28,6 +28,7 @@ from tilewright.dialects.declare import (
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import (
+    FLAG,
     INDEX,
     INT64,
     NUMBER_TILE,
@@ -59,7 +60,8 @@ class AsyncTiledLoadOp(TileAAOp):
 
     ``vector`` neighbours, which are aligned in both, go by one copy. With ``proven`` only so many are known
     to be aligned in the view, and in it as a whole or not at all: where at run time ``vector`` of them are
-    not, threads bring them by themselves before they go on.
+    not, threads bring them by themselves before they go on. With ``ordered`` it comes behind what the kernel has
+    written to memory before.
 
     The tile is there when the token of a group that holds this one's has been waited for.
     """
@@ -70,6 +72,7 @@ class AsyncTiledLoadOp(TileAAOp):
     in_bounds = opt_prop_def(IN_BOUNDS)
     vector = prop_def(INT64)
     proven = opt_prop_def(INT64)
+    ordered = opt_prop_def(FLAG)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ALL_SEGMENTS,)
@@ -283,8 +286,10 @@ class AsyncWaitOp(TileAAOp):
 
 @schedule_op("barrier", group=GROUP)
 class BarrierOp(TileAAOp):
-    """All threads of the block meet: what each has written to storage, or waited for, all may read."""
+    """All threads of the agent meet: what each has written to storage, or waited for, all may read. With ``fence`` so
+    may products of warpgroups and tensor maps, which read storage by another way than threads write it."""
 
+    fence = opt_prop_def(FLAG)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SYNTAX: ClassVar = COMMON
-    EXAMPLES: ClassVar = examples("nv_tileas.barrier")
+    EXAMPLES: ClassVar = examples("nv_tileas.barrier", "nv_tileas.barrier {fence}")

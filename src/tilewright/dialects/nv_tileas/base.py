@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from xdsl.ir import Operation
+
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import declare_op
 from tilewright.dialects.nv_tileaa.base import TileAAOp
@@ -53,3 +55,8 @@ def schedule_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
         return defined
 
     return declare
+
+
+def is_schedule_op(op: Operation) -> bool:
+    """Whether an operation is one of this dialect."""
+    return op.name.startswith("nv_tileas.")

@@ -99,6 +99,26 @@ def _lifetime(
     return Lifetime(numbers[first], max(numbers[op] for op in last.walk()))
 
 
+def last_uses(func: FuncOp) -> dict[SSAValue, Operation]:
+    """By storage, the operation behind which nobody uses it: one of the function's own block, for a
+    ring in a loop one of the loop's. A ring is filled anew in each round of the loop around it,
+    behind a barrier, so that it holds nothing from one to the next."""
+    users: dict[SSAValue, list[Operation]] = {}
+    for op in func.walk():
+        for value in op.operands:
+            if isinstance(value.type, TiledViewType) and not is_of_other_agent(op):
+                users.setdefault(base_of(value), []).append(op)
+    found: dict[SSAValue, Operation] = {}
+    for storage, ops in users.items():
+        within = main_block(func)
+        if _is_ring(storage):
+            within = common_block(ops)
+            if within is func.body.block:
+                within = main_block(func)
+        found[storage] = at_level(ops[-1], within)
+    return found
+
+
 def at_level(op: Operation, block: Block) -> Operation:
     """The operation of a block that an operation is, or is in."""
     while op.parent is not block:

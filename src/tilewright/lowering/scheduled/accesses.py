@@ -290,7 +290,6 @@ def load(low: ScheduledKernel, op: Load) -> None:
     if not isinstance(result.type, T.TileType) or goes_by_element(op):
         memory.load(low, op)
         return
-    low.before_read()
     for token in op.results[1:]:
         low.bind(token, None)
     element = element_type(T.element_of(result.type))
@@ -339,7 +338,6 @@ def store(low: ScheduledKernel, op: Store) -> None:
     if not isinstance(op.moved.type, T.TileType) or goes_by_element(op):
         memory.store(low, op)
         return
-    low.before_write()
     for token in op.results:
         low.bind(token, None)
     value = memory.to_memory(low, low.value(op.moved))

@@ -13,6 +13,7 @@ from xdsl.dialects.scf import ForOp
 from xdsl.ir import BlockArgument, SSAValue
 
 from tilewright.dialects.declare import bool_values, int_property
+from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncGroupOp,
     AsyncTiledLoadOp,
@@ -145,4 +146,6 @@ def wait(low: ScheduledKernel, op: AsyncWaitOp) -> None:
 
 @lowers("nv_tileas.barrier")
 def barrier(low: ScheduledKernel, op: BarrierOp) -> None:
+    if is_set(op, "fence"):
+        low.fence()
     low.barrier()

@@ -58,10 +58,9 @@ def _each(
 ) -> None:
     """Elements with the same conditions go together; masked ones give what is in ``unchanged``, or
     zeros. A fence in front of all of a thread's updates releases, and one behind them, where something
-    depends on them, acquires; then threads meet."""
+    depends on them, acquires; there threads meet."""
     element, layout = scalar_of(values[0].type), low.layout_of(op.moved.type)
     atomics.refuse_truths(low, element)
-    low.before_write()
     _fence(low, op, "release")
     result, *tokens = op.results
     for token in tokens:
@@ -101,14 +100,12 @@ def _each(
             total = low.add(insert).results[0]
     if total is not None:
         low.bind(result, total)
-    if any(value.first_use is not None for value in op.results) and _fence(low, op, "acquire"):
-        low.barrier()
+    if any(value.first_use is not None for value in op.results):
+        _fence(low, op, "acquire")
 
 
-def _fence(low: ScheduledKernel, op: Atomic, order: str) -> bool:
-    """The half of an update's order that is asked for, where it has it; returns whether."""
-    if enum_property(op, "mem_semantic") not in (order, "acq_rel"):
-        return False
-    properties = {**ordering(op, "relaxed"), "ordering": b.IntegerAttr(ORDERINGS[order], I64)}
-    low.emit(FenceOp, (), (), properties)
-    return True
+def _fence(low: ScheduledKernel, op: Atomic, order: str) -> None:
+    """The half of an update's order that is asked for, where it has it."""
+    if enum_property(op, "mem_semantic") in (order, "acq_rel"):
+        properties = {**ordering(op, "relaxed"), "ordering": b.IntegerAttr(ORDERINGS[order], I64)}
+        low.emit(FenceOp, (), (), properties)

@@ -137,7 +137,6 @@ def permute_view(low: ScheduledKernel, op: PermuteViewOp) -> None:
 
 @lowers("nv_tileas.local_load")
 def local_load(low: ScheduledKernel, op: LocalLoadOp) -> None:
-    low.before_storage(base_of(op.source), writes=False)
     layout, tile = low.layout_of(op.result.type), storage_tile(low, op.source)
     element = element_type(T.element_of(op.result.type))
     assert element is not None
@@ -242,7 +241,7 @@ def converted_together(
         held, exchange = in_bytes(element), plan.exchange
         assert exchange is not None
         found = tile.read(held, exchange.target, exchange.read)
-        low.sync.shared, low.being_read = True, (room.start, room.end)
+        low.sync.shared = True
         found = in_given_order(low, found, exchange.target_order)
         results.append(found if held == element else narrowed(low, found, element))
     return results
@@ -299,7 +298,6 @@ def _without(basis: int, keep: Sequence[int | None]) -> int:
 
 @lowers("nv_tileas.copy")
 def copy(low: ScheduledKernel, op: CopyOp) -> None:
-    low.before_storage(base_of(op.target), writes=True)
     value, layout = low.value(op.source), low.layout_of(op.source.type)
     tile = storage_tile(low, op.target)
     if scalar_of(value.type) != (held := in_bytes(scalar_of(value.type))):

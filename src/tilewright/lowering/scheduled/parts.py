@@ -6,26 +6,24 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.layouts.layout import axis_bits
-from tilewright.layouts.parts import joined_layout, part_layout, registers_of_part
+from tilewright.layouts.parts import part_layout, registers_of_part
 from tilewright.lowering.nvgpu import shapes
 from tilewright.lowering.scheduled.lane_moves import thread_bit
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
-from tilewright.passes.tileas.part_layouts import static_part
+from tilewright.passes.tileas.part_layouts import cat_keeps_places, part_keeps_places, static_part
 
 
 @lowers("extract_slice")
 def extract_slice(low: ScheduledKernel, op: TileAAOp) -> None:
     source, result = op.operands[0], op.results[0]
+    if not part_keeps_places(op, low.threads):
+        shapes.extract_slice(low, op)
+        return
     part = static_part(op, source, result)
-    layout = low.layout_of(source.type)
-    if part is None or low.layout_of(result.type) != part_layout(layout, part):
-        shapes.extract_slice(low, op)
-        return
-    registers = registers_of_part(layout, part)
-    if registers is None:
-        shapes.extract_slice(low, op)
-        return
+    assert part is not None
+    registers = registers_of_part(low.layout_of(source.type), part)
+    assert registers is not None
     low.bind(result, low.picked(low.value(source), registers))
 
 
@@ -33,11 +31,11 @@ def extract_slice(low: ScheduledKernel, op: TileAAOp) -> None:
 def insert_slice(low: ScheduledKernel, op: TileAAOp) -> None:
     """Of the threads that hold elements of the part each takes what it has of it."""
     whole, source = op.operands[:2]
-    part = static_part(op, whole, source)
-    layout = low.layout_of(whole.type)
-    if part is None or low.layout_of(source.type) != part_layout(layout, part):
+    if not part_keeps_places(op, low.threads):
         shapes.insert_slice(low, op)
         return
+    part, layout = static_part(op, whole, source), low.layout_of(whole.type)
+    assert part is not None
     in_thread = 0
     for basis in layout.thread:
         in_thread |= basis & part.mask
@@ -69,7 +67,7 @@ def cat(low: ScheduledKernel, op: TileAAOp) -> None:
     result = op.results[0]
     bit = axis_bits(T.dims_of(result.type))[int_property(op, "axis")].stop - 1
     given, layout = low.layout_of(op.operands[0].type), low.layout_of(result.type)
-    if layout != joined_layout(given, bit):
+    if not cat_keeps_places(op, low.threads):
         shapes.cat(low, op)
         return
     if 0 in given.thread:

@@ -83,7 +83,6 @@ def create_pipeline(low: ScheduledKernel, op: P.CreatePipelineOp) -> None:
         for barriers, count in ((full, one), (empty, warps)):
             low.emit(mbarrier.MBarrierInitOp, (barriers, count, place, first))
     low.emit(nvvm.FenceMbarrierInitOp)
-    low.barrier()
     low.pipelines[op.result] = Ring(full, empty, stages, size)
 
 

@@ -15,7 +15,6 @@ from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.ops import DotOp, atom_of
-from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
 from tilewright.dialects.nvgpu.support.vector_shapes import ExtractStridedSliceOp
@@ -81,7 +80,6 @@ class _Product:
         """An operand in shared memory, or its fragments."""
         low = self.low
         if isinstance(value.type, TiledViewType):
-            low.before_storage(base_of(value), writes=False)
             return storage_tile(low, value)
         return [reshaped(low, cut, shape) for cut in low.cut(low.value(value), prod(shape))]
 

@@ -6,15 +6,13 @@ one after the other. The tile is full, so that no identity takes part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-
 from xdsl.ir import SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.layouts import Layout
+from tilewright.layouts.folds import partials_layouts
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.folds import combine
 from tilewright.lowering.scheduled.conversions import converted_together
@@ -38,7 +36,7 @@ def reduce(low: ScheduledKernel, op: ReduceOp) -> None:
     for bit in lanes:
         others = [from_lanes(low, value, Mode.XOR, 1 << bit) for value in values]
         values = combine(low, op, others, values)
-    values = _across_warps(low, op, values, layout, dims, axis, mask)
+    values = _across_warps(low, op, values, partials_layouts(layout, dims, axis))
     for result, value in zip(op.results, values, strict=True):
         low.bind(result, value if T.dims_of(result.type) else low.first(value))
 
@@ -67,27 +65,16 @@ def _across_warps(
     low: ScheduledKernel,
     op: ReduceOp,
     values: list[SSAValue],
-    layout: Layout,
-    dims: Sequence[int],
-    axis: int,
-    mask: int,
+    layouts: tuple[Layout, Layout] | None,
 ) -> list[SSAValue]:
     """Of the lanes that know what their warp has, one writes it; then every thread reads what all
     warps have."""
-    warps = [bit for bit, basis in enumerate(layout.warp) if basis & mask]
-    if not warps:
+    if layouts is None:
         return values
-    rest, size = layout.sliced(dims, axis), prod(dims) // dims[axis]
-    parts = list(rest.warp)
-    for number, bit in enumerate(warps):
-        parts[bit] = size << number
-    total = size << len(warps)
-    own = Layout(total, rest.register, rest.lane, tuple(parts))
-    numbers = [size << number for number in range(len(warps))]
-    everything = Layout(total, (*rest.register, *numbers), rest.lane, rest.warp)
+    own, everything = layouts
     read = converted_together(low, values, own, everything)
     found: list[SSAValue] | None = None
-    for part in zip(*(low.cut(value, rest.registers) for value in read), strict=True):
+    for part in zip(*(low.cut(value, own.registers) for value in read), strict=True):
         found = list(part) if found is None else combine(low, op, part, found)
     assert found is not None
     return found

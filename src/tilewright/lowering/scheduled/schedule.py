@@ -15,6 +15,7 @@ from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
 from tilewright.passes.tileas.allocate import allocate
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
+from tilewright.passes.tileas.insert_barriers import insert_barriers
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.schedule import schedule_products
@@ -65,7 +66,8 @@ def schedule(
             schedule_products(op, remarks)
             store_by_maps(op, target.shared_bytes, remarks)
             specialize(op, block_warps(op, num_warps), target, remarks)
-            allocate(op, remarks)
+            allocate(op, target.shared_bytes, remarks)
+            insert_barriers(op)
     return Scheduled(module, tuple(remarks.found))
 
 

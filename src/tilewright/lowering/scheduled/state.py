@@ -11,19 +11,14 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AddiOp, AndIOp, ExtFOp, ShLIOp, ShRUIOp, TruncFOp, XOrIOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tilewright.analysis.tileaa import must_stay
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.access import Access
-from tilewright.dialects.nv_tileaa.ops.extensions import FenceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
-from tilewright.dialects.nv_tileas.agents import agent_switch, is_of_other_agent, main_block
-from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
-from tilewright.dialects.nv_tileas.storage import at_level, base_of, common_block, storage_bytes
-from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTmaStoreOp
-from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
+from tilewright.dialects.nv_tileas.agents import agent_switch
+from tilewright.dialects.nv_tileas.storage import storage_bytes
+from tilewright.dialects.nv_tileas.types import layout_of
 from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.support.vector_shapes import ShuffleOp
 from tilewright.layouts import Layout
@@ -33,7 +28,9 @@ from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, scalar_of
 from tilewright.lowering.scheduled.map_plans import map_plan
 from tilewright.lowering.scheduled.table import RULES
-from tilewright.passes.tileas.allocate import ALIGNMENT, allocate
+from tilewright.passes.tileas.allocate import ALIGNMENT
+from tilewright.passes.tileas.exchanges import scratch_of
+from tilewright.passes.tileas.insert_barriers import SYNCHRONISED, insert_barriers
 
 if TYPE_CHECKING:
     from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
@@ -43,8 +40,6 @@ _ASYNC_SHARED = {
     "kind": nvvm.ProxyKindAttr(nvvm.ProxyKind.ASYNC_SHARED),
     "space": nvvm.SharedSpaceAttr(nvvm.SharedSpace.CTA),
 }
-#: The bytes in which exchanges take turns.
-MOST_IN_TURN = 8 << 10
 
 
 class ScheduledKernel(Kernel):
@@ -64,14 +59,8 @@ class ScheduledKernel(Kernel):
         #: The agent that is lowered, None where all warps do the same; and its first warp.
         self.agent: int | None = None
         self.first_warp = 0
-        #: The only bytes of exchanges that threads may be reading; None where that is not known.
-        self.being_read: tuple[int, int] | None = None
         #: What lanes have handed to one another, by what, how and where (``shuffles``).
         self.shuffled: dict[tuple[object, ...], SSAValue] = {}
-        #: Accesses to global memory, and to storage, since all threads have last met.
-        self._pending: list[Operation] = []
-        self._storage_reads: set[SSAValue] = set()
-        self._storage_writes: set[SSAValue] = set()
         self.storage: dict[SSAValue, int] = {}
         #: By pipeline its barriers; by descriptor the parameter that it becomes, and its argument.
         self.pipelines: dict[SSAValue, Ring] = {}
@@ -79,8 +68,7 @@ class ScheduledKernel(Kernel):
             op: map_plan(op) for op in self.func.walk() if isinstance(op, P.MakeTiledTmaDescOp)
         }
         self._map_arguments: dict[Operation, SSAValue] = {}
-        self._fences = self._needs_fences()
-        self._allocate()
+        self._read_places()
 
     @property
     def tensor_maps(self) -> tuple[TensorMapPlan, ...]:
@@ -93,30 +81,18 @@ class ScheduledKernel(Kernel):
         """The parameter that a descriptor has become."""
         return self._map_arguments[op]
 
-    def _needs_fences(self) -> bool:
-        """Whether products of warpgroups read storage that threads write."""
-        read: set[SSAValue] = set()
-        written: set[SSAValue] = set()
+    def _read_places(self) -> None:
+        """Read where storages lie, and see to it that all has its place and its barriers."""
+        if SYNCHRONISED not in self.func.attributes:
+            insert_barriers(self.func)
         for op in self.func.walk():
-            if isinstance(op, S.Product) and S.atom_of(op) == "wgmma":
-                held = (value for value in (op.a, op.b) if isinstance(value.type, TiledViewType))
-                read |= {base_of(value) for value in held}
-            elif isinstance(op, S.CopyOp | AsyncTiledLoadOp):
-                written.add(base_of(op.target))
-        return bool(read & written)
-
-    def _allocate(self) -> None:
-        """Read each storage's place in shared memory, and give it one where it has none."""
-        made = [op for op in self.func.walk() if isinstance(op, S.AllocTensorOp)]
-        if any(op.offset is None for op in made):
-            allocate(self.func)
-        for op in made:
-            self.storage[op.result] = int_property(op, "offset")
-        offset = max((self._end(op.result) for op in made), default=0)
+            if isinstance(op, S.AllocTensorOp):
+                self.storage[op.result] = int_property(op, "offset")
+        ends = [start + storage_bytes(storage) for storage, start in self.storage.items()]
+        offset = -(-max(ends, default=0) // ALIGNMENT) * ALIGNMENT
         self.exchange_start = self.scratch_bytes = offset
         if offset:
             self.shared_alignment = ALIGNMENT
-        self._ends = self._lifetimes()
         if offset > self.options.shared_bytes:
             raise self.refuse(
                 f"its products keep {offset} bytes in shared memory, and a block has "
@@ -124,44 +100,15 @@ class ScheduledKernel(Kernel):
                 help="use smaller tiles, or fewer stages",
             )
 
-    def _end(self, storage: SSAValue) -> int:
-        """Where a storage ends, in bytes, rounded up."""
-        return self.storage[storage] + -(-storage_bytes(storage) // ALIGNMENT) * ALIGNMENT
-
-    def _lifetimes(self) -> dict[SSAValue, Operation]:
-        """By storage, the operation behind which nobody uses it: one of the function's own block, for a
-        ring in a loop one of the loop's. A ring is filled anew in each round of the loop around it,
-        behind a barrier, so that it holds nothing from one to the next."""
-        users: dict[SSAValue, list[Operation]] = {}
-        for op in self.func.walk():
-            for value in op.operands:
-                if isinstance(value.type, TiledViewType) and not is_of_other_agent(op):
-                    users.setdefault(base_of(value), []).append(op)
-        found: dict[SSAValue, Operation] = {}
-        for storage, ops in users.items():
-            within = main_block(self.func)
-            if storage.type.stages > 1:  # pyright: ignore[reportAttributeAccessIssue]
-                within = common_block(ops)
-                if within is self.func.body.block:
-                    within = main_block(self.func)
-            found[storage] = at_level(ops[-1], within)
-        return found
-
-    def _end_lifetimes(self, op: Operation) -> None:
-        """Memory of storage that nobody uses behind ``op`` may be taken for conversions."""
-        ended = [storage for storage, last in self._ends.items() if last is op]
-        if not ended:
-            return
-        for storage in ended:
-            del self._ends[storage]
-        self.sync.shared, self.being_read = True, None
-        self.exchange_start = max(map(self._end, self._ends), default=0)
-
     def lower(self, op: Operation) -> None:
-        if op.regions:
-            self._before_regions(op)
+        """What operations do to memory that others share, barriers of the program keep apart; what one does within
+        itself, its rule does."""
+        outer = self.exchange_start
+        if (scratch := scratch_of(op)) is not None:
+            self.exchange_start = scratch[0]
+        self.sync.clear()
         self._lower(op)
-        self._end_lifetimes(op)
+        self.exchange_start = outer
 
     def _lower(self, op: Operation) -> None:
         rule = RULES.rule_of(op)
@@ -353,110 +300,28 @@ class ScheduledKernel(Kernel):
 
     # Order.
 
-    def room_for_exchange(self, needs: int | None) -> int:
-        """Two successive exchanges take turns in memory, as far as they are small: what the first one
-        left has been read by all when they meet in the second one."""
-        if self.sync.shared and needs is not None and self.being_read is not None:
-            first, end = self.being_read
-            if self.exchange_start + needs <= first:
-                return self.exchange_start
-            if end + needs <= min(self.exchange_start + MOST_IN_TURN, self.options.shared_bytes):
-                return end
-        return super().room_for_exchange(needs)
-
-    def barrier_for_copies(self) -> None:
-        """Threads meet; what they have written to storage, tensor maps read by another way."""
-        if not self._fences:
-            self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
-        self.barrier()
-
     def barrier(self) -> None:
         """All threads of the agent meet."""
-        if self._fences:
-            # What threads have written to storage, products of warpgroups read by another way.
-            self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
         if self.agent is None:
             super().barrier()
-        else:
-            number, threads = self.constant(1 + self.agent, I32), self.constant(self.threads, I32)
-            sizes = b.DenseArrayBase.from_list(I32, [1, 1])
-            self.emit(nvvm.BarrierOp, (number, threads), (), {"operandSegmentSizes": sizes})
-            self.sync.clear()
-        self.being_read = None
-        self._pending.clear()
-        self._storage_reads.clear()
-        self._storage_writes.clear()
+            return
+        number, threads = self.constant(1 + self.agent, I32), self.constant(self.threads, I32)
+        sizes = b.DenseArrayBase.from_list(I32, [1, 1])
+        self.emit(nvvm.BarrierOp, (number, threads), (), {"operandSegmentSizes": sizes})
+        self.sync.clear()
+
+    def fence(self) -> None:
+        """What a thread has written to storage, products of warpgroups and tensor maps may read when threads have met."""
+        self.emit(nvvm.FenceProxyOp, (), (), dict(_ASYNC_SHARED))
 
     def before_read(self) -> None:
-        self._before_access()
+        """Barriers stand in the program."""
 
     def before_write(self) -> None:
-        self._before_access()
-
-    def _before_access(self) -> None:
-        """Threads meet if tokens order the access behind one since they last met, that may touch the
-        same memory."""
-        op = self.op
-        if any(self._must_wait(other, op) for other in self._pending):
-            self.barrier()
-        self._pending.append(op)
-
-    def _must_wait(self, first: Operation, second: Operation) -> bool:
-        if not (isinstance(first, Access) and isinstance(second, Access)):
-            return True
-        if not must_stay(first, second, self.facts.aliases):
-            return False
-        # Accesses without tokens keep the order of the program.
-        tokens = self.facts.tokens
-        without = not (tokens.is_effect(first) and tokens.is_effect(second))
-        return without or tokens.ordered(first, second, around=True)
-
-    def before_storage(self, storage: SSAValue, *, writes: bool) -> None:
-        """Threads meet where a storage that is accessed was accessed otherwise since they last did."""
-        if storage.type.stages > 1:  # pyright: ignore[reportAttributeAccessIssue]
-            # Barriers of rings stand in the program.
-            return
-        others = self._storage_reads | self._storage_writes if writes else self._storage_writes
-        if any(self._overlap(storage, other) for other in others):
-            self.barrier()
-        (self._storage_writes if writes else self._storage_reads).add(storage)
-
-    def still_read(self, storage: SSAValue) -> None:
-        """Of what reads a storage beside the threads only one thread knows the end, until they meet."""
-        self._storage_reads.add(storage)
-
-    def _overlap(self, one: SSAValue, other: SSAValue) -> bool:
-        """Whether two storages have bytes in common."""
-        starts = self.storage[one], self.storage[other]
-        return starts[0] < self._end(other) and starts[1] < self._end(one)
-
-    def _before_regions(self, op: Operation) -> None:
-        """Threads meet in front of a loop that reads what they have written, and not in each round."""
-        reads, writes = _storage_uses(op)
-        if (reads - writes) & self._storage_writes:
-            self.barrier()
+        """Barriers stand in the program."""
 
     def enter_regions(self, op: Operation) -> None:
-        self.sync.shared, self.being_read = True, None
-        for inner in op.walk():
-            if isinstance(inner, Access | FenceOp):
-                self._pending.append(inner)
-        reads, writes = _storage_uses(op)
-        self._storage_reads |= reads
-        self._storage_writes |= writes
-
-
-def _storage_uses(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:
-    """What an operation and those in it read, and write."""
-    reads: set[SSAValue] = set()
-    writes: set[SSAValue] = set()
-    for inner in op.walk():
-        if isinstance(inner, S.CopyOp | AsyncTiledLoadOp):
-            writes.add(base_of(inner.target))
-        elif isinstance(inner, S.Product | S.LocalLoadOp | AsyncTiledTmaStoreOp | AsyncStoreWaitOp):
-            held = (value for value in inner.operands if isinstance(value.type, TiledViewType))
-            reads |= {base_of(value) for value in held}
-    return reads, writes
+        """Barriers stand in the program."""
 
 
 def converted_sums(low: ScheduledKernel, value: SSAValue, wanted: Attribute) -> SSAValue:

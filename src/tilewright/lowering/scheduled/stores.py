@@ -33,8 +33,6 @@ def tiled_tma_store(low: ScheduledKernel, op: AsyncTiledTmaStoreOp) -> None:
     base, view = base_of(op.source), low.view(made.base)
     order, box = int_list(made.properties["order"]), ty.tensor.get_shape()
     size = element_bytes(ty.tensor.element_type)
-    low.barrier_for_copies()
-    low.before_storage(base, writes=False)
     with low.filling(low.prologue):
         offset: SSAValue = low.constant(low.storage[base], INDEX)
     if op.source is not base:
@@ -66,4 +64,3 @@ def store_wait(low: ScheduledKernel, op: AsyncStoreWaitOp) -> None:
     if is_set(op, "read"):
         properties["read"] = b.UnitAttr()
     low.emit(nvvm.CpAsyncBulkWaitGroupOp, (), (), properties)
-    low.still_read(base_of(op.storage))

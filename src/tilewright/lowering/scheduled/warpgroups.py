@@ -15,7 +15,6 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, FutureWaitOp
 from tilewright.dialects.nv_tileas.ops import DotOp
-from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support.wgmma import (
@@ -79,7 +78,6 @@ def _product(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> SSAValue:
             properties[f"unsigned{side.upper()}"] = b.UnitAttr()
     *_, rows, along = axis_bits(a_dims)
     if isinstance(op.a.type, TiledViewType):
-        low.before_storage(base_of(op.a), writes=False)
         starts = [
             block * ROWS << rows.start | step * depth << along.start
             for block in range(plan.rows // ROWS)
@@ -92,7 +90,6 @@ def _product(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> SSAValue:
         a = left.descriptor(plan.a.warp)
     else:
         a = low.value(op.a)
-    low.before_storage(base_of(op.b), writes=False)
     *_, along, columns = axis_bits(b_dims)
     right = _Matrix(low, op.b, inner=along, outer=columns)
     properties["bOffsets"] = right.offsets([step * depth << along.start for step in range(steps)])

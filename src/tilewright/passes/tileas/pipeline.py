@@ -5,9 +5,9 @@ A loop that ::
 
     load A(i), copy it to storage, multiply
 
-becomes one that waits for stage ``i``, lets all threads meet, starts the copies for round
-``i + stages - 1`` into the stage that the round before has read, and multiplies. The meeting is the only
-one of a round: behind it all have waited for their parts of stage i, and have done with stage i - 1.
+becomes one that waits for stage ``i``, starts the copies for round ``i + stages - 1`` into the stage that the round
+before has read, and multiplies. ``tileas-insert-barriers`` lets all threads meet behind the wait, once in a round: there
+all have waited for their parts of stage i, and have done with stage i - 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncGroupOp,
     AsyncTiledLoadOp,
     AsyncWaitOp,
-    BarrierOp,
 )
 from tilewright.dialects.nv_tileas.types import (
     ASYNC_TOKEN,
@@ -205,6 +204,8 @@ class LoopAhead:
         self.stages, self.shared_bytes, self.remarks = stages, shared_bytes, remarks
         self.gpu = gpu
         self.facts = Facts(func)
+        #: Whether a load that is brought ahead comes behind accesses ahead of the loop.
+        self._ordered: dict[TiledLoadOp, bool] = {}
 
     def run(self) -> None:
         loads = self.loads()
@@ -414,9 +415,8 @@ class LoopAhead:
     def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
         loop, body = self.loop, self.body
         rings = [self.ring(load, stages) for load in loads]
+        self._ordered = {load.load: self.follows_access(load.load) for load in loads}
         before = Filler(InsertPoint.before(loop), loop)
-        if self._is_nested() or any(self.follows_access(load.load) for load in loads):
-            before.add(BarrierOp.create())
         lower, upper, step = loop.operands[:3]
         ahead, previous, tokens = lower, None, []
         for number in range(stages - 1):
@@ -438,7 +438,6 @@ class LoopAhead:
                 properties={"pending": b.IntegerAttr(stages - 2, b.i64)},
             )
         )
-        inner.add(BarrierOp.create())
         zero, one, last = (inner.index(number) for number in (0, 1, stages - 1))
         free = inner.select(
             inner.compare(EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
@@ -532,6 +531,8 @@ class LoopAhead:
             "in_bounds": bool_array(inside),
             "vector": b.IntegerAttr(load.width, b.i64),
         }
+        if self._ordered[op]:
+            properties["ordered"] = b.UnitAttr()
         proven = access_shape(self.facts, op).known
         if proven < load.width:
             properties["proven"] = b.IntegerAttr(proven, b.i64)
@@ -601,14 +602,6 @@ class LoopAhead:
     def replace_loop(self, more: Sequence[SSAValue]) -> scf.ForOp:
         """The loop with more values that it carries."""
         return carrying(self.loop, more)
-
-    def _is_nested(self) -> bool:
-        parent = self.loop.parent_op()
-        while parent is not None and parent is not self.func:
-            if isinstance(parent, scf.ForOp | scf.WhileOp):
-                return True
-            parent = parent.parent_op()
-        return False
 
 
 class StreamAhead(LoopAhead):

@@ -1,0 +1,121 @@
+"""Which operations hand elements from thread to thread through shared memory, and the bytes that this takes.
+
+Such an operation writes its scratch memory, lets all threads meet, and reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects import builtin as b
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.dialects import facts
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.facts import Elements
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Atomic
+from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractSliceOp, PermuteOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.base import is_schedule_op
+from tilewright.dialects.nv_tileas.types import layout_of
+from tilewright.layouts import Layout, plan_conversion
+from tilewright.layouts.folds import partials_layouts, places_along, totals_layout
+from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.assign_layouts import goes_by_element, updates_in_place
+from tilewright.passes.tileas.part_layouts import cat_keeps_places, part_keeps_places
+
+#: The discardable attribute of an operation with scratch memory: the first of its bytes, and the one behind the last where
+#: that is known.
+SCRATCH = "nv_tileas.scratch"
+#: Each tile of an exchange begins at a multiple of that.
+_ALIGNMENT = 16
+_KEPT = (Elements.AT_PLACE, Elements.MADE, Elements.RESHAPED)
+
+
+def scratch_of(op: Operation) -> tuple[int, int | None] | None:
+    """The first byte of an operation's scratch memory and the one behind the last, None where that is not known; None
+    for operations that have none, or have no place yet."""
+    found = op.attributes.get(SCRATCH)
+    if not isinstance(found, b.DenseArrayBase):
+        return None
+    start, *ends = int_list(found)
+    return start, ends[0] if ends else None
+
+
+def exchanged_bytes(op: Operation, threads: int) -> int | None:
+    """The bytes of shared memory by which an operation hands elements to other threads, 0 for none; None where they
+    are not known: for what has no rule for layouts."""
+    if isinstance(op, S.ConvertLayoutOp):
+        layouts = (_layout(value.type, threads) for value in (op.source, op.result))
+        return _conversion([op.source], *layouts)
+    if isinstance(op, ReduceOp | ScanOp):
+        return _fold(op, threads)
+    if isinstance(op, Access):
+        return None if _has_no_rule(op, threads) else 0
+    if isinstance(op, ExtractSliceOp | InsertSliceOp):
+        return 0 if part_keeps_places(op, threads) else None
+    if isinstance(op, CatOp):
+        return 0 if cat_keeps_places(op, threads) else None
+    kept = facts.elements(op) in _KEPT or isinstance(op, BroadcastOp | PermuteOp)
+    if isinstance(op, BitcastOp):
+        kept = T.dims_of(op.source.type) == T.dims_of(op.result.type)
+    if kept or is_schedule_op(op) or not isinstance(op, TileAAOp) or not _has_tiles(op):
+        return 0
+    return None
+
+
+def threads_of(func: FuncOp) -> int:
+    """The threads that layouts of a function speak of; those of one warp where it has no layouts."""
+    for op in func.walk():
+        for value in op.results:
+            layout = layout_of(value.type)
+            if layout is not None:
+                return layout.threads
+    return 32
+
+
+def _layout(ty: Attribute, threads: int) -> Layout:
+    return layout_of(ty) or Layout.dealt(prod(T.dims_of(ty)), threads)
+
+
+def _has_tiles(op: Operation) -> bool:
+    return any(isinstance(value.type, T.TileType) for value in (*op.operands, *op.results))
+
+
+def _has_no_rule(op: Access, threads: int) -> bool:
+    if not isinstance(op.moved.type, T.TileType):
+        return True
+    if isinstance(op, Atomic):
+        return not updates_in_place(op, _layout(op.moved.type, threads))
+    return goes_by_element(op)
+
+
+def _conversion(values: Sequence[SSAValue], source: Layout, target: Layout) -> int:
+    """What it takes to convert tiles together, of which all go the way of the first one."""
+    sizes = [element_bytes(value.type) for value in values]
+    if plan_conversion(source, target, sizes[0]).exchange is None:
+        return 0
+    return sum(-(-source.size * size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
+
+
+def _fold(op: ReduceOp | ScanOp, threads: int) -> int:
+    """What warps tell one another of their parts."""
+    given = op.operands[0].type
+    dims, axis, layout = T.dims_of(given), int_property(op, "axis"), _layout(given, threads)
+    if isinstance(op, ReduceOp):
+        both = partials_layouts(layout, dims, axis)
+    else:
+        places = places_along(layout, dims, axis) or ()
+        kinds = [place.kind for place in places]
+        both = None
+        if "warp" in kinds:
+            both = totals_layout(layout, dims, axis, places[kinds.index("warp") :])
+    return 0 if both is None else _conversion(op.operands, *both)

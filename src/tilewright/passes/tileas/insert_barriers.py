@@ -1,0 +1,385 @@
+"""``tileas-insert-barriers``: threads meet where one would touch bytes that another one has touched, and nowhere else.
+
+What threads do to shared memory is told by offsets, what they do to global memory by tokens and aliases. Of each block of
+operations is found what it touches before threads meet in it, and what is left when it ends; where what came before it
+and what it begins with are in conflict, threads meet in front of it. So a loop has no barrier for what lies ahead of
+it, and one for its own rounds only where a round is in conflict with the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tilewright.analysis.tileaa import Facts, must_stay
+from tilewright.analysis.tileaa.order import writes
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.extensions import FenceOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Atomic
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
+from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncTiledLoadOp,
+    AsyncWaitOp,
+    BarrierOp,
+    waits_for_products,
+)
+from tilewright.dialects.nv_tileas.storage import base_of, storage_bytes
+from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTmaStoreOp
+from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
+from tilewright.layouts import Layout, plan_conversion
+from tilewright.passes.base import inherit_place
+from tilewright.passes.tileas.allocate import ALLOCATED, allocate
+from tilewright.passes.tileas.exchanges import scratch_of, threads_of
+from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.pipeline import copy_layout
+
+#: The discardable attribute of a function that has its barriers.
+SYNCHRONISED = "nv_tileas.synchronised"
+#: Behind the last byte of shared memory.
+_END = 1 << 30
+
+
+@dataclass(frozen=True)
+class InsertBarriers(FunctionPass):
+    """Puts barriers where threads touch what others have touched."""
+
+    name: ClassVar[str] = "tileas-insert-barriers"
+
+    def rewrite_function(self, func: FuncOp) -> None:
+        insert_barriers(func)
+
+
+def insert_barriers(func: FuncOp) -> None:
+    """Put barriers into a function, where there are none that would do. What has no place in shared memory gets one."""
+    if ALLOCATED not in func.attributes:
+        allocate(func)
+    for op, fenced in _Walk(func).run().items():
+        barrier = op
+        if not isinstance(op, BarrierOp):
+            barrier = BarrierOp.create()
+            inherit_place(barrier, op)
+            Rewriter.insert_op(barrier, InsertPoint.before(op))
+        if fenced:
+            barrier.properties["fence"] = b.UnitAttr()
+    func.attributes[SYNCHRONISED] = b.UnitAttr()
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes of shared memory that threads touch. ``ring``: the storage of several stages that they are, of which one
+    stage is touched; ``layout``: the elements of the tile that each thread touches, where that is known. ``by_copy``:
+    asynchronous copies of the threads write them. ``by_proxy``: products of warpgroups or tensor maps read them, past what
+    threads have not made visible by a fence."""
+
+    start: int
+    end: int
+    writes: bool
+    ring: SSAValue | None = None
+    layout: Layout | None = None
+    element_bytes: int = 1
+    by_copy: bool = False
+    by_proxy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An access to global memory; ``copy``: an asynchronous copy that comes behind accesses of the kernel."""
+
+    op: Operation
+    copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A pipeline: its barriers are set up by one thread, or used."""
+
+    pipeline: SSAValue
+    writes: bool
+
+
+Touch: TypeAlias = Bytes | Memory | Made
+
+NEVER, PLAIN, FENCED = range(3)
+"""How threads have met: not at all, without a fence, with one."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a piece of the program does to memory that others share.
+
+    ``first``: what it touches, and how threads have met in it before that. ``left``: what is not done for all threads
+    when it ends, and whether they have met since, without a fence. ``meets``: how threads have met in it, at least.
+    ``barriers``: the operations in front of which they meet, barriers among them, and whether with a fence.
+    """
+
+    first: dict[tuple[Touch, int], None] = field(default_factory=dict)
+    left: dict[Touch, bool] = field(default_factory=dict)
+    meets: int = NEVER
+    barriers: dict[Operation, bool] = field(default_factory=dict)
+
+
+class _Walk:
+    """Goes over the blocks of a function. What an operation with blocks does is found once, for it does not depend on
+    what comes before it."""
+
+    def __init__(self, func: FuncOp):
+        self.func = func
+        self.facts = Facts(func)
+        self.threads = threads_of(func)
+        self.copied: list[Bytes] = []
+        self.read_by_proxy: list[Bytes] = []
+        for op in func.walk():
+            found = [touch for touch in self._touches(op)[0] if isinstance(touch, Bytes)]
+            self.copied += [touch for touch in found if touch.by_copy]
+            self.read_by_proxy += [touch for touch in found if touch.by_proxy]
+
+    def run(self) -> dict[Operation, bool]:
+        """The operations in front of which threads meet, and barriers, and whether with a fence."""
+        return self._block(self.func.body.block, {}).barriers
+
+    # Blocks and regions.
+
+    def _block(self, block: Block, left: dict[Touch, bool]) -> Summary:
+        """What a block does, before which ``left`` is not done for all threads."""
+        here = Summary(left=dict(left))
+        for op in block.ops:
+            self._step(here, op)
+        return here
+
+    def _step(self, here: Summary, op: Operation) -> None:
+        if isinstance(op, BarrierOp):
+            self._meet(here, op)
+        elif isinstance(op, FenceOp):
+            self._clear(here, PLAIN)
+        elif isinstance(op, scf.IfOp | scf.ForOp | scf.WhileOp | AgentSwitchOp):
+            self._choose(here, op, self._ways(op))
+        else:
+            self._do(here, op)
+
+    def _ways(self, op: Operation) -> list[Summary]:
+        """What an operation with blocks may do: one of these."""
+        if isinstance(op, scf.ForOp):
+            return [self._rounds([op.body]), Summary()]
+        if isinstance(op, scf.WhileOp):
+            return [self._rounds([op.before_region, op.after_region])]
+        return [
+            self._block(region.block, {}) if region.blocks else Summary() for region in op.regions
+        ]
+
+    def _rounds(self, regions: Sequence[Region]) -> Summary:
+        """What the rounds of a loop do, each of which goes through the regions in order; a loop ends behind the first."""
+        left: dict[Touch, bool] = {}
+        while True:
+            parts = [self._block(regions[0].block, left)]
+            for region in regions[1:]:
+                parts.append(self._block(region.block, parts[-1].left))
+            merged = dict(left)
+            _add(merged, parts[-1].left)
+            if merged == left:
+                break
+            left = merged
+        found = parts[0]
+        for part in parts[1:]:
+            found.first |= dict.fromkeys((t, max(met, found.meets)) for t, met in part.first)
+            found.barriers |= part.barriers
+        return found
+
+    def _choose(self, here: Summary, op: Operation, ways: Sequence[Summary]) -> None:
+        self._before(here, op, [pair for way in ways for pair in way.first])
+        self._clear(here, min(way.meets for way in ways))
+        for way in ways:
+            _add(here.left, way.left)
+            here.barriers |= way.barriers
+
+    # Single operations.
+
+    def _do(self, here: Summary, op: Operation) -> None:
+        begins, ends = self._touches(op)
+        self._before(here, op, [(touch, NEVER) for touch in begins])
+        if (scratch := scratch_of(op)) is not None and scratch[1] is not None:
+            # Threads meet between what they write there and what they read.
+            self._clear(here, PLAIN)
+        _add(here.left, dict.fromkeys(ends, False))
+        if isinstance(op, AsyncWaitOp) and not waits_for_products(op.token):
+            # What threads have waited for, others may read when they have met.
+            _add(here.left, dict.fromkeys(self.copied, False))
+        if isinstance(op, Atomic) and scratch_of(op) is None and _acquires(op):
+            following = op.next_op
+            assert following is not None
+            self._meet(here, following)
+
+    def _before(self, here: Summary, op: Operation, first: Iterable[tuple[Touch, int]]) -> None:
+        """Let threads meet in front of an operation where what it touches first is in conflict with what is left."""
+        first = list(first)
+        if any(
+            self._conflict(old, has_met, new, met)
+            for new, met in first
+            for old, has_met in here.left.items()
+        ):
+            self._meet(here, op)
+        for touch, met in first:
+            met = max(met, here.meets)
+            if met == NEVER or (met == PLAIN and isinstance(touch, Bytes) and touch.by_proxy):
+                here.first[touch, met] = None
+
+    def _meet(self, here: Summary, op: Operation) -> None:
+        fenced = _has_fence(op) or any(self._needs_fence(touch) for touch in here.left)
+        here.barriers[op] = fenced = fenced or here.barriers.get(op, False)
+        self._clear(here, FENCED if fenced else PLAIN)
+
+    def _clear(self, here: Summary, meets: int) -> None:
+        """Threads have met: what they did is done for all of them, save what needs a fence."""
+        if meets == FENCED:
+            here.left = {}
+        elif meets == PLAIN:
+            here.left = {touch: True for touch in here.left if self._needs_fence(touch)}
+        here.meets = max(here.meets, meets)
+
+    def _needs_fence(self, touch: Touch) -> bool:
+        """Whether threads write what is read past them elsewhere in the kernel."""
+        return (
+            isinstance(touch, Bytes)
+            and touch.writes
+            and any(_overlap(touch, other) for other in self.read_by_proxy)
+        )
+
+    def _conflict(self, old: Touch, has_met: bool, new: Touch, met: int) -> bool:
+        """Whether threads must meet between what is left of ``old`` and ``new``, before which they have met so far."""
+        if isinstance(old, Memory) and isinstance(new, Memory):
+            return met == NEVER and self._must_wait(old, new)
+        if isinstance(old, Made) and isinstance(new, Made):
+            return met == NEVER and old.pipeline is new.pipeline and old.writes and not new.writes
+        if not isinstance(old, Bytes) or not isinstance(new, Bytes) or not _overlap(old, new):
+            return False
+        if has_met or met == PLAIN:
+            return new.by_proxy and self._needs_fence(old)
+        if met == FENCED or not (old.writes or new.writes):
+            return False
+        return old.ring is None or old.ring is not new.ring or not _in_turn(old, new)
+
+    def _must_wait(self, old: Memory, new: Memory) -> bool:
+        first, second = old.op, new.op
+        if new.copy:
+            return writes(first)
+        if old.copy or not must_stay(first, second, self.facts.aliases):
+            return False
+        # Accesses without tokens keep the order of the program.
+        tokens = self.facts.tokens
+        without = not (tokens.is_effect(first) and tokens.is_effect(second))
+        return without or tokens.ordered(first, second, around=True)
+
+    def _touches(self, op: Operation) -> tuple[list[Touch], list[Touch]]:
+        """What an operation touches before all, and what may be left of it when threads go on."""
+        if isinstance(op, S.CopyOp):
+            both = [_bytes(op.target, writes=True)]
+        elif isinstance(op, S.LocalLoadOp):
+            both = [_bytes(op.source, layout=layout_of(op.result.type))]
+        elif isinstance(op, S.Product):
+            proxy = S.atom_of(op) == "wgmma"
+            both = [_bytes(value, by_proxy=proxy) for value in _stored(op.operands)]
+        elif isinstance(op, AsyncTiledTmaStoreOp):
+            both = [_bytes(op.source, by_proxy=True)]
+        elif isinstance(op, AsyncStoreWaitOp):
+            return [], [_bytes(op.storage)]
+        elif isinstance(op, AsyncTiledLoadOp):
+            ordered: list[Touch] = [Memory(op, copy=True)] if is_set(op, "ordered") else []
+            layout = copy_layout(op, self.threads)
+            copied = _bytes(op.target, writes=True, layout=layout, by_copy=True)
+            return [copied, *ordered], []
+        elif isinstance(op, P.AsyncTiledTmaLoadOp):
+            return [_bytes(op.target, writes=True)], []
+        else:
+            return self._of_others(op)
+        return [*both], [*both]
+
+    def _of_others(self, op: Operation) -> tuple[list[Touch], list[Touch]]:
+        if isinstance(op, P.CreatePipelineOp):
+            return [], [Made(op.result, writes=True)]
+        if isinstance(op, P.CreateIteratorOp | P.IncIterOp):
+            return [], []
+        begins: list[Touch] = [
+            Made(value, writes=False)
+            for value in op.operands
+            if isinstance(value.type, P.PipelineType)
+        ]
+        ends: list[Touch] = []
+        if isinstance(op, Access):
+            begins.append(Memory(op))
+            ends.append(Memory(op))
+        if (scratch := scratch_of(op)) is not None:
+            start, end = scratch
+            begins.append(Bytes(start, end or _END, writes=True))
+            ends.append(Bytes(start, end or _END, writes=end is None))
+        return begins, ends
+
+
+def _add(left: dict[Touch, bool], more: dict[Touch, bool]) -> None:
+    for touch, has_met in more.items():
+        left[touch] = has_met and left.get(touch, True)
+
+
+def _has_fence(op: Operation) -> bool:
+    return isinstance(op, BarrierOp) and is_set(op, "fence")
+
+
+def _acquires(op: Atomic) -> bool:
+    """Whether what follows an update comes behind it, for all threads: something depends on it."""
+    orders = enum_property(op, "mem_semantic") in ("acquire", "acq_rel")
+    return orders and any(value.first_use is not None for value in op.results)
+
+
+def _stored(values: Iterable[SSAValue]) -> list[SSAValue]:
+    return [value for value in values if isinstance(value.type, TiledViewType)]
+
+
+def _bytes(
+    storage: SSAValue,
+    *,
+    writes: bool = False,
+    layout: Layout | None = None,
+    by_copy: bool = False,
+    by_proxy: bool = False,
+) -> Bytes:
+    """The bytes of a storage, or of all stages of the one that it is of."""
+    base, ty = base_of(storage), storage.type
+    assert isinstance(ty, TiledViewType) and isinstance(base.type, TiledViewType)
+    made = base.owner
+    assert isinstance(made, S.AllocTensorOp)
+    start, size = int_property(made, "offset"), storage_bytes(base)
+    ring = base if base.type.stages > 1 else None
+    straight = isinstance(storage.owner, S.ExtractSliceOp) and ring is not None
+    own = layout if straight else None
+    element_bytes = size // prod(base.type.dims)
+    return Bytes(start, start + size, writes, ring, own, element_bytes, by_copy, by_proxy)
+
+
+def _overlap(one: Bytes, other: Bytes) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _in_turn(old: Bytes, new: Bytes) -> bool:
+    """Whether threads need not meet between two touches of a ring: copies go to another stage than the one that has been
+    waited for, tensor maps wait for barriers of their own, or each thread reads what it has copied itself."""
+    if old.by_copy and new.by_copy:
+        return True
+    if not old.by_copy and not new.by_copy:
+        return True
+    if old.layout is None or new.layout is None or old.layout.size != new.layout.size:
+        return False
+    copied, read = (old, new) if old.by_copy else (new, old)
+    assert copied.layout is not None and read.layout is not None
+    if copied.layout.free_thread_bits:
+        return False
+    return plan_conversion(copied.layout, read.layout, copied.element_bytes).registers is not None

@@ -91,6 +91,16 @@ def test_text_without_layouts_stays() -> None:
     assert not print_text(parse(wrap("nv_tileas.barrier"))).startswith("#")
 
 
+@pytest.mark.parametrize("results", ["%yes:2", "%yes:1, %no", "%yes, %no:1", "%yes , %no"])
+def test_what_follows_an_operation_without_operands(results: str) -> None:
+    """Names of results on the next line are no operands."""
+    inner = "scf.yield %c, %c : i1, i1"
+    text = f"nv_tileas.barrier\n{results} = scf.if %c -> (i1, i1) {{\n{inner}\n}} else {{\n{inner}\n}}\n"
+    module = parse(wrap(text))
+    assert [len(op.operands) for op in module.walk() if op.name == "nv_tileas.barrier"] == [0]
+    assert print_text(parse(print_text(module))) == print_text(module)
+
+
 def test_strings_stay() -> None:
     """What is told at run time is not renamed, even where it looks like a layout."""
     body = f'nv_tileaa.assert %c {{message = "not {ONE}"}} : i1\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -32,6 +33,8 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
+
+_NUMBER_OF_RESULTS = re.compile(r"[ \t]*:[ \t]*\d+(?=[ \t]*[,=])")
 
 
 def _groups(op: IRDLOperation) -> list[str]:
@@ -90,10 +93,10 @@ class Arguments(Directive):
 
 
 def _begins_operation(parser: Parser) -> bool:
-    """Whether the value name here is the result of the next operation (``%x = ...``)."""
+    """Whether the value name here is the result of the next operation (``%x = ...``, ``%x:2 = ...``)."""
     text = parser.lexer.input.content
     at = token_start(parser) + len(token_text(parser))
-    rest = text[at : at + 400].lstrip(" \t")
+    rest = _NUMBER_OF_RESULTS.sub("", text[at : at + 400]).lstrip(" \t")
     return rest.startswith("=") or (rest.startswith(",") and _names_then_equals(rest))
 
 

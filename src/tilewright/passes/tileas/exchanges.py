@@ -20,6 +20,12 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.hints import (
+    AssertOp,
+    MarkForReuseOp,
+    OptimizationBarrierOp,
+    PragmaOp,
+)
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic
 from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractSliceOp, PermuteOp
@@ -38,6 +44,8 @@ SCRATCH = "nv_tileas.scratch"
 #: Each tile of an exchange begins at a multiple of that.
 _ALIGNMENT = 16
 _KEPT = (Elements.AT_PLACE, Elements.MADE, Elements.RESHAPED)
+#: What has a rule for layouts, or looks at elements where they are.
+_IN_PLACE = (AssertOp, BroadcastOp, MarkForReuseOp, OptimizationBarrierOp, PermuteOp, PragmaOp)
 
 
 def scratch_of(op: Operation) -> tuple[int, int | None] | None:
@@ -64,7 +72,7 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
         return 0 if part_keeps_places(op, threads) else None
     if isinstance(op, CatOp):
         return 0 if cat_keeps_places(op, threads) else None
-    kept = facts.elements(op) in _KEPT or isinstance(op, BroadcastOp | PermuteOp)
+    kept = facts.elements(op) in _KEPT or isinstance(op, _IN_PLACE)
     if isinstance(op, BitcastOp):
         kept = T.dims_of(op.source.type) == T.dims_of(op.result.type)
     if kept or is_schedule_op(op) or not isinstance(op, TileAAOp) or not _has_tiles(op):

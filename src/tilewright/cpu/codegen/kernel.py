@@ -14,7 +14,8 @@ from tilewright.cpu.codegen.analysis import effects, nans
 from tilewright.cpu.codegen.analysis.plan import make_plan
 from tilewright.cpu.codegen.control import control_flow, programs
 from tilewright.cpu.codegen.coroutines import agents, queues, waiting_blocks
-from tilewright.cpu.codegen.coroutines.scheduling import TileBlock, find_strands
+from tilewright.cpu.codegen.coroutines.agent_memory import find_strands
+from tilewright.cpu.codegen.coroutines.scheduling import TileBlock
 from tilewright.cpu.codegen.elementwise import operations
 from tilewright.cpu.codegen.emitter.function import (
     BLOCK_TYPE,

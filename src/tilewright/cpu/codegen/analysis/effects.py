@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -19,9 +19,6 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileas.elementwise import is_elementwise
-
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.analysis.plan import Plan
 
 #: How many operations in a row are compared to see that two values are made in the same way.
 _DEPTH = 8
@@ -45,13 +42,27 @@ def root_of(value: SSAValue) -> Root | None:
             return None
 
 
+class ProgramOrder(Protocol):
+    """What a plan says of when operations do their work."""
+
+    position: dict[Operation, int]
+
+    def leader(self, op: Operation) -> Operation:
+        """In whose loop nest an operation does its work."""
+        ...
+
+    def until(self, reader: Operation, home: Block | None) -> int:
+        """The position until which a reader may read what is made in the block ``home``."""
+        ...
+
+
 class Memory:
     """The memory operations of a function, and where in the plan those that write do their work.
 
     Asking for one load looks at few of the writes: they are sorted by what they may change.
     """
 
-    def __init__(self, ops: list[Operation], plan: Plan, distinct_arguments: bool):
+    def __init__(self, ops: list[Operation], plan: ProgramOrder, distinct_arguments: bool):
         self._plan = plan
         self._distinct = distinct_arguments
         self._all = _Writes()

@@ -18,6 +18,7 @@ from tilewright.cpu.codegen.ir.elements import element_of
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.loops.tiles import Strided, is_same_buffer, only_in_step, reads_any
 from tilewright.cpu.codegen.products import deferred, packed_operands, running_sums
+from tilewright.cpu.codegen.products.state import Round
 from tilewright.dialects.nv_tileaa import types as T
 
 
@@ -138,7 +139,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     for phi, value in zip(carried, starts, strict=True):
         phi.add_incoming(value, entry)
     f.values[body.args[0]] = counter
-    f.rounds[op] = running_sums.Round(counter, lower, upper, step)
+    f.rounds[op] = Round(counter, lower, upper, step)
     _results(f, body.args[1:], targets, carried)
     for value, argument in f.plan.in_place.items():
         if argument in body.args:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import ATTEND_SYMBOL, RT_STOP
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, PTR
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.launching.assertions import OperationSource
-
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 
 #: A loop over numbers alone that makes at most so many rounds does not look.
 _SHORT = 1 << 10

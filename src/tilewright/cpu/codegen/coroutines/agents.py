@@ -20,13 +20,8 @@ from tilewright.cpu.codegen.analysis.arena import Slot
 from tilewright.cpu.codegen.analysis.plan import make_plan
 from tilewright.cpu.codegen.control.control_flow import is_tile, parts
 from tilewright.cpu.codegen.control.loop_values import rebuilt, types_of_parts
-from tilewright.cpu.codegen.coroutines.scheduling import (
-    FOREVER,
-    Agent,
-    AgentMemory,
-    start,
-    wait,
-)
+from tilewright.cpu.codegen.coroutines.agent_memory import FOREVER, AgentMemory
+from tilewright.cpu.codegen.coroutines.scheduling import Agent, start, wait
 from tilewright.cpu.codegen.emitter.function import Frame, FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.host.external_functions import call_out

@@ -15,7 +15,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from tilewright.analysis.tileaa import consumer_of, consumers_of, holders_of
 from tilewright.cpu.abi import QUEUE_HEADER, SLOT_BYTES, UNTIL_MORE, UNTIL_ROOM
 from tilewright.cpu.codegen.control.control_flow import assign, buffers, is_tile, last_use
-from tilewright.cpu.codegen.coroutines.scheduling import FOREVER, wait
+from tilewright.cpu.codegen.coroutines.agent_memory import FOREVER
+from tilewright.cpu.codegen.coroutines.scheduling import wait
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers, refuse
 from tilewright.cpu.codegen.ir import llvm

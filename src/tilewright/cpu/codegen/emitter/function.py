@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -18,6 +18,8 @@ from tilewright.cpu.abi import Site
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.analysis.arena import Arena, Slot
 from tilewright.cpu.codegen.analysis.plan import Plan
+from tilewright.cpu.codegen.coroutines.agent_memory import AgentMemory, Strands
+from tilewright.cpu.codegen.coroutines.waiting_blocks import Waiting
 from tilewright.cpu.codegen.emitter.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.debug_info import Origins
@@ -42,6 +44,16 @@ from tilewright.cpu.codegen.loops.tiles import (
     walk,
 )
 from tilewright.cpu.codegen.loops.transposition import block_size, by_blocks
+from tilewright.cpu.codegen.memory.known_ranges import KnownMemory
+from tilewright.cpu.codegen.memory.private_copies import Copies
+from tilewright.cpu.codegen.products.state import (
+    Deferred,
+    Destination,
+    Gathered,
+    Kept,
+    Round,
+    RunningSum,
+)
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
@@ -49,17 +61,8 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanO
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
+from tilewright.launching.assertions import OperationSource
 from tilewright.passes.tileas.remarks import Remarks
-
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.coroutines.scheduling import AgentMemory, Strand, Strands
-    from tilewright.cpu.codegen.coroutines.waiting_blocks import Waiting
-    from tilewright.cpu.codegen.memory.known_ranges import KnownMemory
-    from tilewright.cpu.codegen.memory.privatization import Copies
-    from tilewright.cpu.codegen.products.deferred import Deferred, Gathered
-    from tilewright.cpu.codegen.products.packed_operands import Kept
-    from tilewright.cpu.codegen.products.running_sums import Destination, Round, RunningSum
-    from tilewright.launching.assertions import OperationSource
 
 #: Loop nests over less work than this many tiles per element handle several vectors in a round.
 _UNROLLED_TILES = 12
@@ -126,6 +129,16 @@ class Frame:
 
 
 Body = Callable[[Nest, Coords], None]
+
+
+class Strand(Protocol):
+    """What code is made for: the tile block, or an agent."""
+
+    record: Value
+
+    def give_way(self, f: FunctionEmitter, event: int = 0) -> None:
+        """Let others go on. ``event`` tells the scheduler why; for a wait, what ``record`` says."""
+        ...
 
 
 class FunctionEmitter:

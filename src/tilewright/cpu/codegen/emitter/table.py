@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.ir import Operation
 
@@ -15,9 +15,6 @@ from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
 from tilewright.dialects.nv_tileaa.ops.shapes import ConvTileOp
 from tilewright.dialects.source_map import place_of
 
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.emitter.function import FunctionEmitter
-
 UNSUPPORTED = define_code(
     "cpu-unsupported",
     "Code for this processor cannot be made of the operation.",
@@ -25,7 +22,9 @@ UNSUPPORTED = define_code(
     "message says what is missing here.",
 )
 
-Lowering = Callable[["FunctionEmitter", Any], None]
+Lowering = Callable[[Any, Any], None]
+"""Makes code of an operation; takes the :class:`~tilewright.cpu.codegen.emitter.function.FunctionEmitter` too,
+which this file is below of."""
 
 LOWERINGS: Table[Lowering] = Table("the CPU", dialect=nv_tileaa.NAME)
 REFUSED = LOWERINGS.refused

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 
 from tilewright.cpu.codegen.control.polls import attended
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, PTR, VOID
 from tilewright.cpu.codegen.ir.types import Value
-
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 
 _HOST_CALL, _USER = 1, 2
 

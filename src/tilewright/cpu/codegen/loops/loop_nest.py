@@ -8,11 +8,12 @@ row shares is done once for the row. Equal elements are computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.debug_info import Origins
 from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import (
@@ -25,9 +26,13 @@ from tilewright.cpu.codegen.loops.indices import (
     lanes_in,
 )
 
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.ir.debug_info import Origins
-    from tilewright.cpu.codegen.loops.tiles import Tile
+
+class Evaluated(Protocol):
+    """What has an element at each position: a tile."""
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        """The elements at these positions."""
+        ...
 
 
 class Nest:
@@ -120,7 +125,7 @@ class Nest:
 
     # -- elements ----------------------------------------------------------------------------
 
-    def eval(self, tile: Tile, coords: Coords) -> Lane:
+    def eval(self, tile: Evaluated, coords: Coords) -> Lane:
         """The elements of a tile at these positions: a vector, or a scalar that holds for all."""
         key = (id(tile), *(index.key for index in coords))
         found = self._memo.get(key)
@@ -130,13 +135,13 @@ class Nest:
             self._kept.append((tile, coords))
         return found
 
-    def holds(self, tile: Tile, coords: Coords, value: Value) -> None:
+    def holds(self, tile: Evaluated, coords: Coords, value: Value) -> None:
         """Let the elements of a tile at these positions be a value of the innermost level."""
         key = (id(tile), *(index.key for index in coords))
         self._memo[key] = Lane(value, self.depth)
         self._kept.append((tile, coords))
 
-    def _traced(self, tile: Tile, coords: Coords) -> Lane:
+    def _traced(self, tile: Evaluated, coords: Coords) -> Lane:
         """The elements, computed by instructions that belong to the operation the tile is from."""
         assert self._origins is not None
         line = self._origins.line_of(tile)
@@ -159,7 +164,7 @@ class Nest:
             found = self._memo[key] = make()
         return found
 
-    def vector(self, tile: Tile, coords: Coords) -> Value:
+    def vector(self, tile: Evaluated, coords: Coords) -> Value:
         """The elements as a vector of all lanes (a scalar where the coordinates have none)."""
         lane = self.eval(tile, coords)
         return self.widened(lane, lanes_in(coords)).value
@@ -175,7 +180,7 @@ class Nest:
         level = max((lane.level for lane in lanes), default=0)
         return Lane(make(self.levels[level], *(lane.value for lane in lanes)), level)
 
-    def lane_by_lane(self, tile: Tile, coords: Coords) -> Lane:
+    def lane_by_lane(self, tile: Evaluated, coords: Coords) -> Lane:
         """The elements, each computed for itself: for positions that do not follow a pattern."""
         count = lanes_in(coords)
         parts = [

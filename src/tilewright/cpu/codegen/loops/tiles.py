@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -25,10 +24,8 @@ from tilewright.cpu.codegen.loops.indices import (
     lanes_in,
     row_major,
 )
+from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.loops.windows import of_pairs, put_together, windows
-
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.loops.loop_nest import Nest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +155,7 @@ class Elementwise(Tile):
         return self.emit(b, *of_pairs(b, x, y))
 
 
-Mapping = Callable[["Nest", Coords], "Coords | None"]
+Mapping = Callable[[Nest, Coords], Coords | None]
 """Positions in the source for positions in a result; None where they follow no pattern."""
 
 

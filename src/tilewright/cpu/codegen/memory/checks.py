@@ -23,7 +23,7 @@ from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lan
 from tilewright.cpu.codegen.loops.lane_strides import lane_deltas
 from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.loops.tiles import Tile
-from tilewright.cpu.codegen.memory.known_ranges import names_of
+from tilewright.cpu.codegen.memory.range_search import holds, names_of
 from tilewright.cpu.codegen.memory.views import (
     Memref,
     Place,
@@ -348,5 +348,4 @@ def _is_known(
 ) -> Value:
     """Whether one array that an access may go to has the elements of ``size`` bytes at two addresses
     and all between."""
-    assert f.unit.memory is not None
-    return f.unit.memory.holds(f, b, op.operands[0], first, last, size)
+    return holds(f, b, op.operands[0], first, last, size)

@@ -7,25 +7,20 @@ to arrays of the launch that no parameter stands for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from copy import copy
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.analysis.tileaa import Provenances, Root
 from tilewright.cpu.abi import SLOT_BYTES
-from tilewright.cpu.codegen.ir.elements import ELEMENTS, I1, I8, I64, PTR
+from tilewright.cpu.codegen.ir.elements import ELEMENTS, I8, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.launching.modules import strides_of
-
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 
 _ENTRY_BYTES = 2 * SLOT_BYTES
 _KNOWN = frozenset({"argument", "global", "alloca"})
@@ -42,7 +37,8 @@ class KnownMemory:
         self._entries = {number: entry for entry, number in enumerate(pointers)}
         allocations = (op for op in func.walk() if isinstance(op, AllocaOp))
         self._numbers: dict[Operation, str] = {op: str(n) for n, op in enumerate(allocations)}
-        self._scratch: dict[str, tuple[Value, int, int]] = {}
+        self.scratch: dict[str, tuple[Value, int, int]] = {}
+        """For each allocation where it begins in the thread's arena, its bytes and their alignment."""
 
     @cached_property
     def provenances(self) -> Provenances:
@@ -57,7 +53,7 @@ class KnownMemory:
     def add_scratch(self, op: Operation, offset: Value, size: int, alignment: int) -> None:
         """What an operation allocates: bytes of the thread's arena, from the first aligned one behind
         an offset on."""
-        self._scratch[self._numbers[op]] = (offset, size, alignment)
+        self.scratch[self._numbers[op]] = (offset, size, alignment)
 
     def of_parameter(self, b: Builder, number: int) -> tuple[Value, Value]:
         """The address of the first byte that a pointer parameter stands for, and behind the last."""
@@ -73,43 +69,6 @@ class KnownMemory:
         found = self.provenances.of(base).roots
         return sorted(found) if found and all(root.kind in _KNOWN for root in found) else None
 
-    def holds(
-        self, f: FunctionEmitter, b: Builder, base: SSAValue, first: Value, last: Value, size: int
-    ) -> Value:
-        """Whether one array has the elements of ``size`` bytes at two addresses and all between: one
-        of those that ``base`` may point to."""
-        roots = self.roots(base)
-        if roots is not None:
-            spans = [self._span(f, b, root) for root in roots]
-            return reduce(b.or_, (_within(b, span, first, last, size) for span in spans))
-        bytes_ = ir.Constant(I64, size)
-        found = b.call(_search(f), [self.table, first, last, bytes_])
-        for number in self._scratch:
-            span = self._span(f, b, Root("alloca", number))
-            found = b.or_(found, _within(b, span, first, last, size))
-        return found
-
-    def _span(self, f: FunctionEmitter, b: Builder, root: Root) -> tuple[Value, Value]:
-        if root.kind == "argument":
-            return self.of_parameter(b, int(root.name))
-        if root.kind == "global":
-            first = b.ptrtoint(f.unit.global_pointers[root.name], I64)
-            size = global_bytes(_type_of_global(f.unit.globals_, root.name))
-            return first, b.add(first, ir.Constant(I64, size))
-        offset, size, alignment = self._scratch[root.name]
-        first = aligned(b, b.add(b.ptrtoint(f.frame.root, I64), offset), alignment)
-        return first, b.add(first, ir.Constant(I64, size))
-
-
-def names_of(roots: Iterable[Root]) -> str:
-    """The memory that pointers are derived from, in words."""
-    return " and of ".join(
-        {"argument": f"argument {root.name}", "global": f"@{root.name}"}.get(
-            root.kind, "what 'alloca' gave"
-        )
-        for root in roots
-    )
-
 
 def global_bytes(ty: T.MemrefType) -> int:
     """The size of a global's memory, up to its last element."""
@@ -117,58 +76,7 @@ def global_bytes(ty: T.MemrefType) -> int:
     return ELEMENTS[T.element_name(ty.element_type)].format.bytes_for(reach + 1)
 
 
-def _type_of_global(declared: Mapping[str, Operation], name: str) -> T.MemrefType:
-    ty = declared[name].properties["type"]
-    assert isinstance(ty, T.MemrefType)
-    return ty
-
-
 def aligned(b: Builder, address: Value, alignment: int) -> Value:
     """The first multiple of a power of two from an address on."""
     raised = b.add(address, ir.Constant(I64, alignment - 1))
     return b.and_(raised, ir.Constant(I64, -alignment))
-
-
-def _within(b: Builder, span: tuple[Value, Value], first: Value, last: Value, size: int) -> Value:
-    begin, behind = span
-    after = b.icmp_unsigned(">=", first, begin)
-    # Elements that wrap around the end of all addresses would begin behind the last.
-    after = b.and_(after, b.icmp_unsigned("<=", first, last))
-    return b.and_(after, b.icmp_unsigned("<=", last, b.sub(behind, ir.Constant(I64, size))))
-
-
-def _search(f: FunctionEmitter) -> ir.Function:
-    """``i1 (table, first, last, size)``: whether an entry of the table has all of it."""
-    module = f.unit.module
-    if (known := module.globals.get("in_known_memory")) is not None:
-        assert isinstance(known, ir.Function)
-        return known
-    function = ir.Function(module, ir.FunctionType(I1, [PTR, I64, I64, I64]), "in_known_memory")
-    function.linkage = "internal"
-    f.unit.prepare(function)
-    table, first, last, size = function.args
-    b = ir.IRBuilder(function.append_basic_block("entry"))
-    look, further, there, nowhere = (
-        b.append_basic_block(name) for name in ("look", "further", "there", "nowhere")
-    )
-    entry, zero, one = b.block, ir.Constant(I64, 0), ir.Constant(I64, 1)
-    count = b.load(table, typ=I64)
-    b.cbranch(b.icmp_unsigned("==", count, zero), nowhere, look)
-    b.position_at_end(look)
-    number = b.phi(I64)
-    number.add_incoming(zero, entry)
-    at = b.add(b.mul(number, ir.Constant(I64, 2 * SLOT_BYTES)), ir.Constant(I64, SLOT_BYTES))
-    begin_at = b.gep(table, [at], source_etype=I8)
-    end_at = b.gep(begin_at, [ir.Constant(I64, SLOT_BYTES)], source_etype=I8)
-    after = b.icmp_unsigned(">=", first, b.load(begin_at, typ=I64))
-    after = b.and_(after, b.icmp_unsigned("<=", first, last))
-    before = b.icmp_unsigned("<=", last, b.sub(b.load(end_at, typ=I64), size))
-    b.cbranch(b.and_(after, before), there, further)
-    b.position_at_end(further)
-    following = b.add(number, one)
-    number.add_incoming(following, further)
-    b.cbranch(b.icmp_unsigned("<", following, count), look, nowhere)
-    for block, result in ((there, 1), (nowhere, 0)):
-        b.position_at_end(block)
-        b.ret(ir.Constant(I1, result))
-    return function

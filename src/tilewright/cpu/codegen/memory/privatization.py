@@ -13,7 +13,6 @@ many, and that each of them goes to the array, when it runs. All others go to me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
 
 from llvmlite import ir
@@ -23,12 +22,13 @@ from tilewright.analysis.tileaa import Provenances, Root
 from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, Element, element_of
-from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
+from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, element_of
+from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.loops.tiles import Tile
 from tilewright.cpu.codegen.memory.compare_exchange import bits_type, update_one
+from tilewright.cpu.codegen.memory.private_copies import IDENTITY, Copies, Target
 from tilewright.cpu.codegen.memory.single_thread import combined
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -36,19 +36,6 @@ from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.passes.tileas.remarks import Remarks
-
-_IDENTITY: dict[str, Callable[[int], int]] = {
-    "add": lambda bits: 0,
-    "or": lambda bits: 0,
-    "xor": lambda bits: 0,
-    "umax": lambda bits: 0,
-    "and": lambda bits: (1 << bits) - 1,
-    "umin": lambda bits: (1 << bits) - 1,
-    "min": lambda bits: (1 << bits - 1) - 1,
-    "max": lambda bits: 1 << bits - 1,
-    "addf": lambda bits: 1 << bits - 1,  # -0.0: 0.0 would change it
-}
-"""For each kind of update the bits that change nothing, by the width of the element."""
 
 #: Bytes of the largest array that is copied: a part of what caches of one core hold.
 _LARGEST = 1 << 19
@@ -60,34 +47,6 @@ _LINE = 64
 #: How many updates for each element of the array make a copy worth while.
 _WORTH = 4
 _SHORTEST_TILE = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """An array with private copies: the parameter that points to it, and how it is updated."""
-
-    parameter: int
-    mode: str
-    element: Element
-
-    @property
-    def identity(self) -> Constant:
-        bits = self.element.buffer_bytes * 8
-        ty = self.element.register
-        return ir.Constant(ty, _IDENTITY[self.mode](bits) if isinstance(ty, ir.IntType) else -0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Copies:
-    """The copies of one call: how many bytes each holds (0: there are none), and how far apart they
-    lie; all in the same place if by 0."""
-
-    target: Target
-    base: Value
-    """The address of the array, as a number."""
-    memory: Value
-    size: Value
-    stride: Value
 
 
 Spans = Callable[[int], tuple[Value, Value]]
@@ -138,7 +97,7 @@ def _may_be_put_off(op: Operation) -> bool:
     if not isinstance(op, M.AtomicRMWOp) or isinstance(op.base.type, T.MemrefType):
         return False
     return (
-        enum_property(op, "rmw_mode") in _IDENTITY
+        enum_property(op, "rmw_mode") in IDENTITY
         and enum_property(op, "mem_semantic") in ("", "relaxed")
         and enum_property(op, "mem_scope") != "sys"
         and not list(op.result.uses)
@@ -161,7 +120,7 @@ def _why_not(op: Operation) -> str:
         return "it goes through a view, or is a compare-and-swap"
     if op.result.uses:
         return "its old values are used"
-    if enum_property(op, "rmw_mode") not in _IDENTITY:
+    if enum_property(op, "rmw_mode") not in IDENTITY:
         return "what an exchange leaves depends on what comes first"
     if enum_property(op, "mem_scope") == "sys":
         return "its scope is sys, so that others may look meanwhile"

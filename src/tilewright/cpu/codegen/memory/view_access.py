@@ -22,7 +22,7 @@ from tilewright.cpu.codegen.memory.addresses import masked_off, optional, refuse
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.packing import number_in, store_packed
 from tilewright.cpu.codegen.memory.views import Place, inside_mask
-from tilewright.cpu.codegen.products.running_sums import Destination
+from tilewright.cpu.codegen.products.state import Destination
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 

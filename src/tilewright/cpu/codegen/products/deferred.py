@@ -11,7 +11,6 @@ Which products those are is decided for a whole function before code is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from llvmlite import ir
 from xdsl.ir import BlockArgument, Operation
@@ -25,6 +24,7 @@ from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.products.accumulation import scheme_of
 from tilewright.cpu.codegen.products.factors import Entry, write_entry
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
+from tilewright.cpu.codegen.products.state import Deferred, Gathered
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects import facts
 from tilewright.dialects.facts import Ordering
@@ -37,36 +37,6 @@ _ROW_BYTES = 2048
 _MOST_ROUNDS = 16
 #: Products of fewer rows read the right operand where it lies.
 _FEWEST_ROWS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """A product of a loop, and of how many rounds it is made at once at most.
-
-    ``left_bytes`` and ``right_bytes`` are the sizes of one tile of each factor in the form that the
-    kernel reads.
-    """
-
-    loop: Operation
-    most: int
-    left_bytes: int
-    right_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """The rounds of a loop that a product still has to be made of.
-
-    ``count`` and ``begun`` are cells: how many there are, and whether some have been multiplied.
-    ``left`` and ``right``: room for copies of the factors, one of each for every round; None where the
-    right one lies elsewhere.
-    """
-
-    table: Value
-    count: Value
-    begun: Value
-    left: Value
-    right: Value | None
 
 
 def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> dict[DotOp, Deferred]:

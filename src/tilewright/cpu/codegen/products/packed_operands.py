@@ -12,7 +12,6 @@ Which products keep their panels is decided for a whole function before code is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from llvmlite import ir
@@ -30,6 +29,7 @@ from tilewright.cpu.codegen.loops.tiles import Tile, walk
 from tilewright.cpu.codegen.memory.access import ViewLoad
 from tilewright.cpu.codegen.products.accumulation import scheme_of
 from tilewright.cpu.codegen.products.running_sums import can_be_made_before, make_early
+from tilewright.cpu.codegen.products.state import Kept
 from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -46,22 +46,6 @@ FEWEST_SLOTS = 2
 _WORD = 8
 #: Operations that only move or convert what one operand holds.
 _MOVES = (PermuteOp, ViewOp, ExpandDimsOp)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """The panels of one product: where tags and panels begin in the arena, and how many there are.
-
-    ``loop`` is that whose rounds have slots of their own, ``load`` where the operand comes from.
-    """
-
-    load: M.TiledLoadOp
-    loop: Operation | None
-    slots: int
-    words: int
-    panel_bytes: int
-    tags_at: int
-    panels_at: int
 
 
 def find_kept(

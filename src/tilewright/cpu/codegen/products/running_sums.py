@@ -24,6 +24,7 @@ from tilewright.cpu.codegen.loops.tiles import Strided
 from tilewright.cpu.codegen.memory.access import place_of_tile
 from tilewright.cpu.codegen.memory.views import as_value
 from tilewright.cpu.codegen.products.accumulation import scheme_of
+from tilewright.cpu.codegen.products.state import Destination, RunningSum
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp, ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
@@ -36,43 +37,6 @@ from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, GetDimSizeOp
 
 #: Operations by which views and indices are made, that may be done before their time.
 _ADDRESSING = (MakeMemrefOp, BlockTileOp, GetDimSizeOp, GetProgramIdOp, AssumeOp, AddPtrOp)
-
-
-@dataclass(frozen=True, slots=True)
-class RunningSum:
-    """A product that adds to what its loop hands on at a position.
-
-    ``fresh``: the loop begins with zero, which only the product reads. ``store``: takes the sum when
-    the loop is over, and nothing else does.
-    """
-
-    loop: Operation
-    position: int
-    fresh: bool
-    store: M.TiledStoreOp | None
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where the last product of a loop writes.
-
-    ``there`` is a cell that says, when the loop is over, whether it did; it does if ``possible``.
-    """
-
-    pointer: Value
-    step: Value
-    possible: Value
-    there: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """The induction value of the round that a loop is in, and its range."""
-
-    counter: Value
-    lower: Value
-    upper: Value
-    step: Value
 
 
 def find_sums(

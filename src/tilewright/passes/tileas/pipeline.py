@@ -64,6 +64,7 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
 )
 from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.exchange_room import exchange_room
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -72,8 +73,6 @@ INDEX = b.IndexType()
 LEAST_BYTES = 4
 DEFAULT_STAGES = 3
 SHARED_BYTES = 99 << 10
-#: Shared memory that is left for conversions and reductions.
-_ROOM = 16 << 10
 
 
 def copy_layout(op: AsyncTiledLoadOp, threads: int) -> Layout:
@@ -210,7 +209,7 @@ class LoopAhead:
             return
         others = self.storage_bytes() - sum(load.storage_bytes for load in loads)
         each = sum(load.bytes for load in loads)
-        stages = self.that_fit(each, self.shared_bytes - others - _ROOM)
+        stages = self.that_fit(each, self.shared_bytes - others - exchange_room(self.loop))
         if stages < 2:
             self.remarks.add(
                 "pipeline",
@@ -258,11 +257,6 @@ class LoopAhead:
             for op in self.body.ops
             if isinstance(op, TiledLoadOp) and (found := self._candidate(op, boxes)) is not None
         ]
-
-    @staticmethod
-    def room() -> int:
-        """Shared memory that is left for conversions and reductions, in bytes."""
-        return _ROOM
 
     def _candidate(self, load: TiledLoadOp, boxes: bool) -> LoadAhead | None:
         if not self._feeds_product(load):

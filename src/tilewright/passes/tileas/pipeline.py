@@ -5,8 +5,8 @@ A loop that ::
 
     load A(i), copy it to storage, multiply
 
-becomes one that waits for stage ``i``, lets all threads meet, starts the copies for round
-``i + stages - 1`` into the stage that the round before has read, and multiplies. The meeting is the only
+becomes one that waits for stage ``i``, lets all threads meet, multiplies, and starts the copies for round
+``i + stages - 1`` into the stage that the round before has read. The meeting is the only
 one of a round: behind it all have waited for their parts of stage i, and have done with stage i - 1.
 """
 
@@ -431,8 +431,15 @@ class LoopAhead:
         free = inner.select(
             inner.compare(EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
         )
-        self._start(inner, loads, rings, (body.args[0], counter, upper), free)
-        started = inner.one(AsyncGroupOp, (), ASYNC_TOKEN)
+        end = body.last_op
+        assert end is not None
+        # Behind the products threads compute addresses while the tensor cores are busy, and not while all of them wait.
+        # Where threads wait for other loads, too, copies go on meanwhile.
+        own = {load.load for load in loads}
+        waits = any(op.name in kinds.LOADS and op not in own for op in body.walk())
+        starter = inner if waits else Filler(InsertPoint.before(end), loop)
+        self._start(starter, loads, rings, (body.args[0], counter, upper), free)
+        started = starter.one(AsyncGroupOp, (), ASYNC_TOKEN)
         following = inner.select(
             inner.compare(EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
         )
@@ -444,8 +451,6 @@ class LoopAhead:
         for gone in dead:
             gone.detach()
             gone.erase()
-        end = body.last_op
-        assert end is not None
         end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
         self.replace_loop([first, ahead, *tokens])
 

@@ -112,6 +112,24 @@ def test_places_that_nobody_knows_say_nothing() -> None:
     assert half is not None and half.known == pytest.approx(2 / 3)
 
 
+@dataclass
+class _TwoInstructions:
+    """Blocks of two warps that load 12 places of their own, then 12 that all load, by another instruction."""
+
+    def walk(self, warp: int, block: Place) -> WarpPath:
+        own = [Event(0, True, None, None, (0, block[0], warp, k)) for k in range(12)]
+        same = [Event(1, True, None, None, (1, 0, warp, k)) for k in range(12)]
+        return WarpPath([], Counter(), 0, [*own, *same])
+
+
+def test_many_small_blocks_are_looked_at_to_their_last_instruction() -> None:
+    """Of 6000 blocks' 288,000 loads fewer are looked at, but not only the first ones of blocks."""
+    loads = Loads({0: 24, 1: 24}, [SIZE, SIZE], [0, 1], 2000, 1e9)
+    found = misses((6000, 1, 1), cast(Any, _TwoInstructions()), loads)
+    assert found is not None
+    assert found.share == pytest.approx(1 / 2, abs=1e-3)
+
+
 _READ = """
   mov.u32 %r3, %tid.x; mov.u32 %r4, %ctaid.x; {place} mul.wide.u32 %rd1, %r5, 16; add.u64 %rd2, %rd0, %rd1; mov.u32 %r10, 0;
   .pragma "nounroll"; L: ld.global.v4.u32 {{%r6,%r7,%r8,%r9}}, [%rd2]; st.global.v4.u32 [%rd2+1073741824], {{%r6,%r7,%r8,%r9}};

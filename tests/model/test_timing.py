@@ -38,6 +38,29 @@ def _changed(name: str, factor: float, gpu: Gpu = H100) -> Gpu:
     return load_constants(json.dumps({"gpu": gpu.name, "constants": rows}), gpu)
 
 
+_BULK = """
+  mov.u32 %r9, sm; mov.u32 %r3, %tid.x; mad.lo.u32 %r10, %r3, 16, %r9; ld.global.u32 %r4, [%rd0];
+  {first}
+  st.shared.u32 [%r10], %r4; bar.sync 0; ld.shared.u32 %r5, [%r9]; bar.sync 0;
+  st.shared.v4.u32 [%r10], {{%r5,%r5,%r5,%r5}}; st.shared.v4.u32 [%r10+512], {{%r5,%r5,%r5,%r4}};
+  fence.proxy.async.shared::cta; {meet}
+  cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd0, {{%r3,%r4}}], [%r9];
+  cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
+"""
+
+
+@requires_tools
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "meet", ["bar.sync 0;", "mbarrier.arrive.shared.b64 _, [%r9+2048];"], ids=["bar", "mbarrier"]
+)
+def test_bulk_stores_take_what_the_fence_before_them_orders(meet: str) -> None:
+    """Two stores of 512 bytes, not the word of the reduction in front of them; what threads store themselves comes on top."""
+    assert _profile(kernel(_BULK.format(first="", meet=meet))).stored_bytes == 1024
+    both = _BULK.format(first="st.volatile.global.u32 [%rd0+64], %r4;", meet=meet)
+    assert _profile(kernel(both)).stored_bytes == 1024 + 128
+
+
 def test_one_block_takes_its_latency() -> None:
     assert clocks_of_a_block(10, 100, 1) == pytest.approx(100)
     assert clocks_of_a_block(100, 10, 1) == pytest.approx(100)

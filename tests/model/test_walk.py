@@ -208,6 +208,32 @@ def _ran(opcode: str, operands: str, registers: dict[str, int]) -> dict[str, int
     return held
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES[1:])
+def test_numbers_of_clusters_are_those_of_blocks_without_clusters(arch: str) -> None:
+    """Code multiplies them with what the launch says is 1 / the extent of a cluster."""
+    body = (
+        "mov.u32 %r4, %clusterid.y; mov.u32 %r5, %clusterid.z; mad.lo.u32 %r4, %r5, 10, %r4;"
+        "mov.u32 %r3, 0;" + _while("setp.lt.u32 %p0, %r3, %r4;", "add.u32 %r3, %r3, 1;")
+    )
+    found = kernel(body, arch)
+    launch = _launch(found, (1, 1, 1), grid=(2, 7, 5))
+    for place in ((1, 6, 0), (0, 3, 4)):
+        blocks = Walker(found, launch).walk(0, place).counts()
+        assert max(blocks.values()) == place[2] * 10 + place[1]
+
+
+@pytest.mark.parametrize(("opcode", "register"), [("LDC.128", "R8"), ("LDCU.128", "UR8")])
+def test_four_constants_at_once(opcode: str, register: str) -> None:
+    words = {0x390 + 4 * n: 100 + n for n in range(8)}
+    for source, first in (("c[0x0][0x390]", 100), ("c[0x0][R2+0x390]", 104)):
+        instruction = Instruction(0, opcode, (register, source), "", Control.decode(0), None)
+        held: dict[str, int | None] = {"R2": 0x10}
+        operation(instruction, Environment(words, {}))(held)
+        names = [register[:-1] + str(8 + n) for n in range(4)]
+        assert [held[name] for name in names] == [first + n for n in range(4)]
+        assert results_of(instruction) == names
+
+
 def test_predicates_are_packed_and_unpacked() -> None:
     """P2R and R2P: what ptxas does where even bits set under guards do not suffice."""
     packed = _ran("P2R", "R4,R5,0x5", {"P0": True, "P1": True, "P2": True, "R5": 0xF0})

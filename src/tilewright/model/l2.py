@@ -22,6 +22,8 @@ Place = tuple[int, int, int]
 _Load = tuple[int, tuple[int, ...]]
 #: Loads that are looked at in all, rounds of blocks in flight, and blocks that are walked through where that is needed.
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
+#: Loads that are looked at until all instructions have loaded.
+_MOST_LOADS_OF_ALL = 4 * _MOST_LOADS
 #: Basic blocks of a warp that are walked through.
 SHORT = 100
 
@@ -59,9 +61,13 @@ def misses(grid: Place, walker: Walker, loads: Loads) -> Misses | None:
     if not whole or known < whole / 2:
         return None
     count = math.prod(grid)
-    rounds = min(_ROUNDS, -(-count // loads.in_flight))
-    blocks = min(count, rounds * loads.in_flight)
-    kept = max(1, min(len(base), _MOST_LOADS // blocks))
+    in_flight = min(count, loads.in_flight)
+    # Each instruction has its say, also where few rounds are looked at for that.
+    needed = max(1, min(_loads_of_all(base, loads), _MOST_LOADS_OF_ALL // in_flight))
+    fitting = _MOST_LOADS // (needed * in_flight)
+    rounds = max(1, min(2, _MOST_LOADS_OF_ALL // (needed * in_flight)), min(_ROUNDS, fitting))
+    blocks = min(count, rounds * in_flight)
+    kept = max(1, min(len(base), max(needed, _MOST_LOADS // blocks)))
     make_stream = _even(walker, grid, loads, base[:kept])
     if make_stream is None:
         blocks = min(blocks, _MOST_WALKS)
@@ -81,6 +87,12 @@ def misses(grid: Place, walker: Walker, loads: Loads) -> Misses | None:
         sum(map(operator.mul, each, weights)) / count for each in zip(*shares, strict=True)
     )
     return Misses(share, late, first, known / whole)
+
+
+def _loads_of_all(base: Sequence[_Entry], loads: Loads) -> int:
+    """How many of the first loads of a block hold those of each instruction, by all of the warps."""
+    firsts = {index: number for number, (index, _, _) in reversed(list(enumerate(base)))}
+    return min(len(base), max(firsts.values()) + len(loads.warps))
 
 
 def _place(number: int, grid: Place) -> Place:

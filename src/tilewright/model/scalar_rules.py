@@ -17,7 +17,9 @@ from tilewright.model.scalars import (
     Getter,
     Operation,
     Registers,
+    after,
     bits_float,
+    constant_after,
     float_bits,
     getter,
     getter64,
@@ -106,7 +108,14 @@ def _load_constant(instruction: Instruction, environment: Environment) -> Operat
         return None
     target, source = instruction.operands[0], instruction.operands[-1]
     if "128" in instruction.modifiers:
-        return None
+        low, high = getter64(source, environment), getter64(constant_after(source, 8), environment)
+        third = after(target, 2)
+
+        def four(r: Registers) -> None:
+            put64(r, target, low(r))
+            put64(r, third, high(r))
+
+        return four
     if "64" in instruction.modifiers:
         get64 = getter64(source, environment)
         return lambda r: put64(r, target, get64(r))

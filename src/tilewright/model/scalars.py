@@ -45,10 +45,11 @@ def names_in(operand: str) -> list[str]:
     """The registers that an operand names, without those that are constant."""
     found = re.findall(r"\b(U?[RP]\d+)\b", operand)
     wide = ".64" in operand or ".WIDE" in operand
-    return [*found, *(_next(name) for name in found if wide and "P" not in name)]
+    return [*found, *(after(name) for name in found if wide and "P" not in name)]
 
 
-def _next(name: str, by: int = 1) -> str:
+def after(name: str, by: int = 1) -> str:
+    """The register behind another one."""
     match = _REGISTER.match(name)
     return f"{match[1]}{int(match[2]) + by}" if match else name
 
@@ -162,7 +163,7 @@ def results_of(instruction: Instruction) -> list[str]:
             if not operand.endswith("T"):
                 found.append(operand)
         elif match := _REGISTER.match(plain):
-            found += [_next(plain, by) for by in range(_width(instruction))]
+            found += [after(plain, by) for by in range(_width(instruction))]
             # Predicates for carries may follow the register.
             for carry in instruction.operands[place + 1 : place + 3]:
                 if not is_predicate(carry) or carry.startswith("!"):
@@ -217,6 +218,14 @@ def _constant(match: re.Match[str], environment: Environment) -> Getter:
     return lambda r: None if (v := r.get(name, 0)) is None else constants.get(v + offset & _MASK)
 
 
+def constant_after(operand: str, by: int) -> str:
+    """The operand for the constant that lies so many bytes behind another one."""
+    match = _CONSTANT.match(operand)
+    assert match is not None, operand
+    offset = int(match[2], 16) if match[2] else 0
+    return f"c[0x0][{match[1] + '+' if match[1] else ''}{offset + by:#x}]"
+
+
 def getter64(operand: str, environment: Environment) -> Getter:
     """How the value of an operand of 64 bits is read: two registers, two words, or a number."""
     operand = operand.removesuffix(".reuse").removesuffix(".64")
@@ -229,11 +238,10 @@ def getter64(operand: str, environment: Environment) -> Getter:
     low = getter(operand, environment)
     if operand in ("RZ", "URZ", "SRZ"):
         return low
-    if match := _CONSTANT.match(operand):
-        offset = int(match[2], 16) if match[2] else 0
-        high = getter(operand.replace(match[2] or "", hex(offset + 4)), environment)
+    if _CONSTANT.match(operand):
+        high = getter(constant_after(operand, 4), environment)
     else:
-        high = getter(_next(operand), environment)
+        high = getter(after(operand), environment)
 
     def both(r: Registers) -> int | None:
         a, b = low(r), high(r)
@@ -266,7 +274,7 @@ def put(registers: Registers, name: str, value: int | None) -> None:
 
 def put64(registers: Registers, name: str, value: int | None) -> None:
     put(registers, name, None if value is None else value & _MASK)
-    put(registers, _next(name), None if value is None else value >> 32 & _MASK)
+    put(registers, after(name), None if value is None else value >> 32 & _MASK)
 
 
 def operation(instruction: Instruction, environment: Environment) -> Operation:

@@ -65,6 +65,8 @@ __all__ = [
 _WARP_REGISTERS = 32
 _SHARED_UNIT = 128
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
+#: What reads shared memory by the way of copy units: bulk stores, and products of warpgroups.
+_ASYNC_READERS = frozenset({*_BULK_STORES, "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA"})
 
 
 def _sums() -> defaultdict[str, float]:
@@ -168,8 +170,12 @@ class _Timing:
         self._steps: dict[int, list[list[Step]]] = {}
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
-        self._has_bulk_stores = "UTMASTG" in names
-        self._stored_by_bulk = _stored_by_bulk([i.base for i in kernel.instructions])
+        self._bulk_stores = [
+            number
+            for number, instruction in enumerate(kernel.instructions)
+            if instruction.base in _BULK_STORES
+        ]
+        self._stored_by_bulk = _stored_by_bulk(kernel.instructions)
         self._has_bulk_loads = bool(names & BULK_LOADS)
 
     def profile(self) -> Profile:
@@ -373,8 +379,9 @@ class _Timing:
             total.loaded += path.loaded_bytes
             whole["shared"] += path.loaded_bytes / gpu["shared_rate"]
             total.guesses += sum(path.guesses.values())
-        if self._has_bulk_stores and not total.stored:
-            total.stored = stored_in_shared
+        sizes = [block.works[number].stored_bytes for number in self._bulk_stores]
+        if sizes and not any(sizes):
+            total.stored += stored_in_shared
             whole["shared"] += stored_in_shared / gpu["shared_rate"]
         whole["l2"] = (total.loaded + total.stored) / gpu["l2_rate"]
         for quarter in quarters:
@@ -494,7 +501,7 @@ class _Timing:
                 yield "global accesses are taken to be coalesced, by all lanes"
         if mix["ATOMG"] + mix["RED"] + mix["REDG"] + mix["ATOM"]:
             yield "atomics that meet at one address"
-        if self._has_bulk_stores and not self._options.facts:
+        if self._bulk_stores and not self._options.facts:
             yield "sizes of bulk stores: what is written to shared memory before them is taken to be stored"
         if missed is not None:
             yield "hits of L2 but for those of an LRU of what blocks load, which start in the order of the grid"
@@ -520,16 +527,23 @@ class _Piece:
     stored_in_shared: float = 0
 
 
-def _stored_by_bulk(bases: Sequence[str]) -> frozenset[int]:
+def _stored_by_bulk(code: Sequence[Instruction]) -> frozenset[int]:
     """The instructions of a kernel that write to shared memory what bulk stores read from there, as far as their
-    order tells: those between the last two barriers in front of a bulk store; all, where there are none there."""
+    order tells: those between a fence for copy units and the barrier or fence before it, unless a product of
+    warpgroups comes first behind the fence, which reads by the same way. All, where there are no such."""
+    bases = [instruction.base for instruction in code]
     written = [number for number, base in enumerate(bases) if base in ("STS", "STSM")]
     found: set[int] = set()
-    for store in (number for number, base in enumerate(bases) if base in _BULK_STORES):
-        barriers = [number for number in range(store) if bases[number] == "BAR"]
-        last, before = (*reversed(barriers), -1, -1)[:2]
-        found |= {number for number in written if before < number < last} or set(written)
-    return frozenset(found)
+    before = -1
+    for number, instruction in enumerate(code):
+        fence = instruction.base == "FENCE" and "ASYNC" in instruction.modifiers
+        if fence:
+            readers = (base for base in bases[number:] if base in _ASYNC_READERS)
+            if next(readers, "") in _BULK_STORES:
+                found |= {index for index in written if before < index < number}
+        if fence or instruction.base == "BAR":
+            before = number
+    return frozenset(found or (written if set(bases) & set(_BULK_STORES) else ()))
 
 
 def hot_loop_name(found: Profile) -> str | None:

@@ -23,6 +23,7 @@ from tilewright.model.scalars import (
     Operation,
     Registers,
     announces_bytes,
+    float_bits,
     getter,
     names_in,
     operation,
@@ -291,11 +292,13 @@ def _constants(kernel: Kernel, launch: LaunchShape) -> dict[int, int]:
     words = {stack_at: _STACK}
     cluster = kernel.file.cluster or (1, 1, 1)
     clusters = tuple(-(-g // c) for g, c in zip(launch.grid, cluster, strict=True))
+    # What block numbers are multiplied with for the number of the cluster.
+    inverse = tuple(float_bits(1 / extent) for extent in cluster)
     places = [(threads_at, launch.threads), (grid_at, launch.grid), (cluster_at, cluster)]
     if kernel.compute >= 100:
-        places += [(0x210, launch.grid), (0x220, clusters), (0x22C, (math.prod(cluster),))]
+        places += [(0x210, inverse), (0x220, clusters), (0x22C, (math.prod(cluster),))]
     else:
-        places += [(0x150, launch.grid), (0x15C, clusters), (0x188, (math.prod(cluster),))]
+        places += [(0x150, inverse), (0x15C, clusters), (0x188, (math.prod(cluster),))]
     for place, extents in places:
         words |= {place + 4 * axis: extent for axis, extent in enumerate(extents)}
     first = kernel.file.parameters_at

@@ -57,8 +57,8 @@ def test_who_does_what(nested: bool) -> None:
     assert not fills & set(consumer) and fills <= set(producer)
     reads = {P.ConsumerWaitOp, P.ConsumerReadOp, P.ConsumerReleaseOp, AsyncDotOp}
     assert not reads & set(producer) and reads <= set(consumer)
-    # One stage ahead, and one in each round.
-    assert producer.count(P.ProducerAcquireOp) == 2
+    # Some stages ahead, and one in each round. A ring in a nest leaves room for exchanges behind its loop.
+    assert producer.count(P.ProducerAcquireOp) == (2 if nested else 3)
     # Sums, the iterator, a token and a stage here; the round that is filled and its iterator there.
     carried = [
         [len(op.results) for op in region.walk() if isinstance(op, scf.ForOp)]
@@ -208,7 +208,7 @@ READ = (
 
 def test_remarks() -> None:
     assert said(product(*TILE)) == [
-        "4 warps compute, and 4 fill the pipelines, with 120 and 40 registers for each thread"
+        "4 warps compute, and 4 fill the pipelines, with 216 and 40 registers for each thread"
     ]
     text = product(*TILE, nested=True)
     head = "iter_values(%outer = %nothing) -> (tile<64x64xf32>) {\n"
@@ -220,11 +220,11 @@ def test_remarks() -> None:
 
 
 def test_the_reference_machine_finds_an_agent_that_waits_for_ever() -> None:
-    """The second agent fills one stage ahead, and nothing in its loop."""
+    """The second agent fills two stages ahead, and nothing in its loop."""
     text = print_text(K.lowered(product(*TILE), AGENTS))
     head, switch, tail = text.partition("}, {\n")
     changed = tail.replace("to %steps step", "to %zero step")
     assert switch and changed != tail
     with pytest.raises(TileIRError, match="agent") as raised:
         launch(Program(parse(head + switch + changed)), (64, 64, 320), TILE, how())
-    assert "stage 1 of a pipeline to be full" in str(raised.value)
+    assert "stage 2 of a pipeline to be full" in str(raised.value)

@@ -17,6 +17,8 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.ops import Product, atom_of
 from tilewright.machine.launch import Program
+from tilewright.passes.tileas.pipeline import pipeline
+from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma import tma_pipelines
 from tilewright.simulator.tiles import TileProgram
@@ -207,8 +209,6 @@ def test_a_map_does_not_leave_the_memory_of_its_argument() -> None:
 
 
 def remarks(text: str, target: Target) -> list[str]:
-    from tilewright.passes.tileas.remarks import Remarks
-
     module = K.lowered(text, LAYOUTS)
     (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
     said = Remarks()
@@ -224,8 +224,38 @@ def test_remarks() -> None:
     assert remarks(product(64, 64, 32), Target("sm_90a"))[0] == (
         "'l' does not come by TMA: its rows of 64 bytes are shorter than 128"
     )
-    (said,) = remarks(product(64, 64, 64), Target("sm_90a", 40 << 10))
+    (said,) = remarks(product(64, 64, 64), Target("sm_90a", 32 << 10))
     assert said.startswith("a loop has no pipeline: two stages of 16384 bytes do not fit")
+
+
+def test_rings_leave_room_for_exchanges_in_front_of_them() -> None:
+    """Behind the loop exchanges take the memory of the ring; in front of it, it must be there beside it."""
+    small = Target("sm_90a", 40 << 10)
+    assert remarks(product(64, 64, 64), small)[0].startswith("a loop loads 2 tiles ahead")
+    first = """
+  %many = iota : tile<256xi32>
+  %most = reduce %many dim=0 identities=[0 : i32] : tile<256xi32> -> tile<i32>
+  (%e: tile<i32>, %m: tile<i32>) {
+    %both = maxi %e, %m signed : tile<i32>
+    yield %both : tile<i32>
+  }
+"""
+    text = product(64, 64, 64).replace("%zero to %steps", "%zero to %most")
+    (said,) = remarks(text.replace("\n  %sum = for", f"{first}\n  %sum = for"), small)
+    assert said.startswith("a loop has no pipeline: two stages of 16384 bytes do not fit")
+
+
+def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
+    """Of 19 KiB two stages of both tiles, not three of one and none of the other."""
+    module = K.lowered(product(64, 64, 32), LAYOUTS)
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    said = Remarks()
+    tma_pipelines(func, 3, Target("sm_90a", 20 << 10), said)
+    pipeline(func, 3, 20 << 10, said)
+    assert [remark.message for remark in said.found if remark.kind == "ring"] == [
+        "a loop loads 1 tiles ahead by TMA into 2 stages, 8 KiB",
+        "a loop loads 1 tiles ahead into 2 stages, 8 KiB",
+    ]
 
 
 def test_without_maps_the_rings_of_cp_async_stay() -> None:

@@ -9,9 +9,8 @@ it, and one for its own rounds only where a round is in conflict with the one be
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from math import prod
-from typing import ClassVar, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
@@ -20,7 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.analysis.tileaa import Facts, must_stay
 from tilewright.analysis.tileaa.order import writes
-from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.extensions import FenceOp
@@ -35,15 +34,22 @@ from tilewright.dialects.nv_tileas.asynchronous import (
     BarrierOp,
     waits_for_products,
 )
-from tilewright.dialects.nv_tileas.storage import base_of, storage_bytes
 from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTmaStoreOp
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
-from tilewright.layouts import Layout, plan_conversion
 from tilewright.passes.base import inherit_place
 from tilewright.passes.tileas.allocate import ALLOCATED, allocate
 from tilewright.passes.tileas.exchanges import scratch_of, threads_of
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import copy_layout
+from tilewright.passes.tileas.touches import (
+    Bytes,
+    Made,
+    Memory,
+    Touch,
+    in_turn,
+    overlap,
+    touched,
+)
 
 #: The discardable attribute of a function that has its barriers.
 SYNCHRONISED = "nv_tileas.synchronised"
@@ -75,41 +81,6 @@ def insert_barriers(func: FuncOp) -> None:
             barrier.properties["fence"] = b.UnitAttr()
     func.attributes[SYNCHRONISED] = b.UnitAttr()
 
-
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """Bytes of shared memory that threads touch. ``ring``: the storage of several stages that they are, of which one
-    stage is touched; ``layout``: the elements of the tile that each thread touches, where that is known. ``by_copy``:
-    asynchronous copies of the threads write them. ``by_proxy``: products of warpgroups or tensor maps read them, past what
-    threads have not made visible by a fence."""
-
-    start: int
-    end: int
-    writes: bool
-    ring: SSAValue | None = None
-    layout: Layout | None = None
-    element_bytes: int = 1
-    by_copy: bool = False
-    by_proxy: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """An access to global memory; ``copy``: an asynchronous copy that comes behind accesses of the kernel."""
-
-    op: Operation
-    copy: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A pipeline: its barriers are set up by one thread, or used."""
-
-    pipeline: SSAValue
-    writes: bool
-
-
-Touch: TypeAlias = Bytes | Memory | Made
 
 NEVER, PLAIN, FENCED = range(3)
 """How threads have met: not at all, without a fence, with one."""
@@ -186,7 +157,7 @@ class _Walk:
             for region in regions[1:]:
                 parts.append(self._block(region.block, parts[-1].left))
             merged = dict(left)
-            _add(merged, parts[-1].left)
+            _add(merged, _of_any_round(parts[-1].left))
             if merged == left:
                 break
             left = merged
@@ -194,6 +165,7 @@ class _Walk:
         for part in parts[1:]:
             found.first |= dict.fromkeys((t, max(met, found.meets)) for t, met in part.first)
             found.barriers |= part.barriers
+        found.left = _of_any_round(found.left)
         return found
 
     def _choose(self, here: Summary, op: Operation, ways: Sequence[Summary]) -> None:
@@ -214,7 +186,7 @@ class _Walk:
         _add(here.left, dict.fromkeys(ends, False))
         if isinstance(op, AsyncWaitOp) and not waits_for_products(op.token):
             # What threads have waited for, others may read when they have met.
-            _add(here.left, dict.fromkeys(self.copied, False))
+            _add(here.left, _of_any_round(dict.fromkeys(self.copied, False)))
         if isinstance(op, Atomic) and scratch_of(op) is None and _acquires(op):
             following = op.next_op
             assert following is not None
@@ -252,7 +224,7 @@ class _Walk:
         return (
             isinstance(touch, Bytes)
             and touch.writes
-            and any(_overlap(touch, other) for other in self.read_by_proxy)
+            and any(overlap(touch, other) for other in self.read_by_proxy)
         )
 
     def _conflict(self, old: Touch, has_met: bool, new: Touch, met: int) -> bool:
@@ -261,13 +233,13 @@ class _Walk:
             return met == NEVER and self._must_wait(old, new)
         if isinstance(old, Made) and isinstance(new, Made):
             return met == NEVER and old.pipeline is new.pipeline and old.writes and not new.writes
-        if not isinstance(old, Bytes) or not isinstance(new, Bytes) or not _overlap(old, new):
+        if not isinstance(old, Bytes) or not isinstance(new, Bytes) or not overlap(old, new):
             return False
         if has_met or met == PLAIN:
             return new.by_proxy and self._needs_fence(old)
         if met == FENCED or not (old.writes or new.writes):
             return False
-        return old.ring is None or old.ring is not new.ring or not _in_turn(old, new)
+        return old.ring is None or old.ring is not new.ring or not in_turn(old, new)
 
     def _must_wait(self, old: Memory, new: Memory) -> bool:
         first, second = old.op, new.op
@@ -283,23 +255,23 @@ class _Walk:
     def _touches(self, op: Operation) -> tuple[list[Touch], list[Touch]]:
         """What an operation touches before all, and what may be left of it when threads go on."""
         if isinstance(op, S.CopyOp):
-            both = [_bytes(op.target, writes=True)]
+            both = [touched(op.target, writes=True)]
         elif isinstance(op, S.LocalLoadOp):
-            both = [_bytes(op.source, layout=layout_of(op.result.type))]
+            both = [touched(op.source, layout=layout_of(op.result.type))]
         elif isinstance(op, S.Product):
             proxy = S.atom_of(op) == "wgmma"
-            both = [_bytes(value, by_proxy=proxy) for value in _stored(op.operands)]
+            both = [touched(value, by_proxy=proxy) for value in _stored(op.operands)]
         elif isinstance(op, AsyncTiledTmaStoreOp):
-            both = [_bytes(op.source, by_proxy=True)]
+            both = [touched(op.source, by_proxy=True)]
         elif isinstance(op, AsyncStoreWaitOp):
-            return [], [_bytes(op.storage)]
+            return [], [touched(op.storage)]
         elif isinstance(op, AsyncTiledLoadOp):
             ordered: list[Touch] = [Memory(op, copy=True)] if is_set(op, "ordered") else []
             layout = copy_layout(op, self.threads)
-            copied = _bytes(op.target, writes=True, layout=layout, by_copy=True)
+            copied = touched(op.target, writes=True, layout=layout, by_copy=True)
             return [copied, *ordered], []
         elif isinstance(op, P.AsyncTiledTmaLoadOp):
-            return [_bytes(op.target, writes=True)], []
+            return [touched(op.target, writes=True)], []
         else:
             return self._of_others(op)
         return [*both], [*both]
@@ -330,6 +302,16 @@ def _add(left: dict[Touch, bool], more: dict[Touch, bool]) -> None:
         left[touch] = has_met and left.get(touch, True)
 
 
+def _of_any_round(left: dict[Touch, bool]) -> dict[Touch, bool]:
+    """The same when another round may have begun: a value that is the number of a stage is another one there."""
+    found: dict[Touch, bool] = {}
+    for touch, has_met in left.items():
+        if isinstance(touch, Bytes) and touch.stage is not None:
+            touch = replace(touch, stage=None)
+        _add(found, {touch: has_met})
+    return found
+
+
 def _has_fence(op: Operation) -> bool:
     return isinstance(op, BarrierOp) and is_set(op, "fence")
 
@@ -342,44 +324,3 @@ def _acquires(op: Atomic) -> bool:
 
 def _stored(values: Iterable[SSAValue]) -> list[SSAValue]:
     return [value for value in values if isinstance(value.type, TiledViewType)]
-
-
-def _bytes(
-    storage: SSAValue,
-    *,
-    writes: bool = False,
-    layout: Layout | None = None,
-    by_copy: bool = False,
-    by_proxy: bool = False,
-) -> Bytes:
-    """The bytes of a storage, or of all stages of the one that it is of."""
-    base, ty = base_of(storage), storage.type
-    assert isinstance(ty, TiledViewType) and isinstance(base.type, TiledViewType)
-    made = base.owner
-    assert isinstance(made, S.AllocTensorOp)
-    start, size = int_property(made, "offset"), storage_bytes(base)
-    ring = base if base.type.stages > 1 else None
-    straight = isinstance(storage.owner, S.ExtractSliceOp) and ring is not None
-    own = layout if straight else None
-    element_bytes = size // prod(base.type.dims)
-    return Bytes(start, start + size, writes, ring, own, element_bytes, by_copy, by_proxy)
-
-
-def _overlap(one: Bytes, other: Bytes) -> bool:
-    return one.start < other.end and other.start < one.end
-
-
-def _in_turn(old: Bytes, new: Bytes) -> bool:
-    """Whether threads need not meet between two touches of a ring: copies go to another stage than the one that has been
-    waited for, tensor maps wait for barriers of their own, or each thread reads what it has copied itself."""
-    if old.by_copy and new.by_copy:
-        return True
-    if not old.by_copy and not new.by_copy:
-        return True
-    if old.layout is None or new.layout is None or old.layout.size != new.layout.size:
-        return False
-    copied, read = (old, new) if old.by_copy else (new, old)
-    assert copied.layout is not None and read.layout is not None
-    if copied.layout.free_thread_bits:
-        return False
-    return plan_conversion(copied.layout, read.layout, copied.element_bytes).registers is not None

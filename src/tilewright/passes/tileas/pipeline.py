@@ -5,9 +5,9 @@ A loop that ::
 
     load A(i), copy it to storage, multiply
 
-becomes one that waits for stage ``i``, starts the copies for round ``i + stages - 1`` into the stage that the round
-before has read, and multiplies. ``tileas-insert-barriers`` lets all threads meet behind the wait, once in a round: there
-all have waited for their parts of stage i, and have done with stage i - 1.
+becomes one that waits for stage ``i``, multiplies, and starts the copies for round ``i + stages - 1`` into the stage that
+the round before has read. ``tileas-insert-barriers`` lets all threads meet behind the wait, once in a round: there all
+have waited for their parts of stage i, and have done with stage i - 1.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
 )
 from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.exchange_room import exchange_room
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -72,8 +73,6 @@ INDEX = b.IndexType()
 LEAST_BYTES = 4
 DEFAULT_STAGES = 3
 SHARED_BYTES = 99 << 10
-#: Shared memory that is left for conversions and reductions.
-_ROOM = 16 << 10
 
 
 def copy_layout(op: AsyncTiledLoadOp, threads: int) -> Layout:
@@ -232,7 +231,7 @@ class LoopAhead:
 
     def budget(self, others: int) -> int:
         """The bytes that a ring may have beside ``others``."""
-        return self.shared_bytes - others - _ROOM
+        return self.shared_bytes - others - exchange_room(self.loop)
 
     def that_fit(self, each: int, budget: int) -> int:
         """Stages of ``each`` bytes for which there is a budget: as many as are asked for, or as hide the latency of
@@ -265,11 +264,6 @@ class LoopAhead:
             for op in self.body.ops
             if isinstance(op, TiledLoadOp) and (found := self._candidate(op, boxes)) is not None
         ]
-
-    @staticmethod
-    def room() -> int:
-        """Shared memory that is left for conversions and reductions, in bytes."""
-        return _ROOM
 
     def _candidate(self, load: TiledLoadOp, boxes: bool) -> LoadAhead | None:
         if not self.is_wanted(load):
@@ -442,8 +436,11 @@ class LoopAhead:
         free = inner.select(
             inner.compare(EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
         )
-        self._start(inner, loads, rings, (body.args[0], counter, upper), free)
-        started = inner.one(AsyncGroupOp, (), ASYNC_TOKEN)
+        end = body.last_op
+        assert end is not None
+        starter = Filler(InsertPoint.before(end), loop) if self.starts_late(loads) else inner
+        self._start(starter, loads, rings, (body.args[0], counter, upper), free)
+        started = starter.one(AsyncGroupOp, (), ASYNC_TOKEN)
         following = inner.select(
             inner.compare(EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
         )
@@ -455,10 +452,15 @@ class LoopAhead:
         for gone in dead:
             gone.detach()
             gone.erase()
-        end = body.last_op
-        assert end is not None
         end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
         self.replace_loop([first, ahead, *tokens])
+
+    def starts_late(self, loads: Sequence[LoadAhead]) -> bool:
+        """Whether a round starts its copies when it has done the rest: behind the products threads compute addresses
+        while the tensor cores are busy, and not while all of them wait. Where threads wait for other loads, too, copies go
+        on meanwhile."""
+        own = {load.load for load in loads}
+        return not any(op.name in kinds.LOADS and op not in own for op in self.body.walk())
 
     def ring(self, load: LoadAhead, stages: int) -> SSAValue:
         """Storage of several stages, in the stead of that for one tile where there is one."""
@@ -612,6 +614,9 @@ class StreamAhead(LoopAhead):
         if layout_of(load.result.type) is None:
             return False
         return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
+
+    def starts_late(self, loads: Sequence[LoadAhead]) -> bool:
+        return False
 
     def budget(self, others: int) -> int:
         """Half of the memory at most: two blocks shall share a multiprocessor."""

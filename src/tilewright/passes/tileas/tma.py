@@ -11,7 +11,7 @@ the stage of round i, multiplies, and releases it. Loads whose tiles the same pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.model.tables import Gpu
+from tilewright.passes.tileas.exchange_room import BESIDE_RINGS, exchange_room
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import (
     Filler,
@@ -42,9 +43,8 @@ from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 from tilewright.passes.tileas.tma_stores import choose_tma_stores
 
-#: What each block takes of a multiprocessor beside what it asks for, and, of that, beside its rings: barriers,
-#: and what aligns the rings.
-_RESERVED, _BESIDE_RINGS = 1024, 1024
+#: What each block takes of a multiprocessor beside what it asks for.
+_RESERVED = 1024
 DEFAULT_STAGES = 4
 
 
@@ -121,6 +121,12 @@ class _TmaLoop(LoopAhead):
         if not boxes:
             return
         stages = self._stages(each, others)
+        threads = self._by_threads(boxes)
+        if threads:
+            # Their ring shall fit, too: a stage that waits for threads makes the others idle.
+            freed = sum(load.storage_bytes for load in threads)
+            both = self._stages(each + sum(load.bytes for load in threads), others - freed)
+            stages = both if both >= 2 else stages
         if stages < 2:
             self.remarks.add(
                 "tma",
@@ -137,16 +143,23 @@ class _TmaLoop(LoopAhead):
         )
         self._rewrite_all(groups, boxes, stages)
 
+    def _by_threads(self, boxes: Collection[LoadAhead]) -> list[LoadAhead]:
+        """The loads without a box that threads can bring ahead."""
+        mapped = {load.load for load in boxes}
+        loop = LoopAhead(self.func, self.loop, self.stages, self.shared_bytes, Remarks())
+        return [load for load in loop.loads() if load.load not in mapped]
+
     def _stages(self, each: int, others: int) -> int:
         """How many stages of ``each`` bytes there are room for, beside ``others``: with three or more in
         half of the memory, two blocks share a multiprocessor, and one computes while the other waits."""
-        half = (self.shared_bytes + _RESERVED) // 2 - _RESERVED - _BESIDE_RINGS
+        half = (self.shared_bytes + _RESERVED) // 2 - _RESERVED - BESIDE_RINGS
         # What changes its layout behind the loop lies where the ring was.
         inside = any(isinstance(op, S.ConvertLayoutOp | ReduceOp) for op in self.body.walk())
         alone = not inside and isinstance(self.loop.parent_op(), FuncOp)
         stages = 0
-        for budget, room in ((half, 0 if alone else self.room()), (self.shared_bytes, self.room())):
-            stages = self.that_fit(each, budget - others - room)
+        room = exchange_room(self.loop)
+        for budget in (half if alone else half - room, self.shared_bytes - room):
+            stages = self.that_fit(each, budget - others)
             if stages >= 3:
                 break
         return stages

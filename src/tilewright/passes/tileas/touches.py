@@ -1,0 +1,123 @@
+"""What threads touch of memory that others share, and when two touches need no meeting between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import arith
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.storage import base_of, storage_bytes
+from tilewright.dialects.nv_tileas.types import TiledViewType
+from tilewright.layouts import Layout, plan_conversion
+from tilewright.passes.tileaa.matching import integer_of
+from tilewright.passes.tileas.pipeline import EQUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes of shared memory that threads touch. ``ring``: the storage of several stages that they are, of which the one
+    with the number ``stage`` is touched; ``layout``: the elements of the tile that each thread touches, where that is known. ``by_copy``:
+    asynchronous copies of the threads write them. ``by_proxy``: products of warpgroups or tensor maps read them, past what
+    threads have not made visible by a fence."""
+
+    start: int
+    end: int
+    writes: bool
+    ring: SSAValue | None = None
+    stage: SSAValue | None = None
+    layout: Layout | None = None
+    element_bytes: int = 1
+    by_copy: bool = False
+    by_proxy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An access to global memory; ``copy``: an asynchronous copy that comes behind accesses of the kernel."""
+
+    op: Operation
+    copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A pipeline: its barriers are set up by one thread, or used."""
+
+    pipeline: SSAValue
+    writes: bool
+
+
+Touch: TypeAlias = Bytes | Memory | Made
+
+
+def touched(
+    storage: SSAValue,
+    *,
+    writes: bool = False,
+    layout: Layout | None = None,
+    by_copy: bool = False,
+    by_proxy: bool = False,
+) -> Bytes:
+    """The bytes of a storage, or of all stages of the one that it is of."""
+    base, ty = base_of(storage), storage.type
+    assert isinstance(ty, TiledViewType) and isinstance(base.type, TiledViewType)
+    made = base.owner
+    assert isinstance(made, S.AllocTensorOp)
+    start, size = int_property(made, "offset"), storage_bytes(base)
+    ring = base if base.type.stages > 1 else None
+    straight = isinstance(storage.owner, S.ExtractSliceOp) and ring is not None
+    own = layout if straight else None
+    each = size // prod(base.type.dims)
+    stage = None if ring is None else _stage(storage)
+    return Bytes(start, start + size, writes, ring, stage, own, each, by_copy, by_proxy)
+
+
+def _stage(storage: SSAValue) -> SSAValue | None:
+    """The number of the stage that a view is of."""
+    while isinstance(storage.owner, S.PermuteViewOp):
+        storage = storage.owner.source
+    return storage.owner.index if isinstance(storage.owner, S.ExtractSliceOp) else None
+
+
+def _are_neighbours(one: SSAValue | None, other: SSAValue | None) -> bool:
+    """Whether one of two stages is the one before the other."""
+    if one is None or other is None:
+        return False
+    return _is_before(one, other) or _is_before(other, one)
+
+
+def _is_before(one: SSAValue, other: SSAValue) -> bool:
+    """Whether ``one`` is the stage before ``other`` in a ring of two or more: the last one before stage 0."""
+    chosen = one.owner
+    if not isinstance(chosen, arith.SelectOp):
+        return False
+    condition, _, rest = (value.owner for value in chosen.operands)
+    if not isinstance(condition, arith.CmpiOp) or not isinstance(rest, arith.SubiOp):
+        return False
+    at_zero = condition.operands[0] is other and integer_of(condition.operands[1]) == 0
+    equal = int_property(condition, "predicate") == EQUAL
+    step = rest.operands[0] is other and integer_of(rest.operands[1]) == 1
+    return at_zero and equal and step and (integer_of(chosen.operands[1]) or 0) > 0
+
+
+def overlap(one: Bytes, other: Bytes) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def in_turn(old: Bytes, new: Bytes) -> bool:
+    """Whether threads need not meet between two touches of a ring: they are of two stages, copies go to another stage than
+    the one that has been waited for, tensor maps wait for barriers of their own, or each thread reads what it has copied itself."""
+    if _are_neighbours(old.stage, new.stage) or old.by_copy == new.by_copy:
+        return True
+    if old.layout is None or new.layout is None or old.layout.size != new.layout.size:
+        return False
+    copied, read = (old, new) if old.by_copy else (new, old)
+    assert copied.layout is not None and read.layout is not None
+    if copied.layout.free_thread_bits:
+        return False
+    return plan_conversion(copied.layout, read.layout, copied.element_bytes).registers is not None

@@ -72,6 +72,8 @@ class ScheduledKernel(Kernel):
         self._pending: list[Operation] = []
         self._storage_reads: set[SSAValue] = set()
         self._storage_writes: set[SSAValue] = set()
+        #: The same before each operation with regions that is being lowered, the innermost last.
+        self._before: list[tuple[list[Operation], set[SSAValue], set[SSAValue]]] = []
         self.storage: dict[SSAValue, int] = {}
         #: By pipeline its barriers; by descriptor the parameter that it becomes, and its argument.
         self.pipelines: dict[SSAValue, Ring] = {}
@@ -158,9 +160,15 @@ class ScheduledKernel(Kernel):
         self.exchange_start = max(map(self._end, self._ends), default=0)
 
     def lower(self, op: Operation) -> None:
-        if op.regions:
+        if not op.regions:
+            self._lower(op)
+        else:
             self._before_regions(op)
-        self._lower(op)
+            self._before.append(
+                (list(self._pending), set(self._storage_reads), set(self._storage_writes))
+            )
+            self._lower(op)
+            self._before.pop()
         self._end_lifetimes(op)
 
     def _lower(self, op: Operation) -> None:
@@ -438,12 +446,13 @@ class ScheduledKernel(Kernel):
 
     def enter_regions(self, op: Operation) -> None:
         self.sync.shared, self.being_read = True, None
-        for inner in op.walk():
-            if isinstance(inner, Access | FenceOp):
-                self._pending.append(inner)
+        # Where threads meet in a region that is not entered, they have not met since what stands before.
+        accesses, before_reads, before_writes = self._before[-1]
+        within = [inner for inner in op.walk() if isinstance(inner, Access | FenceOp)]
+        self._pending = list(dict.fromkeys([*self._pending, *accesses, *within]))
         reads, writes = _storage_uses(op)
-        self._storage_reads |= reads
-        self._storage_writes |= writes
+        self._storage_reads |= reads | before_reads
+        self._storage_writes |= writes | before_writes
 
 
 def _storage_uses(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:

@@ -366,8 +366,9 @@ _ACCELERATOR = {
     "current_accelerator": _always(torch.device("cuda")),
     "current_device_index": _always(0),
     "set_device_index": _always(None),
-    "current_stream": _current_stream,
-    "set_stream": _set_stream,
+    # Functions of their own: torch keeps rules for functions by their identity.
+    "current_stream": lambda device=None: _current_stream(device),
+    "set_stream": lambda stream: _set_stream(stream),
     "synchronize": _always(None),
 }
 

@@ -339,8 +339,6 @@ _CASTS = {
     "arith.extsi": "sext",
     "arith.extui": "zext",
     "arith.trunci": "trunc",
-    "arith.fptosi": "fptosi",
-    "arith.fptoui": "fptoui",
     "arith.sitofp": "sitofp",
     "arith.uitofp": "uitofp",
     "arith.bitcast": "bitcast",

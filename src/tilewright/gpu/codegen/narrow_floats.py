@@ -1,4 +1,4 @@
-"""Conversions between floats: 8 and 4 bits, tf32, and rounding modes.
+"""Conversions of floats: 8 and 4 bits, tf32, rounding modes, and to integers.
 
 Where the architecture has an instruction, that; else a few operations on integers with the same
 result. What is too large for 8 or 4 bits becomes the largest number there is.
@@ -32,10 +32,12 @@ from tilewright.gpu.architectures import (
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.arith import (
     LLVM_FLOATS,
+    check_arithmetic,
     element_of,
     element_type,
     intrinsic,
     like,
+    mangled,
     splat,
 )
 from tilewright.gpu.codegen.function import Function, lowers
@@ -415,3 +417,21 @@ def _convert(f: Function, op: Operation) -> None:
     source, target = op.operands[0].type, op.results[0].type
     pairs = zip(f.parts(op.operands[0]), f.types(op.results[0]), strict=True)
     f.set(op.results[0], *(convert(f, op, value, source, target, ty) for value, ty in pairs))
+
+
+@lowers("arith.fptosi", "arith.fptoui")
+def _to_integer(f: Function, op: Operation) -> None:
+    """As the simulator does: beyond the type its largest or smallest number, and 0 for NaN. LLVM's own conversion
+    is undefined there. Of f32 to 32 bits that is what the instruction does; LLVM writes out the rest."""
+    check_arithmetic(f, op, op.operands[0], op.results[0])
+    sign = op.name[-2]
+    made: list[Value] = []
+    for value, ty in zip(f.parts(op.operands[0]), f.types(op.results[0]), strict=True):
+        if element_of(ty) != I32 or element_of(value.type) == F64:
+            name = f"llvm.fpto{sign}i.sat.{mangled(ty)}.{mangled(value.type)}"
+            made.append(f.code.call(name, ty, [value]))
+            continue
+        wide = f.code.cast("fpext", value, like(value.type, F32))
+        name = "llvm.nvvm.f2i.rz" if sign == "s" else "llvm.nvvm.f2ui.rz"
+        made.append(_each(f, wide, lambda part, name=name: f.code.call(name, I32, [part])))
+    f.set(op.results[0], *made)

@@ -36,7 +36,7 @@ from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import RULES
 from tilewright.lowering.nvgpu.tables import GivenMemory, block_number
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
-from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE
+from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE, element_type
 from tilewright.passes.tileas.warp_counts import check_warps
 
 #: The files that fill the table.
@@ -158,6 +158,7 @@ class Kernel(Threads):
         self.shared_alignment = _SHARED_ALIGNMENT
         self.op = func
         self.func = without_calls(func, functions, self.refusal)
+        self._check_elements()
         self._globals = globals_
         self._facts = Facts(self.func)
         self._given = GivenMemory.of(self.func.walk())
@@ -169,6 +170,14 @@ class Kernel(Threads):
         return TileIRError.single(
             NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", place_of(op)
         )
+
+    def _check_elements(self) -> None:
+        """Refuses tiles of what threads hold nothing of, wherever they come from."""
+        for op in self.func.walk():
+            for result in op.results:
+                ty = result.type
+                if isinstance(ty, T.TileType) and element_type(T.element_of(ty)) is None:
+                    raise self.refusal(op, f"threads hold no values of type '{ty}'")
 
     @property
     def facts(self) -> Facts:

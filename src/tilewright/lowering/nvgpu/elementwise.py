@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
 from xdsl.dialects import math as M
@@ -13,7 +15,7 @@ from tilewright.dialects.nv_tileaa.base import TileAAOp, is_set
 from tilewright.dialects.nvgpu.support import arith as S
 from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.nvgpu.support.arith_floats import ROUNDING_MODES, TruncFOp
-from tilewright.lowering.nvgpu.rounding import computed, direction, redirected, to_tf32
+from tilewright.lowering.nvgpu.rounding import computed, direction, redirected, to_odd, to_tf32
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import (
@@ -33,7 +35,7 @@ _SAME: dict[str, type[Operation]] = {
 
 _PLAIN = (
     *("addi", "subi", "muli", "maxsi", "maxui", "minsi", "minui", "andi", "ori", "xori"),
-    *("extsi", "extui", "trunci", "fptosi", "fptoui", "negf", "remf"),
+    *("extsi", "extui", "trunci", "negf", "remf"),
     # PTX orders -0 before +0 in all four, as Tile IR does.
     *("maximumf", "minimumf", "maxnumf", "minnumf"),
 )
@@ -63,17 +65,32 @@ def plain(low: Threads, op: ArithOp) -> None:
 
 @lowers("arith.sitofp", "arith.uitofp")
 def convert_integer(low: Threads, op: ArithOp) -> None:
-    """To tf32 through f32, which is exact: what f32 has no bits for is told by one, which tf32 rounds off."""
-    if T.element_name(T.element_of(op.results[0].type)) != "tf32":
+    """To what no instruction makes of integers through f32, which is exact: what f32 has no bits for is told
+    by one, which the narrower type rounds off."""
+    name = T.element_name(T.element_of(op.results[0].type))
+    if name not in _ROUNDED_BY_F32 and (name != "bf16" or low.options.compute >= _MAKES_BF16):
         low.bind(op.results[0], apply(low, _SAME[op.name], op))
         return
     ty = _result_type(low, op)
-    operand = low.operand(op.operands[0], ty)
-    given = _in_24_bits(low, operand, signed=op.name == "arith.sitofp")
-    found = computed(low, op, [given], lambda parts: low.one(_SAME[op.name], parts, ty))
-    low.bind(op.results[0], to_tf32(low, found))
+    single = vector_like(ty, b.Float32Type())
+    given = _in_24_bits(low, low.operand(op.operands[0], ty), signed=op.name == "arith.sitofp")
+    found = computed(low, op, [given], lambda parts: low.one(_SAME[op.name], parts, single))
+    low.bind(op.results[0], float_cast(low, found, ty, "f32", name))
 
 
+@lowers("arith.fptosi", "arith.fptoui")
+def to_integer(low: Threads, op: ArithOp) -> None:
+    """Of floats of 8 bits through f32, which has them all."""
+    ty, given = _result_type(low, op), op.operands[0]
+    name, value = T.element_name(T.element_of(given.type)), low.operand(given, ty)
+    if FORMATS[name].bits == 8:
+        value = float_cast(low, value, vector_like(value.type, b.Float32Type()), name, "f32")
+    low.bind(op.results[0], low.one(_SAME[op.name], (value,), ty))
+
+
+_ROUNDED_BY_F32 = frozenset({"tf32", "f8E4M3FN", "f8E5M2"})
+#: From this architecture on an instruction makes bf16 of integers; LLVM rounds twice without it.
+_MAKES_BF16 = 90
 #: From 2 to the power of the first number on (in magnitude) an integer's lowest bits, so many, become one, that
 #: says whether any was set. f32 has the 24 bits that are left, and half a unit of tf32's last place is
 #: 2**power >> 11 at least, which these bits are below.
@@ -278,18 +295,31 @@ def convert_float(low: Threads, op: TileAAOp) -> None:
     if names[1] == "f8E8M0FNU":
         low.bind(op.results[0], _to_scale(low, source, names[0], direction(op), ty))
         return
-    if names[1] == "tf32":
-        single = float_cast(low, source, ty, names[0], "f32")
-        low.bind(op.results[0], to_tf32(low, single, direction(op)))
-        return
-    nearest = float_cast(low, source, ty, names[0], names[1])
-    if (mode := direction(op)) and FORMATS[names[0]].bits > FORMATS[names[1]].bits:
+    low.bind(op.results[0], _rounded(low, source, ty, names, direction(op)))
 
-        def widen(value: SSAValue) -> SSAValue:
-            return float_cast(low, value, source.type, names[1], names[0])
 
-        nearest = redirected(low, source, nearest, widen, mode)
-    low.bind(op.results[0], nearest)
+def _rounded(
+    low: Threads, source: SSAValue, ty: Attribute, names: Sequence[str], mode: str
+) -> SSAValue:
+    """Floats of the first format as those of the second, whose type is ``ty``, rounded once by ``mode``."""
+    given, wanted = names
+    f32 = vector_like(ty, b.Float32Type())
+    if wanted == "tf32":
+        if given == "f64":
+            return to_tf32(low, to_odd(low, source, f32), mode)
+        return to_tf32(low, float_cast(low, source, f32, given, "f32"), mode)
+    held, holding = FORMATS[given], FORMATS[wanted]
+    exact = held.exponent_bits <= holding.exponent_bits and held.precision <= holding.precision
+    if not mode or exact:
+        return float_cast(low, source, ty, given, wanted)
+    if given != "f64":
+        # Neither of f16 and bf16, nor of two formats of 8 bits, holds the other; f32 holds all.
+        source, given = float_cast(low, source, f32, given, "f32"), "f32"
+
+    def widen(value: SSAValue) -> SSAValue:
+        return float_cast(low, value, source.type, wanted, given)
+
+    return redirected(low, source, float_cast(low, source, ty, given, wanted), widen, mode)
 
 
 def _to_scale(low: Threads, source: SSAValue, given: str, mode: str, ty: Attribute) -> SSAValue:

@@ -1,6 +1,7 @@
 """Operations that round in another way than to nearest, or flush subnormals.
 
-Directed rounding is that of NVVM's intrinsics, which are instructions for f32 and f64. Flushing is
+Directed rounding is that of NVVM's intrinsics, which are instructions for f32 and f64; f16 and bf16 go
+through f32. Flushing is
 written out: operands and result lose their fraction where the exponent is zero. What may be
 approximate is computed in full.
 """
@@ -49,6 +50,7 @@ _INTRINSICS = {
     FmaOp.name: "fma",
     SqrtOp.name: "sqrt",
 }
+_HALVES = (b.Float16Type(), b.BFloat16Type())
 
 Compute = Callable[[Sequence[SSAValue]], SSAValue]
 
@@ -74,6 +76,13 @@ def computed(low: Threads, op: Operation, operands: Sequence[SSAValue], plain: C
 def _directed(low: Threads, op: Operation, operands: list[SSAValue], mode: str) -> SSAValue:
     stem = _INTRINSICS.get(op.name)
     element = scalar_of(operands[0].type)
+    if stem is not None and element in _HALVES:
+        # Two roundings in one direction are as good as one.
+        f32, ty = vector_like(operands[0].type, b.Float32Type()), operands[0].type
+        wide = [low.one(A.ExtFOp, (value,), f32) for value in operands]
+        found = _directed(low, op, wide, mode)
+        nearest = low.one(A.TruncFOp, (found,), ty)
+        return redirected(low, found, nearest, lambda v: low.one(A.ExtFOp, (v,), f32), mode)
     letters = {b.Float32Type(): "f", b.Float64Type(): "d"}
     if stem is None or mode not in ("rz", "rm", "rp") or element not in letters:
         raise low.refuse(f"'{mode}' has no instruction for '{element}'")
@@ -149,6 +158,22 @@ def flushed(low: Threads, value: SSAValue) -> SSAValue:
     return low.one(A.BitcastOp, (low.select(small, zero, bits),), value.type)
 
 
+def to_odd(low: Threads, source: SSAValue, ty: Attribute) -> SSAValue:
+    """Numbers of f64 as those of f32 that round on as those given: where f32 lacks one, of its two
+    neighbours that with the odd pattern."""
+
+    def widen(value: SSAValue) -> SSAValue:
+        return low.one(A.ExtFOp, (value,), source.type)
+
+    nearest = low.one(A.TruncFOp, (source,), ty)
+    inner = redirected(low, source, nearest, widen, "rz")
+    words = vector_like(ty, I32)
+    bits = low.one(A.BitcastOp, (inner,), words)
+    inexact = _compare(low, "one", widen(inner), source)
+    odd = low.select(inexact, low.binary(A.OrIOp, bits, 1), bits)
+    return low.one(A.BitcastOp, (odd,), ty)
+
+
 def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
     """Numbers of f32 rounded to those of tf32: to nearest, ties to even, or as ``mode`` says."""
     if not mode and low.options.compute >= ROUNDS_TO_TF32:
@@ -160,6 +185,10 @@ def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
         return low.one(A.BitcastOp, (kept,), value.type)
     if mode == "nearest_away":
         added = low.plus(bits, _HALF_UNIT)
+    elif mode in ("rp", "rm"):
+        negative = low.compare("slt", bits, 0)
+        units = [low.constant(number, words) for number in (0, 2 * _HALF_UNIT - 1)]
+        added = low.plus(bits, low.select(negative, *(units if mode == "rp" else units[::-1])))
     elif not mode:
         odd = low.binary(A.AndIOp, low.binary(A.ShRUIOp, bits, 13), 1)
         added = low.plus(low.plus(bits, _HALF_UNIT - 1), odd)

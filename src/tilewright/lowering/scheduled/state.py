@@ -106,7 +106,8 @@ class ScheduledKernel(Kernel):
         outer = self.exchange_start
         if (scratch := scratch_of(op)) is not None:
             self.exchange_start = scratch[0]
-        self.sync.clear()
+        if self.lanes is None:
+            self.sync.clear()
         self._lower(op)
         self.exchange_start = outer
 

@@ -27,6 +27,8 @@ _CONSTRAINED = {
     "sqrt": "sqrt",
     "fma": "fma",
 }
+#: Where opposite numbers cancel, the sign of the zero is that of the rounding.
+_SUMS = ("addf", "subf", "fma")
 
 
 def rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: str) -> V:
@@ -38,7 +40,7 @@ def rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: st
     wide = [to_double(b, v, element) for v in values]
     nearest, error = _WIDE[op](b, *wide)
     exact = round_to_odd(b, nearest, error)
-    if op in ("addf", "subf", "fma") and rounding == "negative_inf":
+    if op in _SUMS and rounding == "negative_inf":
         exact = _negative_zero(b, op, exact, wide)
     return narrow(b, exact, element, rounding)
 
@@ -84,10 +86,22 @@ def _directed_function(
     meta = ir.MetaDataType()
     operation = llvm.declare(module, intrinsic, ty, [*[ty] * len(values), meta, meta])
     strings = [ir.MetaDataString(module, text) for text in ("round.dynamic", "fpexcept.strict")]
-    result = b.call(operation, [*function.args, *strings])
+    operands = function.args
+    if rounding == "negative_inf" and op in _SUMS:
+        operands = [_unknown(b, value) for value in operands]
+    result = b.call(operation, [*operands, *strings])
     b.call(set_mode, [ir.Constant(I32, _MODES["nearest_even"])])
     b.ret(result)
     return function
+
+
+def _unknown(b: B, value: V) -> V:
+    """The value, of which LLVM cannot tell what it is. It computes what is exact itself, where it finds numbers
+    in all calls, and takes a sum of nothing for +0 then, whatever the rounding."""
+    fence = llvm.declare(
+        b.module, f"llvm.arithmetic.fence.{llvm.type_suffix(value.type)}", value.type, [value.type]
+    )
+    return b.call(fence, [value])
 
 
 def two_sum(b: B, lhs: V, rhs: V) -> tuple[V, V]:

@@ -18,6 +18,7 @@ from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import TargetSpecAttr
 from tilewright.dialects.nv_tileaa.groups import SEGMENTS, divide, groups_of, take_written
+from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import TYPE_SYNTAX, format_type
 from tilewright.dialects.syntax.engine import ParseState, values_of
 
@@ -52,16 +53,14 @@ ALL_BUT_TOKEN = TokenlessSegments(as_property=True)
 class TileAAOp(DeclaredOp):
     """An operation of ``nv_tileaa``.
 
-    Beside what every declared operation has:
-
-    * ``BRACKETS``: the operand group that is written in brackets behind the first one;
-    * ``fits``: which divisions of the operands into groups can be meant.
+    Beside what every declared operation has, ``fits``: which divisions of the operands into groups
+    can be meant.
 
     ``EXAMPLES`` are bodies of a function, in the setting of ``examples.wrap``.
     """
 
     TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
-    BRACKETS: ClassVar[str] = ""
+    SYNTAX: ClassVar = COMMON
 
     def __init__(self, **fields: object):
         super().__init__(**fields)  # pyright: ignore[reportArgumentType]

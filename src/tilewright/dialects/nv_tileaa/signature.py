@@ -13,7 +13,6 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import DeclaredOp
-from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nv_tileaa.constraints import PropertyKind
 from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
@@ -47,7 +46,7 @@ class Arguments(Directive):
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         cls = state.op_class
-        assert issubclass(cls, TileAAOp)
+        assert issubclass(cls, DeclaredOp)
         state.operands[WRITTEN] = []
         if self.parens:
             parser.parse_comma_separated_list(
@@ -67,7 +66,7 @@ class Arguments(Directive):
             parse_operand(parser, state, WRITTEN)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        assert isinstance(op, TileAAOp)
+        assert isinstance(op, DeclaredOp)
         if self.parens:
             with printer.in_parens():
                 printer.print_list(op.operands, printer.print_ssa_value)

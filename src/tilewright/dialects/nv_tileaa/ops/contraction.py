@@ -61,7 +61,7 @@ from tilewright.dialects.nv_tileaa.enums import (
     SignednessAttr,
 )
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end, check_pure_body
-from tilewright.dialects.nv_tileaa.signature import COMMON, Arguments, Body, Dictionary, Types
+from tilewright.dialects.nv_tileaa.signature import Arguments, Body, Dictionary, Types
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.numerics.element_types import FORMATS
 
@@ -162,7 +162,6 @@ class DotOp(TileAAOp):
     traits = traits_def(Pure())
     irdl_options = (ALL_SEGMENTS,)
     RELATIONS: ClassVar = (same_type("c", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %d = nv_tileaa.dot %a, %b, %acc
@@ -352,7 +351,6 @@ class ConvDotOp(TileAAOp):
     result = result_def(NUMBER_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("acc", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         module {
@@ -532,7 +530,6 @@ class HistogramOp(TileAAOp):
     mask = opt_operand_def(I1)
     result = result_def(I32_TILE_1D)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%h = nv_tileaa.histogram %k : tile<8xi32> -> tile<16xi32>",
         "%h = nv_tileaa.histogram %k, %mask : tile<8xi32>, tile<8xi1> -> tile<16xi32>",

@@ -299,7 +299,6 @@ class ReturnOp(TileAAOp):
 
     values = var_operand_def(ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         module {
@@ -337,7 +336,6 @@ class YieldOp(TileAAOp):
 
     values = var_operand_def(ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.generate : tile<8xf32> {
@@ -611,7 +609,6 @@ class PluginOp(ForeignCode):
     result_layouts = opt_prop_def(ARRAY)
     results_ = var_result_def(ANY_VALUE)
     CALLS: ClassVar = True
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.plugin %f {code = "fast_softmax", shared_bytes = 4096}
@@ -640,7 +637,6 @@ class InjectIROp(TileAAOp):
     code = prop_def(STRING)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     CALLS: ClassVar = True
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         module {

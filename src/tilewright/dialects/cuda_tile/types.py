@@ -96,7 +96,8 @@ def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def _format_dims(dims: Sequence[int], separator: str = "x") -> str:
+def show_dims(dims: Sequence[int], separator: str = ", ") -> str:
+    """Extents in words, ``?`` for a dynamic one."""
     return separator.join("?" if d == DYNAMIC else str(d) for d in dims)
 
 
@@ -129,8 +130,50 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
         printer.print_string(type_syntax.ptr_body(self))
 
 
+class ShapedType(ParametrizedAttribute):
+    """A type with extents."""
+
+    if TYPE_CHECKING:
+        shape: DimsAttr
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The extents; ``DYNAMIC`` for those that the type does not tell."""
+        return self.shape.data
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape.data)
+
+
+class StridedType(ShapedType):
+    """A type with extents and strides, in elements."""
+
+    if TYPE_CHECKING:
+        strides: DimsAttr
+
+    @property
+    def stride_dims(self) -> tuple[int, ...]:
+        """The strides; ``DYNAMIC`` for those that the type does not tell."""
+        return self.strides.data
+
+    def verify_extents(self) -> None:
+        """There is a stride for each axis, and what is static is positive."""
+        if len(self.dims) != len(self.stride_dims):
+            raise VerifyException(
+                f"expected as many strides as dimensions, got {len(self.stride_dims)} strides "
+                f"for {len(self.dims)} dimensions"
+            )
+        for what, values in (("dimensions", self.dims), ("strides", self.stride_dims)):
+            if any(v <= 0 and v != DYNAMIC for v in values):
+                raise VerifyException(
+                    f"all static {what} must be positive, got [{show_dims(values)}]"
+                )
+
+
 @irdl_attr_definition
-class TileType(ParametrizedAttribute, TypeAttribute):
+class TileType(ShapedType, TypeAttribute):
     """An immutable N-dimensional array of ``element_type``; every extent is a power of two."""
 
     name = "cuda_tile.tile"
@@ -139,14 +182,6 @@ class TileType(ParametrizedAttribute, TypeAttribute):
 
     def __init__(self, shape: Sequence[int], element_type: Attribute):
         super().__init__(DimsAttr(tuple(shape)), element_type)
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        return self.shape.data
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape.data)
 
     @property
     def element_count(self) -> int:
@@ -186,7 +221,7 @@ def verify_tile_shape(dims: Sequence[int], element: Attribute) -> None:
         raise VerifyException("F4E2M1FN tiles must have an even number of elements")
     if dims and isinstance(element, PtrType) and element_name(element.pointee) == "f4E2M1FN":
         raise VerifyException("tiles of ptr<f4E2M1FN> must have rank 0; access f4 through views")
-    shown = _format_dims(dims, ", ")
+    shown = show_dims(dims)
     if any(d <= 0 for d in dims):
         raise VerifyException(f"all dimensions must be positive constants, got [{shown}]")
     if not all(map(_is_power_of_two, dims)):
@@ -205,7 +240,7 @@ class TokenType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class TensorViewType(ParametrizedAttribute, TypeAttribute):
+class TensorViewType(StridedType, TypeAttribute):
     """A structured pointer: extents and strides (in elements), static or ``DYNAMIC``."""
 
     name = "cuda_tile.tensor_view"
@@ -229,18 +264,6 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
         )
 
     @property
-    def dims(self) -> tuple[int, ...]:
-        return self.shape.data
-
-    @property
-    def stride_dims(self) -> tuple[int, ...]:
-        return self.strides.data
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape.data)
-
-    @property
     def pointer(self) -> TileType:
         """The type of the scalar pointer that such a view is made from."""
         attr = self.ptr_attr
@@ -252,16 +275,7 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
                 f"tensor_view element type must be an integer or float type other than i4, but got "
                 f"'{type_syntax.format_type(self.element_type)}'"
             )
-        if len(self.dims) != len(self.stride_dims):
-            raise VerifyException(
-                f"expected as many strides as dimensions, got {len(self.stride_dims)} strides "
-                f"for {len(self.dims)} dimensions"
-            )
-        for what, values in (("dimensions", self.dims), ("strides", self.stride_dims)):
-            if any(v <= 0 and v != DYNAMIC for v in values):
-                raise VerifyException(
-                    f"all static {what} must be positive, got [{_format_dims(values, ', ')}]"
-                )
+        self.verify_extents()
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -322,12 +336,10 @@ class TileViewType(ParametrizedAttribute, TypeAttribute):
             _verify_dim_map(dim_map, len(dims))
         if any(d <= 0 or d > _I32_MAX for d in dims):
             raise VerifyException(
-                f"tile dimensions must be positive i32 values, got [{_format_dims(dims, ', ')}]"
+                f"tile dimensions must be positive i32 values, got [{show_dims(dims)}]"
             )
         if not all(map(_is_power_of_two, dims)):
-            raise VerifyException(
-                f"tile dimensions must be powers of two, got [{_format_dims(dims, ', ')}]"
-            )
+            raise VerifyException(f"tile dimensions must be powers of two, got [{show_dims(dims)}]")
         verify_tile_shape(dims, self.view.element_type)
         padding, element = self.padding, self.view.element_type
         needs_floats = padding not in (None, PaddingValue.ZERO)
@@ -452,9 +464,7 @@ class StridedViewType(TileViewType):
                 f"got {len(strides)}"
             )
         if any(s <= 0 for s in strides):
-            raise VerifyException(
-                f"traversal strides must be positive, got [{_format_dims(strides, ', ')}]"
-            )
+            raise VerifyException(f"traversal strides must be positive, got [{show_dims(strides)}]")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

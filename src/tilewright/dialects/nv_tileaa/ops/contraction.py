@@ -390,7 +390,18 @@ class ConvDotOp(TileAAOp):
 
 
 class Fold(TileAAOp):
-    """Rules that reduce and scan share."""
+    """Fields and rules that reduce and scan share."""
+
+    operands_ = var_operand_def(NUMBER_TILE)
+    axis = prop_def(INT32)
+    identities = prop_def(ARRAY)
+    atom = opt_prop_def(ANY_ATTRIBUTE)
+    body = region_def("single_block")
+    results_ = var_result_def(NUMBER)
+    traits = traits_def(RecursiveMemoryEffect())
+    RELATIONS: ClassVar = (same_shape("operands_"),)
+    SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(), Body())
+    UNDEFINED: ClassVar = ("a body that is not associative", "a wrong identity")
 
     def check(self, report: Report) -> None:
         operands, results = list(self.operands), list(self.results)
@@ -446,9 +457,6 @@ class Fold(TileAAOp):
         raise NotImplementedError
 
 
-FOLD_SYNTAX = (Arguments(), Dictionary(), Types(), Body())
-
-
 @tileaa_op("reduce", group=GROUP)
 class ReduceOp(Fold):
     """Combines the elements along ``axis`` into one, which removes the axis.
@@ -457,15 +465,6 @@ class ReduceOp(Fold):
     accumulated values. It must be associative, with the given identities.
     """
 
-    operands_ = var_operand_def(NUMBER_TILE)
-    axis = prop_def(INT32)
-    identities = prop_def(ARRAY)
-    atom = opt_prop_def(ANY_ATTRIBUTE)
-    body = region_def("single_block")
-    results_ = var_result_def(NUMBER)
-    traits = traits_def(RecursiveMemoryEffect())
-    RELATIONS: ClassVar = (same_shape("operands_"),)
-    SYNTAX: ClassVar = FOLD_SYNTAX
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.reduce %tile {axis = 1 : i32, identities = [0.0 : f32]}
@@ -483,7 +482,6 @@ class ReduceOp(Fold):
         }
         """,
     )
-    UNDEFINED: ClassVar = ("a body that is not associative", "a wrong identity")
 
     def result_type(self, ty: T.TileType, axis: int) -> Attribute:
         return T.tile_or_scalar(ty.dims[:axis] + ty.dims[axis + 1 :], ty.element_type)
@@ -496,16 +494,7 @@ class ScanOp(Fold):
     With ``reverse`` it runs from the last element down. The body is as for reduce.
     """
 
-    operands_ = var_operand_def(NUMBER_TILE)
-    axis = prop_def(INT32)
     reverse = opt_prop_def(BOOL)
-    identities = prop_def(ARRAY)
-    atom = opt_prop_def(ANY_ATTRIBUTE)
-    body = region_def("single_block")
-    results_ = var_result_def(NUMBER)
-    traits = traits_def(RecursiveMemoryEffect())
-    RELATIONS: ClassVar = (same_shape("operands_"),)
-    SYNTAX: ClassVar = FOLD_SYNTAX
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.scan %f {axis = 0 : i32, reverse = true, identities = [0.0 : f32]}
@@ -516,7 +505,6 @@ class ScanOp(Fold):
         }
         """,
     )
-    UNDEFINED: ClassVar = ("a body that is not associative", "a wrong identity")
 
     def result_type(self, ty: T.TileType, axis: int) -> Attribute:
         return ty

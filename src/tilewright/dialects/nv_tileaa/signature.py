@@ -154,7 +154,7 @@ class Dictionary(Directive):
             return parser.parse_attribute()
         enum, text = kind.enum, token_text(parser)
         if enum is not None and is_identifier(parser):
-            return enum(enum.parse_parameter(parser))  # pyright: ignore[reportCallIssue]
+            return enum(enum.parse_parameter(parser))
         if text in ("true", "false") and enum is None:
             return parser.parse_attribute()
         return kind.narrowed(parser.parse_attribute())

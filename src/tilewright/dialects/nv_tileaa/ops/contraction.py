@@ -98,7 +98,7 @@ def _tile(value: SSAValue) -> T.TileType:
 
 
 def _element(value: SSAValue) -> str:
-    return T.element_name(value.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    return T.element_name(_tile(value).element_type)
 
 
 def _is_int(element: str) -> bool:

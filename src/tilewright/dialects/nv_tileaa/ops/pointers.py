@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
@@ -388,7 +388,7 @@ class PerElementCall(TileAAOp):
                     return
         for name in ("symbol", "asm_string", "intrinsic"):
             found = self.properties.get(name)
-            if found is not None and not found.data:  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(found, StringAttr) and not found.data:
                 report.error(codes.CONVERSION, f"'{name}' must not be empty", attr(name))
 
 

@@ -7,6 +7,7 @@ only. Construction verifies: an ill-formed type raises ``VerifyException``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
@@ -285,6 +286,20 @@ class TensorViewType(StridedType, TypeAttribute):
         printer.print_string(type_syntax.tensor_view_body(self))
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How tiles are cut out of a tensor.
+
+    Index k of tile dimension i begins at element ``k * steps[i]`` of tensor dimension
+    ``dim_map[i]``; along ``sparse_dim`` every row has an element index of its own.
+    """
+
+    tile_dims: tuple[int, ...]
+    dim_map: tuple[int, ...]
+    steps: tuple[int, ...]
+    sparse_dim: int | None = None
+
+
 class TileViewType(ParametrizedAttribute, TypeAttribute):
     """What the three tile views share: a tile shape over a tensor view, and a padding value."""
 
@@ -318,6 +333,21 @@ class TileViewType(ParametrizedAttribute, TypeAttribute):
     def padding(self) -> PaddingValue | None:
         attr = self.padding_value
         return attr.data if isinstance(attr, PaddingValueAttr) else None
+
+    @property
+    def dim_map_dims(self) -> tuple[int, ...]:
+        """Tile dimension ``i`` walks tensor dimension ``dim_map_dims[i]``."""
+        return tuple(range(self.rank))
+
+    @property
+    def traversal(self) -> tuple[int, ...]:
+        """The step, in elements, between neighbouring indices, by tile dimension."""
+        return self.tile_dims
+
+    @property
+    def cut(self) -> Cut:
+        """How tiles are cut out of the tensor."""
+        return Cut(self.tile_dims, self.dim_map_dims, self.traversal)
 
     def _verify_common(self, dim_map: Sequence[int] | None) -> None:
         dims = self.tile_dims
@@ -399,13 +429,7 @@ class PartitionViewType(TileViewType):
 
     @property
     def dim_map_dims(self) -> tuple[int, ...]:
-        """Tile dimension ``i`` walks tensor dimension ``dim_map_dims[i]``."""
         return self.dim_map.data
-
-    @property
-    def traversal(self) -> tuple[int, ...]:
-        """The step, in elements, between neighbouring indices, by tile dimension."""
-        return self.tile_dims
 
     def verify(self) -> None:
         self._verify_common(self.dim_map_dims)
@@ -498,6 +522,11 @@ class GatherScatterViewType(TileViewType):
             builtin.IntAttr(sparse_dim),
             _optional_padding(padding_value),
         )
+
+    @property
+    def cut(self) -> Cut:
+        """Scalar indices count elements."""
+        return Cut(self.tile_dims, self.dim_map_dims, (1,) * self.rank, self.sparse_dim.data)
 
     def verify(self) -> None:
         self._verify_common(None)

@@ -18,7 +18,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure, RecursiveMemoryEffect
 
-from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.cuda_tile.types import DYNAMIC, Cut
 from tilewright.dialects.declare import (
     Report,
     attr,
@@ -573,6 +573,17 @@ class BlockTileOp(TilingOp):
             -> !nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>>
         """,
     )
+
+    @property
+    def cut(self) -> Cut | None:
+        """How tiles are cut; None where a tile axis covers several axes, in an order that nothing says."""
+        groups = _groups(self.dimGroups)
+        if groups is None or any(len(group) != 1 for group in groups):
+            return None
+        sizes = int_list(self.tileSizes)
+        steps = sizes if self.traversalStrides is None else int_list(self.traversalStrides)
+        sparse = None if self.sparseDim is None else int_property(self, "sparseDim")
+        return Cut(sizes, tuple(axis for (axis,) in groups), steps, sparse)
 
     def check(self, report: Report) -> None:
         sizes = int_list(self.properties["tileSizes"])

@@ -147,7 +147,6 @@ class DeclaredOp(SyntaxOp):
     * ``GROUP``: the chapter of the specification;
     * ``RELATIONS``: what operands and results must have in common;
     * ``OPTIONAL_BODIES``: positions of regions that may be empty;
-    * ``BRACKETS``: the operand group that is written in brackets behind the first one;
     * ``CONTROL_FLOW_BODIES``: positions of regions that may have several blocks;
     * ``HIDDEN``: properties that the text shows elsewhere than in a dictionary of all others;
     * ``EXAMPLES``: programs that use the operation, in a setting that the dialect gives;
@@ -163,7 +162,6 @@ class DeclaredOp(SyntaxOp):
     RELATIONS: ClassVar[tuple[Relation, ...]] = ()
     OPTIONAL_BODIES: ClassVar[frozenset[int]] = frozenset()
     CONTROL_FLOW_BODIES: ClassVar[frozenset[int]] = frozenset()
-    BRACKETS: ClassVar[str] = ""
     HIDDEN: ClassVar[frozenset[str]] = frozenset()
     EXAMPLES: ClassVar[tuple[str, ...]] = ()
     UNDEFINED: ClassVar[tuple[str, ...]] = ()

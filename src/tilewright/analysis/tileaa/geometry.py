@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects.cuda_tile.types import DYNAMIC
@@ -102,9 +102,3 @@ def int_of(attribute: Attribute | None) -> int | None:
 def int_array(attribute: Attribute) -> tuple[int, ...]:
     assert isinstance(attribute, DenseArrayBase)
     return tuple(int(value) for value in attribute.iter_values())
-
-
-def _ints(attribute: Attribute) -> tuple[int, ...]:
-    if isinstance(attribute, ArrayAttr):
-        return tuple(item.value.data for item in attribute if isinstance(item, IntegerAttr))
-    return int_array(attribute)

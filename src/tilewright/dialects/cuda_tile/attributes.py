@@ -195,9 +195,6 @@ class Bounds(ParametrizedAttribute):
         lower: Attribute
         upper: Attribute
 
-    def __init__(self, lower: int | None, upper: int | None):
-        super().__init__(optional_int(lower), optional_int(upper))
-
     @property
     def bounds(self) -> tuple[int | None, int | None]:
         return number_of(self.lower), number_of(self.upper)
@@ -225,9 +222,6 @@ class SameElements(ParametrizedAttribute):
 
     if TYPE_CHECKING:
         values: DimsAttr
-
-    def __init__(self, values: Sequence[int]):
-        super().__init__(DimsAttr(tuple(values)))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -295,6 +289,9 @@ class SameElementsAttr(SameElements, AssumePredicateAttr):
     name = "cuda_tile.same_elements"
     values: DimsAttr
 
+    def __init__(self, values: Sequence[int]):
+        super().__init__(DimsAttr(tuple(values)))
+
 
 @irdl_attr_definition
 class BoundedAttr(Bounds, AssumePredicateAttr):
@@ -303,6 +300,9 @@ class BoundedAttr(Bounds, AssumePredicateAttr):
     name = "cuda_tile.bounded"
     lower: Attribute
     upper: Attribute
+
+    def __init__(self, lower: int | None, upper: int | None):
+        super().__init__(optional_int(lower), optional_int(upper))
 
     def verify(self) -> None:
         lower, upper = self.bounds

@@ -249,6 +249,9 @@ class BoundedAttr(Bounds, PredicateAttr):
     lower: Attribute
     upper: Attribute
 
+    def __init__(self, lower: int | None, upper: int | None):
+        super().__init__(optional_int(lower), optional_int(upper))
+
 
 @irdl_attr_definition
 class SameElementsAttr(SameElements, PredicateAttr):
@@ -256,6 +259,9 @@ class SameElementsAttr(SameElements, PredicateAttr):
 
     name = "nv_tileaa.same_elements"
     values: DimsAttr
+
+    def __init__(self, values: Sequence[int]):
+        super().__init__(DimsAttr(tuple(values)))
 
 
 ATTRIBUTES = (

@@ -14,7 +14,7 @@ from xdsl.printer import Printer
 
 from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.nv_tileaa.constraints import PropertyKind
-from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN
+from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN, GroupedOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import format_symbol, parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import (
@@ -46,7 +46,7 @@ class Arguments(Directive):
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         cls = state.op_class
-        assert issubclass(cls, DeclaredOp)
+        assert issubclass(cls, GroupedOp)
         state.operands[WRITTEN] = []
         if self.parens:
             parser.parse_comma_separated_list(
@@ -66,7 +66,7 @@ class Arguments(Directive):
             parse_operand(parser, state, WRITTEN)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        assert isinstance(op, DeclaredOp)
+        assert isinstance(op, GroupedOp)
         if self.parens:
             with printer.in_parens():
                 printer.print_list(op.operands, printer.print_ssa_value)

@@ -98,7 +98,8 @@ def _tile(value: SSAValue) -> T.TileType:
 
 
 def _element(value: SSAValue) -> str:
-    return T.element_name(_tile(value).element_type)
+    """Of a tile, or of a view of one in shared memory."""
+    return T.element_name(getattr(value.type, "element_type", value.type))
 
 
 def _is_int(element: str) -> bool:

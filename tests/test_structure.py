@@ -15,6 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 
 #: Floors from the ground up; a room may import rooms of lower floors, and itself.
 FLOORS: tuple[frozenset[str], ...] = (
+    frozenset({"lazy"}),
     frozenset({"diagnostics", "garbage"}),
     frozenset({"numerics", "layouts", "model", "campaign"}),
     frozenset({"dialects"}),
@@ -81,7 +82,6 @@ TYPE_CIRCLES = frozenset(
         ("builder", "elementwise kernel structure values"),
         ("bytecode", "tables types"),
         ("cutile", "launching machines scope"),
-        ("dialects.nv_tileaa", "base groups"),
         ("lowering.nvgpu", "elementwise rounding state table tables"),
         ("lowering.scheduled", "pipelines state table"),
         ("profiling", "launch running"),

@@ -215,7 +215,7 @@ OTHERS: dict[str, Any] = {
     "cpu": "generic",
     "checked": True,
     "optimization": 2,
-    "patience": 3.0,
+    "deadlock_timeout": 3.0,
     "numerics": "exact",
     "memory": [np.zeros(1)],
     "strict": False,
@@ -273,7 +273,7 @@ def test_options_of_another_level(name: str) -> None:
         ({"plugins": [1]}, "plugins must be a mapping from names to functions"),
         ({"numerics": "good"}, "'tensor-core', 'exact', 'portable', not 'good'"),
         ({"optimization": 4}, "optimization must be one of 0, 1, 2, 3, not 4"),
-        ({"patience": 0}, "above 0"),
+        ({"deadlock_timeout": 0}, "above 0"),
         ({"block": (1, 2, 3, 4)}, "block must be one to three integers of at least 1"),
         ({"cluster": 0}, "cluster must be one to three integers of at least 1, not 0"),
     ],
@@ -281,6 +281,12 @@ def test_options_of_another_level(name: str) -> None:
 def test_values_that_make_no_sense(options: dict[str, Any], says: str) -> None:
     (found,) = refused(lambda: LaunchOptions(**options))
     assert found.code == "bad-run-option" and says in found.message
+
+
+def test_the_old_name_of_an_option_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="patience is called deadlock_timeout"):
+        options = LaunchOptions(patience=2.5)
+    assert options.deadlock_timeout == 2.5 and options.changed == ("deadlock_timeout",)
 
 
 def test_all_wrong_values_are_told() -> None:

@@ -3,30 +3,18 @@
 The functions are loaded when first used, so that importing this package costs next to nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.bytecode.format import is_bytecode
     from tilewright.bytecode.reader import read
     from tilewright.bytecode.writer import write
 
-_LAZY = {
-    "is_bytecode": "tilewright.bytecode.format",
-    "read": "tilewright.bytecode.reader",
-    "write": "tilewright.bytecode.writer",
-}
 
 __all__ = ["is_bytecode", "read", "write"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    globals(), {"format": "is_bytecode", "reader": "read", "writer": "write"}
+)

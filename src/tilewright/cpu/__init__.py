@@ -9,20 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.lazy import lazy_names
+
 if TYPE_CHECKING:
     from tilewright.cpu.runtime.launch import Program, run
 
 __all__ = ["Program", "run"]
 
-
-def __getattr__(name: str) -> object:
-    # Loaded when used: parts of this package are useful without a JIT.
-    if name not in __all__:
-        raise AttributeError(f"module 'tilewright.cpu' has no attribute {name!r}")
-    from tilewright.cpu.runtime import launch
-
-    return getattr(launch, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), {"runtime.launch": "Program run"})

@@ -35,14 +35,6 @@ def kernels_of(module: ModuleOp) -> dict[str, FuncOp]:
     return found
 
 
-@rare_collections
-def prepared_kernel(
-    module: ModuleOp, entry: str | None = None, options: CompileOptions = DEFAULT_COMPILING
-) -> FuncOp:
-    """A kernel as code is made of it: without calls, after the pipeline ``cpu``."""
-    return _kernel(module, entry, options, Remarks())
-
-
 def plan_text(
     module: ModuleOp, entry: str | None = None, options: CompileOptions = DEFAULT_COMPILING
 ) -> str:

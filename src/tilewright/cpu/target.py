@@ -68,11 +68,6 @@ class CpuTarget:
         return self.triple.startswith(("x86_64", "i386", "i686"))
 
     @property
-    def has_fma(self) -> bool:
-        """Whether a fused multiply-add is one instruction."""
-        return not self.is_x86 or self.has("fma")
-
-    @property
     def key(self) -> str:
         """All that decides on the code that comes out, for keys of caches."""
         return f"{self.triple} {self.cpu} {self.features}"

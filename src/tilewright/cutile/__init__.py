@@ -10,8 +10,9 @@ Importing this needs neither ``cuda-tile`` nor torch.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.cutile.compilation import Compiled, compile
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
     from tilewright.cutile.launching import launch
     from tilewright.cutile.scope import on
 
-_HOMES = {
-    "Compiled": "compilation",
-    "FrontEndError": "frontend",
-    "KernelError": "errors",
-    "RefusedError": "errors",
-    "compile": "compilation",
-    "launch": "launching",
-    "on": "scope",
-}
 
 __all__ = [
     "Compiled",
@@ -40,14 +32,13 @@ __all__ = [
     "on",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    globals(),
+    {
+        "compilation": "Compiled compile",
+        "errors": "KernelError RefusedError",
+        "frontend": "FrontEndError",
+        "launching": "launch",
+        "scope": "on",
+    },
+)

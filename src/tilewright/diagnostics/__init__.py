@@ -1,10 +1,9 @@
-"""Spans, diagnostics, codes and their renderers. Imports nothing else of Tilewright.
+"""Spans, diagnostics, codes and their renderers. Stands below everything else.
 
 The renderers and the expectation checker are loaded when first used, so that importing this
 package costs next to nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tilewright.diagnostics.codes import Code, all_codes, define_code, find_code
@@ -16,6 +15,7 @@ from tilewright.diagnostics.diagnostic import (
     TileIRError,
 )
 from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, SourceFile, Span
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.diagnostics.expectations import check_expectations, split_input
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from tilewright.diagnostics.render_sarif import to_sarif
     from tilewright.diagnostics.render_text import render
 
-_LAZY = {
-    "check_expectations": "tilewright.diagnostics.expectations",
-    "from_json": "tilewright.diagnostics.render_json",
-    "render": "tilewright.diagnostics.render_text",
-    "split_input": "tilewright.diagnostics.expectations",
-    "to_json": "tilewright.diagnostics.render_json",
-    "to_sarif": "tilewright.diagnostics.render_sarif",
-}
 
 __all__ = [
     "ByteSpan",
@@ -55,14 +47,12 @@ __all__ = [
     "to_sarif",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    globals(),
+    {
+        "expectations": "check_expectations split_input",
+        "render_json": "from_json to_json",
+        "render_sarif": "to_sarif",
+        "render_text": "render",
+    },
+)

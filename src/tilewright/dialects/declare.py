@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from textwrap import dedent
 from typing import ClassVar, Protocol, TypeVar
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
+from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 from xdsl.traits import IsTerminator
@@ -16,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.diagnostics import define_code
 from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.source_map import Part
-from tilewright.dialects.syntax.engine import SyntaxOp, values_of
+from tilewright.dialects.syntax.engine import SyntaxOp, property_of, shown_type, values_of
 
 TYPE_RELATION = define_code(
     "type-relation",
@@ -67,30 +68,10 @@ class Report(Protocol):
 class FirstError:
     """A report that raises xDSL's exception at the first error: for stock tools."""
 
-    def error(
-        self,
-        code: str,
-        message: str,
-        part: Part | None = None,
-        *,
-        at: Operation | None = None,
-        notes: Sequence[Related] = (),
-        help: str = "",
-        label: str = "",
-    ) -> None:
+    def error(self, code: str, message: str, *details: object, **more: object) -> None:
         raise VerifyException(message)
 
-    def warning(
-        self,
-        code: str,
-        message: str,
-        part: Part | None = None,
-        *,
-        at: Operation | None = None,
-        notes: Sequence[Related] = (),
-        help: str = "",
-        label: str = "",
-    ) -> None:
+    def warning(self, code: str, message: str, *details: object, **more: object) -> None:
         return None
 
 
@@ -109,7 +90,7 @@ class Relation:
                 if first is None:
                     first = (group, value)
                 elif self.key(value.type) != self.key(first[1].type):
-                    shown = [op.TYPE_SYNTAX.format(v.type) for v in (first[1], value)]  # pyright: ignore[reportAttributeAccessIssue]
+                    shown = [shown_type(op, v) for v in (first[1], value)]
                     report.error(
                         TYPE_RELATION,
                         f"'{op.name}' op failed to verify that all of {{{', '.join(self.groups)}}} "
@@ -222,13 +203,14 @@ def examples(*texts: str) -> tuple[str, ...]:
 
 
 def int_property(op: IRDLOperation, name: str) -> int:
-    return op.properties[name].value.data  # pyright: ignore[reportAttributeAccessIssue]
+    """The number of an integer property."""
+    return property_of(op, name, IntegerAttr).value.data
 
 
 def enum_property(op: IRDLOperation, name: str) -> str:
     """The keyword of an enumeration property; empty where it is absent."""
     found = op.properties.get(name)
-    return "" if found is None else found.data.value  # pyright: ignore[reportAttributeAccessIssue]
+    return found.data.value if isinstance(found, EnumAttribute) else ""
 
 
 def bool_array(values: Sequence[bool]) -> DenseArrayBase:

@@ -4,8 +4,9 @@
 package cuda-bindings. Names are loaded when first used: a process that only runs LLVM needs no compiler.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.gpu.abi import Field, Parameter
@@ -20,21 +21,6 @@ if TYPE_CHECKING:
     )
     from tilewright.gpu.tools import Assembled, assemble, disassemble
 
-_HOMES = {
-    "ARCHITECTURES": "architectures",
-    "Architecture": "architectures",
-    "Assembled": "tools",
-    "CompileOptions": "compile",
-    "CompiledFunction": "compile",
-    "CompiledKernel": "compile",
-    "Field": "abi",
-    "Parameter": "abi",
-    "assemble": "tools",
-    "compile_function": "compile",
-    "compile_kernel": "compile",
-    "disassemble": "tools",
-    "kernels_of": "compile",
-}
 
 __all__ = [
     "ARCHITECTURES",
@@ -52,15 +38,12 @@ __all__ = [
     "kernels_of",
 ]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    globals(),
+    {
+        "abi": "Field Parameter",
+        "architectures": "ARCHITECTURES Architecture",
+        "compile": "CompiledFunction CompiledKernel CompileOptions compile_function compile_kernel kernels_of",
+        "tools": "Assembled assemble disassemble",
+    },
+)

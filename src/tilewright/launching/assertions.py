@@ -83,12 +83,3 @@ def _diagnostic(failure: AssertionFailure) -> Diagnostic:
         failure.source.place,
         notes=(*failure.source.notes, *([Note(failure.compared)] if failure.compared else ())),
     )
-
-
-def describe_failure(failure: AssertionFailure) -> str:
-    """One line about a failed assertion, laid out as NVIDIA's compiled kernels print it."""
-    file, line = (failure.source.position or ("(unknown)", 0))[:2]
-    return (
-        f"{file}:{line}: tile block: {list(failure.block)}, position: {list(failure.index)}: "
-        f"{failure.message}"
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from math import inf
 from numbers import Integral, Real
 from typing import Any
@@ -358,7 +358,7 @@ class LaunchOptions:
             check=_one_of(0, 1, 2, 3),
         ),
     )
-    patience: float = field(
+    deadlock_timeout: float = field(
         default=10.0,
         metadata=_about(
             "Seconds of processor time in which all tile blocks in flight look at memory in vain, after which "
@@ -454,7 +454,15 @@ class LaunchOptions:
         ),
     )
 
-    def __post_init__(self) -> None:
+    patience: InitVar[float | None] = None
+    """The older name of ``deadlock_timeout``; goes with the next version."""
+
+    def __post_init__(self, patience: float | None) -> None:
+        if patience is not None:
+            warnings.warn(
+                "the option patience is called deadlock_timeout", DeprecationWarning, stacklevel=3
+            )
+            object.__setattr__(self, "deadlock_timeout", patience)
         found = Collector()
         for name, check in _CHECKS.items():
             value = getattr(self, name)
@@ -587,7 +595,8 @@ def with_deprecated(
     chosen = options or DEFAULT_OPTIONS
     if not given:
         return chosen
-    names = {name: (renamed or {}).get(name, name) for name in given}
+    renamed = {"patience": "deadlock_timeout", **(renamed or {})}
+    names = {name: renamed.get(name, name) for name in given}
     for name, field_name in names.items():
         if field_name not in OPTIONS:
             raise TypeError(f"{who}() got an unexpected keyword argument '{name}'")

@@ -41,10 +41,6 @@ class Conversion:
     lanes: LaneMoves | None = None
     exchange: Exchange | None = None
 
-    @property
-    def is_nothing(self) -> bool:
-        return self.registers is not None and self.registers == tuple(range(len(self.registers)))
-
 
 def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conversion:
     """How a tile in layout ``source`` becomes one in ``target``, for the same block of threads.

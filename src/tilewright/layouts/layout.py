@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -217,10 +217,3 @@ def coordinates(number: int, shape: Sequence[int]) -> tuple[int, ...]:
         found.append(number & (extent - 1))
         number >>= bits_of(extent)
     return tuple(reversed(found))
-
-
-def register_of(layout: Layout, elements: Sequence[int]) -> Iterator[int | None]:
-    """For each element, counted from the thread's first one, the register that holds it; None
-    where the thread has it in none."""
-    for element in elements:
-        yield gf2.solve(layout.register, element)

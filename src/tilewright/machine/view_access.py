@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.types import Cut
 from tilewright.launching.storage import Storage
 from tilewright.machine.faults import (
     INBOUNDS_BROKEN,
@@ -59,29 +59,6 @@ class StridedElements:
         return np.ndarray(
             self.extents, raw, self.allocation.buffer, self.byte_offset, self.byte_strides
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """How tiles are cut out of a tensor.
-
-    Index k of tile dimension i begins at element ``k * steps[i]`` of tensor dimension
-    ``dim_map[i]``; along ``sparse_dim`` every row has an element index of its own.
-    """
-
-    tile_dims: tuple[int, ...]
-    dim_map: tuple[int, ...]
-    steps: tuple[int, ...]
-    sparse_dim: int | None = None
-
-
-def cut_of(ty: T.TileViewType) -> Cut:
-    """How a view of ``cuda_tile`` cuts tiles."""
-    if isinstance(ty, T.PartitionViewType | T.StridedViewType):
-        return Cut(ty.tile_dims, ty.dim_map_dims, ty.traversal)
-    assert isinstance(ty, T.GatherScatterViewType)
-    # The scalar indices of a gather/scatter view count elements.
-    return Cut(ty.tile_dims, tuple(range(ty.rank)), (1,) * ty.rank, ty.sparse_dim.data)
 
 
 class ViewAccess:

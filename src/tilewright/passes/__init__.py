@@ -5,8 +5,9 @@ Names are imported when first used: those who rewrite without a pipeline need no
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.passes.base import CUDA_TILE, NV_TILEAA, TilePass
@@ -34,17 +35,13 @@ __all__ = [
     "passes_within",
     "run_pipeline",
 ]
-_BASE = frozenset({"CUDA_TILE", "NV_TILEAA", "TilePass"})
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    where = "base" if name in _BASE else "loading" if name == "load_passes" else "pipelines"
-    value: object = getattr(import_module(f"tilewright.passes.{where}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    globals(),
+    {
+        "base": "CUDA_TILE NV_TILEAA TilePass",
+        "canonicalize": "Rewrite",
+        "loading": "load_passes",
+        "pipelines": "PASSES PIPELINES PassTiming parse_pipeline passes_within run_pipeline",
+    },
+)

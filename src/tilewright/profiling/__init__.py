@@ -6,21 +6,13 @@ itself, which reads any machine code, is in ``model``. See docs/model.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.profiling.launch import Asked, Profiler, profile_launch
 
 __all__ = ["Asked", "Profiler", "profile_launch"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from tilewright.profiling import launch
-
-        return getattr(launch, name)
-    raise AttributeError(f"module 'tilewright.profiling' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), {"launch": "Asked Profiler profile_launch"})

@@ -6,8 +6,9 @@ or corrupts a GPU, counts, and draws the pipeline. ``docs/simulator.md`` tells w
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.simulator.architectures import Occupancy, occupancy
@@ -17,17 +18,6 @@ if TYPE_CHECKING:
     from tilewright.simulator.tensor_maps import TensorMap
     from tilewright.simulator.timeline import Timeline
 
-_WHERE = {
-    "Counters": "counters",
-    "HostResult": "host",
-    "Occupancy": "architectures",
-    "Program": "launch",
-    "SimulationResult": "launch",
-    "TensorMap": "tensor_maps",
-    "Timeline": "timeline",
-    "occupancy": "architectures",
-    "run_host": "host",
-}
 __all__ = [
     "Counters",
     "HostResult",
@@ -40,14 +30,14 @@ __all__ = [
     "run_host",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"tilewright.simulator.{_WHERE[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    globals(),
+    {
+        "architectures": "Occupancy occupancy",
+        "counters": "Counters",
+        "host": "HostResult run_host",
+        "launch": "Program SimulationResult",
+        "tensor_maps": "TensorMap",
+        "timeline": "Timeline",
+    },
+)

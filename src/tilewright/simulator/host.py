@@ -295,5 +295,3 @@ _OPERATIONS: dict[str, Callable[[Any, _HostTranslator], Translation]] = {
     "memref.dealloc": _nothing,
     "nvgpu.tma.create.descriptor": _create_descriptor,
 }
-#: What only host functions may have.
-HOST_ONLY = frozenset(_OPERATIONS) - {"memref.alloc", "memref.dealloc"}

@@ -184,7 +184,7 @@ def test_a_work_queue_is_emptied_once(threads: int) -> None:
 @pytest.mark.parametrize("grid", [2, 4, 600])
 def test_a_deadlock_is_reported_and_ended(threads: int, grid: int) -> None:
     with pytest.raises(TileIRError) as error:
-        _launch(FLAG, grid, grid + 1, size=grid, threads=threads, patience=0.05)
+        _launch(FLAG, grid, grid + 1, size=grid, threads=threads, deadlock_timeout=0.05)
     (found,) = error.value.diagnostics
     assert found.code == "deadlock"
     assert f"0 of {grid} tile blocks have ended, and {grid} seem to wait" in found.message
@@ -204,7 +204,7 @@ def test_locks_taken_in_opposite_orders_are_a_deadlock() -> None:
     body += _wait("there", "%inner", "%c1")
     body += LOCK.replace("%lock,", "%inner,") + "\n}\n"
     with pytest.raises(TileIRError, match="2 seem to wait") as error:
-        _launch(HEAD + body, 2, threads=2, patience=0.05)
+        _launch(HEAD + body, 2, threads=2, deadlock_timeout=0.05)
     assert error.value.diagnostics[0].code == "deadlock"
 
 
@@ -233,21 +233,21 @@ def test_what_counts_as_a_deadlock(
 ) -> None:
     now, state = [100.0], _State()
     monkeypatch.setattr(waiting.time, "process_time", lambda: now[0])
-    patience = waiting._Patience(state, 1.0)  # pyright: ignore[reportArgumentType]
+    watch = waiting._DeadlockWatch(state, 1.0)  # pyright: ignore[reportArgumentType]
     state.stalled = stalled
-    assert not patience.is_over()
-    assert not patience.is_over()
+    assert not watch.is_over()
+    assert not watch.is_over()
     now[0] += seconds
     state.finished = finished
-    assert patience.is_over() is over
+    assert watch.is_over() is over
 
 
 def test_a_deadlock_is_found_where_others_take_the_processor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(waiting.time, "process_time", lambda: 100.0)
-    patience = waiting._Patience(_State(), 1.0)  # pyright: ignore[reportArgumentType]
-    looks = next(number for number in range(1000) if patience.is_over())
+    watch = waiting._DeadlockWatch(_State(), 1.0)  # pyright: ignore[reportArgumentType]
+    looks = next(number for number in range(1000) if watch.is_over())
     assert 20 <= looks <= 60
 
 
@@ -264,7 +264,7 @@ def test_ctrl_c(threads: int) -> None:
     timer.start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        _launch(FLAG, 8, 99, size=8, threads=threads, patience=1e6)
+        _launch(FLAG, 8, 99, size=8, threads=threads, deadlock_timeout=1e6)
     assert time.monotonic() - started < 30
 
 

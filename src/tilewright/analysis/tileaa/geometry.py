@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects.cuda_tile.types import DYNAMIC
@@ -84,22 +84,14 @@ def view_axes(base: SSAValue, tile: tuple[int, ...]) -> tuple[Axis, ...] | None:
     if cutter is None:
         return None
     behind = memref_axes(cutter.source)
-    groups = dim_groups(cutter)
-    if any(len(group) != 1 for group in groups):
+    if (cut := cutter.cut) is None:
         return None
-    sizes = int_array(cutter.tileSizes)
-    steps = sizes if cutter.traversalStrides is None else int_array(cutter.traversalStrides)
-    sparse = int_of(cutter.sparseDim)
     return tuple(
-        Axis(*behind[group[0]], size, step, number == sparse)
-        for number, (group, size, step) in enumerate(zip(groups, sizes, steps, strict=True))
+        Axis(*behind[axis], size, step, number == cut.sparse_dim)
+        for number, (axis, size, step) in enumerate(
+            zip(cut.dim_map, cut.tile_dims, cut.steps, strict=True)
+        )
     )
-
-
-def dim_groups(cutter: BlockTileOp) -> list[tuple[int, ...]]:
-    """The axes of the memref behind each axis of the tiles."""
-    assert isinstance(cutter.dimGroups, ArrayAttr)
-    return [_ints(group) for group in cutter.dimGroups]
 
 
 def int_of(attribute: Attribute | None) -> int | None:
@@ -110,9 +102,3 @@ def int_of(attribute: Attribute | None) -> int | None:
 def int_array(attribute: Attribute) -> tuple[int, ...]:
     assert isinstance(attribute, DenseArrayBase)
     return tuple(int(value) for value in attribute.iter_values())
-
-
-def _ints(attribute: Attribute) -> tuple[int, ...]:
-    if isinstance(attribute, ArrayAttr):
-        return tuple(item.value.data for item in attribute if isinstance(item, IntegerAttr))
-    return int_array(attribute)

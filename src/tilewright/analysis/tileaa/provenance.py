@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.analysis.tileaa.flow import ForwardAnalysis
-from tilewright.analysis.tileaa.geometry import cut_by, dim_groups, source_of_assumes, view_axes
+from tilewright.analysis.tileaa.geometry import cut_by, source_of_assumes, view_axes
 from tilewright.analysis.tileaa.ranges import Ranges
 from tilewright.dialects import facts
 from tilewright.dialects.facts import Pointing
@@ -219,10 +219,10 @@ class Aliases:
         cutter = cut_by(base)
         if cutter is None:
             return base, spans
-        order = [group[0] for group in dim_groups(cutter)]
+        assert cutter.cut is not None
         return (
             source_of_assumes(cutter.source),
-            [span for _, span in sorted(zip(order, spans, strict=True))],
+            [span for _, span in sorted(zip(cutter.cut.dim_map, spans, strict=True))],
         )
 
 

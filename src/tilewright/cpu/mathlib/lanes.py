@@ -103,10 +103,6 @@ class Value:
         """Arithmetic shift to the right."""
         return self._binary(other, "ashr")
 
-    def logical_shift(self, count: Operand) -> Value:
-        """Shift to the right with zeros from the left."""
-        return self._binary(count, "lshr")
-
     def _compare(self, other: Operand, predicate: str) -> Value:
         builder, right = self.f.builder, self.lift(other)
         compare = builder.fcmp_ordered if self.is_float else builder.icmp_signed

@@ -29,7 +29,7 @@ from tilewright.cpu.runtime.pool import POOL, thread_count
 from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.updates import UPDATE_LOCK
-from tilewright.cpu.runtime.waiting import patiently
+from tilewright.cpu.runtime.waiting import watched_for_deadlock
 from tilewright.cpu.runtime.warm import WarmLaunch
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
@@ -336,7 +336,7 @@ class Program:
         compiled, options = kernel.compiled, settings.options
         with ExitStack() as held:
             if compiled.may_wait:
-                held.enter_context(patiently(state, options.patience))
+                held.enter_context(watched_for_deadlock(state, options.deadlock_timeout))
             POOL.run(
                 state,
                 compiled.arena_bytes,

@@ -45,7 +45,7 @@ from tilewright.launching.codes import DEADLOCK
 IN_FLIGHT, _MOST = 512, 4096
 #: Bytes of tiles up to which a thread begins more blocks than ``IN_FLIGHT``.
 _MOST_BYTES = 1 << 29
-PATIENCE = 10.0
+DEADLOCK_TIMEOUT = 10.0
 """Seconds of processor time in which nothing comes of any block."""
 
 #: How many looks in vain a thread makes, at the blocks that it has begun, before it begins another.
@@ -389,7 +389,7 @@ def waiting_symbols() -> Mapping[str, int]:
 
 
 @dataclass(slots=True)
-class _Patience:
+class _DeadlockWatch:
     """Whether a launch gets on, asked from time to time."""
 
     state: LaunchState
@@ -436,13 +436,13 @@ class _Patience:
 
 
 @contextmanager
-def patiently(state: LaunchState, patience: float = PATIENCE) -> Iterator[None]:
+def watched_for_deadlock(state: LaunchState, timeout: float = DEADLOCK_TIMEOUT) -> Iterator[None]:
     """While a launch runs whose blocks may wait for one another: it is stopped where they seem to do so for
     ever, and that is a TileIRError. A block that is alone may wait for another launch."""
     if state.total == 1:
         yield
         return
-    watched = _Patience(state, patience)
+    watched = _DeadlockWatch(state, timeout)
     forget = WATCHER.guarded(state, watched.is_over)
     try:
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     DictionaryAttr,
@@ -169,6 +170,68 @@ class AssumePredicateAttr(ParametrizedAttribute):
     """A statement about a value that the producer promises; a false one is undefined behaviour."""
 
 
+def optional_int(value: int | None) -> Attribute:
+    """A number as an attribute; NoneAttr for none."""
+    return NoneAttr() if value is None else IntAttr(value)
+
+
+def number_of(value: Attribute) -> int | None:
+    """The number that ``optional_int`` was given."""
+    return value.data if isinstance(value, IntAttr) else None
+
+
+def parse_int_list(parser: AttrParser) -> DimsAttr:
+    """Integers in brackets."""
+    values = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+    )
+    return DimsAttr(tuple(values))
+
+
+class Bounds(ParametrizedAttribute):
+    """``<LB, UB>``, of which either may be open."""
+
+    if TYPE_CHECKING:
+        lower: Attribute
+        upper: Attribute
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        return number_of(self.lower), number_of(self.upper)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        def bound() -> Attribute:
+            if parser.parse_optional_punctuation("?"):
+                return NoneAttr()
+            return IntAttr(parser.parse_integer(allow_boolean=False))
+
+        with parser.in_angle_brackets():
+            lower = bound()
+            parser.parse_punctuation(",")
+            upper = bound()
+        return (lower, upper)
+
+    def print_parameters(self, printer: Printer) -> None:
+        lower, upper = ("?" if b is None else str(b) for b in self.bounds)
+        printer.print_string(f"<{lower}, {upper}>")
+
+
+class SameElements(ParametrizedAttribute):
+    """``<[c0, c1]>``: extents of blocks."""
+
+    if TYPE_CHECKING:
+        values: DimsAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (parse_int_list(parser),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<[{', '.join(map(str, self.values.data))}]>")
+
+
 @irdl_attr_definition
 class DivByAttr(AssumePredicateAttr):
     """``div_by<D>``: the value is divisible by ``D``.
@@ -183,7 +246,7 @@ class DivByAttr(AssumePredicateAttr):
     along: Attribute
 
     def __init__(self, divisor: int, every: int | None = None, along: int | None = None):
-        super().__init__(IntAttr(divisor), _optional_int(every), _optional_int(along))
+        super().__init__(IntAttr(divisor), optional_int(every), optional_int(along))
 
     @property
     def group(self) -> tuple[int, int] | None:
@@ -220,7 +283,7 @@ class DivByAttr(AssumePredicateAttr):
 
 
 @irdl_attr_definition
-class SameElementsAttr(AssumePredicateAttr):
+class SameElementsAttr(SameElements, AssumePredicateAttr):
     """``same_elements<[c0, c1]>``: each block of c0 x c1 elements is constant."""
 
     name = "cuda_tile.same_elements"
@@ -229,20 +292,9 @@ class SameElementsAttr(AssumePredicateAttr):
     def __init__(self, values: Sequence[int]):
         super().__init__(DimsAttr(tuple(values)))
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            values = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-            )
-        return (DimsAttr(tuple(values)),)
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f"<[{', '.join(map(str, self.values.data))}]>")
-
 
 @irdl_attr_definition
-class BoundedAttr(AssumePredicateAttr):
+class BoundedAttr(Bounds, AssumePredicateAttr):
     """``bounded<LB, UB>``: every element lies in [LB, UB], read signed; ``?`` leaves a side open."""
 
     name = "cuda_tile.bounded"
@@ -250,15 +302,7 @@ class BoundedAttr(AssumePredicateAttr):
     upper: Attribute
 
     def __init__(self, lower: int | None, upper: int | None):
-        super().__init__(_optional_int(lower), _optional_int(upper))
-
-    @property
-    def bounds(self) -> tuple[int | None, int | None]:
-        lower, upper = self.lower, self.upper
-        return (
-            lower.data if isinstance(lower, IntAttr) else None,
-            upper.data if isinstance(upper, IntAttr) else None,
-        )
+        super().__init__(optional_int(lower), optional_int(upper))
 
     def verify(self) -> None:
         lower, upper = self.bounds
@@ -266,27 +310,6 @@ class BoundedAttr(AssumePredicateAttr):
             raise VerifyException(
                 f"expected lower bound to be at most the upper bound, got {lower} and {upper}"
             )
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        def bound() -> Attribute:
-            if parser.parse_optional_punctuation("?"):
-                return NoneAttr()
-            return IntAttr(parser.parse_integer(allow_boolean=False))
-
-        with parser.in_angle_brackets():
-            lower = bound()
-            parser.parse_punctuation(",")
-            upper = bound()
-        return (lower, upper)
-
-    def print_parameters(self, printer: Printer) -> None:
-        lower, upper = ("?" if b is None else str(b) for b in self.bounds)
-        printer.print_string(f"<{lower}, {upper}>")
-
-
-def _optional_int(value: int | None) -> Attribute:
-    return NoneAttr() if value is None else IntAttr(value)
 
 
 PREDICATES: dict[str, type[AssumePredicateAttr]] = {

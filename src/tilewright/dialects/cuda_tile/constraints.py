@@ -9,7 +9,6 @@ from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
-    DictionaryAttr,
     FunctionType,
     IntegerAttr,
     IntegerType,
@@ -198,4 +197,3 @@ ARRAY = FieldKind("an array", "array", (ArrayAttr,))
 DICT_ARRAY = FieldKind("an array of dictionaries", "array", (ArrayAttr,))
 HINTS = FieldKind("optimization hints", "hints", (OptimizationHintsAttr,))
 PREDICATE = FieldKind("an assume predicate", "tagged", (AssumePredicateAttr,))
-ANY_DICT = FieldKind("a dictionary", "tagged", (DictionaryAttr,))

@@ -9,12 +9,11 @@ from enum import auto
 from typing import Any, ClassVar
 
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
+from tilewright.dialects.keywords import AngledAttr
 from tilewright.dialects.versions import V13_4, V13_5, Version
 
 
@@ -112,10 +111,9 @@ class MultimemReductionKind(StrEnum):
     UMAX = auto()
 
 
-class TileEnumAttribute(Attribute):
+class TileEnumAttribute(AngledAttr):
     """What every enumeration attribute here offers: codes, versions and the ``<value>`` syntax."""
 
-    enum_type: ClassVar[type[StrEnum]]
     SINCE: ClassVar[dict[str, Version]] = {}
 
     @classmethod
@@ -123,19 +121,16 @@ class TileEnumAttribute(Attribute):
         with parser.in_angle_brackets():
             return parser.parse_str_enum(cls.enum_type)
 
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data.value}>")  # pyright: ignore[reportAttributeAccessIssue]
-
     @property
     def code(self) -> int:
         """The bytecode value."""
-        return list(self.enum_type).index(self.data)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.number
 
     @classmethod
     def from_code(cls, code: int) -> TileEnumAttribute | None:
         """The attribute of a bytecode value, or None where the value means nothing."""
         members = list(cls.enum_type)
-        return cls(members[code]) if 0 <= code < len(members) else None  # pyright: ignore[reportCallIssue]
+        return cls(members[code]) if 0 <= code < len(members) else None
 
 
 @irdl_attr_definition

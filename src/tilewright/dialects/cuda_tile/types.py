@@ -7,6 +7,7 @@ only. Construction verifies: an ill-formed type raises ``VerifyException``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
@@ -96,7 +97,8 @@ def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def _format_dims(dims: Sequence[int], separator: str = "x") -> str:
+def show_dims(dims: Sequence[int], separator: str = ", ") -> str:
+    """Extents in words, ``?`` for a dynamic one."""
     return separator.join("?" if d == DYNAMIC else str(d) for d in dims)
 
 
@@ -129,8 +131,50 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
         printer.print_string(type_syntax.ptr_body(self))
 
 
+class ShapedType(ParametrizedAttribute):
+    """A type with extents."""
+
+    if TYPE_CHECKING:
+        shape: DimsAttr
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The extents; ``DYNAMIC`` for those that the type does not tell."""
+        return self.shape.data
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape.data)
+
+
+class StridedType(ShapedType):
+    """A type with extents and strides, in elements."""
+
+    if TYPE_CHECKING:
+        strides: DimsAttr
+
+    @property
+    def stride_dims(self) -> tuple[int, ...]:
+        """The strides; ``DYNAMIC`` for those that the type does not tell."""
+        return self.strides.data
+
+    def verify_extents(self) -> None:
+        """There is a stride for each axis, and what is static is positive."""
+        if len(self.dims) != len(self.stride_dims):
+            raise VerifyException(
+                f"expected as many strides as dimensions, got {len(self.stride_dims)} strides "
+                f"for {len(self.dims)} dimensions"
+            )
+        for what, values in (("dimensions", self.dims), ("strides", self.stride_dims)):
+            if any(v <= 0 and v != DYNAMIC for v in values):
+                raise VerifyException(
+                    f"all static {what} must be positive, got [{show_dims(values)}]"
+                )
+
+
 @irdl_attr_definition
-class TileType(ParametrizedAttribute, TypeAttribute):
+class TileType(ShapedType, TypeAttribute):
     """An immutable N-dimensional array of ``element_type``; every extent is a power of two."""
 
     name = "cuda_tile.tile"
@@ -139,14 +183,6 @@ class TileType(ParametrizedAttribute, TypeAttribute):
 
     def __init__(self, shape: Sequence[int], element_type: Attribute):
         super().__init__(DimsAttr(tuple(shape)), element_type)
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        return self.shape.data
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape.data)
 
     @property
     def element_count(self) -> int:
@@ -186,7 +222,7 @@ def verify_tile_shape(dims: Sequence[int], element: Attribute) -> None:
         raise VerifyException("F4E2M1FN tiles must have an even number of elements")
     if dims and isinstance(element, PtrType) and element_name(element.pointee) == "f4E2M1FN":
         raise VerifyException("tiles of ptr<f4E2M1FN> must have rank 0; access f4 through views")
-    shown = _format_dims(dims, ", ")
+    shown = show_dims(dims)
     if any(d <= 0 for d in dims):
         raise VerifyException(f"all dimensions must be positive constants, got [{shown}]")
     if not all(map(_is_power_of_two, dims)):
@@ -205,7 +241,7 @@ class TokenType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class TensorViewType(ParametrizedAttribute, TypeAttribute):
+class TensorViewType(StridedType, TypeAttribute):
     """A structured pointer: extents and strides (in elements), static or ``DYNAMIC``."""
 
     name = "cuda_tile.tensor_view"
@@ -229,18 +265,6 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
         )
 
     @property
-    def dims(self) -> tuple[int, ...]:
-        return self.shape.data
-
-    @property
-    def stride_dims(self) -> tuple[int, ...]:
-        return self.strides.data
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape.data)
-
-    @property
     def pointer(self) -> TileType:
         """The type of the scalar pointer that such a view is made from."""
         attr = self.ptr_attr
@@ -252,16 +276,7 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
                 f"tensor_view element type must be an integer or float type other than i4, but got "
                 f"'{type_syntax.format_type(self.element_type)}'"
             )
-        if len(self.dims) != len(self.stride_dims):
-            raise VerifyException(
-                f"expected as many strides as dimensions, got {len(self.stride_dims)} strides "
-                f"for {len(self.dims)} dimensions"
-            )
-        for what, values in (("dimensions", self.dims), ("strides", self.stride_dims)):
-            if any(v <= 0 and v != DYNAMIC for v in values):
-                raise VerifyException(
-                    f"all static {what} must be positive, got [{_format_dims(values, ', ')}]"
-                )
+        self.verify_extents()
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -269,6 +284,20 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(type_syntax.tensor_view_body(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How tiles are cut out of a tensor.
+
+    Index k of tile dimension i begins at element ``k * steps[i]`` of tensor dimension
+    ``dim_map[i]``; along ``sparse_dim`` every row has an element index of its own.
+    """
+
+    tile_dims: tuple[int, ...]
+    dim_map: tuple[int, ...]
+    steps: tuple[int, ...]
+    sparse_dim: int | None = None
 
 
 class TileViewType(ParametrizedAttribute, TypeAttribute):
@@ -305,6 +334,21 @@ class TileViewType(ParametrizedAttribute, TypeAttribute):
         attr = self.padding_value
         return attr.data if isinstance(attr, PaddingValueAttr) else None
 
+    @property
+    def dim_map_dims(self) -> tuple[int, ...]:
+        """Tile dimension ``i`` walks tensor dimension ``dim_map_dims[i]``."""
+        return tuple(range(self.rank))
+
+    @property
+    def traversal(self) -> tuple[int, ...]:
+        """The step, in elements, between neighbouring indices, by tile dimension."""
+        return self.tile_dims
+
+    @property
+    def cut(self) -> Cut:
+        """How tiles are cut out of the tensor."""
+        return Cut(self.tile_dims, self.dim_map_dims, self.traversal)
+
     def _verify_common(self, dim_map: Sequence[int] | None) -> None:
         dims = self.tile_dims
         if not isinstance(self.tensor_view, TensorViewType):
@@ -322,12 +366,10 @@ class TileViewType(ParametrizedAttribute, TypeAttribute):
             _verify_dim_map(dim_map, len(dims))
         if any(d <= 0 or d > _I32_MAX for d in dims):
             raise VerifyException(
-                f"tile dimensions must be positive i32 values, got [{_format_dims(dims, ', ')}]"
+                f"tile dimensions must be positive i32 values, got [{show_dims(dims)}]"
             )
         if not all(map(_is_power_of_two, dims)):
-            raise VerifyException(
-                f"tile dimensions must be powers of two, got [{_format_dims(dims, ', ')}]"
-            )
+            raise VerifyException(f"tile dimensions must be powers of two, got [{show_dims(dims)}]")
         verify_tile_shape(dims, self.view.element_type)
         padding, element = self.padding, self.view.element_type
         needs_floats = padding not in (None, PaddingValue.ZERO)
@@ -387,13 +429,7 @@ class PartitionViewType(TileViewType):
 
     @property
     def dim_map_dims(self) -> tuple[int, ...]:
-        """Tile dimension ``i`` walks tensor dimension ``dim_map_dims[i]``."""
         return self.dim_map.data
-
-    @property
-    def traversal(self) -> tuple[int, ...]:
-        """The step, in elements, between neighbouring indices, by tile dimension."""
-        return self.tile_dims
 
     def verify(self) -> None:
         self._verify_common(self.dim_map_dims)
@@ -452,9 +488,7 @@ class StridedViewType(TileViewType):
                 f"got {len(strides)}"
             )
         if any(s <= 0 for s in strides):
-            raise VerifyException(
-                f"traversal strides must be positive, got [{_format_dims(strides, ', ')}]"
-            )
+            raise VerifyException(f"traversal strides must be positive, got [{show_dims(strides)}]")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -488,6 +522,11 @@ class GatherScatterViewType(TileViewType):
             builtin.IntAttr(sparse_dim),
             _optional_padding(padding_value),
         )
+
+    @property
+    def cut(self) -> Cut:
+        """Scalar indices count elements."""
+        return Cut(self.tile_dims, self.dim_map_dims, (1,) * self.rank, self.sparse_dim.data)
 
     def verify(self) -> None:
         self._verify_common(None)

@@ -13,6 +13,13 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile.attributes import (
+    Bounds,
+    SameElements,
+    number_of,
+    optional_int,
+    parse_int_list,
+)
 from tilewright.dialects.cuda_tile.types import DimsAttr
 from tilewright.dialects.syntax.directives import quote
 from tilewright.dialects.syntax.tokens import consume, fail, token_start, token_text
@@ -103,13 +110,6 @@ def _parse_words(parser: AttrParser) -> Attribute:
         parser.Delimiter.SQUARE, lambda: StringAttr(parser.parse_identifier())
     )
     return ArrayAttr(words)
-
-
-def parse_int_list(parser: AttrParser) -> DimsAttr:
-    values = parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-    )
-    return DimsAttr(tuple(values))
 
 
 _DECODERS = {
@@ -215,12 +215,12 @@ class DivByAttr(PredicateAttr):
     along: Attribute
 
     def __init__(self, divisor: int, every: int | None = None, along: int | None = None):
-        super().__init__(IntAttr(divisor), _optional(every), _optional(along))
+        super().__init__(IntAttr(divisor), optional_int(every), optional_int(along))
 
     @property
     def group(self) -> tuple[int | None, int | None]:
         """``(every, along)``, None for what is not written."""
-        return _number(self.every), _number(self.along)
+        return number_of(self.every), number_of(self.along)
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -242,7 +242,7 @@ class DivByAttr(PredicateAttr):
 
 
 @irdl_attr_definition
-class BoundedAttr(PredicateAttr):
+class BoundedAttr(Bounds, PredicateAttr):
     """``bounded<LB, UB>``: every element lies in [LB, UB], read signed; ``?`` leaves a side open."""
 
     name = "nv_tileaa.bounded"
@@ -250,32 +250,11 @@ class BoundedAttr(PredicateAttr):
     upper: Attribute
 
     def __init__(self, lower: int | None, upper: int | None):
-        super().__init__(_optional(lower), _optional(upper))
-
-    @property
-    def bounds(self) -> tuple[int | None, int | None]:
-        return _number(self.lower), _number(self.upper)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        def bound() -> Attribute:
-            if parser.parse_optional_punctuation("?"):
-                return NoneAttr()
-            return IntAttr(parser.parse_integer(allow_boolean=False))
-
-        with parser.in_angle_brackets():
-            lower = bound()
-            parser.parse_punctuation(",")
-            upper = bound()
-        return (lower, upper)
-
-    def print_parameters(self, printer: Printer) -> None:
-        lower, upper = ("?" if b is None else str(b) for b in self.bounds)
-        printer.print_string(f"<{lower}, {upper}>")
+        super().__init__(optional_int(lower), optional_int(upper))
 
 
 @irdl_attr_definition
-class SameElementsAttr(PredicateAttr):
+class SameElementsAttr(SameElements, PredicateAttr):
     """``same_elements<[c0, c1]>``: each block of c0 x c1 elements is constant."""
 
     name = "nv_tileaa.same_elements"
@@ -283,23 +262,6 @@ class SameElementsAttr(PredicateAttr):
 
     def __init__(self, values: Sequence[int]):
         super().__init__(DimsAttr(tuple(values)))
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            values = parse_int_list(parser)
-        return (values,)
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f"<[{', '.join(map(str, self.values.data))}]>")
-
-
-def _optional(value: int | None) -> Attribute:
-    return NoneAttr() if value is None else IntAttr(value)
-
-
-def _number(value: Attribute) -> int | None:
-    return value.data if isinstance(value, IntAttr) else None
 
 
 ATTRIBUTES = (

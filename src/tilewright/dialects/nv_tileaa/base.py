@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Self, TypeVar
@@ -13,11 +13,18 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments
 from xdsl.parser import Parser
 
-from tilewright.dialects.declare import DeclaredOp, Report, declare_op, type_of
+from tilewright.dialects.declare import Report, declare_op, type_of
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import TargetSpecAttr
-from tilewright.dialects.nv_tileaa.groups import SEGMENTS, divide, groups_of, take_written
+from tilewright.dialects.nv_tileaa.groups import (
+    SEGMENTS,
+    GroupedOp,
+    divide,
+    groups_of,
+    take_written,
+)
+from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import TYPE_SYNTAX, format_type
 from tilewright.dialects.syntax.engine import ParseState, values_of
 
@@ -49,19 +56,11 @@ ALL_SEGMENTS = AttrSizedOperandSegments(as_property=True)
 ALL_BUT_TOKEN = TokenlessSegments(as_property=True)
 
 
-class TileAAOp(DeclaredOp):
-    """An operation of ``nv_tileaa``.
-
-    Beside what every declared operation has:
-
-    * ``BRACKETS``: the operand group that is written in brackets behind the first one;
-    * ``fits``: which divisions of the operands into groups can be meant.
-
-    ``EXAMPLES`` are bodies of a function, in the setting of ``examples.wrap``.
-    """
+class TileAAOp(GroupedOp):
+    """An operation of ``nv_tileaa``. ``EXAMPLES`` are bodies of a function, in the setting of ``examples.wrap``."""
 
     TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
-    BRACKETS: ClassVar[str] = ""
+    SYNTAX: ClassVar = COMMON
 
     def __init__(self, **fields: object):
         super().__init__(**fields)  # pyright: ignore[reportArgumentType]
@@ -70,11 +69,6 @@ class TileAAOp(DeclaredOp):
             assert isinstance(sizes, DenseArrayBase)
             counted = [int(n) for n in sizes.iter_values()][:-1]
             self.properties[SEGMENTS] = DenseArrayBase.from_list(builtin_i32, counted)
-
-    @classmethod
-    def fits(cls, sizes: Mapping[str, int], results: Sequence[Attribute]) -> bool:
-        """Whether operands divided so can be meant, given the types of the results."""
-        return True
 
     @classmethod
     def from_state(cls, parser: Parser, state: ParseState) -> Self:

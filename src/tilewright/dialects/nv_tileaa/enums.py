@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from enum import auto
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.utils.str_enum import StrEnum
 
+from tilewright.dialects.keywords import KeywordAttr
 from tilewright.dialects.syntax.directives import BAD_KEYWORD
 from tilewright.dialects.syntax.tokens import consume, fail, token_text
 
@@ -116,10 +117,9 @@ class ActivationLayout(StrEnum):
     NCDHW = auto()
 
 
-class AliasEnumAttribute(Attribute):
+class AliasEnumAttribute(KeywordAttr):
     """What every enumeration attribute here has; ``SPELLINGS`` are read for others, never printed."""
 
-    enum_type: ClassVar[type[StrEnum]]
     SPELLINGS: ClassVar[dict[str, str]] = {}
 
     @classmethod
@@ -142,11 +142,6 @@ class AliasEnumAttribute(Attribute):
         """The value that a keyword names, in any of its spellings."""
         found = cls.SPELLINGS.get(text, text)
         return next((m for m in cls.enum_type if m.value == found), None)
-
-    @classmethod
-    def of(cls, keyword: str) -> Self:
-        """The attribute of a keyword."""
-        return cls(cls.enum_type(keyword))  # pyright: ignore[reportCallIssue]
 
 
 @irdl_attr_definition

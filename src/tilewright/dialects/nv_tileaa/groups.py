@@ -6,10 +6,10 @@ masks, fallback values or tokens follows from ``operandSegmentSizes``, or else f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute
@@ -17,13 +17,11 @@ from xdsl.irdl import AttrSizedOperandSegments, OptionalDef, VariadicDef
 from xdsl.parser import Parser, UnresolvedOperand
 
 from tilewright.dialects.cuda_tile.constraints import NamedConstraint
+from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import ParseState, value_constraint
 from tilewright.dialects.syntax.tokens import fail, previous_end
-
-if TYPE_CHECKING:
-    from tilewright.dialects.nv_tileaa.base import TileAAOp
 
 SEGMENTS = "operandSegmentSizes"
 #: Names under which directives leave what they read until the groups are known.
@@ -31,6 +29,21 @@ WRITTEN, RESULTS = "operands", "results"
 BRACKETED = "bracketed"
 
 _ItemT = TypeVar("_ItemT")
+
+
+class GroupedOp(DeclaredOp):
+    """An operation whose text lists its operands without saying to which group each belongs.
+
+    * ``BRACKETS``: the operand group that is written in brackets behind the first one;
+    * ``fits``: which divisions of the operands into groups can be meant.
+    """
+
+    BRACKETS: ClassVar[str] = ""
+
+    @classmethod
+    def fits(cls, sizes: Mapping[str, int], results: Sequence[Attribute]) -> bool:
+        """Whether operands divided so can be meant, given the types of the results."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +135,7 @@ class Groups:
 
 
 @cache
-def groups_of(cls: type[TileAAOp]) -> Groups:
+def groups_of(cls: type[GroupedOp]) -> Groups:
     """The operand groups of an operation class."""
     definition = cls.get_irdl_definition()
     found: list[Group] = []
@@ -146,7 +159,7 @@ def take_written(
 
 
 def divide(
-    cls: type[TileAAOp],
+    cls: type[GroupedOp],
     parser: Parser,
     state: ParseState,
     count: int,
@@ -184,7 +197,7 @@ def divide(
     return best[0]
 
 
-def _fail(cls: type[TileAAOp], parser: Parser, state: ParseState, what: str) -> NoReturn:
+def _fail(cls: type[GroupedOp], parser: Parser, state: ParseState, what: str) -> NoReturn:
     groups = groups_of(cls)
     names = [group.name for group in groups.operands]
     listed = ", ".join(f"'{name}'" for name in names)

@@ -14,9 +14,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import DeclaredOp
-from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nv_tileaa.constraints import PropertyKind
-from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN
+from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN, GroupedOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import format_symbol, parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import (
@@ -50,7 +49,7 @@ class Arguments(Directive):
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         cls = state.op_class
-        assert issubclass(cls, TileAAOp)
+        assert issubclass(cls, GroupedOp)
         state.operands[WRITTEN] = []
         if self.parens:
             parser.parse_comma_separated_list(
@@ -70,7 +69,7 @@ class Arguments(Directive):
             parse_operand(parser, state, WRITTEN)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        assert isinstance(op, TileAAOp)
+        assert isinstance(op, GroupedOp)
         if self.parens:
             with printer.in_parens():
                 printer.print_list(op.operands, printer.print_ssa_value)
@@ -158,7 +157,7 @@ class Dictionary(Directive):
             return parser.parse_attribute()
         enum, text = kind.enum, token_text(parser)
         if enum is not None and is_identifier(parser):
-            return enum(enum.parse_parameter(parser))  # pyright: ignore[reportCallIssue]
+            return enum(enum.parse_parameter(parser))
         if text in ("true", "false") and enum is None:
             return parser.parse_attribute()
         return kind.narrowed(parser.parse_attribute())

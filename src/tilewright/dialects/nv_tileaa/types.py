@@ -28,6 +28,9 @@ from tilewright.dialects.cuda_tile.types import (
     MAX_TILE_ELEMENTS,
     NUMBER_NAMES,
     DimsAttr,
+    ShapedType,
+    StridedType,
+    show_dims,
 )
 from tilewright.dialects.nv_tileaa import type_syntax
 
@@ -56,10 +59,6 @@ def element_name(element: Attribute) -> str:
     return ELEMENT_NAMES.get(element, "?")
 
 
-def show_dims(dims: Sequence[int], separator: str = ", ") -> str:
-    return separator.join("?" if d == DYNAMIC else str(d) for d in dims)
-
-
 def _verify_space(space: int) -> None:
     if space not in SPACES:
         known = ", ".join(f"{number} ({name})" for number, name in SPACES.items())
@@ -86,7 +85,7 @@ def _verify_tile_dims(dims: Sequence[int]) -> None:
 
 
 @irdl_attr_definition
-class TileType(ParametrizedAttribute, TypeAttribute):
+class TileType(ShapedType, TypeAttribute):
     """An immutable array of numbers, indices or pointers; every extent is a power of two.
 
     ``layout`` says which threads hold which elements, once a pass of ``nv_tileas`` has decided that.
@@ -101,14 +100,6 @@ class TileType(ParametrizedAttribute, TypeAttribute):
         self, shape: Sequence[int], element_type: Attribute, layout: Attribute | None = None
     ):
         super().__init__(DimsAttr(tuple(shape)), element_type, layout or NoneAttr())
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        return self.shape.data
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape.data)
 
     def verify(self) -> None:
         if element_name(self.element_type) == "?":
@@ -165,7 +156,7 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class MemrefType(ParametrizedAttribute, TypeAttribute):
+class MemrefType(StridedType, TypeAttribute):
     """Where data is: element type, extents, strides (in elements), address space, alias scope.
 
     Two memrefs whose alias scopes are both known and differ do not overlap.
@@ -195,18 +186,6 @@ class MemrefType(ParametrizedAttribute, TypeAttribute):
         )
 
     @property
-    def dims(self) -> tuple[int, ...]:
-        return self.shape.data
-
-    @property
-    def stride_dims(self) -> tuple[int, ...]:
-        return self.strides.data
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape.data)
-
-    @property
     def space(self) -> int:
         return self.address_space.data
 
@@ -216,16 +195,7 @@ class MemrefType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         _verify_number(self.element_type, "memref element type")
-        if len(self.dims) != len(self.stride_dims):
-            raise VerifyException(
-                f"expected as many strides as dimensions, got {len(self.stride_dims)} strides for "
-                f"{len(self.dims)} dimensions"
-            )
-        for what, values in (("dimensions", self.dims), ("strides", self.stride_dims)):
-            if any(v <= 0 and v != DYNAMIC for v in values):
-                raise VerifyException(
-                    f"all static {what} must be positive, got [{show_dims(values)}]"
-                )
+        self.verify_extents()
         _verify_space(self.space)
         scope = self.alias_scope
         if scope is not None and not 0 <= scope < 2**32:
@@ -240,7 +210,7 @@ class MemrefType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class TiledViewType(ParametrizedAttribute, TypeAttribute):
+class TiledViewType(ShapedType, TypeAttribute):
     """How tiles are cut out of ``source``; ``layout`` is filled in by layout passes."""
 
     name = "nv_tileaa.tiled_view"
@@ -252,15 +222,6 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
         self, shape: Sequence[int], source: Attribute, layout: Attribute | None = None
     ) -> None:
         super().__init__(DimsAttr(tuple(shape)), source, layout or NoneAttr())
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        return self.shape.data
-
-    @property
-    def rank(self) -> int:
-        """The rank of the tiles, and of the space of tile coordinates."""
-        return len(self.shape.data)
 
     @property
     def element_type(self) -> Attribute:

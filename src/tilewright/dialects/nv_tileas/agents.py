@@ -14,7 +14,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import I64_ARRAY
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
-from tilewright.dialects.nv_tileaa.signature import COMMON, Bodies, Dictionary
+from tilewright.dialects.nv_tileaa.signature import Bodies, Dictionary
 from tilewright.dialects.nv_tileas.base import schedule_op
 
 GROUP = "agents"
@@ -34,7 +34,6 @@ class AgentYieldOp(TileAAOp):
     """Ends what an agent does."""
 
     traits = traits_def(IsTerminator(), NoMemoryEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         nv_tileas.async.pipeline.agent_switch {num_warps = array<i64: 4, 1>} {

@@ -36,7 +36,6 @@ from tilewright.dialects.nv_tileaa.constraints import (
     ClassKind,
 )
 from tilewright.dialects.nv_tileaa.ops.access import IN_BOUNDS
-from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.base import (
@@ -77,7 +76,6 @@ class AsyncTiledLoadOp(TileAAOp):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ALL_SEGMENTS,)
     BRACKETS: ClassVar = "indices"
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<8x16xf32, smem>
@@ -146,7 +144,6 @@ class AsyncGroupOp(TileAAOp):
     tokens = var_operand_def(ASYNC)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("%u = nv_tileas.async.group : !nv_tileas.async_token")
 
 
@@ -156,7 +153,6 @@ class CreateNoneOp(TileAAOp):
 
     result = result_def(ASYNC)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("%u = nv_tileas.async.create_none : !nv_tileas.async_token")
 
 
@@ -239,7 +235,6 @@ class FutureWaitOp(TileAAOp):
     result = result_def(NUMBER_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(_IN_STORAGE + _TAKEN)
 
 
@@ -271,7 +266,6 @@ class AsyncWaitOp(TileAAOp):
     token = operand_def(ASYNC)
     pending = prop_def(INT64)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %u = nv_tileas.async.group : !nv_tileas.async_token
@@ -291,5 +285,4 @@ class BarrierOp(TileAAOp):
 
     fence = opt_prop_def(FLAG)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("nv_tileas.barrier", "nv_tileas.barrier {fence}")

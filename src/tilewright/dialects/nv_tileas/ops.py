@@ -39,7 +39,6 @@ from tilewright.dialects.nv_tileaa.constraints import (
 from tilewright.dialects.nv_tileaa.enums import SignednessAttr
 from tilewright.dialects.nv_tileaa.ops.contraction import check_product_types
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.base import (
@@ -65,7 +64,6 @@ class ConvertLayoutOp(TileAAOp):
     source = operand_def(TILE)
     result = result_def(TILE)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileas.convert_layout %f : tile<8xf32> -> tile<8xf32, #nv_tileas.layout<register = "
         "[], lane = [1, 2, 4, 0, 0], warp = [0, 0]>>"
@@ -92,7 +90,6 @@ class AllocTensorOp(TileAAOp):
     offset = opt_prop_def(INT64)
     result = result_def(STORAGE)
     traits = traits_def(MemoryAllocEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<3x16x32xf16, smem>"
     )
@@ -151,7 +148,6 @@ class ExtractSliceOp(TileAAOp):
     index = operand_def(INDEX)
     result = result_def(STORAGE)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     BRACKETS: ClassVar = "index"
     EXAMPLES: ClassVar = examples(
         """
@@ -191,7 +187,6 @@ class CopyOp(TileAAOp):
     source = operand_def(TILE)
     target = operand_def(STORAGE)
     traits = traits_def(MemoryWriteEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<16x32xf16, smem>
@@ -218,7 +213,6 @@ class LocalLoadOp(TileAAOp):
     source = operand_def(STORAGE)
     result = result_def(TILE)
     traits = traits_def(MemoryReadEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<16x32xf16, smem>
@@ -247,7 +241,6 @@ class PermuteViewOp(TileAAOp):
     permutation = prop_def(I64_ARRAY)
     result = result_def(STORAGE)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<2x4xf32, smem>
@@ -294,7 +287,6 @@ class Product(TileAAOp):
     signedness_b = opt_prop_def(enum_kind(SignednessAttr))
     propagate_nan = opt_prop_def(FLAG)
     RELATIONS: ClassVar = (same_type("c", "result"),)
-    SYNTAX: ClassVar = COMMON
 
     def check(self, report: Report) -> None:
         shapes = [_dims(value.type) for value in (self.a, self.b, self.c)]

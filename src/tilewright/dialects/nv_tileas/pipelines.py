@@ -38,7 +38,6 @@ from tilewright.dialects.nv_tileaa.constraints import (
     TILED_VIEW,
     ClassKind,
 )
-from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import format_type, parse_type
 from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.asynchronous import ASYNC
@@ -154,7 +153,6 @@ class CreatePipelineOp(TileAAOp):
     storages = var_operand_def(STORAGE)
     result = result_def(PIPELINE)
     traits = traits_def(MemoryAllocEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(_RING)
 
     def check(self, report: Report) -> None:
@@ -195,7 +193,6 @@ class CreateIteratorOp(TileAAOp):
     pipeline = operand_def(PIPELINE)
     result = result_def(ITERATOR_KIND)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(_RING)
 
 
@@ -206,7 +203,6 @@ class CreateNullTokenOp(TileAAOp):
     pipeline = operand_def(PIPELINE)
     result = result_def(STAGE_KIND)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         _RING
         + f"%none = nv_tileas.async.pipeline.create_null_token %p : {_P} -> !nv_tileas.stage\n"
@@ -223,7 +219,6 @@ class IncIterOp(TileAAOp):
     result = result_def(ITERATOR_KIND)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("iterator", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         _RING + f"%next = nv_tileas.async.pipeline.inc_iter %p, %it : {_P}, "
         "!nv_tileas.pipeline_iterator -> !nv_tileas.pipeline_iterator"
@@ -237,7 +232,6 @@ class _TakeStage(TileAAOp):
     iterator = operand_def(ITERATOR_KIND)
     result = result_def(STAGE_KIND)
     traits = _EFFECTS
-    SYNTAX: ClassVar = COMMON
 
 
 @schedule_op("async.pipeline.producer_acquire", group=GROUP)
@@ -267,7 +261,6 @@ class _OpenStage(TileAAOp):
     stage = operand_def(STAGE_KIND)
     views = var_result_def(STORAGE)
     traits = _EFFECTS
-    SYNTAX: ClassVar = COMMON
 
     def check(self, report: Report) -> None:
         ty = self.pipeline.type
@@ -303,7 +296,6 @@ class _CloseStage(TileAAOp):
     pipeline = operand_def(PIPELINE)
     stage = operand_def(STAGE_KIND)
     traits = _EFFECTS
-    SYNTAX: ClassVar = COMMON
 
 
 @schedule_op("async.pipeline.producer_commit", group=GROUP)
@@ -407,7 +399,6 @@ class MakeTiledTmaDescOp(TileAAOp):
     box = prop_def(I64_ARRAY)
     result = result_def(DESC)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     UNDEFINED: ClassVar = ("strides of the array that are no multiples of 16 bytes",)
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileas.make_tiled_tma_desc %view {order = array<i64: 0, 1>, box = array<i64: 8, 16>} "
@@ -446,7 +437,6 @@ class AsyncTiledTmaLoadOp(TileAAOp):
     result = result_def(ASYNC)
     traits = _EFFECTS
     BRACKETS: ClassVar = "indices"
-    SYNTAX: ClassVar = COMMON
     UNDEFINED: ClassVar = ("an access to the target before the stage is full",)
     EXAMPLES: ClassVar = examples(
         _RING

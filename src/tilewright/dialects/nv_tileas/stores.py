@@ -14,7 +14,6 @@ from tilewright.dialects.declare import Report, attr, examples, int_property, ty
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nv_tileaa.constraints import FLAG, INDEX, INT64
-from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.base import RESIDENCY, VIEW_SHAPE, schedule_op
@@ -57,7 +56,6 @@ class AsyncTiledTmaStoreOp(TileAAOp):
     source = operand_def(STORAGE)
     traits = _EFFECTS
     BRACKETS: ClassVar = "indices"
-    SYNTAX: ClassVar = COMMON
     UNDEFINED: ClassVar = (
         "writing the source before the store has been waited for",
         "an access to the tile of the array before the store has been waited for without `read`",
@@ -111,7 +109,6 @@ class AsyncStoreWaitOp(TileAAOp):
     pending = prop_def(INT64)
     read = opt_prop_def(FLAG)
     traits = _EFFECTS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(_STORE)
 
     def check(self, report: Report) -> None:

@@ -13,6 +13,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from tilewright.dialects.cuda_tile.attributes import parse_int_list
 from tilewright.dialects.cuda_tile.types import DimsAttr
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.type_syntax import format_type, parse_type
@@ -24,13 +25,6 @@ from tilewright.numerics.element_types import FORMATS
 #: The warps that a block may have, and the elements that a thread may hold, as powers of two.
 MAX_WARP_BITS, MAX_REGISTER_BITS = 5, T.MAX_TILE_ELEMENTS.bit_length() - 1
 RESIDENCIES = ("gmem", "smem", "rmem", "tmem")
-
-
-def _vectors(parser: AttrParser) -> DimsAttr:
-    values = parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-    )
-    return DimsAttr(tuple(values))
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +87,7 @@ class LayoutAttr(ParametrizedAttribute):
                     parser.parse_punctuation(",")
                 parser.parse_keyword(name)
                 parser.parse_punctuation("=")
-                found.append(_vectors(parser))
+                found.append(parse_int_list(parser))
         return found
 
     def print_parameters(self, printer: Printer) -> None:
@@ -133,7 +127,7 @@ class SharedAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            return [_vectors(parser)]
+            return [parse_int_list(parser)]
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<[{T.show_dims(self.basis.data)}]>")

@@ -7,14 +7,15 @@ A member's position is its number in the CUDA driver's tensor map enumerations. 
 from __future__ import annotations
 
 from enum import auto
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.utils.str_enum import StrEnum
 
+from tilewright.dialects.keywords import KeywordAttr
 from tilewright.dialects.syntax.directives import BAD_KEYWORD
 from tilewright.dialects.syntax.tokens import consume, fail, token_text
 
@@ -64,10 +65,8 @@ def parse_keyword(parser: AttrParser, enum: type[StrEnum], what: str) -> StrEnum
     return member
 
 
-class NvgpuEnumAttribute(Attribute):
+class NvgpuEnumAttribute(KeywordAttr):
     """What every enumeration attribute here has; ``<value>`` is read, too."""
-
-    enum_type: ClassVar[type[StrEnum]]
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
@@ -76,20 +75,6 @@ class NvgpuEnumAttribute(Attribute):
             return parse_keyword(parser, cls.enum_type, what)
         with parser.in_angle_brackets():
             return parse_keyword(parser, cls.enum_type, what)
-
-    @classmethod
-    def of(cls, keyword: str) -> Self:
-        """The attribute of a keyword."""
-        return cls(cls.enum_type(keyword))  # pyright: ignore[reportCallIssue]
-
-    @property
-    def keyword(self) -> str:
-        return self.data.value  # pyright: ignore[reportAttributeAccessIssue]
-
-    @property
-    def number(self) -> int:
-        """The position of the value in its enumeration."""
-        return list(self.enum_type).index(self.data)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @irdl_attr_definition

@@ -24,6 +24,11 @@ from xdsl.ir.affine import (
 )
 
 
+def element_of(ty: Attribute) -> Attribute:
+    """The element type of a vector; another type is its own."""
+    return ty.element_type if isinstance(ty, VectorType) else ty
+
+
 def bit_width(element: Attribute) -> int:
     """The bits that a number takes in memory; 0 for types that are no numbers."""
     if isinstance(element, FloatTF32Type):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
@@ -18,7 +19,13 @@ from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
 from tilewright.dialects.cuda_tile.types import TOKEN
-from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
+from tilewright.dialects.syntax.engine import (
+    Directive,
+    ParseState,
+    property_of,
+    shown_type,
+    values_of,
+)
 from tilewright.dialects.syntax.tokens import (
     consume,
     fail,
@@ -287,7 +294,7 @@ class Flags(Directive):
 @cache
 def enum_member(attribute: type[TileEnumAttribute], value: str) -> TileEnumAttribute:
     """The attribute of an enumeration's value; the same object for the same arguments."""
-    return attribute(attribute.enum_type(value))  # pyright: ignore[reportCallIssue]
+    return attribute.of(value)
 
 
 def parse_enum_keyword(
@@ -338,7 +345,7 @@ class EnumKeyword(Directive):
         parse_enum_keyword(parser, state, self.name, self.attribute, what=self.what)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string(f" {op.properties[self.name].data.value}")  # pyright: ignore[reportAttributeAccessIssue]
+        printer.print_string(f" {property_of(op, self.name, EnumAttribute).data.value}")
 
     def grammar(self) -> str:
         return "(" + " | ".join(f"`{m.value}`" for m in self.attribute.enum_type) + ")"
@@ -373,7 +380,7 @@ class EnumSlot(Directive):
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         attribute = op.properties.get(self.name)
-        value = self.default if attribute is None else attribute.data.value  # pyright: ignore[reportAttributeAccessIssue]
+        value = attribute.data.value if isinstance(attribute, EnumAttribute) else self.default
         if value != self.default:
             printer.print_string(f" {self.word}<{value}>")
         elif self.keeps_space:
@@ -405,7 +412,7 @@ class IntField(Directive):
         state.mark(("attr", self.name, 0), start, previous_end(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        value = op.properties[self.name].value.data  # pyright: ignore[reportAttributeAccessIssue]
+        value = property_of(op, self.name, IntegerAttr).value.data
         equals = " = " if self.spaced else "="
         printer.print_string(f" {self.word or self.name}{equals}{value}")
 
@@ -425,7 +432,7 @@ class StringField(Directive):
         state.mark(("attr", self.name, 0), start, previous_end(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        text = op.properties[self.name].data  # pyright: ignore[reportAttributeAccessIssue]
+        text = property_of(op, self.name, StringAttr).data
         printer.print_string(" " + quote(text))
 
     def grammar(self) -> str:
@@ -444,7 +451,7 @@ class SymbolField(Directive):
         state.mark(("attr", self.name, 0), start, previous_end(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        text = op.properties[self.name].root_reference.data  # pyright: ignore[reportAttributeAccessIssue]
+        text = property_of(op, self.name, SymbolRefAttr).root_reference.data
         printer.print_string(" " + format_symbol(text))
 
     def grammar(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.builtin import i32 as builtin_i32
@@ -20,10 +20,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     OperandDef,
-    OptOperandDef,
     ResultDef,
-    VarOperandDef,
-    VarResultDef,
 )
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
@@ -202,14 +199,6 @@ def value_constraint(group_def: OperandDef | ResultDef) -> AttrConstraint:
     return constraint
 
 
-def is_variadic(op_def: object) -> bool:
-    return isinstance(op_def, VarOperandDef | VarResultDef)
-
-
-def is_optional(op_def: object) -> bool:
-    return isinstance(op_def, OptOperandDef)
-
-
 def type_syntax_of(cls: type[Operation]) -> TypeSyntax:
     """How types stand in the text of operations of a class."""
     return cls.TYPE_SYNTAX if issubclass(cls, SyntaxOp) else CUDA_TILE_TYPES
@@ -226,3 +215,13 @@ def values_of(op: Operation, name: str) -> Sequence[SSAValue]:
     if value is None:
         return ()
     return (value,) if isinstance(value, SSAValue) else value
+
+
+AttributeT = TypeVar("AttributeT", bound=Attribute)
+
+
+def property_of(op: Operation, name: str, kind: type[AttributeT]) -> AttributeT:
+    """A property that an operation must have, of this class."""
+    found = op.properties[name]
+    assert isinstance(found, kind), f"{op.name}.{name}"
+    return found

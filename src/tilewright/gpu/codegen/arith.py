@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     FloatTF32Type,
     IntegerAttr,
-    VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
+from tilewright.dialects.nvgpu.shapes import element_of as element_type
 from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
@@ -68,10 +68,6 @@ def splat(value: Value, ty: str) -> Value:
     if not found:
         return value
     return Value(ty, "<" + ", ".join([str(value)] * int(found[1])) + ">")
-
-
-def element_type(ty: Attribute) -> Attribute:
-    return ty.element_type if isinstance(ty, VectorType) else ty
 
 
 def check_arithmetic(f: Function, op: Operation, *values: SSAValue) -> None:

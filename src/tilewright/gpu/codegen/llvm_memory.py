@@ -19,8 +19,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tilewright.dialects.nvgpu.shapes import element_of as element_type
 from tilewright.dialects.nvgpu.support import llvm, llvm_atomics
-from tilewright.dialects.nvgpu.support.llvm_syntax import element_type, ordering_of, scope_of
+from tilewright.dialects.nvgpu.support.llvm_syntax import ordering_of, scope_of
 from tilewright.gpu.architectures import BF16_ATOMICS, CLUSTER
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import element_of, like, mangled

@@ -133,11 +133,6 @@ def _to_f32(f: Function, value: Value, *, further: bool) -> Value:
     return f.code.cast("bitcast", bits, target)
 
 
-def _from_f32(f: Function, value: Value, ty: str) -> Value:
-    """An f32 as an LLVM float, to the nearest."""
-    return f.code.cast("fpext" if element_of(ty) == F64 else "fptrunc", value, ty)
-
-
 # 8 and 4 bits
 
 

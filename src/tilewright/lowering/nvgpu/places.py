@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import OpResult, SSAValue
 
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import bool_values, enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
+from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nv_tileaa.ops import pointers, shapes
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
@@ -63,21 +63,11 @@ def _extents(
 
 @lowers("block_tile")
 def block_tile(low: Threads, op: shapes.BlockTileOp) -> None:
-    groups = op.properties["dimGroups"]
-    assert isinstance(groups, ArrayAttr)
-    axes = [
-        [axis.value.data for axis in group.data if isinstance(axis, IntegerAttr)]
-        for group in groups.data
-        if isinstance(group, ArrayAttr)
-    ]
-    if any(len(group) != 1 for group in axes):
+    if (cut := op.cut) is None:
         raise low.refuse("several axes are in one of its dimGroups")
-    sizes = int_list(op.properties["tileSizes"])
-    steps = int_list(op.properties.get("traversalStrides")) or sizes
-    sparse = int_property(op, "sparseDim") if "sparseDim" in op.properties else None
     padding = enum_property(op, "padding_value") or "zero"
     made = View(
-        low.memref(op.source), sizes, tuple(axis for (axis,) in axes), steps, padding, sparse
+        low.memref(op.source), cut.tile_dims, cut.dim_map, cut.steps, padding, cut.sparse_dim
     )
     low.bind(op.result, made)
 

@@ -461,10 +461,6 @@ class Threads(Filler[Operation]):
         self.sync.writes = True
 
 
-def _is_vector(value: SSAValue) -> bool:
-    return isinstance(value.type, b.VectorType)
-
-
 def _attribute(number: float, ty: Attribute) -> Attribute:
     """The value of a constant of a number or vector type."""
     if isinstance(ty, b.VectorType):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute
 
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.lowering.nvgpu.layouts import Layout
 
 I1, I8, I32, I64 = (b.IntegerType(width) for width in (1, 8, 32, 64))
 INDEX = b.IndexType()
@@ -45,14 +42,6 @@ def element_bytes(ty: Attribute) -> int:
         return max(ty.width.data // 8, 1)
     assert isinstance(ty, b.AnyFloat)
     return max(ty.bitwidth // 8, 1)
-
-
-def thread_type(ty: Attribute, threads: int) -> Attribute | None:
-    """What a thread holds of a scalar or tile; None for types that it holds nothing of."""
-    element = element_type(T.element_of(ty))
-    if element is None or not isinstance(ty, T.TileType):
-        return element
-    return b.VectorType(element, [Layout(prod(ty.dims), threads).registers])
 
 
 def is_vector(ty: Attribute) -> bool:

@@ -39,18 +39,12 @@ def make_tile_view(low: Lowering, op: V.MakeView) -> Sequence[SSAValue]:
     """The indices of a gather/scatter view count elements: its tiles start one element apart."""
     view, source = op.results[0].type, low.value(op.operands[0])
     assert isinstance(view, C.TileViewType)
-    dim_map: Sequence[int] = range(view.rank)
-    steps: tuple[int, ...] | None = None
-    sparse: int | None = None
-    if isinstance(view, C.GatherScatterViewType):
-        steps, sparse = (1,) * view.rank, view.sparse_dim.data
-    elif isinstance(view, C.PartitionViewType | C.StridedViewType):
-        dim_map = view.dim_map_dims
-        steps = view.traversal if isinstance(view, C.StridedViewType) else None
+    cut, sparse = view.cut, view.cut.sparse_dim
+    steps = None if isinstance(view, C.PartitionViewType) else cut.steps
     padding = view.padding
     properties: dict[str, Attribute | None] = {
-        "tileSizes": i64_list(view.tile_dims),
-        "dimGroups": ArrayAttr([ArrayAttr([IntegerAttr(dim, i64)]) for dim in dim_map]),
+        "tileSizes": i64_list(cut.tile_dims),
+        "dimGroups": ArrayAttr([ArrayAttr([IntegerAttr(dim, i64)]) for dim in cut.dim_map]),
         "padding_value": None if padding is None else PaddingValueAttr.of(str(padding)),
         "traversalStrides": None if steps is None else i64_list(steps),
         "sparseDim": None if sparse is None else i32_number(sparse),

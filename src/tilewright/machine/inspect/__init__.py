@@ -8,8 +8,9 @@ Plain runs know nothing of it: hooks are put in when a kernel is translated for 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.machine.inspect.breakpoints import Breakpoint, break_at
@@ -18,21 +19,6 @@ if TYPE_CHECKING:
     from tilewright.machine.inspect.stops import Stop, StopRun, print_stop
     from tilewright.machine.inspect.trace import AccessRecord, OpRecord, Trace, ValueRecord
 
-_HOMES = {
-    "AccessRecord": "trace",
-    "Breakpoint": "breakpoints",
-    "InspectedRun": "runner",
-    "OpRecord": "trace",
-    "Stop": "stops",
-    "StopRun": "stops",
-    "TileStats": "stats",
-    "Trace": "trace",
-    "ValueRecord": "trace",
-    "break_at": "breakpoints",
-    "print_stop": "stops",
-    "run_with": "runner",
-    "tile_stats": "stats",
-}
 
 __all__ = [
     "AccessRecord",
@@ -50,12 +36,13 @@ __all__ = [
     "tile_stats",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    globals(),
+    {
+        "breakpoints": "Breakpoint break_at",
+        "runner": "InspectedRun run_with",
+        "stats": "TileStats tile_stats",
+        "stops": "Stop StopRun print_stop",
+        "trace": "AccessRecord OpRecord Trace ValueRecord",
+    },
+)

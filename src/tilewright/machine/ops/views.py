@@ -24,7 +24,7 @@ from tilewright.machine.memory import Allocation
 from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.ops.memory import is_weak, scheduled
 from tilewright.machine.values import TOKEN, Registers, TensorView
-from tilewright.machine.view_access import ViewAccess, cut_of
+from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.element_types import FORMATS
 
@@ -107,9 +107,8 @@ def get_tensor_shape(op: views.GetTensorShapeOp, t: Translator) -> Step:
 @implements(views.GetIndexSpaceShapeOp)
 def get_index_space_shape(op: views.GetIndexSpaceShapeOp, t: Translator) -> Step:
     ty = op.src.type
-    if not isinstance(ty, T.PartitionViewType | T.StridedViewType):
-        return _store_extents(op, t, lambda view: list(view.shape))
-    walks = tuple(zip(ty.dim_map_dims, ty.traversal, strict=True))
+    assert isinstance(ty, T.TileViewType)
+    walks = tuple(zip(ty.cut.dim_map, ty.cut.steps, strict=True))
 
     def extents(view: TensorView) -> list[int]:
         return [-(-view.shape[dim] // stride) for dim, stride in walks]
@@ -146,7 +145,7 @@ def access_of(op: TileOp, t: Translator) -> tuple[ViewAccess, Storage]:
     indices: Any = op.index  # pyright: ignore[reportAttributeAccessIssue]
     access = ViewAccess(
         t.machine.memory,
-        cut_of(ty),
+        ty.cut,
         storage,
         t.slot(view),
         t.slots(indices),

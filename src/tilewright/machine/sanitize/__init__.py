@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.machine.sanitize.findings import Access, Finding
@@ -11,15 +12,6 @@ if TYPE_CHECKING:
     from tilewright.machine.sanitize.json_report import to_json
     from tilewright.machine.sanitize.sanitizer import Launch, SanitizeReport, sanitize
 
-_HOMES = {
-    "Access": "findings",
-    "Finding": "findings",
-    "Launch": "sanitizer",
-    "SanitizeReport": "sanitizer",
-    "render_html": "html",
-    "sanitize": "sanitizer",
-    "to_json": "json_report",
-}
 
 __all__ = [
     "Access",
@@ -31,12 +23,12 @@ __all__ = [
     "to_json",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    globals(),
+    {
+        "findings": "Access Finding",
+        "html": "render_html",
+        "json_report": "to_json",
+        "sanitizer": "Launch SanitizeReport sanitize",
+    },
+)

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from xdsl.ir import SSAValue
 
+from tilewright.dialects.cuda_tile.types import Cut
 from tilewright.dialects.declare import bool_values, enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.nv_tileaa.base import is_set
@@ -32,7 +33,7 @@ from tilewright.machine.tileaa.coroutines import pausing
 from tilewright.machine.tileaa.hints import preset_tokens
 from tilewright.machine.tileaa.views import TiledView, known_cut
 from tilewright.machine.values import Registers, TensorView
-from tilewright.machine.view_access import Cut, ViewAccess
+from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.element_types import FORMATS
 

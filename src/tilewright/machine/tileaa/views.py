@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import OpResult, SSAValue
 
-from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.cuda_tile.types import DYNAMIC, Cut
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as A
-from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops import memory, pointers, shapes
 from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp
 from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
@@ -19,7 +17,6 @@ from tilewright.launching.modules import strides_of
 from tilewright.machine.compile import Step, Translator, implements
 from tilewright.machine.ops.views import dims_text, tensor_step
 from tilewright.machine.values import Registers, TensorView
-from tilewright.machine.view_access import Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +57,13 @@ def make_memref(op: pointers.MakeMemrefOp, t: Translator) -> Step:
 
 def cut_of(op: shapes.BlockTileOp) -> Cut:
     """How an operation cuts tiles; Translator.refusal where nothing says."""
-    groups = op.properties["dimGroups"]
-    assert isinstance(groups, ArrayAttr)
-    axes = [
-        [axis.value.data for axis in group.data if isinstance(axis, IntegerAttr)]
-        for group in groups.data
-        if isinstance(group, ArrayAttr)
-    ]
-    if any(len(group) != 1 for group in axes):
+    if (cut := op.cut) is None:
         raise Translator.refusal(
             op,
             "'block_tile' with several axes in one of its dimGroups: nothing says in which order a "
             "tile axis covers them",
         )
-    sizes = int_list(op.properties["tileSizes"])
-    steps = int_list(op.properties.get("traversalStrides")) or sizes
-    sparse = int_property(op, "sparseDim") if "sparseDim" in op.properties else None
-    return Cut(sizes, tuple(axis for (axis,) in axes), steps, sparse)
+    return cut
 
 
 @implements(shapes.BlockTileOp)

@@ -40,11 +40,6 @@ def integer_of(value: SSAValue) -> int | None:
     return found[0] if found is not None and len(found) == 1 else None
 
 
-def splat_source(value: SSAValue) -> SSAValue | None:
-    """The scalar that a tile repeats, where it is made by ``splat``."""
-    return value.owner.source if isinstance(value.owner, SplatOp) else None
-
-
 def make_splat(
     rewriter: PatternRewriter, before: Operation, scalar: SSAValue, ty: Attribute
 ) -> SSAValue:

@@ -165,3 +165,35 @@ def test_scans_keep_the_order_of_elements(shape: tuple[int, ...], axis: int):
             ta, tb = x * ta, x * tb + y
         assert (np.take(found[0], index, axis) == ta).all()
         assert (np.take(found[1], index, axis) == tb).all()
+
+
+@pytest.mark.parametrize("shape, axis", _cases(), ids=str)
+def test_reductions_keep_the_order_and_take_each_element_once(shape: tuple[int, ...], axis: int):
+    """The composition of x -> a x + b: it neither commutes, nor is it the same when done twice."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-9, 9, shape).astype(np.int32) | 1 for _ in "ab")
+    rest = _without(shape, axis)
+    whole, less = tile("i32", shape), tile("i32", rest)
+    body = f"""
+      %m, %n = nv_tileaa.reduce %a0, %a1 {{axis = {axis} : i32, identities = [1 : i32, 0 : i32]}}
+        : {whole}, {whole} -> {less}, {less} {{
+      ^bb0(%a: i32, %ta: i32, %b: i32, %tb: i32):
+        %x = arith.muli %a, %ta : i32
+        %y = arith.muli %a, %tb : i32
+        %z = arith.addi %y, %b : i32
+        nv_tileaa.yield %x, %z : i32, i32
+      }}
+    """
+    if rest:
+        body = body.replace("%m, %n", "%r0, %r1")
+    else:
+        body += "%r0 = nv_tileaa.splat %m : i32 -> tile<1xi32>\n%r1 = nv_tileaa.splat %n : i32 -> tile<1xi32>"
+    out = ("i32", rest or (1,))
+    found = on_tiles(body, [Given("i32", a), Given("i32", b)], [out, out])
+    ta, tb = np.ones(rest, np.int32), np.zeros(rest, np.int32)
+    for index in range(shape[axis]):
+        x, y = np.take(a, index, axis), np.take(b, index, axis)
+        with np.errstate(over="ignore"):
+            ta, tb = x * ta, x * tb + y
+    assert (found[0] == _expect(ta, rest)).all()
+    assert (found[1] == _expect(tb, rest)).all()

@@ -11,7 +11,6 @@ from tilewright.cpu.codegen.memory.views import Memref, View, as_value
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops import shapes as S
 from tilewright.dialects.nv_tileaa.ops.pointers import MakeMemrefOp
 
@@ -39,21 +38,13 @@ def make_memref(f: FunctionEmitter, op: MakeMemrefOp) -> None:
 def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
     memref = f.values[op.source]
     assert isinstance(memref, Memref)
-    dims = int_list(op.properties["tileSizes"])
-    groups = [[axis.value.data for axis in group.data] for group in op.properties["dimGroups"].data]  # pyright: ignore[reportAttributeAccessIssue]
-    if any(len(group) != 1 for group in groups):
+    if (cut := op.cut) is None:
         raise refuse(
             op, "nothing says in which order a tile axis covers several axes of the memref"
         )
-    steps = int_list(op.properties.get("traversalStrides")) or dims
-    sparse = int_property(op, "sparseDim") if "sparseDim" in op.properties else None
+    padding = enum_property(op, "padding_value")
     f.values[op.results[0]] = View(
-        memref,
-        dims,
-        tuple(group[0] for group in groups),
-        steps,
-        enum_property(op, "padding_value"),
-        sparse,
+        memref, cut.tile_dims, cut.dim_map, cut.steps, padding, cut.sparse_dim
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     operand_def,
     opt_operand_def,
     prop_def,
@@ -21,7 +20,6 @@ from tilewright.dialects.cuda_tile.base import (
     Report,
     TileOp,
     attr,
-    bool_array,
     enum_property,
     examples,
     same_shape,
@@ -32,12 +30,10 @@ from tilewright.dialects.cuda_tile.base import (
 )
 from tilewright.dialects.cuda_tile.constraints import (
     ANY_TILE,
-    BOOL_ARRAY,
     I1_TILE,
     INT_TILE,
     PTR_TILE,
     TILE_VIEW,
-    TOKEN,
     enum_field,
 )
 from tilewright.dialects.cuda_tile.enums import (
@@ -51,6 +47,7 @@ from tilewright.dialects.cuda_tile.ops.memory import (
     ORDERING,
     ExtraOperands,
     ExtraTypes,
+    MemoryOp,
     check_pointers,
     check_same_shape_as,
     is_multicast,
@@ -58,11 +55,11 @@ from tilewright.dialects.cuda_tile.ops.memory import (
 from tilewright.dialects.cuda_tile.ops.views import (
     VIEW_TILE,
     InBounds,
+    ViewAccess,
     ViewIndexTypes,
     ViewIndices,
     check_inbounds,
     check_indices,
-    default_inbounds,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
@@ -134,7 +131,7 @@ def check_exchange(report: Report, element: str, group: str) -> None:
 
 
 @tile_op("atomic_cas_tko", opcode=0x07, group=GROUP)
-class AtomicCASTkoOp(TileOp):
+class AtomicCASTkoOp(MemoryOp):
     """Through each pointer, atomically: writes ``val`` if the memory equals ``cmp`` bit for bit.
 
     Gives what was there before; masked-off elements give ``cmp``.
@@ -146,11 +143,8 @@ class AtomicCASTkoOp(TileOp):
     cmp = operand_def(ANY_TILE)
     val = operand_def(ANY_TILE)
     mask = opt_operand_def(I1_TILE)
-    token = opt_operand_def(TOKEN)
     result = result_def(ANY_TILE)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     RELATIONS: ClassVar = (same_type("cmp", "val", "result"),)
     RESULT_NAMES: ClassVar = ("result", "result_token")
     SYNTAX: ClassVar = (
@@ -195,7 +189,7 @@ class AtomicCASTkoOp(TileOp):
 
 
 @tile_op("atomic_rmw_tko", opcode=0x08, group=GROUP)
-class AtomicRMWTkoOp(TileOp):
+class AtomicRMWTkoOp(MemoryOp):
     """Through each pointer, atomically: combines the memory with ``arg``; gives the old value.
 
     What masked-off elements give is implementation-defined.
@@ -207,11 +201,8 @@ class AtomicRMWTkoOp(TileOp):
     pointers = operand_def(PTR_TILE)
     arg = operand_def(ANY_TILE)
     mask = opt_operand_def(I1_TILE)
-    token = opt_operand_def(TOKEN)
     result = result_def(ANY_TILE)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     RELATIONS: ClassVar = (same_type("arg", "result"), same_shape("pointers", "arg", "result"))
     RESULT_NAMES: ClassVar = ("result", "result_token")
     SYNTAX: ClassVar = (
@@ -263,7 +254,7 @@ class AtomicRMWTkoOp(TileOp):
 
 
 @tile_op("atomic_red_view_tko", opcode=0x75, since=V13_3, group=GROUP)
-class AtomicRedViewTkoOp(TileOp):
+class AtomicRedViewTkoOp(ViewAccess):
     """Combines each element of a tile into the memory of a view, atomically; gives no values.
 
     Elements outside the tensor are left out.
@@ -272,14 +263,10 @@ class AtomicRedViewTkoOp(TileOp):
     memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
     memory_scope = prop_def(enum_field(MemoryScopeAttr))
     mode = prop_def(enum_field(AtomicRMWModeAttr))
-    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
     view = operand_def(TILE_VIEW)
     index = var_operand_def(INT_TILE)
     value = operand_def(ANY_TILE)
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     SINCE_OF: ClassVar = {"inbounds": V13_5}
     SYNTAX: ClassVar = (
         ORDERING,
@@ -312,10 +299,6 @@ class AtomicRedViewTkoOp(TileOp):
           : tile<4x8xf32>, partition_view<tile=(4x8), tensor_view<?x16xf32, strides=[16,1]>>, tile<i32> -> token
         """,
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        default_inbounds(self)
 
     def check(self, report: Report) -> None:
         if enum_property(self, "memory_ordering_semantics") != "relaxed":

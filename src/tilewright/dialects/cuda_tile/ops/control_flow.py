@@ -26,7 +26,6 @@ from tilewright.dialects.cuda_tile.base import (
     Related,
     Report,
     TileOp,
-    ensure_terminator,
     examples,
     operand,
     same_type,
@@ -623,11 +622,3 @@ IMPLICIT_TERMINATORS: dict[type[TileOp], type[TileOp]] = {
     ForOp: ContinueOp,
     LoopOp: ContinueOp,
 }
-
-
-def add_implicit_terminators(op: TileOp) -> None:
-    """Complete the regions of an operation made in Python."""
-    terminator = IMPLICIT_TERMINATORS.get(type(op))
-    for region in op.regions:
-        if terminator is not None and region.blocks:
-            ensure_terminator(region, terminator)

@@ -63,6 +63,8 @@ WIDTH_RULE = define_code(
 NO_OP_CONVERSION = define_code("no-op-conversion", "ftof must change the element type.")
 
 SIGNED_WORD = EnumKeyword("signedness", SignednessAttr)
+SIGNEDNESS = enum_field(SignednessAttr)
+TYPES = (ATTR_DICT, COLON, TypeOf("from_"), ARROW, TypeOf("to"))
 NEAREST_EVEN = RoundingModeAttr(RoundingMode.NEAREST_EVEN)
 TO_ZERO = RoundingModeAttr(RoundingMode.NEAREST_INT_TO_ZERO)
 
@@ -75,15 +77,27 @@ def _widths(op: TileOp) -> tuple[int, int] | None:
     return FORMATS[types[0].element].bits, FORMATS[types[1].element].bits
 
 
+class Cast(TileOp):
+    """The same bits under another type."""
+
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("source", "result"),)
+    SYNTAX: ClassVar = SOURCE_TO_RESULT
+
+
+class Conversion(TileOp):
+    """What conversions of numbers share."""
+
+    traits = traits_def(Pure())
+    RELATIONS: ClassVar = (same_shape("from_", "to"),)
+
+
 @tile_op("bitcast", opcode=0x09, group=GROUP)
-class BitcastOp(TileOp):
+class BitcastOp(Cast):
     """The same bits read as another element type of equal width."""
 
     source = operand_def(NUMBER_TILE)
     result = result_def(NUMBER_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_shape("source", "result"),)
-    SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: 1.0> : tile<4xf32>
@@ -102,23 +116,13 @@ class BitcastOp(TileOp):
 
 
 @tile_op("exti", opcode=0x25, group=GROUP)
-class ExtIOp(TileOp):
+class ExtIOp(Conversion):
     """Extends integers to a wider type: with copies of the sign, or with zeros."""
 
     from_ = operand_def(INT_OR_I4_TILE)
     to = result_def(INT_OR_I4_TILE)
-    signedness = prop_def(enum_field(SignednessAttr))
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_shape("from_", "to"),)
-    SYNTAX: ClassVar = (
-        Operand("from_"),
-        SIGNED_WORD,
-        ATTR_DICT,
-        COLON,
-        TypeOf("from_"),
-        ARROW,
-        TypeOf("to"),
-    )
+    signedness = prop_def(SIGNEDNESS)
+    SYNTAX: ClassVar = (Operand("from_"), SIGNED_WORD, *TYPES)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i8: [-1, 1]> : tile<2xi8>
@@ -138,7 +142,7 @@ class ExtIOp(TileOp):
 
 
 @tile_op("trunci", opcode=0x6B, group=GROUP)
-class TruncIOp(TileOp):
+class TruncIOp(Conversion):
     """Keeps the low bits of integers.
 
     Flags promise what the dropped bits are: copies of the new sign bit (no_signed_wrap), zeros
@@ -150,16 +154,10 @@ class TruncIOp(TileOp):
     overflow = prop_def(
         enum_field(IntegerOverflowAttr), default_value=IntegerOverflowAttr(IntegerOverflow.NONE)
     )
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_shape("from_", "to"),)
     SYNTAX: ClassVar = (
         Operand("from_"),
         EnumSlot("overflow", IntegerOverflowAttr, "overflow", "none"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("from_"),
-        ARROW,
-        TypeOf("to"),
+        *TYPES,
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -181,7 +179,7 @@ class TruncIOp(TileOp):
 
 
 @tile_op("ftof", opcode=0x2A, group=GROUP)
-class FToFOp(TileOp):
+class FToFOp(Conversion):
     """Converts between float types, rounded once in the given mode.
 
     Types without infinity saturate; NaN stays NaN where the result has one. Conversions to
@@ -191,8 +189,6 @@ class FToFOp(TileOp):
     from_ = operand_def(FLOAT_TILE)
     to = result_def(FLOAT_TILE)
     rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_shape("from_", "to"),)
     SYNTAX: ClassVar = (
         Operand("from_"),
         EnumSlot(
@@ -203,11 +199,7 @@ class FToFOp(TileOp):
             ("nearest_even", "zero", "negative_inf", "positive_inf", "nearest_away"),
             True,
         ),
-        ATTR_DICT,
-        COLON,
-        TypeOf("from_"),
-        ARROW,
-        TypeOf("to"),
+        *TYPES,
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -242,7 +234,7 @@ class FToFOp(TileOp):
 
 
 @tile_op("ftoi", opcode=0x2B, group=GROUP)
-class FToIOp(TileOp):
+class FToIOp(Conversion):
     """Truncates floats to integers.
 
     With saturating, values out of range take the nearest bound and NaN gives 0.
@@ -250,12 +242,10 @@ class FToIOp(TileOp):
 
     from_ = operand_def(FLOAT_TILE)
     to = result_def(INT_TILE)
-    signedness = prop_def(enum_field(SignednessAttr))
+    signedness = prop_def(SIGNEDNESS)
     rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=TO_ZERO)
     saturating = opt_prop_def(UNIT)
-    traits = traits_def(Pure())
     SINCE_OF: ClassVar = {"saturating": V13_4}
-    RELATIONS: ClassVar = (same_shape("from_", "to"),)
     SYNTAX: ClassVar = (
         Operand("from_"),
         SIGNED_WORD,
@@ -268,11 +258,7 @@ class FToIOp(TileOp):
             True,
         ),
         Flag("saturating"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("from_"),
-        ARROW,
-        TypeOf("to"),
+        *TYPES,
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -294,15 +280,13 @@ class FToIOp(TileOp):
 
 
 @tile_op("itof", opcode=0x3B, group=GROUP)
-class IToFOp(TileOp):
+class IToFOp(Conversion):
     """Converts integers to floats, rounded to nearest even."""
 
     from_ = operand_def(INT_TILE)
     to = result_def(FLOAT_TILE)
-    signedness = prop_def(enum_field(SignednessAttr))
+    signedness = prop_def(SIGNEDNESS)
     rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_shape("from_", "to"),)
     SYNTAX: ClassVar = (
         Operand("from_"),
         SIGNED_WORD,
@@ -314,11 +298,7 @@ class IToFOp(TileOp):
             ("nearest_even", "zero", "negative_inf", "positive_inf"),
             True,
         ),
-        ATTR_DICT,
-        COLON,
-        TypeOf("from_"),
-        ARROW,
-        TypeOf("to"),
+        *TYPES,
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -346,14 +326,11 @@ class IToFOp(TileOp):
 
 
 @tile_op("int_to_ptr", opcode=0x33, group=GROUP)
-class IntToPtrOp(TileOp):
+class IntToPtrOp(Cast):
     """Addresses from 64-bit unsigned integers."""
 
     source = operand_def(I64_TILE)
     result = result_def(PTR_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_shape("source", "result"),)
-    SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %address = ptr_to_int %pf32 : tile<ptr<f32>> -> tile<i64>
@@ -363,14 +340,11 @@ class IntToPtrOp(TileOp):
 
 
 @tile_op("ptr_to_int", opcode=0x56, group=GROUP)
-class PtrToIntOp(TileOp):
+class PtrToIntOp(Cast):
     """Addresses as 64-bit unsigned integers."""
 
     source = operand_def(PTR_TILE)
     result = result_def(I64_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_shape("source", "result"),)
-    SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %address = ptr_to_int %pf32 : tile<ptr<f32>> -> tile<i64>
@@ -379,14 +353,11 @@ class PtrToIntOp(TileOp):
 
 
 @tile_op("ptr_to_ptr", opcode=0x57, group=GROUP)
-class PtrToPtrOp(TileOp):
+class PtrToPtrOp(Cast):
     """The same addresses, for elements of another type."""
 
     source = operand_def(PTR_TILE)
     result = result_def(PTR_TILE)
-    traits = traits_def(Pure())
-    RELATIONS: ClassVar = (same_shape("source", "result"),)
-    SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
         """
         %p = ptr_to_ptr %pf32 : tile<ptr<f32>> -> tile<ptr<i32>>

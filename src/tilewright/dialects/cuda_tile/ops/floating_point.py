@@ -110,6 +110,8 @@ def check_flush_to_zero(op: TileOp, report: Report) -> None:
 class IEEEArithmetic(TileOp):
     """Rules of the correctly rounded operations."""
 
+    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
+    flush_to_zero = opt_prop_def(UNIT)
     MODES: ClassVar[tuple[str, ...]] = IEEE_MODES
     F32_MODES: ClassVar[tuple[str, ...]] = ()
 
@@ -121,15 +123,10 @@ class IEEEArithmetic(TileOp):
 class FlushOnly(TileOp):
     """Rules of operations with flush_to_zero and no rounding mode."""
 
+    flush_to_zero = opt_prop_def(UNIT)
+
     def check(self, report: Report) -> None:
         check_flush_to_zero(self, report)
-
-
-class Accuracy(TileOp):
-    """Rules of operations that are either full or approx."""
-
-    def check(self, report: Report) -> None:
-        check_rounding(self, report, ("approx", "full"), ("approx",))
 
 
 class Unary(TileOp):
@@ -155,6 +152,35 @@ class Binary(TileOp):
     INFER: ClassVar = FROM_RESULT_2
 
 
+class IEEEBinary(IEEEArithmetic, Binary):
+    """A correctly rounded operation of two operands."""
+
+    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
+
+
+class Extremum(FlushOnly, Binary):
+    """The larger or the smaller of two operands."""
+
+    propagate_nan = opt_prop_def(UNIT)
+    SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
+
+
+class FlushedUnary(FlushOnly, Unary):
+    """An approximate function of one operand."""
+
+    SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
+
+
+class AccurateUnary(Unary):
+    """A function of one operand that is either full or approx."""
+
+    rounding_mode = prop_def(ROUNDING, default_value=FULL)
+    SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
+
+    def check(self, report: Report) -> None:
+        check_rounding(self, report, ("approx", "full"), ("approx",))
+
+
 @tile_op("absf", opcode=0x00, group=GROUP)
 class AbsFOp(Unary):
     """|source|: clears the sign bit of each element."""
@@ -168,12 +194,9 @@ class AbsFOp(Unary):
 
 
 @tile_op("addf", opcode=0x02, group=GROUP)
-class AddFOp(IEEEArithmetic, Binary):
+class AddFOp(IEEEBinary):
     """lhs + rhs, element by element, rounded once."""
 
-    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
-    flush_to_zero = opt_prop_def(UNIT)
-    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 2.0, 3.0, 4.0]> : tile<4xf32>
@@ -189,12 +212,9 @@ class AddFOp(IEEEArithmetic, Binary):
 
 
 @tile_op("subf", opcode=0x67, group=GROUP)
-class SubFOp(IEEEArithmetic, Binary):
+class SubFOp(IEEEBinary):
     """lhs - rhs, element by element, rounded once."""
 
-    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
-    flush_to_zero = opt_prop_def(UNIT)
-    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f64: [1.0, 2.0]> : tile<2xf64>
@@ -205,12 +225,9 @@ class SubFOp(IEEEArithmetic, Binary):
 
 
 @tile_op("mulf", opcode=0x4C, group=GROUP)
-class MulFOp(IEEEArithmetic, Binary):
+class MulFOp(IEEEBinary):
     """lhs * rhs, element by element, rounded once."""
 
-    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
-    flush_to_zero = opt_prop_def(UNIT)
-    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f16: [1.5, -2.0]> : tile<2xf16>
@@ -224,11 +241,9 @@ class MulFOp(IEEEArithmetic, Binary):
 
 
 @tile_op("divf", opcode=0x14, group=GROUP)
-class DivFOp(IEEEArithmetic, Binary):
+class DivFOp(IEEEBinary):
     """lhs / rhs. approx and full (f32) are within 2 ulp instead of correctly rounded."""
 
-    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
-    flush_to_zero = opt_prop_def(UNIT)
     MODES: ClassVar = (*IEEE_MODES, "approx", "full")
     F32_MODES: ClassVar = ("approx", "full")
     SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(), FTZ, *TAIL)
@@ -262,8 +277,6 @@ class FmaOp(IEEEArithmetic):
     lhs = operand_def(BASE_FLOAT_TILE)
     rhs = operand_def(BASE_FLOAT_TILE)
     acc = operand_def(BASE_FLOAT_TILE)
-    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
-    flush_to_zero = opt_prop_def(UNIT)
     result = result_def(BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "acc", "result"),)
@@ -286,8 +299,6 @@ class FmaOp(IEEEArithmetic):
 class SqrtOp(IEEEArithmetic, Unary):
     """Square root; NaN for negative elements, -0 for -0. approx (f32) is not correctly rounded."""
 
-    rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
-    flush_to_zero = opt_prop_def(UNIT)
     MODES: ClassVar = (*IEEE_MODES, "approx")
     F32_MODES: ClassVar = ("approx",)
     SYNTAX: ClassVar = (Operand("source"), rounding_slot(), FTZ, *TAIL)
@@ -301,12 +312,10 @@ class SqrtOp(IEEEArithmetic, Unary):
 
 
 @tile_op("exp", opcode=0x17, group=GROUP)
-class ExpOp(Accuracy, Unary):
+class ExpOp(AccurateUnary):
     """e to the power of each element; f16 and bf16 are computed in f32 and rounded once."""
 
-    rounding_mode = prop_def(ROUNDING, default_value=FULL)
     SINCE_OF: ClassVar = {"rounding_mode": V13_3}
-    SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
@@ -317,12 +326,10 @@ class ExpOp(Accuracy, Unary):
 
 
 @tile_op("tanh", opcode=0x6A, group=GROUP)
-class TanHOp(Accuracy, Unary):
+class TanHOp(AccurateUnary):
     """Hyperbolic tangent; full is within 2 ulp in f32 and 1 ulp in f64."""
 
-    rounding_mode = prop_def(ROUNDING, default_value=FULL)
     SINCE_OF: ClassVar = {"rounding_mode": V13_2}
-    SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.0, 1.0]> : tile<2xf32>
@@ -333,11 +340,9 @@ class TanHOp(Accuracy, Unary):
 
 
 @tile_op("exp2", opcode=0x18, group=GROUP)
-class Exp2Op(FlushOnly, Unary):
+class Exp2Op(FlushedUnary):
     """2 to the power of each element; f16 and bf16 are computed in f32 and rounded once."""
 
-    flush_to_zero = opt_prop_def(UNIT)
-    SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [-1.0, 3.0]> : tile<2xf32>
@@ -347,11 +352,9 @@ class Exp2Op(FlushOnly, Unary):
 
 
 @tile_op("rsqrt", opcode=0x5D, group=GROUP)
-class RsqrtOp(FlushOnly, Unary):
+class RsqrtOp(FlushedUnary):
     """1 / sqrt(source), approximate; infinite with the sign of a zero, NaN for negatives."""
 
-    flush_to_zero = opt_prop_def(UNIT)
-    SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [4.0, 16.0]> : tile<2xf32>
@@ -361,15 +364,12 @@ class RsqrtOp(FlushOnly, Unary):
 
 
 @tile_op("maxf", opcode=0x45, group=GROUP)
-class MaxFOp(FlushOnly, Binary):
+class MaxFOp(Extremum):
     """The larger element; +0 counts as larger than -0.
 
     One NaN gives the other operand, two give NaN; with propagate_nan any NaN gives NaN.
     """
 
-    propagate_nan = opt_prop_def(UNIT)
-    flush_to_zero = opt_prop_def(UNIT)
-    SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 0x7FC00000]> : tile<2xf32>
@@ -381,12 +381,9 @@ class MaxFOp(FlushOnly, Binary):
 
 
 @tile_op("minf", opcode=0x47, group=GROUP)
-class MinFOp(FlushOnly, Binary):
+class MinFOp(Extremum):
     """The smaller element; -0 counts as smaller than +0. NaNs as for maxf."""
 
-    propagate_nan = opt_prop_def(UNIT)
-    flush_to_zero = opt_prop_def(UNIT)
-    SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 0x7FC00000]> : tile<2xf32>

@@ -78,12 +78,25 @@ class Binary(TwoOperands):
     traits = traits_def(Pure())
 
 
-@tile_op("addi", opcode=0x03, group=GROUP)
-class AddIOp(Binary):
-    """lhs + rhs modulo 2**width."""
+class Wrapping(Binary):
+    """As above, with a promise that the result does not wrap."""
 
     overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
     SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
+    UNDEFINED: ClassVar = WRAPS
+
+
+class SignedBinary(Binary):
+    """As above, in a reading of the numbers."""
+
+    signedness = prop_def(SIGNEDNESS)
+    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
+
+
+@tile_op("addi", opcode=0x03, group=GROUP)
+class AddIOp(Wrapping):
+    """lhs + rhs modulo 2**width."""
+
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<4xi32>
@@ -92,15 +105,12 @@ class AddIOp(Binary):
         %w = addi %z, %y overflow<no_wrap> : tile<4xi32>     // promises not to wrap
         """,
     )
-    UNDEFINED: ClassVar = WRAPS
 
 
 @tile_op("subi", opcode=0x68, group=GROUP)
-class SubIOp(Binary):
+class SubIOp(Wrapping):
     """lhs - rhs modulo 2**width."""
 
-    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<4xi32>
@@ -108,33 +118,27 @@ class SubIOp(Binary):
         %z = subi %x, %y overflow<no_signed_wrap> : tile<4xi32>  // -1, 0, 1, 2
         """,
     )
-    UNDEFINED: ClassVar = WRAPS
 
 
 @tile_op("muli", opcode=0x4E, group=GROUP)
-class MulIOp(Binary):
+class MulIOp(Wrapping):
     """lhs * rhs modulo 2**width."""
 
-    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<4xi32>
         %z = muli %x, %x overflow<no_unsigned_wrap> : tile<4xi32>  // 0, 1, 4, 9
         """,
     )
-    UNDEFINED: ClassVar = WRAPS
 
 
 @tile_op("shli", opcode=0x60, group=GROUP)
-class ShLIOp(Binary):
+class ShLIOp(Wrapping):
     """lhs shifted left by rhs bits, zeros coming in; rhs is read unsigned.
 
     A shift by the width or more gives 0.
     """
 
-    overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: 1> : tile<4xi32>
@@ -146,11 +150,9 @@ class ShLIOp(Binary):
 
 
 @tile_op("maxi", opcode=0x46, group=GROUP)
-class MaxIOp(Binary):
+class MaxIOp(SignedBinary):
     """The larger element in the reading given by signedness."""
 
-    signedness = prop_def(SIGNEDNESS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [-1, 5]> : tile<2xi32>
@@ -162,11 +164,9 @@ class MaxIOp(Binary):
 
 
 @tile_op("mini", opcode=0x48, group=GROUP)
-class MinIOp(Binary):
+class MinIOp(SignedBinary):
     """The smaller element in the reading given by signedness."""
 
-    signedness = prop_def(SIGNEDNESS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [-1, 5]> : tile<2xi32>
@@ -178,11 +178,9 @@ class MinIOp(Binary):
 
 
 @tile_op("remi", opcode=0x5A, group=GROUP)
-class RemIOp(Binary):
+class RemIOp(SignedBinary):
     """lhs - trunc(lhs / rhs) * rhs; the sign follows lhs."""
 
-    signedness = prop_def(SIGNEDNESS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [7, -7]> : tile<2xi32>
@@ -194,14 +192,12 @@ class RemIOp(Binary):
 
 
 @tile_op("shri", opcode=0x61, group=GROUP)
-class ShRIOp(Binary):
+class ShRIOp(SignedBinary):
     """lhs shifted right by rhs bits; signed fills with the sign, unsigned with zeros.
 
     rhs is read unsigned.
     """
 
-    signedness = prop_def(SIGNEDNESS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i8: [-8, 8]> : tile<2xi8>

@@ -396,8 +396,21 @@ class MakeTokenOp(TileOp):
     )
 
 
+class TokenOrdered(TileOp):
+    """An operation that tokens order; its own operands and results come before them."""
+
+    token = opt_operand_def(TOKEN)
+    result_token = result_def(TOKEN)
+
+
+class MemoryOp(TokenOrdered):
+    """The same with further operands of any number."""
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
 @tile_op("load_ptr_tko", opcode=0x3D, group=GROUP)
-class LoadPtrTkoOp(TileOp):
+class LoadPtrTkoOp(MemoryOp):
     """Reads one element through each pointer; masked-off elements take the padding value.
 
     The result token is ordered after the load; the token operand before it.
@@ -409,11 +422,8 @@ class LoadPtrTkoOp(TileOp):
     source = operand_def(PTR_TILE)
     mask = opt_operand_def(I1_TILE)
     paddingValue = opt_operand_def(NUMBER_TILE)
-    token = opt_operand_def(TOKEN)
     result = result_def(ANY_TILE)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     RESULT_NAMES: ClassVar = ("result", "result_token")
     SYNTAX: ClassVar = (
         OrderingAndScope(),
@@ -467,7 +477,7 @@ class LoadPtrTkoOp(TileOp):
 
 
 @tile_op("store_ptr_tko", opcode=0x65, group=GROUP)
-class StorePtrTkoOp(TileOp):
+class StorePtrTkoOp(MemoryOp):
     """Writes one element through each pointer; masked-off elements are left alone."""
 
     memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
@@ -476,10 +486,7 @@ class StorePtrTkoOp(TileOp):
     destination = operand_def(PTR_TILE)
     value = operand_def(ANY_TILE)
     mask = opt_operand_def(I1_TILE)
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     SYNTAX: ClassVar = (
         OrderingAndScope(),
         Operand("destination"),
@@ -526,11 +533,9 @@ class StorePtrTkoOp(TileOp):
 
 
 @tile_op("gdc_launch_dependents_tko", opcode=0x77, since=V13_4, group=GROUP)
-class GdcLaunchDependentsTkoOp(TileOp):
+class GdcLaunchDependentsTkoOp(TokenOrdered):
     """Lets grids that depend on this one be scheduled. Orders no memory."""
 
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, TokenType())
     EXAMPLES: ClassVar = examples(
@@ -542,11 +547,9 @@ class GdcLaunchDependentsTkoOp(TileOp):
 
 
 @tile_op("gdc_wait_tko", opcode=0x78, since=V13_4, group=GROUP)
-class GdcWaitTkoOp(TileOp):
+class GdcWaitTkoOp(TokenOrdered):
     """Waits for the grids that this one depends on; what they wrote is visible after it."""
 
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, TokenType())
     EXAMPLES: ClassVar = examples(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import OpResult
+from xdsl.ir import Attribute, OpResult
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     operand_def,
-    opt_operand_def,
     prop_def,
     result_def,
     var_operand_def,
@@ -32,8 +30,8 @@ from tilewright.dialects.cuda_tile.constraints import (
     ANY_VALUE,
     PREDICATE,
     STRING,
-    TOKEN,
 )
+from tilewright.dialects.cuda_tile.ops.memory import MemoryOp
 from tilewright.dialects.cuda_tile.ops.regions import type_list
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
@@ -146,7 +144,7 @@ def _complain(report: Report, message: str) -> None:
     report.error(ASSUME_RULE, message, attr("predicate"))
 
 
-def _check_div_by(report: Report, predicate: DivByAttr, ty: object) -> None:
+def _check_div_by(report: Report, predicate: DivByAttr, ty: Attribute) -> None:
     group = predicate.group
     if isinstance(ty, T.TensorViewType):
         if group is not None:
@@ -155,7 +153,7 @@ def _check_div_by(report: Report, predicate: DivByAttr, ty: object) -> None:
             )
         return
     if not isinstance(ty, T.TileType) or ty.element not in (*T.INTEGER_NAMES, "i4", "ptr"):
-        shown = format_type(ty)  # pyright: ignore[reportArgumentType]
+        shown = format_type(ty)
         _complain(
             report,
             f"div_by is valid only for tile of integer/pointer or tensor_view values, got '{shown}'",
@@ -176,9 +174,9 @@ def _check_div_by(report: Report, predicate: DivByAttr, ty: object) -> None:
         )
 
 
-def _check_same_elements(report: Report, predicate: SameElementsAttr, ty: object) -> None:
+def _check_same_elements(report: Report, predicate: SameElementsAttr, ty: Attribute) -> None:
     if not isinstance(ty, T.TileType) or ty.element not in (*T.INTEGER_NAMES, "i4", "ptr"):
-        shown = format_type(ty)  # pyright: ignore[reportArgumentType]
+        shown = format_type(ty)
         _complain(
             report, f"same_elements is valid only for tile of integer/pointer values, got '{shown}'"
         )
@@ -196,9 +194,9 @@ def _check_same_elements(report: Report, predicate: SameElementsAttr, ty: object
             _complain(report, f"expected same_elements values within [0, {extent}], got {value}")
 
 
-def _check_bounded(report: Report, predicate: BoundedAttr, ty: object) -> None:
+def _check_bounded(report: Report, predicate: BoundedAttr, ty: Attribute) -> None:
     if not isinstance(ty, T.TileType) or ty.element not in (*T.INTEGER_NAMES, "i4"):
-        shown = format_type(ty)  # pyright: ignore[reportArgumentType]
+        shown = format_type(ty)
         _complain(report, f"bounded is valid only for tile of integer values, got '{shown}'")
         return
     half = 1 << (FORMATS[ty.element].bits - 1)
@@ -251,7 +249,7 @@ class PrintTypes(Directive):
 
 
 @tile_op("print_tko", opcode=0x55, group=GROUP)
-class PrintTkoOp(TileOp):
+class PrintTkoOp(MemoryOp):
     """Prints tiles by a printf-like format, one conversion for each operand.
 
     Spelled ``print`` in 13.1, without tokens.
@@ -259,9 +257,6 @@ class PrintTkoOp(TileOp):
 
     str_ = prop_def(STRING, prop_name="str")
     args = var_operand_def(ANY_TILE)
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     SINCE_OF: ClassVar = {"token": V13_2, "result_token": V13_2}
     ALIASES: ClassVar = ("print",)
     SYNTAX: ClassVar = (

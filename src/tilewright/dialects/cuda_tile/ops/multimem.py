@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -24,7 +22,6 @@ from tilewright.dialects.cuda_tile.base import (
     Report,
     TileOp,
     attr,
-    bool_array,
     bool_values,
     enum_property,
     examples,
@@ -33,10 +30,8 @@ from tilewright.dialects.cuda_tile.base import (
 )
 from tilewright.dialects.cuda_tile.constraints import (
     ANY_TILE,
-    BOOL_ARRAY,
     INT_TILE,
     PARTITION_VIEW,
-    TOKEN,
     enum_field,
 )
 from tilewright.dialects.cuda_tile.enums import (
@@ -58,11 +53,11 @@ from tilewright.dialects.cuda_tile.ops.memory import (
 from tilewright.dialects.cuda_tile.ops.views import (
     VIEW_TILE,
     InBounds,
+    ViewAccess,
     ViewIndexTypes,
     ViewIndices,
     check_inbounds,
     check_indices,
-    default_inbounds,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
@@ -75,7 +70,7 @@ from tilewright.dialects.syntax.directives import (
     TokenType,
     TypeOf,
 )
-from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.versions import V13_5
 
 GROUP = "views"
@@ -119,22 +114,19 @@ class InBoundsSlot(InBounds):
 _ELEMENTS = ("i32", "i64", "f16", "bf16", "f32", "f64")
 
 
-class Multimem(TileOp):
+class Multimem(ViewAccess):
     """Rules that the multimem operations share."""
 
     TILE: ClassVar[str] = "tile"
     WORD: ClassVar[str]
     ORDERS: ClassVar[tuple[str, ...]]
     FLOAT_MIN_MAX: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        default_inbounds(self)
+    SINCE_OF: ClassVar = {}
 
     def check(self, report: Report) -> None:
         check_ordering(self, report, self.ORDERS, self.WORD)
         check_inbounds(self, report)
-        view = self.view.type  # pyright: ignore[reportAttributeAccessIssue]
+        view = values_of(self, "view")[0].type
         if not isinstance(view, T.PartitionViewType):
             return
         check_indices(self, report, view)
@@ -180,14 +172,10 @@ class MultimemLoadReduceViewTkoOp(Multimem):
     memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
     memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
     reduction = prop_def(enum_field(MultimemReductionKindAttr), default_value=ADD)
-    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
     view = operand_def(PARTITION_VIEW)
     index = var_operand_def(INT_TILE)
-    token = opt_operand_def(TOKEN)
     reduced_values = result_def(ANY_TILE)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     TILE: ClassVar = "reduced_values"
     WORD: ClassVar = "load"
     ORDERS: ClassVar = LOAD_ORDERS
@@ -228,14 +216,10 @@ class MultimemReduceViewTkoOp(Multimem):
     memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
     memory_scope = prop_def(enum_field(MemoryScopeAttr))
     reduction = prop_def(enum_field(MultimemReductionKindAttr), default_value=ADD)
-    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
     view = operand_def(PARTITION_VIEW)
     tile = operand_def(ANY_TILE)
     index = var_operand_def(INT_TILE)
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     WORD: ClassVar = "reduction"
     ORDERS: ClassVar = ("relaxed", "release")
     SYNTAX: ClassVar = (
@@ -276,14 +260,10 @@ class MultimemStoreViewTkoOp(Multimem):
 
     memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
     memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
-    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
     view = operand_def(PARTITION_VIEW)
     tile = operand_def(ANY_TILE)
     index = var_operand_def(INT_TILE)
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     WORD: ClassVar = "store"
     ORDERS: ClassVar = STORE_ORDERS
     SYNTAX: ClassVar = (

@@ -168,7 +168,14 @@ class BodyWithArguments(Directive):
 
 
 class Fold(TileOp):
-    """Rules that reduce and scan share."""
+    """Fields and rules that reduce and scan share."""
+
+    operands_ = var_operand_def(ANY_TILE)
+    identities = prop_def(ARRAY)
+    body = region_def()
+    results_ = var_result_def(ANY_TILE)
+    traits = traits_def(RecursiveMemoryEffect())
+    RELATIONS: ClassVar = (same_shape("operands_"),)
 
     def check(self, report: Report) -> None:
         operands = list(self.operands)
@@ -299,6 +306,17 @@ def _touches_nothing(op: Operation) -> bool:
     )
 
 
+FOLD_HEAD = (Operands("operands_"), ATTR_DICT, IntField("dim", 32, spaced=False))
+FOLD_TAIL = (
+    Identities(),
+    COLON,
+    TypesOf("operands_"),
+    ARROW,
+    TypesOf("results_"),
+    BodyWithArguments(),
+)
+
+
 @tile_op("reduce", opcode=0x58, group=GROUP)
 class ReduceOp(Fold):
     """Combines the elements along dimension ``dim`` into one, which removes the dimension.
@@ -307,25 +325,9 @@ class ReduceOp(Fold):
     and commutative with the given identities; the order of combination is not fixed.
     """
 
-    operands_ = var_operand_def(ANY_TILE)
     dim = prop_def(INT32)
-    identities = prop_def(ARRAY)
-    body = region_def()
-    results_ = var_result_def(ANY_TILE)
-    traits = traits_def(RecursiveMemoryEffect())
-    RELATIONS: ClassVar = (same_shape("operands_"),)
     RESULT_NAMES: ClassVar = ("reduce",)
-    SYNTAX: ClassVar = (
-        Operands("operands_"),
-        ATTR_DICT,
-        IntField("dim", 32, spaced=False),
-        Identities(),
-        COLON,
-        TypesOf("operands_"),
-        ARROW,
-        TypesOf("results_"),
-        BodyWithArguments(),
-    )
+    SYNTAX: ClassVar = (*FOLD_HEAD, *FOLD_TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [[1.0, 2.0], [3.0, 4.0]]> : tile<2x2xf32>
@@ -377,26 +379,9 @@ class ScanOp(Fold):
     With ``reverse`` it runs from the last element down. The body is as for reduce.
     """
 
-    operands_ = var_operand_def(ANY_TILE)
     dim = prop_def(INT32)
     reverse = prop_def(BOOL)
-    identities = prop_def(ARRAY)
-    body = region_def()
-    results_ = var_result_def(ANY_TILE)
-    traits = traits_def(RecursiveMemoryEffect())
-    RELATIONS: ClassVar = (same_shape("operands_"),)
-    SYNTAX: ClassVar = (
-        Operands("operands_"),
-        ATTR_DICT,
-        IntField("dim", 32, spaced=False),
-        Reverse(),
-        Identities(),
-        COLON,
-        TypesOf("operands_"),
-        ARROW,
-        TypesOf("results_"),
-        BodyWithArguments(),
-    )
+    SYNTAX: ClassVar = (*FOLD_HEAD, Reverse(), *FOLD_TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [1, 2, 3, 4]> : tile<4xi32>

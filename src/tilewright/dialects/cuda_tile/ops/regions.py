@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -136,8 +136,9 @@ def parse_paren_types(parser: Parser, state: ParseState, group: str) -> None:
     )
 
 
-def type_list(values: Sequence[object]) -> str:
-    return ", ".join(format_type(v.type) for v in values)  # pyright: ignore[reportAttributeAccessIssue]
+def type_list(values: Sequence[SSAValue]) -> str:
+    """The types of values, with commas between them."""
+    return ", ".join(format_type(v.type) for v in values)
 
 
 class TerminatorOperands(Directive):

@@ -9,7 +9,6 @@ from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -47,7 +46,6 @@ from tilewright.dialects.cuda_tile.constraints import (
     STRIDED_VIEW,
     TENSOR_VIEW,
     TILE_VIEW,
-    TOKEN,
     enum_field,
 )
 from tilewright.dialects.cuda_tile.enums import MemoryOrderingSemanticsAttr, MemoryScopeAttr
@@ -58,6 +56,7 @@ from tilewright.dialects.cuda_tile.ops.memory import (
     POINTEE_TYPE,
     STORE_ORDERS,
     Hints,
+    MemoryOp,
     OrderingAndScope,
     check_ordering,
     is_multicast,
@@ -552,7 +551,7 @@ class ViewIndexTypes(Directive):
             fail(parser, f"expected {count} index types, got {len(types)}", code=INDEX_TYPE)
 
     def print(self, printer: Printer, op: TileOp) -> None:
-        types = [format_type(v.type) for v in op.index]  # pyright: ignore[reportAttributeAccessIssue]
+        types = [format_type(v.type) for v in values_of(op, "index")]
         if len(set(types)) == 1:
             types = types[:1]
         if self.lists_token and values_of(op, "token"):
@@ -587,14 +586,8 @@ class InBounds(Directive):
         return "[`inbounds` `=` `[` BOOL {`,` BOOL} `]`]"
 
 
-def default_inbounds(op: TileOp) -> None:
-    """Give an operation made without ``inbounds`` one false for each index."""
-    if not bool_values(op.properties.get("inbounds")):
-        op.properties["inbounds"] = bool_array([False] * len(op.index))  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def check_inbounds(op: TileOp, report: Report) -> None:
-    values, indices = bool_values(op.properties.get("inbounds")), op.index  # pyright: ignore[reportAttributeAccessIssue]
+    values, indices = bool_values(op.properties.get("inbounds")), values_of(op, "index")
     if len(values) != len(indices):
         report.error(
             INBOUNDS_SIZE,
@@ -608,7 +601,7 @@ def check_indices(
     op: TileOp, report: Report, view: T.TileViewType, *, one_type: bool = True
 ) -> None:
     """Number and types of the indices fit the view; scalar ones share ``one_type``."""
-    indices = op.index  # pyright: ignore[reportAttributeAccessIssue]
+    indices = values_of(op, "index")
     if len(indices) != view.rank:
         report.error(
             INDEX_COUNT,
@@ -659,13 +652,25 @@ def _check_sparse_index(report: Report, ty: T.TileType, position: int, extent: i
         )
 
 
+class ViewAccess(MemoryOp):
+    """What accesses through views share."""
+
+    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
+    SINCE_OF: ClassVar = {"inbounds": V13_4}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not bool_values(self.properties.get("inbounds")):
+            self.properties["inbounds"] = bool_array([False] * len(values_of(self, "index")))
+
+
 def check_view_access(
     op: TileOp, report: Report, tile_group: str, orders: tuple[str, ...], what: str
 ) -> None:
     """What view loads and stores have in common."""
     check_ordering(op, report, orders, what)
     check_inbounds(op, report)
-    view = op.view.type  # pyright: ignore[reportAttributeAccessIssue]
+    view = values_of(op, "view")[0].type
     if not isinstance(view, T.TileViewType):
         return
     check_indices(op, report, view)
@@ -682,21 +687,16 @@ def check_view_access(
 
 
 @tile_op("load_view_tko", opcode=0x3E, group=GROUP)
-class LoadViewTkoOp(TileOp):
+class LoadViewTkoOp(ViewAccess):
     """The tile at an index of a view; elements outside the tensor take the view's padding."""
 
     memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
     memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
     optimization_hints = opt_prop_def(HINTS)
-    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
     view = operand_def(TILE_VIEW)
     index = var_operand_def(INT_TILE)
-    token = opt_operand_def(TOKEN)
     tile = result_def(ANY_TILE)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    SINCE_OF: ClassVar = {"inbounds": V13_4}
     RESULT_NAMES: ClassVar = ("tile", "result_token")
     SYNTAX: ClassVar = (
         OrderingAndScope(),
@@ -730,30 +730,21 @@ class LoadViewTkoOp(TileOp):
         "use of an element outside the tensor where the view has no padding value",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        default_inbounds(self)
-
     def check(self, report: Report) -> None:
         check_view_access(self, report, "tile", LOAD_ORDERS, "load")
 
 
 @tile_op("store_view_tko", opcode=0x66, group=GROUP)
-class StoreViewTkoOp(TileOp):
+class StoreViewTkoOp(ViewAccess):
     """Writes a tile at an index of a view; elements outside the tensor are dropped."""
 
     memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
     memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
     optimization_hints = opt_prop_def(HINTS)
-    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
     tile = operand_def(ANY_TILE)
     view = operand_def(TILE_VIEW)
     index = var_operand_def(INT_TILE)
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
     traits = traits_def(MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    SINCE_OF: ClassVar = {"inbounds": V13_4}
     SYNTAX: ClassVar = (
         OrderingAndScope(),
         Operand("tile"),
@@ -783,10 +774,6 @@ class StoreViewTkoOp(TileOp):
         """,
     )
     UNDEFINED: ClassVar = (*_OUT_OF_BOUNDS, "weak: two elements of the tile at one address")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        default_inbounds(self)
 
     def check(self, report: Report) -> None:
         check_view_access(self, report, "tile", STORE_ORDERS, "store")

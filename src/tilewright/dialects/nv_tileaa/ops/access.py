@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import opt_operand_def, opt_prop_def, opt_result_def
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 
 from tilewright.dialects.cuda_tile.types import FLOAT_NAMES
@@ -12,12 +13,13 @@ from tilewright.dialects.declare import Report, attr, enum_property, operand, ty
 from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import TileAAOp, ancestors, int_list, is_set
+from tilewright.dialects.nv_tileaa.base import ALL_BUT_TOKEN, TileAAOp, ancestors, int_list, is_set
 from tilewright.dialects.nv_tileaa.constraints import (
     ANY_ATTRIBUTE,
     BOOL_ARRAY,
     FLAG,
     INT32,
+    TOKEN,
     enum_kind,
 )
 from tilewright.dialects.nv_tileaa.enums import (
@@ -73,6 +75,11 @@ class Access(TileAAOp):
     of ``mem_semantic``, the first one being meant where it is absent.
     """
 
+    token = opt_operand_def(TOKEN)
+    mem_semantic = opt_prop_def(SEMANTIC)
+    mem_scope = opt_prop_def(SCOPE)
+    result_token = opt_result_def(TOKEN)
+    irdl_options = (ALL_BUT_TOKEN,)
     ORDERING: ClassVar = Ordering.ACCESS
     BRACKETS: ClassVar = "indices"
     VALUE: ClassVar[str] = ""

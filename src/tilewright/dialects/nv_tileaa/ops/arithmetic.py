@@ -35,7 +35,9 @@ FAST = frozenset({"approx", "full"})
 class ElementWise(TileAAOp):
     """What element-wise operations share: shapes, element types, rounding and flushing."""
 
+    traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.AT_PLACE
+    SYNTAX: ClassVar = UNIFORM
     ROUNDINGS: ClassVar[Sequence[str]] = ()
 
     def check(self, report: Report) -> None:
@@ -64,20 +66,33 @@ class ElementWise(TileAAOp):
             )
 
 
-@tileaa_op("addf", group=GROUP)
-class AddFOp(ElementWise):
-    """Sum of floats, rounded once."""
+class FloatElementWise(ElementWise):
+    """An operation that gives floats."""
+
+    flush_to_zero = opt_prop_def(FLAG)
+    result = result_def(FLOAT)
+
+
+class Rounded(FloatElementWise):
+    """An operation that is rounded once."""
+
+    rounding_mode = opt_prop_def(ROUNDING)
+    ROUNDINGS: ClassVar[Sequence[str]] = DIRECTED
+
+
+class RoundedPair(Rounded):
+    """The same of two operands."""
 
     lhs = operand_def(FLOAT)
     rhs = operand_def(FLOAT)
-    rounding_mode = opt_prop_def(ROUNDING)
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
+
+
+@tileaa_op("addf", group=GROUP)
+class AddFOp(RoundedPair):
+    """Sum of floats, rounded once."""
+
     MEANING: ClassVar = "addf"
     COST: ClassVar = 1
-    ROUNDINGS: ClassVar = DIRECTED
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.addf %f, %g {rounding_mode = nearest_even} : tile<8xf32>",
         "%s = nv_tileaa.addf %f, %x {flush_to_zero} : tile<8xf32>, f32 -> tile<8xf32>",
@@ -85,119 +100,77 @@ class AddFOp(ElementWise):
 
 
 @tileaa_op("subf", group=GROUP)
-class SubFOp(ElementWise):
+class SubFOp(RoundedPair):
     """Difference of floats, rounded once."""
 
-    lhs = operand_def(FLOAT)
-    rhs = operand_def(FLOAT)
-    rounding_mode = opt_prop_def(ROUNDING)
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "subf"
     COST: ClassVar = 1
-    ROUNDINGS: ClassVar = DIRECTED
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.subf %f, %g {rounding_mode = #nv_tileaa<rounding_mode zero>} : tile<8xf32>",
     )
 
 
 @tileaa_op("mulf", group=GROUP)
-class MulFOp(ElementWise):
+class MulFOp(RoundedPair):
     """Product of floats, rounded once."""
 
-    lhs = operand_def(FLOAT)
-    rhs = operand_def(FLOAT)
-    rounding_mode = opt_prop_def(ROUNDING)
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "mulf"
     COST: ClassVar = 1
-    ROUNDINGS: ClassVar = DIRECTED
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulf %x, %f : f32, tile<8xf32> -> tile<8xf32>")
 
 
 @tileaa_op("divf", group=GROUP)
-class DivFOp(ElementWise):
+class DivFOp(RoundedPair):
     """Quotient of floats; ``approx`` and ``full`` trade accuracy for speed."""
 
-    lhs = operand_def(FLOAT)
-    rhs = operand_def(FLOAT)
-    rounding_mode = opt_prop_def(ROUNDING)
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "divf"
     COST: ClassVar = 8
     ROUNDINGS: ClassVar = (*DIRECTED, "approx", "full")
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.divf %f, %g {rounding_mode = approx, flush_to_zero} : tile<8xf32>",
     )
 
 
 @tileaa_op("fma", group=GROUP)
-class FmaOp(ElementWise):
+class FmaOp(Rounded):
     """lhs * rhs + acc, rounded once."""
 
     lhs = operand_def(FLOAT)
     rhs = operand_def(FLOAT)
     acc = operand_def(FLOAT)
-    rounding_mode = opt_prop_def(ROUNDING)
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "fma"
     COST: ClassVar = 1
-    ROUNDINGS: ClassVar = DIRECTED
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.fma %f, %g, %f : tile<8xf32>")
 
 
 @tileaa_op("sqrt", group=GROUP)
-class SqrtOp(ElementWise):
+class SqrtOp(Rounded):
     """Square root; ``approx`` trades accuracy for speed."""
 
     source = operand_def(FLOAT)
-    rounding_mode = opt_prop_def(ROUNDING)
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "sqrt"
     COST: ClassVar = 8
     ROUNDINGS: ClassVar = (*DIRECTED, "approx")
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.sqrt %f {rounding_mode = rn} : tile<8xf32>")
 
 
 @tileaa_op("rsqrt", group=GROUP)
-class RsqrtOp(ElementWise):
+class RsqrtOp(FloatElementWise):
     """Approximate reciprocal square root."""
 
     source = operand_def(FLOAT)
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "rsqrt"
     COST: ClassVar = 10
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.rsqrt %x {flush_to_zero} : f32")
 
 
 @tileaa_op("exp2", group=GROUP)
-class Exp2Op(ElementWise):
+class Exp2Op(FloatElementWise):
     """Approximate power of two."""
 
     source = operand_def(FLOAT)
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "exp2"
     COST: ClassVar = 12
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.exp2 %f : tile<8xf32>")
 
 
@@ -210,10 +183,8 @@ class ClampFOp(ElementWise):
     upper = operand_def(FLOAT)
     propagate_nan = opt_prop_def(FLAG)
     result = result_def(FLOAT)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "clampf"
     COST: ClassVar = 4
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.clampf %f, %x, %x {propagate_nan = true} "
         ": tile<8xf32>, f32, f32 -> tile<8xf32>",
@@ -228,8 +199,6 @@ class MulhiUIOp(ElementWise):
     lhs = operand_def(INTEGER)
     rhs = operand_def(INTEGER)
     result = result_def(INTEGER)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "mulhii"
     COST: ClassVar = 3
-    SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulhiui %k, %k : tile<8xi32>")

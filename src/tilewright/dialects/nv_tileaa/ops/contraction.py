@@ -61,7 +61,7 @@ from tilewright.dialects.nv_tileaa.enums import (
     SignednessAttr,
 )
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end, check_pure_body
-from tilewright.dialects.nv_tileaa.signature import COMMON, Arguments, Body, Dictionary, Types
+from tilewright.dialects.nv_tileaa.signature import Arguments, Body, Dictionary, Types
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.numerics.element_types import FORMATS
 
@@ -98,7 +98,8 @@ def _tile(value: SSAValue) -> T.TileType:
 
 
 def _element(value: SSAValue) -> str:
-    return T.element_name(value.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    """Of a tile, or of a view of one in shared memory."""
+    return T.element_name(getattr(value.type, "element_type", value.type))
 
 
 def _is_int(element: str) -> bool:
@@ -162,7 +163,6 @@ class DotOp(TileAAOp):
     traits = traits_def(Pure())
     irdl_options = (ALL_SEGMENTS,)
     RELATIONS: ClassVar = (same_type("c", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %d = nv_tileaa.dot %a, %b, %acc
@@ -352,7 +352,6 @@ class ConvDotOp(TileAAOp):
     result = result_def(NUMBER_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("acc", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         module {
@@ -392,7 +391,18 @@ class ConvDotOp(TileAAOp):
 
 
 class Fold(TileAAOp):
-    """Rules that reduce and scan share."""
+    """Fields and rules that reduce and scan share."""
+
+    operands_ = var_operand_def(NUMBER_TILE)
+    axis = prop_def(INT32)
+    identities = prop_def(ARRAY)
+    atom = opt_prop_def(ANY_ATTRIBUTE)
+    body = region_def("single_block")
+    results_ = var_result_def(NUMBER)
+    traits = traits_def(RecursiveMemoryEffect())
+    RELATIONS: ClassVar = (same_shape("operands_"),)
+    SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(), Body())
+    UNDEFINED: ClassVar = ("a body that is not associative", "a wrong identity")
 
     def check(self, report: Report) -> None:
         operands, results = list(self.operands), list(self.results)
@@ -448,9 +458,6 @@ class Fold(TileAAOp):
         raise NotImplementedError
 
 
-FOLD_SYNTAX = (Arguments(), Dictionary(), Types(), Body())
-
-
 @tileaa_op("reduce", group=GROUP)
 class ReduceOp(Fold):
     """Combines the elements along ``axis`` into one, which removes the axis.
@@ -459,15 +466,6 @@ class ReduceOp(Fold):
     accumulated values. It must be associative, with the given identities.
     """
 
-    operands_ = var_operand_def(NUMBER_TILE)
-    axis = prop_def(INT32)
-    identities = prop_def(ARRAY)
-    atom = opt_prop_def(ANY_ATTRIBUTE)
-    body = region_def("single_block")
-    results_ = var_result_def(NUMBER)
-    traits = traits_def(RecursiveMemoryEffect())
-    RELATIONS: ClassVar = (same_shape("operands_"),)
-    SYNTAX: ClassVar = FOLD_SYNTAX
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.reduce %tile {axis = 1 : i32, identities = [0.0 : f32]}
@@ -485,7 +483,6 @@ class ReduceOp(Fold):
         }
         """,
     )
-    UNDEFINED: ClassVar = ("a body that is not associative", "a wrong identity")
 
     def result_type(self, ty: T.TileType, axis: int) -> Attribute:
         return T.tile_or_scalar(ty.dims[:axis] + ty.dims[axis + 1 :], ty.element_type)
@@ -498,16 +495,7 @@ class ScanOp(Fold):
     With ``reverse`` it runs from the last element down. The body is as for reduce.
     """
 
-    operands_ = var_operand_def(NUMBER_TILE)
-    axis = prop_def(INT32)
     reverse = opt_prop_def(BOOL)
-    identities = prop_def(ARRAY)
-    atom = opt_prop_def(ANY_ATTRIBUTE)
-    body = region_def("single_block")
-    results_ = var_result_def(NUMBER)
-    traits = traits_def(RecursiveMemoryEffect())
-    RELATIONS: ClassVar = (same_shape("operands_"),)
-    SYNTAX: ClassVar = FOLD_SYNTAX
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.scan %f {axis = 0 : i32, reverse = true, identities = [0.0 : f32]}
@@ -518,7 +506,6 @@ class ScanOp(Fold):
         }
         """,
     )
-    UNDEFINED: ClassVar = ("a body that is not associative", "a wrong identity")
 
     def result_type(self, ty: T.TileType, axis: int) -> Attribute:
         return ty
@@ -532,7 +519,6 @@ class HistogramOp(TileAAOp):
     mask = opt_operand_def(I1)
     result = result_def(I32_TILE_1D)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%h = nv_tileaa.histogram %k : tile<8xi32> -> tile<16xi32>",
         "%h = nv_tileaa.histogram %k, %mask : tile<8xi32>, tile<8xi1> -> tile<16xi32>",

@@ -39,7 +39,6 @@ from tilewright.dialects.nv_tileaa.constraints import (
 )
 from tilewright.dialects.nv_tileaa.enums import FenceKindAttr, GridDependencyAttr
 from tilewright.dialects.nv_tileaa.ops.shapes import check_slice
-from tilewright.dialects.nv_tileaa.signature import COMMON
 from tilewright.numerics.element_types import FORMATS
 
 GROUP = "extension"
@@ -62,7 +61,6 @@ class AllocaOp(TileAAOp):
     traits = traits_def(MemoryAllocEffect())
     POINTS: ClassVar = Pointing.NEW
     ORDERING: ClassVar = Ordering.NONE
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileaa.ext.alloca {num_elem = 8 : i64, alignment = 16 : i64} "
         ": !nv_tileaa.ptr<f32, 1>",
@@ -111,7 +109,6 @@ class FenceOp(TileAAOp):
     kind = prop_def(enum_kind(FenceKindAttr))
     result = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%u = nv_tileaa.ext.fence %t {kind = alias} : !nv_tileaa.mem_token -> !nv_tileaa.mem_token",
     )
@@ -129,7 +126,6 @@ class GridDependencyOp(TileAAOp):
     action = prop_def(enum_kind(GridDependencyAttr))
     result = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%u = nv_tileaa.ext.grid_dependency {action = wait} : !nv_tileaa.mem_token",
         "%u = nv_tileaa.ext.grid_dependency %t {action = launch} "
@@ -155,7 +151,6 @@ class InsertSliceOp(TileAAOp):
     POINTS: ClassVar = Pointing.OPERANDS
     BRACKETS: ClassVar = "indices"
     RELATIONS: ClassVar = (same_type("destination", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.extract_slice %f {offsets = array<i64: 4>} : tile<8xf32> -> tile<4xf32>

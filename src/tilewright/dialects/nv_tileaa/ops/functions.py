@@ -7,6 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FunctionType,
@@ -84,7 +85,7 @@ from tilewright.dialects.nv_tileaa.signature import (
 )
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import format_symbol
-from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.engine import Directive, ParseState, property_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 
 GROUP = "structure"
@@ -299,7 +300,6 @@ class ReturnOp(TileAAOp):
 
     values = var_operand_def(ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         module {
@@ -337,7 +337,6 @@ class YieldOp(TileAAOp):
 
     values = var_operand_def(ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.generate : tile<8xf32> {
@@ -526,11 +525,11 @@ class ForeignCode(TileAAOp):
                 )
         for name, values in (("operand_layouts", self.operands), ("result_layouts", self.results)):
             layouts = self.properties.get(name)
-            if layouts is not None and len(layouts.data) != len(values):  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(layouts, ArrayAttr) and len(layouts.data) != len(values):
                 report.error(
                     codes.RESOURCES,
                     f"expected a layout for each of {len(values)} values in {name}, got "
-                    f"{len(layouts.data)}",  # pyright: ignore[reportAttributeAccessIssue]
+                    f"{len(layouts.data)}",
                     attr(name),
                 )
 
@@ -611,7 +610,6 @@ class PluginOp(ForeignCode):
     result_layouts = opt_prop_def(ARRAY)
     results_ = var_result_def(ANY_VALUE)
     CALLS: ClassVar = True
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.plugin %f {code = "fast_softmax", shared_bytes = 4096}
@@ -640,7 +638,6 @@ class InjectIROp(TileAAOp):
     code = prop_def(STRING)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     CALLS: ClassVar = True
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         module {
@@ -654,5 +651,5 @@ class InjectIROp(TileAAOp):
         if "sym_name" in self.properties:
             check_in_module(self, report)
         for name in ("language", "code"):
-            if not self.properties[name].data:  # pyright: ignore[reportAttributeAccessIssue]
+            if not property_of(self, name, StringAttr).data:
                 report.error(codes.FUNCTION, f"'{name}' must not be empty", attr(name))

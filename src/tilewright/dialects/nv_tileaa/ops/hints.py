@@ -31,7 +31,7 @@ from tilewright.dialects.nv_tileaa.attributes import (
 from tilewright.dialects.nv_tileaa.base import TileAAOp, show_types, tileaa_op
 from tilewright.dialects.nv_tileaa.constraints import ANY_VALUE, ARRAY, I1, STRING, TOKEN
 from tilewright.dialects.nv_tileaa.ops.access import check_token
-from tilewright.dialects.nv_tileaa.signature import COMMON, THROUGH
+from tilewright.dialects.nv_tileaa.signature import THROUGH
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.numerics.element_types import FORMATS
 
@@ -44,7 +44,6 @@ class CreateMemTokenOp(TileAAOp):
 
     result = result_def(TOKEN)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("%t0 = nv_tileaa.create_mem_token : !nv_tileaa.mem_token")
 
 
@@ -55,7 +54,6 @@ class JoinMemTokenOp(TileAAOp):
     tokens = var_operand_def(TOKEN)
     result = result_def(TOKEN)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %u = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
@@ -73,7 +71,6 @@ class MarkForReuseOp(TileAAOp):
     values = var_operand_def(ANY_VALUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "nv_tileaa.mark_for_reuse %q : !nv_tileaa.queue<tile<8xf32>, i32>"
     )
@@ -100,7 +97,6 @@ class AssertOp(TileAAOp):
     result_token = opt_result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         'nv_tileaa.assert %mask {message = "must hold"} : tile<8xi1>',
         """
@@ -277,7 +273,6 @@ class MessageOp(TileAAOp):
     message = prop_def(STRING)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples('nv_tileaa.message {message = "two stages"}')
 
 
@@ -290,7 +285,6 @@ class PrintOp(TileAAOp):
     result_token = opt_result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %u = nv_tileaa.print %n, %f, %t {format = "%d: %f"}

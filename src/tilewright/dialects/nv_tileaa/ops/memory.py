@@ -10,7 +10,6 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
-    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -31,7 +30,6 @@ from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
-    ALL_BUT_TOKEN,
     TileAAOp,
     int_list,
     is_set,
@@ -49,7 +47,6 @@ from tilewright.dialects.nv_tileaa.constraints import (
     NUMBER,
     SYMBOL,
     TILE,
-    TOKEN,
     VIEW,
     enum_kind,
 )
@@ -62,8 +59,6 @@ from tilewright.dialects.nv_tileaa.ops.access import (
     LATENCY,
     MULTIMEM,
     PADDING,
-    SCOPE,
-    SEMANTIC,
     TMA,
     Access,
     Reads,
@@ -74,7 +69,7 @@ from tilewright.dialects.nv_tileaa.ops.access import (
     check_padding,
 )
 from tilewright.dialects.nv_tileaa.ops.symbols import check_global_reference
-from tilewright.dialects.nv_tileaa.signature import COMMON, Dictionary, Reference, Types
+from tilewright.dialects.nv_tileaa.signature import Dictionary, Reference, Types
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.engine import values_of
 
@@ -103,9 +98,39 @@ class GetGlobalOp(TileAAOp):
         check_global_reference(self, report)
 
 
-class Load(Access):
+class Tiled(Access):
+    """Accesses to whole tiles, which TMA may carry out."""
+
+    atom = opt_prop_def(ATOM)
+    allow_tma = opt_prop_def(TMA)
+    tma_eligible = opt_prop_def(TMA)
+
+    def value_shape(self) -> tuple[int, ...] | str | None:
+        """As for any access, but memrefs give tiles and no scalars."""
+        base, value = self.base_type, self.moved.type
+        if isinstance(base, T.MemrefType) and len(T.dims_of(value)) != base.rank:
+            return (
+                f"expected a tile of rank {base.rank}, the rank of '{format_type(base)}', got "
+                f"'{format_type(value)}'"
+            )
+        return super().value_shape()
+
+
+class Moves(Access):
+    """What loads and stores share; the fields of an operation itself come before these."""
+
+    cache_modifier = opt_prop_def(CACHE)
+    eviction_policy = opt_prop_def(EVICTION)
+    volatile = opt_prop_def(FLAG)
+    in_bounds = opt_prop_def(IN_BOUNDS)
+
+
+class Load(Moves):
     """Rules of the three loads."""
 
+    mask = opt_operand_def(I1)
+    other = opt_operand_def(NUMBER)
+    traits = traits_def(Reads())
     ELEMENTS: ClassVar = Elements.READ
     VALUE: ClassVar = "result"
     SEMANTICS: ClassVar = ("weak", "relaxed", "acquire")
@@ -120,9 +145,11 @@ class Load(Access):
         check_other(self, report, self.moved)
 
 
-class Store(Access):
+class Store(Moves):
     """Rules of the three stores."""
 
+    mask = opt_operand_def(I1)
+    traits = traits_def(Writes())
     VALUE: ClassVar = "value"
     SEMANTICS: ClassVar = ("weak", "relaxed", "release")
     KIND: ClassVar = "stores"
@@ -137,22 +164,9 @@ class LoadOp(Load):
 
     base = operand_def(ADDRESS)
     indices = var_operand_def(INDEX)
-    mask = opt_operand_def(I1)
-    other = opt_operand_def(NUMBER)
-    token = opt_operand_def(TOKEN)
-    cache_modifier = opt_prop_def(CACHE)
-    eviction_policy = opt_prop_def(EVICTION)
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
-    volatile = opt_prop_def(FLAG)
-    in_bounds = opt_prop_def(IN_BOUNDS)
     latency = opt_prop_def(LATENCY)
     result = result_def(NUMBER)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(Reads())
     COST: ClassVar = 12
-    irdl_options = (ALL_BUT_TOKEN,)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %v, %u = nv_tileaa.load %ps, %mask, %f, %t
@@ -170,7 +184,7 @@ class LoadOp(Load):
 
 
 @tileaa_op("tiled_load", group=GROUP)
-class TiledLoadOp(Load):
+class TiledLoadOp(Tiled, Load):
     """Reads a tile at tile coordinates of a view, or from the given element of a memref on.
 
     ``in_bounds`` promises for each axis that the tile does not reach beyond the memory. What TMA
@@ -180,27 +194,11 @@ class TiledLoadOp(Load):
 
     base = operand_def(VIEW)
     indices = var_operand_def(INDEX)
-    mask = opt_operand_def(I1)
-    other = opt_operand_def(NUMBER)
-    token = opt_operand_def(TOKEN)
-    cache_modifier = opt_prop_def(CACHE)
-    eviction_policy = opt_prop_def(EVICTION)
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
-    volatile = opt_prop_def(FLAG)
-    in_bounds = opt_prop_def(IN_BOUNDS)
     padding_value = opt_prop_def(PADDING)
-    atom = opt_prop_def(ATOM)
-    allow_tma = opt_prop_def(TMA)
-    tma_eligible = opt_prop_def(TMA)
     latency = opt_prop_def(LATENCY)
     multimem = opt_prop_def(MULTIMEM)
     result = result_def(TILE)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(Reads())
     COST: ClassVar = 2
-    irdl_options = (ALL_BUT_TOKEN,)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %v, %u = nv_tileaa.tiled_load %view[%i, %j], %t
@@ -226,20 +224,6 @@ class TiledLoadOp(Load):
         check_padding(self, report, T.element_of(self.result.type))
         if "multimem" in self.properties:
             check_multimem(self, report, enum_property(self, "multimem"), ("f16", "bf16"))
-
-    def value_shape(self) -> tuple[int, ...] | str | None:
-        return _tiled_shape(self)
-
-
-def _tiled_shape(op: Access) -> tuple[int, ...] | str | None:
-    """As for any access, but memrefs give tiles and no scalars."""
-    base, value = op.base_type, op.moved.type
-    if isinstance(base, T.MemrefType) and len(T.dims_of(value)) != base.rank:
-        return (
-            f"expected a tile of rank {base.rank}, the rank of '{format_type(base)}', got "
-            f"'{format_type(value)}'"
-        )
-    return Access.value_shape(op)
 
 
 class Scattered(Access):
@@ -298,22 +282,9 @@ class GatherLoadOp(Scattered, Load):
 
     base = operand_def(VIEW)
     indices = var_operand_def(INDICES)
-    mask = opt_operand_def(I1)
-    other = opt_operand_def(NUMBER)
-    token = opt_operand_def(TOKEN)
-    cache_modifier = opt_prop_def(CACHE)
-    eviction_policy = opt_prop_def(EVICTION)
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
-    volatile = opt_prop_def(FLAG)
-    in_bounds = opt_prop_def(IN_BOUNDS)
     gather_axes = opt_prop_def(I64_ARRAY)
     result = result_def(TILE)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(Reads())
     COST: ClassVar = 12
-    irdl_options = (ALL_BUT_TOKEN,)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %v, %u = nv_tileaa.gather_load %mr[%lanes, %j], %mask, %f, %t {gather_axes = array<i64: 0>}
@@ -339,19 +310,7 @@ class StoreOp(Store):
     base = operand_def(ADDRESS)
     value = operand_def(NUMBER)
     indices = var_operand_def(INDEX)
-    mask = opt_operand_def(I1)
-    token = opt_operand_def(TOKEN)
-    cache_modifier = opt_prop_def(CACHE)
-    eviction_policy = opt_prop_def(EVICTION)
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
-    volatile = opt_prop_def(FLAG)
-    in_bounds = opt_prop_def(IN_BOUNDS)
     latency = opt_prop_def(LATENCY)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(Writes())
-    irdl_options = (ALL_BUT_TOKEN,)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %u = nv_tileaa.store %ps, %f, %mask, %t
@@ -368,7 +327,7 @@ class StoreOp(Store):
 
 
 @tileaa_op("tiled_store", group=GROUP)
-class TiledStoreOp(Store):
+class TiledStoreOp(Tiled, Store):
     """Writes a tile at tile coordinates of a view, or from the given element of a memref on.
 
     Elements beyond the memory are not written, save along axes that ``in_bounds`` promises for.
@@ -378,23 +337,8 @@ class TiledStoreOp(Store):
     base = operand_def(VIEW)
     value = operand_def(TILE)
     indices = var_operand_def(INDEX)
-    mask = opt_operand_def(I1)
-    token = opt_operand_def(TOKEN)
-    cache_modifier = opt_prop_def(CACHE)
-    eviction_policy = opt_prop_def(EVICTION)
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
-    volatile = opt_prop_def(FLAG)
-    in_bounds = opt_prop_def(IN_BOUNDS)
-    atom = opt_prop_def(ATOM)
-    allow_tma = opt_prop_def(TMA)
-    tma_eligible = opt_prop_def(TMA)
     latency = opt_prop_def(LATENCY)
     multimem = opt_prop_def(FLAG)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(Writes())
-    irdl_options = (ALL_BUT_TOKEN,)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %u = nv_tileaa.tiled_store %view[%i, %j], %tile, %t {in_bounds = array<i1: true, true>}
@@ -409,9 +353,6 @@ class TiledStoreOp(Store):
         if is_set(self, "multimem"):
             check_multimem(self, report)
 
-    def value_shape(self) -> tuple[int, ...] | str | None:
-        return _tiled_shape(self)
-
 
 @tileaa_op("scatter_store", group=GROUP)
 class ScatterStoreOp(Scattered, Store):
@@ -420,19 +361,7 @@ class ScatterStoreOp(Scattered, Store):
     base = operand_def(VIEW)
     value = operand_def(TILE)
     indices = var_operand_def(INDICES)
-    mask = opt_operand_def(I1)
-    token = opt_operand_def(TOKEN)
-    cache_modifier = opt_prop_def(CACHE)
-    eviction_policy = opt_prop_def(EVICTION)
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
-    volatile = opt_prop_def(FLAG)
-    in_bounds = opt_prop_def(IN_BOUNDS)
     gather_axes = opt_prop_def(I64_ARRAY)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(Writes())
-    irdl_options = (ALL_BUT_TOKEN,)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %u = nv_tileaa.scatter_store %mr[%lanes, %j], %f, %mask, %t
@@ -446,6 +375,8 @@ class ScatterStoreOp(Scattered, Store):
 class Atomic(Access):
     """Rules of the three atomics."""
 
+    mask = opt_operand_def(I1)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     VALUE: ClassVar = "value"
     SEMANTICS: ClassVar = ("relaxed", "acquire", "release", "acq_rel")
     KIND: ClassVar = "atomics"
@@ -491,17 +422,9 @@ class AtomicCasOp(Atomic):
     compare = operand_def(NUMBER)
     replacement = operand_def(NUMBER)
     indices = var_operand_def(INDEX)
-    mask = opt_operand_def(I1)
-    token = opt_operand_def(TOKEN)
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
     result = result_def(NUMBER)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (ALL_BUT_TOKEN,)
     VALUE: ClassVar = "compare"
     RELATIONS: ClassVar = (same_type("compare", "replacement", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %old, %u = nv_tileaa.atomic_cas %pi, %n, %n, %c, %t {mem_semantic = relaxed, mem_scope = sys}
@@ -536,17 +459,9 @@ class AtomicRMWOp(AtomicUpdate):
     base = operand_def(ADDRESS)
     value = operand_def(NUMBER)
     indices = var_operand_def(INDEX)
-    mask = opt_operand_def(I1)
-    token = opt_operand_def(TOKEN)
     rmw_mode = prop_def(enum_kind(RMWModeAttr))
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
     result = result_def(NUMBER)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (ALL_BUT_TOKEN,)
     RELATIONS: ClassVar = (same_type("value", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %old, %u = nv_tileaa.atomic_rmw %pi, %n, %t
@@ -562,7 +477,7 @@ class AtomicRMWOp(AtomicUpdate):
 
 
 @tileaa_op("tiled_atomic_rmw", group=GROUP)
-class TiledAtomicRMWOp(AtomicUpdate):
+class TiledAtomicRMWOp(Tiled, AtomicUpdate):
     """atomic_rmw of a tile at tile coordinates of a view, or from an element of a memref on.
 
     Where the old value is not used, the access may become a reduction by TMA. With ``multimem``
@@ -572,22 +487,11 @@ class TiledAtomicRMWOp(AtomicUpdate):
     base = operand_def(VIEW)
     value = operand_def(TILE)
     indices = var_operand_def(INDEX)
-    mask = opt_operand_def(I1)
-    token = opt_operand_def(TOKEN)
     rmw_mode = prop_def(enum_kind(RMWModeAttr))
-    mem_semantic = opt_prop_def(SEMANTIC)
-    mem_scope = opt_prop_def(SCOPE)
     in_bounds = opt_prop_def(IN_BOUNDS)
-    atom = opt_prop_def(ATOM)
-    allow_tma = opt_prop_def(TMA)
-    tma_eligible = opt_prop_def(TMA)
     multimem = opt_prop_def(FLAG)
     result = result_def(ELEMENTS)
-    result_token = opt_result_def(TOKEN)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (ALL_BUT_TOKEN,)
     RELATIONS: ClassVar = (same_type("value", "result"),)
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %old, %u = nv_tileaa.tiled_atomic_rmw %view[%i, %j], %tile, %t
@@ -603,6 +507,3 @@ class TiledAtomicRMWOp(AtomicUpdate):
         super().check(report)
         if is_set(self, "multimem"):
             check_multimem_update(self, report)
-
-    def value_shape(self) -> tuple[int, ...] | str | None:
-        return _tiled_shape(self)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
@@ -58,7 +58,6 @@ from tilewright.dialects.nv_tileaa.constraints import (
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.ops.arithmetic import DIRECTED
 from tilewright.dialects.nv_tileaa.signature import (
-    COMMON,
     UNIFORM,
     Arguments,
     Dictionary,
@@ -91,7 +90,6 @@ class AddPtrOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.AT_PLACE
     COST: ClassVar = 1
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%p = nv_tileaa.addptr %p32, %i : !nv_tileaa.ptr<f32, 1>, index -> !nv_tileaa.ptr<f32, 1>",
         """
@@ -138,7 +136,6 @@ class IntToPtrOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.AT_PLACE
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.ADDRESS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("%p = nv_tileaa.int_to_ptr %m : i64 -> !nv_tileaa.ptr<f32, 1>")
 
     def check(self, report: Report) -> None:
@@ -155,7 +152,6 @@ class PtrToIntOp(TileAAOp):
     MEANING: ClassVar = "ptr_to_int"
     ELEMENTS: ClassVar = Elements.AT_PLACE
     COST: ClassVar = 0
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("%a0 = nv_tileaa.ptr_to_int %p32 : !nv_tileaa.ptr<f32, 1> -> i64")
 
     def check(self, report: Report) -> None:
@@ -263,7 +259,6 @@ class BitcastOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.AT_PLACE
     COST: ClassVar = 1
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.bitcast %f : tile<8xf32> -> tile<8xi32>",
         "%s = nv_tileaa.bitcast %f : tile<8xf32> -> tile<32xi8>",
@@ -322,7 +317,6 @@ class FpToFpOp(TileAAOp):
     MEANING: ClassVar = "ftof"
     ELEMENTS: ClassVar = Elements.AT_PLACE
     COST: ClassVar = 3
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%h = nv_tileaa.fp_to_fp %f {rounding_mode = nearest_even} : tile<8xf32> -> tile<8xf16>",
     )
@@ -394,7 +388,7 @@ class PerElementCall(TileAAOp):
                     return
         for name in ("symbol", "asm_string", "intrinsic"):
             found = self.properties.get(name)
-            if found is not None and not found.data:  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(found, StringAttr) and not found.data:
                 report.error(codes.CONVERSION, f"'{name}' must not be empty", attr(name))
 
 

@@ -40,7 +40,7 @@ from tilewright.dialects.nv_tileaa.constraints import (
 )
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end
 from tilewright.dialects.nv_tileaa.ops.functions import check_terminator_parent
-from tilewright.dialects.nv_tileaa.signature import COMMON, Arguments, Body, Dictionary, Types
+from tilewright.dialects.nv_tileaa.signature import Arguments, Body, Dictionary, Types
 
 GROUP = "queue"
 
@@ -62,7 +62,6 @@ class GetProgramIdOp(TileAAOp):
     axis = prop_def(INT32)
     result = result_def(SCALAR_I32)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%x0 = nv_tileaa.get_program_id {axis = 0 : i32} : i32",
         """
@@ -83,7 +82,6 @@ class GetNumProgramsOp(TileAAOp):
     axis = prop_def(INT32)
     result = result_def(SCALAR_I32)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples("%w = nv_tileaa.get_num_programs {axis = 2} : i32")
 
     def check(self, report: Report) -> None:
@@ -97,7 +95,6 @@ class IsValidProgramIdOp(TileAAOp):
     program_id = operand_def(PROGRAM_ID)
     result = result_def(SCALAR_I1)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %work = nv_tileaa.cancel_next_program_id : !nv_tileaa.program_id
@@ -113,7 +110,6 @@ class CancelNextProgramIdOp(TileAAOp):
     result = result_def(PROGRAM_ID)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%work = nv_tileaa.cancel_next_program_id : !nv_tileaa.program_id"
     )
@@ -127,7 +123,6 @@ class CreateQueueOp(TileAAOp):
     result = result_def(QUEUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileaa.create_queue {depth = 3} : !nv_tileaa.queue<tile<8xf32>, i32>"
     )
@@ -248,7 +243,6 @@ class QueueYieldOp(TileAAOp):
 
     values = var_operand_def(ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         nv_tileaa.queue.put %q : !nv_tileaa.queue<tile<8xf32>, i32> {

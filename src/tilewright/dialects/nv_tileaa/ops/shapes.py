@@ -18,7 +18,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure, RecursiveMemoryEffect
 
-from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.cuda_tile.types import DYNAMIC, Cut
 from tilewright.dialects.declare import (
     Report,
     attr,
@@ -54,7 +54,7 @@ from tilewright.dialects.nv_tileaa.enums import PaddingValueAttr
 from tilewright.dialects.nv_tileaa.ops.access import check_padding
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end, check_pure_body
 from tilewright.dialects.nv_tileaa.ops.contraction import check_conv_params
-from tilewright.dialects.nv_tileaa.signature import COMMON, Arguments, Body, Dictionary, Types
+from tilewright.dialects.nv_tileaa.signature import Arguments, Body, Dictionary, Types
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.engine import values_of
 
@@ -81,7 +81,6 @@ class SplatOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.MADE
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.splat %x : f32 -> tile<4x4xf32>",
         "%s = nv_tileaa.splat %p32 : !nv_tileaa.ptr<f32, 1> -> tile<8x!nv_tileaa.ptr<f32, 1>>",
@@ -101,7 +100,6 @@ class BroadcastOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.view %f : tile<8xf32> -> tile<8x1xf32>
@@ -136,7 +134,6 @@ class ExpandDimsOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.RESHAPED
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.expand_dims %f {axes = array<i64: 0, 2>} : tile<8xf32> -> tile<1x8x1xf32>",
     )
@@ -167,7 +164,6 @@ class ViewOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.RESHAPED
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.view %tile : tile<8x16xf32> -> tile<128xf32>",
         """
@@ -249,7 +245,6 @@ class ExtractOp(TileAAOp):
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.OPERANDS
     BRACKETS: ClassVar = "indices"
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.extract %f[%i] : tile<8xf32>, index -> f32",
         "%s = nv_tileaa.extract %tile[%i] : tile<8x16xf32>, index -> tile<16xf32>",
@@ -285,7 +280,6 @@ class ExtractSliceOp(TileAAOp):
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.OPERANDS
     BRACKETS: ClassVar = "indices"
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.extract_slice %f {offsets = array<i64: 4>} : tile<8xf32> -> tile<4xf32>",
         """
@@ -345,7 +339,6 @@ class CatOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 2
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.cat %f, %g {axis = 0 : i32} : tile<8xf32>, tile<8xf32> -> tile<16xf32>
@@ -382,7 +375,6 @@ class PermuteOp(TileAAOp):
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.permute %tile {permutation = array<i64: 1, 0>}
@@ -415,7 +407,6 @@ class MakeRangeOp(TileAAOp):
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MADE
     COST: ClassVar = 0
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileaa.make_range {start = 0, end = 8} : tile<8xi32>",
         "%r = nv_tileaa.make_range %i, %j : index, index -> tile<8xindex>",
@@ -567,7 +558,6 @@ class BlockTileOp(TilingOp):
     result = result_def(TILED_VIEW)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %v = nv_tileaa.block_tile %mr
@@ -583,6 +573,17 @@ class BlockTileOp(TilingOp):
             -> !nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>>
         """,
     )
+
+    @property
+    def cut(self) -> Cut | None:
+        """How tiles are cut; None where a tile axis covers several axes, in an order that nothing says."""
+        groups = _groups(self.dimGroups)
+        if groups is None or any(len(group) != 1 for group in groups):
+            return None
+        sizes = int_list(self.tileSizes)
+        steps = sizes if self.traversalStrides is None else int_list(self.traversalStrides)
+        sparse = None if self.sparseDim is None else int_property(self, "sparseDim")
+        return Cut(sizes, tuple(axis for (axis,) in groups), steps, sparse)
 
     def check(self, report: Report) -> None:
         sizes = int_list(self.properties["tileSizes"])
@@ -645,7 +646,6 @@ class ConvTileOp(TilingOp):
     result = result_def(TILED_VIEW)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         """
         %v = nv_tileaa.conv_tile %mr
@@ -721,7 +721,6 @@ class GetDimSizeOp(TileAAOp):
     axis = prop_def(INT32)
     result = result_def(INDEX)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = COMMON
     EXAMPLES: ClassVar = examples(
         "%n0 = nv_tileaa.get_dim_size %mr {axis = 0 : i32} : !nv_tileaa.memref<?x?xf32, 1> -> index",
         """

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatTF32Type, IntegerAttr, VectorType, i32
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from tilewright.dialects.declare import Report, examples, type_of
-from tilewright.dialects.nvgpu import codes
+from tilewright.dialects.declare import examples
 from tilewright.dialects.nvgpu.constraints import Kind
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.arith_vectors import FLOAT, FastMath, element_of
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
-from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
+from tilewright.dialects.nvgpu.support.arith_vectors import (
+    CONVERSION_TYPES,
+    FAST_MATH,
+    FLOAT,
+    Conversion,
+    FastMath,
+)
+from tilewright.dialects.nvgpu.support.base import support_op
+from tilewright.dialects.syntax.directives import Operand
+from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import consume, previous_end, token_start, token_text
 
 #: The rounding modes of ``arith``; their places are their numbers.
@@ -56,54 +57,22 @@ class Rounding(Directive):
         return "[" + " | ".join(f"`{mode}`" for mode in ROUNDING_MODES) + "]"
 
 
-def significant_width(ty: Attribute) -> int:
-    """The bits that an element has: 19 of tf32, whatever it takes in memory."""
-    element = element_of(ty)
-    return 19 if isinstance(element, FloatTF32Type) else bit_width(element)
+class FloatConversion(Conversion):
+    """A conversion of floats by element."""
 
-
-class FloatConversion(SupportOp):
-    """A conversion of floats by element; ``WIDENS``: whether to a wider type."""
-
-    WIDENS: ClassVar[bool]
-
-    def check(self, report: Report) -> None:
-        source, result = (values_of(self, name)[0].type for name in ("input", "result"))
-        shapes = [ty.get_shape() if isinstance(ty, VectorType) else None for ty in (source, result)]
-        if shapes[0] != shapes[1]:
-            report.error(
-                codes.FRAGMENT,
-                f"expected a result of the shape of '{format_type(source)}', got "
-                f"'{format_type(result)}'",
-                type_of("result"),
-            )
-            return
-        narrow, wide = (source, result) if self.WIDENS else (result, source)
-        if significant_width(narrow) >= significant_width(wide):
-            report.error(
-                codes.ELEMENT_TYPE,
-                f"expected a {'wider' if self.WIDENS else 'narrower'} type than "
-                f"'{format_type(source)}', got '{format_type(result)}'",
-                type_of("result"),
-            )
-
-
-_HIDDEN = frozenset({"fastmath", "roundingmode"})
-_TYPES = (ATTRIBUTES, COLON, TypeOf("input"), Keyword("to"), TypeOf("result"))
+    input = operand_def(FLOAT)
+    fastmath = opt_prop_def(FAST_MATH)
+    result = result_def(FLOAT)
+    traits = traits_def(Pure())
+    HIDDEN: ClassVar = frozenset({"fastmath", "roundingmode"})
 
 
 @support_op("arith", "extf")
 class ExtFOp(FloatConversion):
     """The same number in a wider type of floats."""
 
-    input = operand_def(FLOAT)
-    fastmath = opt_prop_def(Kind("flags for floats", Attribute))
-    result = result_def(FLOAT)
-
-    traits = traits_def(Pure())
-    WIDENS: ClassVar = True
-    HIDDEN: ClassVar = _HIDDEN
-    SYNTAX: ClassVar = (Operand("input"), FastMath(), *_TYPES)
+    WIDENS: ClassVar = 1
+    SYNTAX: ClassVar = (Operand("input"), FastMath(), *CONVERSION_TYPES)
     EXAMPLES: ClassVar = examples("%wide = arith.extf %a : vector<4x2xf16> to vector<4x2xf32>")
 
 
@@ -115,15 +84,9 @@ class TruncFOp(FloatConversion):
     what is too large becomes the largest.
     """
 
-    input = operand_def(FLOAT)
     roundingmode = opt_prop_def(_MODE)
-    fastmath = opt_prop_def(Kind("flags for floats", Attribute))
-    result = result_def(FLOAT)
-
-    traits = traits_def(Pure())
-    WIDENS: ClassVar = False
-    HIDDEN: ClassVar = _HIDDEN
-    SYNTAX: ClassVar = (Operand("input"), Rounding(), FastMath(), *_TYPES)
+    WIDENS: ClassVar = -1
+    SYNTAX: ClassVar = (Operand("input"), Rounding(), FastMath(), *CONVERSION_TYPES)
     EXAMPLES: ClassVar = examples(
         """
         %narrow = arith.truncf %v : vector<2x2xf32> to vector<2x2xf8E4M3FN>

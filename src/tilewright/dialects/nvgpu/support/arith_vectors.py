@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, VectorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatTF32Type,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
@@ -15,6 +22,7 @@ from xdsl.traits import Pure
 from tilewright.dialects.declare import Report, examples, same_type, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.constraints import ANY_VALUE, Kind
+from tilewright.dialects.nvgpu.shapes import bit_width, element_of
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
 from tilewright.dialects.nvgpu.type_syntax import format_type
@@ -36,11 +44,6 @@ FLOAT_PREDICATES = (
 )
 
 
-def element_of(ty: Attribute) -> Attribute:
-    """The element of a vector type; another type is its own."""
-    return ty.element_type if isinstance(ty, VectorType) else ty
-
-
 def _of(description: str, *classes: Any) -> Kind:
     return Kind(
         f"{description}, or a vector of such",
@@ -55,7 +58,7 @@ FLOAT = _of("a float", AnyFloat)
 NUMBER = _of("a number", IntegerType, AnyFloat)
 BIT = Kind("an i1, or a vector of such", Attribute, lambda ty: element_of(ty) == IntegerType(1))
 _PREDICATE = Kind("an integer", IntegerAttr)
-_FAST_MATH = Kind("flags for floats", FastMathFlagsAttr)
+FAST_MATH = Kind("flags for floats", FastMathFlagsAttr)
 _OVERFLOW = Kind("overflow flags", IntegerOverflowAttr)
 
 
@@ -129,15 +132,18 @@ def _like_lhs(state: ParseState) -> list[Attribute]:
     return [truth_like(ty) for ty in state.types["lhs"]]
 
 
-def _same_as_lhs(state: ParseState) -> list[Attribute]:
-    return list(state.types["lhs"])
+_PAIR = (Operand("lhs"), COMMA, Operand("rhs"))
+_TYPE_OF_LHS = (ATTRIBUTES, COLON, TypeOf("lhs"))
 
 
 class Comparison(SupportOp):
-    """What comparisons check."""
+    """What comparisons share."""
 
+    predicate = prop_def(_PREDICATE)
+    result = result_def(BIT)
+    traits = traits_def(Pure())
     PREDICATES: ClassVar[tuple[str, ...]] = ()
-    INFER: ClassVar = {"rhs": _same_as_lhs, "result": _like_lhs}
+    INFER: ClassVar = {"rhs": "lhs", "result": _like_lhs}
 
     def check(self, report: Report) -> None:
         lhs, rhs, result = (values_of(self, name)[0].type for name in ("lhs", "rhs", "result"))
@@ -160,22 +166,10 @@ class CmpiOp(Comparison):
 
     lhs = operand_def(WHOLE)
     rhs = operand_def(WHOLE)
-    predicate = prop_def(_PREDICATE)
-    result = result_def(BIT)
 
-    traits = traits_def(Pure())
     PREDICATES: ClassVar = INTEGER_PREDICATES
     HIDDEN: ClassVar = frozenset({"predicate"})
-    SYNTAX: ClassVar = (
-        Predicate(INTEGER_PREDICATES),
-        COMMA,
-        Operand("lhs"),
-        COMMA,
-        Operand("rhs"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("lhs"),
-    )
+    SYNTAX: ClassVar = (Predicate(INTEGER_PREDICATES), COMMA, *_PAIR, *_TYPE_OF_LHS)
     EXAMPLES: ClassVar = examples("%less = arith.cmpi slt, %i, %i : index")
 
 
@@ -185,24 +179,11 @@ class CmpfOp(Comparison):
 
     lhs = operand_def(FLOAT)
     rhs = operand_def(FLOAT)
-    predicate = prop_def(_PREDICATE)
-    fastmath = opt_prop_def(_FAST_MATH)
-    result = result_def(BIT)
+    fastmath = opt_prop_def(FAST_MATH)
 
-    traits = traits_def(Pure())
     PREDICATES: ClassVar = FLOAT_PREDICATES
     HIDDEN: ClassVar = frozenset({"predicate", "fastmath"})
-    SYNTAX: ClassVar = (
-        Predicate(FLOAT_PREDICATES),
-        COMMA,
-        Operand("lhs"),
-        COMMA,
-        Operand("rhs"),
-        FastMath(),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("lhs"),
-    )
+    SYNTAX: ClassVar = (Predicate(FLOAT_PREDICATES), COMMA, *_PAIR, FastMath(), *_TYPE_OF_LHS)
     EXAMPLES: ClassVar = examples(
         """
         %x = arith.constant dense<1.0> : vector<2xf32>
@@ -232,10 +213,6 @@ class SelectTypes(Directive):
         return "`:` [type(%condition) `,`] type(%result)"
 
 
-def _as_result(state: ParseState) -> list[Attribute]:
-    return list(state.types["result"])
-
-
 @support_op("arith", "select")
 class SelectOp(SupportOp):
     """The first value where the condition holds, else the second; by element for a vector of i1."""
@@ -246,7 +223,7 @@ class SelectOp(SupportOp):
     result = result_def(ANY_VALUE)
 
     traits = traits_def(Pure())
-    INFER: ClassVar = {"true_value": _as_result, "false_value": _as_result}
+    INFER: ClassVar = {"true_value": "result", "false_value": "result"}
     SYNTAX: ClassVar = (
         Operand("condition"),
         COMMA,
@@ -302,25 +279,24 @@ class Conversion(SupportOp):
             return
         if not self.WIDENS:
             return
-        widths = [_width(ty) for ty in (source, result)]
+        widths = [significant_width(ty) for ty in (source, result)]
         if (widths[1] - widths[0]) * self.WIDENS <= 0:
             than = "wider" if self.WIDENS > 0 else "narrower"
             report.error(
                 codes.ELEMENT_TYPE,
-                f"expected a result {than} than '{format_type(source)}', got "
-                f"'{format_type(result)}'",
+                f"expected a {than} type than '{format_type(source)}', got '{format_type(result)}'",
                 type_of("result"),
             )
 
 
-def _width(ty: Attribute) -> int:
+def significant_width(ty: Attribute) -> int:
+    """The bits that an element has: 19 of tf32, whatever it takes in memory."""
     element = element_of(ty)
-    assert isinstance(element, IntegerType)
-    return element.width.data
+    return 19 if isinstance(element, FloatTF32Type) else bit_width(element)
 
 
-_TYPES = (ATTRIBUTES, COLON, TypeOf("input"), Keyword("to"), TypeOf("result"))
-_CONVERSION = (Operand("input"), *_TYPES)
+CONVERSION_TYPES = (ATTRIBUTES, COLON, TypeOf("input"), Keyword("to"), TypeOf("result"))
+_CONVERSION = (Operand("input"), *CONVERSION_TYPES)
 
 
 class Extension(Conversion):
@@ -383,19 +359,17 @@ class TruncIOp(Conversion):
     traits = traits_def(Pure())
     WIDENS: ClassVar = -1
     HIDDEN: ClassVar = frozenset({"overflowFlags"})
-    SYNTAX: ClassVar = (Operand("input"), Overflow(), *_TYPES)
+    SYNTAX: ClassVar = (Operand("input"), Overflow(), *CONVERSION_TYPES)
     EXAMPLES: ClassVar = _example("arith.trunci", "i32", "i8")
 
 
-@support_op("arith", "index_cast")
-class IndexCastOp(Conversion):
-    """An index as an integer or the reverse, read signed."""
+class IndexCast(Conversion):
+    """Casts between index and an integer."""
 
     input = operand_def(WHOLE)
     result = result_def(WHOLE)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = _CONVERSION
-    EXAMPLES: ClassVar = examples("%wide = arith.index_cast %i : index to i64")
 
     def check(self, report: Report) -> None:
         super().check(report)
@@ -407,6 +381,13 @@ class IndexCastOp(Conversion):
                 f"'{format_type(self.input.type)}' to '{format_type(self.result.type)}'",
                 type_of("result"),
             )
+
+
+@support_op("arith", "index_cast")
+class IndexCastOp(IndexCast):
+    """An index as an integer or the reverse, read signed."""
+
+    EXAMPLES: ClassVar = examples("%wide = arith.index_cast %i : index to i64")
 
 
 @support_op("arith", "sitofp")
@@ -443,22 +424,14 @@ class RemFOp(SupportOp):
 
     lhs = operand_def(FLOAT)
     rhs = operand_def(FLOAT)
-    fastmath = opt_prop_def(_FAST_MATH)
+    fastmath = opt_prop_def(FAST_MATH)
     result = result_def(FLOAT)
 
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
-    INFER: ClassVar = {"lhs": _as_result, "rhs": _as_result}
+    INFER: ClassVar = {"lhs": "result", "rhs": "result"}
     HIDDEN: ClassVar = frozenset({"fastmath"})
-    SYNTAX: ClassVar = (
-        Operand("lhs"),
-        COMMA,
-        Operand("rhs"),
-        FastMath(),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = (*_PAIR, FastMath(), ATTRIBUTES, COLON, TypeOf("result"))
     EXAMPLES: ClassVar = examples(
         """
         %seven = arith.constant 7.0 : f32

@@ -24,6 +24,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.nvgpu.constraints import Kind
+from tilewright.dialects.nvgpu.shapes import element_of
 from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import BAD_KEYWORD, parse_operand, parse_type_into, quote
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
@@ -74,11 +75,6 @@ class OldVectorType(ParametrizedAttribute, TypeAttribute):
         return vector
 
 
-def element_type(ty: Attribute) -> Attribute:
-    """The type of the elements of a vector; of a number or pointer, its own."""
-    return ty.element_type if isinstance(ty, VectorType) else ty
-
-
 def lane_count(ty: Attribute) -> int | None:
     """How many elements a vector has; None of what is no vector."""
     return ty.get_shape()[0] if isinstance(ty, VectorType) else None
@@ -97,7 +93,7 @@ def is_integer(ty: Attribute) -> bool:
 
 def is_value(ty: Attribute) -> bool:
     """Whether memory can hold values of a type: numbers, pointers, and vectors of these."""
-    element = element_type(ty)
+    element = element_of(ty)
     return is_flat(ty) and (is_integer(element) or isinstance(element, AnyFloat | LLVMPointerType))
 
 
@@ -105,22 +101,22 @@ POINTER = Kind("an !llvm.ptr", LLVMPointerType)
 POINTERS = Kind(
     "an !llvm.ptr or a vector of such",
     Attribute,
-    lambda ty: is_flat(ty) and isinstance(element_type(ty), LLVMPointerType),
+    lambda ty: is_flat(ty) and isinstance(element_of(ty), LLVMPointerType),
 )
 INTEGERS = Kind(
     "an integer or a vector of such",
     Attribute,
-    lambda ty: is_flat(ty) and is_integer(element_type(ty)),
+    lambda ty: is_flat(ty) and is_integer(element_of(ty)),
 )
 POINTER_VECTOR = Kind(
     "a vector of !llvm.ptr",
     VectorType,
-    lambda ty: is_flat(ty) and isinstance(element_type(ty), LLVMPointerType),
+    lambda ty: is_flat(ty) and isinstance(element_of(ty), LLVMPointerType),
 )
 MASK = Kind(
     "a vector of i1",
     VectorType,
-    lambda ty: is_flat(ty) and element_type(ty) == IntegerType(1),
+    lambda ty: is_flat(ty) and element_of(ty) == IntegerType(1),
 )
 VALUE = Kind("a number, a pointer, or a vector of such", Attribute, is_value)
 VALUE_VECTOR = Kind(

@@ -28,6 +28,7 @@ from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, int_property, operand
+from tilewright.dialects.keywords import AngledAttr
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import SEGMENTS
 from tilewright.dialects.nvgpu.constraints import FLAG, I1, I32, INT32, Kind
@@ -80,19 +81,14 @@ class SetMaxRegisterAction(StrEnum):
     INCREASE = auto()
 
 
-class BracketedEnumAttr(Attribute):
+class BracketedEnumAttr(AngledAttr):
     """An enumeration attribute that is written ``#nvvm.NAME<value>``."""
-
-    enum_type: ClassVar[type[StrEnum]]
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
         what = cls.name.removeprefix("nvvm.").replace("_", " ")
         with parser.in_angle_brackets():
             return parse_keyword(parser, cls.enum_type, what)
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data.value}>")  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @irdl_attr_definition
@@ -330,7 +326,7 @@ class CpAsyncSharedGlobalOp(SupportOp):
                 attr("modifier"),
             )
         for name, value, space in (("dst", self.dst, 3), ("src", self.src, 1)):
-            found = value.type.addr_space  # pyright: ignore[reportAttributeAccessIssue]
+            found = getattr(value.type, "addr_space", None)
             if not isinstance(found, IntAttr) or found.data != space:
                 report.error(
                     codes.MEMORY_SPACE,

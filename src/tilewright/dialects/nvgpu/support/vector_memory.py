@@ -29,7 +29,7 @@ from tilewright.dialects.syntax.engine import values_of
 _MASK = Kind(
     "a vector of i1",
     VectorType,
-    lambda t: t.element_type == IntegerType(1),  # pyright: ignore[reportAttributeAccessIssue]
+    lambda t: element_of(t) == IntegerType(1),
 )
 
 

@@ -35,7 +35,7 @@ from tilewright.dialects.declare import Report, attr, enum_property, examples, s
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.constraints import ANY_VALUE, I64_ARRAY, VECTOR, Kind
 from tilewright.dialects.nvgpu.enums import parse_keyword
-from tilewright.dialects.nvgpu.shapes import show_shape
+from tilewright.dialects.nvgpu.shapes import element_of, show_shape
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
 from tilewright.dialects.nvgpu.support.gpu_attributes import combines
@@ -56,13 +56,21 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type,
 from tilewright.dialects.syntax.tokens import previous_end, token_start
 
 _ARROW = Punct("->")
-_DENSE = Kind("an array of 64-bit integers", DenseArrayBase, lambda a: a.elt_type == i64)  # pyright: ignore[reportAttributeAccessIssue]
+_DENSE = Kind(
+    "an array of 64-bit integers",
+    DenseArrayBase,
+    lambda a: isinstance(a, DenseArrayBase) and a.elt_type == i64,
+)
 _INDICES = Kind(
     "a vector of index of one dimension",
     VectorType,
-    lambda t: isinstance(t.element_type, IndexType) and t.get_num_dims() == 1,  # pyright: ignore[reportAttributeAccessIssue]
+    lambda t: (
+        isinstance(t, VectorType)
+        and isinstance(t.element_type, IndexType)
+        and t.get_num_dims() == 1
+    ),
 )
-_MASK = Kind("a vector of i1", VectorType, lambda t: t.element_type == IntegerType(1))  # pyright: ignore[reportAttributeAccessIssue]
+_MASK = Kind("a vector of i1", VectorType, lambda t: element_of(t) == IntegerType(1))
 
 
 def _is_list(value: Attribute) -> bool:
@@ -73,11 +81,6 @@ def _is_list(value: Attribute) -> bool:
 def shape_of(ty: Attribute) -> tuple[int, ...]:
     """The extents of a vector; none for a number."""
     return tuple(ty.get_shape()) if isinstance(ty, VectorType) else ()
-
-
-def element_of(ty: Attribute) -> Attribute:
-    """The type of a vector's elements; a number's type is its own."""
-    return ty.element_type if isinstance(ty, VectorType) else ty
 
 
 def numbers_of(op: IRDLOperation, name: str) -> tuple[int, ...]:

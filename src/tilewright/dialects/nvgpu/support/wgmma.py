@@ -27,7 +27,7 @@ from tilewright.dialects.declare import Report, attr, examples, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.constraints import FLAG, I64_ARRAY, INT32, VECTOR, Kind
 from tilewright.dialects.nvgpu.ops.warpgroup import FLOAT_COLUMNS, INTEGER_COLUMNS, WGMMA_M
-from tilewright.dialects.nvgpu.shapes import bit_width
+from tilewright.dialects.nvgpu.shapes import bit_width, element_of
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
 from tilewright.dialects.nvgpu.type_syntax import format_type
@@ -220,7 +220,7 @@ class WgmmaSumsOp(SupportOp):
     )
 
     def check(self, report: Report) -> None:
-        if self.c.type != self.d.type or self.c.type.element_type not in SUMS.values():  # pyright: ignore[reportAttributeAccessIssue]
+        if self.c.type != self.d.type or element_of(self.c.type) not in SUMS.values():
             report.error(
                 codes.WGMMA_TYPE,
                 f"expected two vectors of f32 or i32, got '{format_type(self.c.type)}' and "

@@ -53,14 +53,14 @@ def machine_codes(texts: Sequence[str], arch: str) -> list[str]:
     for kernels in (True, False):
         numbers = [n for n, ptx in enumerate(made) if (".entry" in ptx) == kernels]
         if numbers:
-            together = _together({n: made[n] for n in numbers}, arch)
-            code = gpu.disassemble(gpu.assemble(together, arch).cubin)
+            whole = together({n: made[n] for n in numbers}, arch)
+            code = gpu.disassemble(gpu.assemble(whole, arch).cubin)
             parts = re.findall(r"^\.text\.k__(\d+):\n(.*?)(?=^//-|\Z)", code, re.M | re.S)
             found |= {int(number): text for number, text in parts}
     return [found[number] for number in range(len(texts))]
 
 
-def _together(modules: Mapping[int, str], arch: str) -> str:
+def together(modules: Mapping[int, str], arch: str) -> str:
     """One module of PTX, in which each name ends in the number of the module that it came from."""
     versions, parts = [], []
     for number, ptx in modules.items():

@@ -44,11 +44,13 @@ _DECLARED = re.compile(
 _HEADER = re.compile(r"^\.(version|target|address_size)\b.*\n", re.MULTILINE)
 
 
-def machine_codes(texts: Sequence[str], arch: str) -> list[str]:
+def machine_codes(
+    texts: Sequence[str], arch: str, options: gpu.CompileOptions = EXACT
+) -> list[str]:
     """The machine code of each text, by as few runs of the tools as can be: nvdisasm takes a third of a second
     to begin."""
     found: dict[int, str] = {}
-    made = [ptx_of(text, arch) for text in texts]
+    made = [ptx_of(text, arch, options) for text in texts]
     # Functions that no kernel calls are dropped where there are kernels.
     for kernels in (True, False):
         numbers = [n for n, ptx in enumerate(made) if (".entry" in ptx) == kernels]

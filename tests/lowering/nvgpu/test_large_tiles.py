@@ -202,7 +202,14 @@ def test_products_with_scale_factors() -> None:
     run(body, given, {"r": total}, "sm_100")
 
 
-@pytest.mark.parametrize("shape", [(4096,), (2, 2048), (64, 64), (2, 2, 1024)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (4096,),
+        (2, 2, 1024),
+        *(pytest.param(s, marks=pytest.mark.long) for s in ((2, 2048), (64, 64))),
+    ],
+)
 def test_prints(shape: tuple[int, ...]) -> None:
     """Beside another tile, a number and text, on an architecture whose memory they exceed."""
     x = np.tile(np.arange(7 * np.prod(shape) % 4093, dtype=np.float64), 4)[: np.prod(shape)]

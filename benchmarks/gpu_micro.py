@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gpu_device import Code, Device
-from tilewright.gpu import CompileOptions, compile_kernel
+from tilewright.gpu import CompiledKernel, CompileOptions, compile_kernel
 from tilewright.gpu.tools import assemble
 from tilewright.model.tables import GPUS, Gpu
 from tilewright.text import parse
@@ -79,10 +79,13 @@ class Micro:
         parts = {"attributions": "", **self.parts}
         return _MODULE.format(threads=self.threads, **parts)
 
+    def kernel(self, target: str) -> CompiledKernel:
+        """It, compiled for an architecture."""
+        return compile_kernel(parse(self.text()), target, None, CompileOptions(True))  # pyright: ignore[reportArgumentType]
+
     def code(self, target: str) -> Code:
         """Machine code for an architecture."""
-        kernel = compile_kernel(parse(self.text()), target, None, CompileOptions(True))  # pyright: ignore[reportArgumentType]
-        return Code(assemble(kernel.ptx, target).cubin)
+        return Code(assemble(self.kernel(target).ptx, target).cubin)
 
 
 def chase(size: int) -> np.ndarray[Any, Any]:

@@ -63,6 +63,8 @@ QUICK = (
     "tests/verifier/test_cases.py",
 )
 _SKIPPED = "tilewright/skipped"
+#: The variable of the environment that says to modules of tests that the run is a long one.
+_LONG = "TILEWRIGHT_TEST_LONG"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,6 +81,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        os.environ[_LONG] = "1"
     skipped = None
     if config.getoption("--only-skipped"):
         cache = getattr(config, "cache", None)  # absent with -p no:cacheprovider

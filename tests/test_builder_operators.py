@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -432,6 +433,53 @@ def test_structure_that_cannot_be(message: str, attempt: Callable[[Builder], obj
         start = attempt.__code__.co_firstlineno
         assert first.file == __file__ and start < (first.line or 0) < start + 8
         assert k.block is k.arguments[0].owner, "the builder is back where it was"
+
+
+#: What is no operand, or not of these.
+NO_OPERANDS = (
+    None, [1], (1, 2), object(), {}, 1j, b"x", "x", 2.5, -3, True, np.float16(1), np.datetime64(1, "s"),
+    np.zeros(3, np.float32), np.zeros((2, 2), np.float32), np.array(["x"]),
+)  # fmt: skip
+OPERATORS = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift",
+    "rshift", "eq", "ne", "lt", "le", "gt", "ge",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_whatever_stands_beside_an_operator_the_error_is_ours(name: str) -> None:
+    operation = getattr(operator, name)
+    with ModuleBuilder().entry("k", {"x": ptr("f32"), "n": "i32"}) as k:
+        tiles = [k.args.x, k.args.n, k.full((2, 2), 1.0, "f32"), k.constant(True, "i1")]
+        for value in tiles:
+            for other in (*NO_OPERANDS, *tiles):
+                for operands in ((value, other), (other, value)):
+                    if name == "mod" and isinstance(operands[0], str | bytes):
+                        continue  # which formats
+                    try:
+                        assert isinstance(operation(*operands), Value)
+                    except BuilderError as error:
+                        (found,) = error.diagnostics
+                        assert found.file == __file__ and found.message
+
+
+WRONG_TYPES = (None, 2.5, object(), [1], "f33", np.zeros(3))
+
+
+@pytest.mark.parametrize("wrong", WRONG_TYPES, ids=repr)
+def test_what_is_no_element_type_is_told(wrong: Any) -> None:
+    with ModuleBuilder().entry("k", {"n": "i32"}) as k:
+        for attempt in (
+            lambda: k.constant(1, wrong),
+            lambda: k.arange(8, wrong),
+            lambda: k.zeros((2,), wrong),
+            lambda: k.full((2,), 1, wrong),
+            lambda: k.convert(k.args.n, wrong),
+            lambda: k.args.n.to(wrong),
+        ):
+            with pytest.raises(BuilderError) as caught:
+                attempt()
+            assert caught.value.diagnostics[0].file == __file__
 
 
 def test_an_exception_of_the_caller_passes_through() -> None:

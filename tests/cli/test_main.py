@@ -136,6 +136,40 @@ def test_interruption(command: Command, monkeypatch: pytest.MonkeyPatch) -> None
     assert (ran.status, ran.err) == (Exit.INTERRUPTED, "tilewright: interrupted\n")
 
 
+ENDLESS = """entry @k() {
+  loop {
+    print_tko "turn\\n" -> token
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("machine", "who"),
+    [
+        (("run",), "tile block (0, 0, 0)"),
+        (("run", "--machine", "cpu"), "tile block (0, 0, 0)"),
+        (("run", "--machine", "sim:sm_90a"), "warp 0"),
+    ],
+)
+def test_interruption_names_the_loop(
+    machine: tuple[str, ...],
+    who: str,
+    tmp_path: Path,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    kernel = tmp_path / "endless.tileir"
+    kernel.write_text(ENDLESS)
+    monkeypatch.setattr(session.Session, "write_stdout", interrupt)
+    ran = command(*machine, kernel)
+    where = f"{who} was in the loop at {kernel}:2"
+    assert (ran.status, ran.err) == (Exit.INTERRUPTED, f"tilewright: interrupted; {where}\n")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows cannot send an interrupt to one process")
 def test_interruption_of_a_process() -> None:
     program = (

@@ -363,3 +363,9 @@ def test_ctrl_c_while_torch_is_imported(command: str, folder: Path) -> None:
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=30)
     assert (child.returncode, told) == (130, "tilewright: interrupted\n")
+
+
+def test_a_compiled_kernel_shows_what_it_is_for() -> None:
+    x = np.zeros(4096, np.float32)
+    shown = repr(tilewright.cutile.compile(endless, (x,)))
+    assert shown == "<kernel endless compiled for x float32[16n] strides [1]>"

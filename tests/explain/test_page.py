@@ -113,12 +113,12 @@ def test_facts_of_the_kernel(matmul: str) -> None:
         "%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %m: tile<i32>",
         "sm_100",
         "3 x 2 x 1",
-        "3 make_partition_view",
+        "3\N{NO-BREAK SPACE}make_partition_view",
         "at most 49152 bytes at scf.yield",
     ):
         assert part in text, part
     # The kernel and what is in it, its own line included.
-    assert re.search(r"operations, cuda_tile19 \(3 constant", text.replace("\n", ""))
+    assert re.search(r"operations, cuda_tile19 \(3\sconstant", text.replace("\n", ""))
 
 
 def test_hints() -> None:
@@ -128,6 +128,23 @@ def test_hints() -> None:
     )
     page = Page(render_page(explain_kernel(parse(text))))
     assert "hintssm_100 = {num_cta_in_cga = 2, occupancy = 4}" in page.text.replace("\n", "")
+    none = "entry @k() optimization_hints=<default = {}> {\n  return\n}\n"
+    page = Page(render_page(explain_kernel(parse(none))))
+    assert "hintsnone" in page.text.replace("\n", "")
+
+
+def test_operations_that_dialects_share_the_name_of_are_told_apart() -> None:
+    text = """entry @k(%out: tile<ptr<f32>>) {
+      %x = iota : tile<64xi32>
+      %y = itof %x signed : tile<64xi32> -> tile<64xf32>
+      %s = reduce %y dim=0 identities=[0.0 : f32] : tile<64xf32> -> tile<f32>
+        (%a: tile<f32>, %b: tile<f32>) { %c = addf %a, %b : tile<f32> yield %c : tile<f32> }
+      %t = store_ptr_tko weak %out, %s : tile<ptr<f32>>, tile<f32> -> token
+    }"""
+    page = Page(render_page(explain_kernel(parse(text), target="sm_90a")))
+    (counted,) = re.findall(r"operations, nvgpu\d+ \((.*?)\)", page.text.replace("\n", ""))
+    names = [name.split("\N{NO-BREAK SPACE}")[1] for name in counted.split(", ")]
+    assert len(names) == len(set(names)) and "gpu.module" in names and "gpu.shuffle" in names
 
 
 def test_data_of_the_script(matmul: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.gpu.fake_cuda import FakeCuda
-from tests.gpu.support import requires_nvdisasm, requires_ptxas
+from tests.gpu.support import requires_nvdisasm, requires_ptxas, together
 
 pytest.importorskip("cuda.tile")
 
@@ -27,8 +28,10 @@ from benchmarks.gpu_references import BOUNDS, errors_of, few_of, inputs_of, part
 
 from tilewright.bytecode import read
 from tilewright.gpu.tiles import TileProgram
+from tilewright.gpu.tools import assemble, disassemble_to_json
 from tilewright.launching.machine import load
 from tilewright.model.elf import read_cubin_file
+from tilewright.model.sass import Kernel, read_kernels
 from tilewright.model.tables import GPUS, load_constants
 
 CASES = {case.name: case for case in cases()}
@@ -231,16 +234,22 @@ WORK = {
 }
 
 
+@functools.cache
+def _micro_kernels(target: str) -> dict[str, Kernel]:
+    """The machine code of all of them, by one run of the tools, which take long to begin."""
+    ptx = {n: micro.kernel(target).ptx for n, micro in enumerate(gpu_micro.MICROS)}
+    cubin = assemble(together(ptx, target), target).cubin
+    found = {kernel.name: kernel for kernel in read_kernels(cubin, disassemble_to_json)}
+    return {micro.constant: found[f"k__{n}"] for n, micro in enumerate(gpu_micro.MICROS)}
+
+
 @requires_nvdisasm
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
 @pytest.mark.parametrize("micro", gpu_micro.MICROS, ids=lambda micro: micro.constant)
 def test_small_kernels_do_what_they_measure(micro: gpu_micro.Micro, target: str) -> None:
     """In the machine code there is a loop with as many of the instructions as a turn is to have, or a multiple
     of it where the assembler has unrolled."""
-    from tilewright.gpu.tools import disassemble_to_json
-    from tilewright.model.sass import read_kernels
-
-    kernel = read_kernels(micro.code(target).cubin, disassemble_to_json)[0]
+    kernel = _micro_kernels(target)[micro.constant]
     opcode, count = WORK[micro.constant]
     found = [Counter(i.base for i in kernel.body(loop))[opcode] for loop in kernel.loops]
     assert any(n and n % count == 0 for n in found), found

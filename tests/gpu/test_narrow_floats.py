@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from tests.gpu.kernels import kernel
-from tests.gpu.support import machine_code, ptx_of, requires_nvdisasm, requires_ptxas
+from tests.gpu.support import machine_code, ptx_of, requires_nvdisasm, requires_ptxas, together
 
 from tilewright import gpu
 from tilewright.diagnostics import TileIRError
@@ -228,9 +228,10 @@ def test_it_becomes_the_machine_instruction() -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_all_assemble(arch: str) -> None:
     pairs = [(w, n) for n in (*NARROW, "f8E8M0FNU") for w in WIDE]
-    for source, target in [*pairs, *((n, w) for w, n in pairs)]:
-        ptx = ptx_of(_kernel(source, target, "upward" if "E8M0" in target else ""), arch)
-        assert gpu.assemble(ptx, arch).cubin
+    both = [*pairs, *((n, w) for w, n in pairs)]
+    texts = [_kernel(one, other, "upward" if "E8M0" in other else "") for one, other in both]
+    modules = {n: ptx_of(text, arch) for n, text in enumerate(texts)}
+    assert gpu.assemble(together(modules, arch), arch).cubin
 
 
 @requires_ptxas

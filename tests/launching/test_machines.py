@@ -17,6 +17,7 @@ from tilewright.diagnostics import Diagnostic, TileIRError
 from tilewright.launching import machine as interface
 from tilewright.launching.machine import MACHINES, machine_named
 from tilewright.launching.options import OPTIONS, options_of_kind
+from tilewright.machine.inspect import Breakpoint, Trace
 
 pytest.importorskip("llvmlite", reason="the CPU machine needs llvmlite")
 
@@ -209,8 +210,8 @@ OTHERS: dict[str, Any] = {
     "seeds": 2,
     "races": False,
     "find_nan": True,
-    "breakpoints": [object()],
-    "trace": object(),
+    "breakpoints": [Breakpoint("addf")],
+    "trace": Trace(),
     "threads": 1,
     "cpu": "generic",
     "checked": True,
@@ -276,6 +277,13 @@ def test_options_of_another_level(name: str) -> None:
         ({"deadlock_timeout": 0}, "above 0"),
         ({"block": (1, 2, 3, 4)}, "block must be one to three integers of at least 1"),
         ({"cluster": 0}, "cluster must be one to three integers of at least 1, not 0"),
+        (
+            {"breakpoints": [("a.py", 3)]},
+            "must be Breakpoints of tilewright.machine.inspect, not (",
+        ),
+        ({"breakpoints": "addf"}, "breakpoints must be a list of Breakpoints, not 'addf'"),
+        ({"trace": print}, "trace must be a Trace of tilewright.machine.inspect, not <built-in"),
+        ({"memory": [1]}, "memory must be a list of NumPy arrays, not [1]"),
     ],
 )
 def test_values_that_make_no_sense(options: dict[str, Any], says: str) -> None:
@@ -287,6 +295,13 @@ def test_the_old_name_of_an_option_warns() -> None:
     with pytest.warns(DeprecationWarning, match="patience is called deadlock_timeout"):
         options = LaunchOptions(patience=2.5)
     assert options.deadlock_timeout == 2.5 and options.changed == ("deadlock_timeout",)
+
+
+# Numbers of threads, which may come from the environment, are the CPU machine's to refuse.
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "threads"])
+def test_no_option_takes_just_anything(name: str) -> None:
+    (found,) = refused(lambda: LaunchOptions(**{name: object()}))
+    assert found.code == "bad-run-option" and found.message.startswith(f"{name} ")
 
 
 def test_all_wrong_values_are_told() -> None:

@@ -19,7 +19,7 @@ from tilewright.dialects.nv_tileas.types import (
     with_layout,
 )
 from tilewright.layouts import Layout, SharedLayout
-from tilewright.text import parse, print_text
+from tilewright.text import list_text, parse, print_text
 from tilewright.text.layout_aliases import with_layout_aliases
 
 
@@ -77,6 +77,16 @@ def test_each_layout_has_one_name() -> None:
     assert lines[:3] == [f"#layout = {ONE}", f"#layout1 = {TWO}", f"#shared = {SHARED}"]
     assert not any("#nv_tileas" in line for line in lines[3:])
     assert sum("#layout1>" in line for line in lines) == 2
+
+
+def test_listings_have_the_names_and_lines_behind_them() -> None:
+    module = parse(program())
+    listing = list_text(module)
+    assert listing.text == print_text(module)
+    lines = listing.text.splitlines()
+    found = {op.name: lines[line] for op, line in listing.line_of.items()}
+    for name in ("nv_tileas.convert_layout", "nv_tileas.alloc_tensor", "nv_tileas.copy"):
+        assert name in found[name]
 
 
 def test_names_may_stand_anywhere() -> None:

@@ -91,7 +91,10 @@ class Elementwise(Operations):
         shape = self._common_shape(what, [v.shape for v in values])
         return [self.broadcast_to(v, shape, what) for v in values]
 
-    def _as_tile(self, what: str, value: Value | SSAValue) -> Value:
+    def _as_tile(self, what: str, value: Any) -> Value:
+        if not isinstance(value, Value | SSAValue):
+            help = "use constant(value, type)" if is_number(value) else ""
+            fail(what, f"expected a tile, got {value!r:.60}", help)
         found = value if isinstance(value, Value) else Value(self, value)  # pyright: ignore[reportArgumentType]
         if not isinstance(found.type, T.TileType):
             fail(what, f"expected tiles, got {format_type(found.type)}")
@@ -109,7 +112,7 @@ class Elementwise(Operations):
     def _tile_type(self, what: str, shape: Sequence[int], elem: TypeLike) -> T.TileType:
         try:
             return tile(shape, elem)
-        except (ValueError, VerifyException) as error:
+        except (TypeError, ValueError, VerifyException) as error:
             fail(what, str(error).split("\n", 1)[0])
 
     def _common_shape(self, what: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -178,8 +181,14 @@ class Elementwise(Operations):
         if not _is_pointer(pointer) or _is_pointer(distance):
             return None
         if is_number(distance):
-            kind = element_of_dtype(distance.dtype) if hasattr(distance, "dtype") else "i32"
-            distance = self.constant_for(sign, distance, tile(shape_of(distance), kind))
+            kind = "i32"
+            if hasattr(distance, "dtype"):
+                try:
+                    kind = element_of_dtype(distance.dtype)
+                except ValueError as error:
+                    fail(sign, str(error))
+            ty = self._tile_type(sign, shape_of(distance), kind)
+            distance = self.constant_for(sign, distance, ty)
         distance = self._as_tile(sign, distance)
         if distance.element not in T.INTEGER_NAMES - {"i1"}:
             fail(sign, f"a pointer moves by integers, not by {distance.element}")
@@ -286,7 +295,7 @@ class Elementwise(Operations):
         """A sum, maximum or minimum along an axis, or of all elements where it is None."""
         found = self._as_tile(what, value)
         rank = len(found.shape)
-        if found.element == "ptr" or (axis is not None and not -rank <= axis < rank):
+        if found.element == "ptr" or axis not in (None, *range(-rank, rank)):
             fail(what, f"there is no axis {axis} to reduce of {format_type(found.type)}")
         axes = range(rank) if axis is None else [axis % rank]
         kept = [1 if d in axes else dim for d, dim in enumerate(found.shape)]

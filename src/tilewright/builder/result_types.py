@@ -19,9 +19,11 @@ TypeLike = Attribute | str
 
 
 def element(name: TypeLike) -> Attribute:
-    """The element type of a spelling such as ``f32``; ValueError for an unknown one."""
+    """The element type of a spelling such as ``f32``; ValueError for an unknown one, TypeError for what is no spelling."""
     if isinstance(name, Attribute):
         return name
+    if not isinstance(name, str):
+        raise TypeError(f"expected an element type such as 'f32', got {name!r:.60}")
     if (found := T.ELEMENT_TYPES.get(name)) is None:
         raise ValueError(f"unknown element type {name!r}; known: {', '.join(T.ELEMENT_TYPES)}")
     return found
@@ -38,8 +40,8 @@ def ptr(pointee: TypeLike) -> T.TileType:
 
 
 def type_like(like: TypeLike) -> Attribute:
-    """A type; a spelling means a scalar tile of that element type."""
-    return T.tile((), element(like)) if isinstance(like, str) else like
+    """A type; a spelling means a scalar tile of that element type; errors as those of ``element``."""
+    return like if isinstance(like, Attribute) else T.tile((), element(like))
 
 
 def constant_type(

@@ -121,6 +121,9 @@ class Value:
     def __matmul__(self, other: Any) -> Value:
         return self._k.mma(self, other)
 
+    def __rmatmul__(self, other: Any) -> Value:
+        return self._k.mma(other, self)
+
     def __and__(self, other: Any) -> Value:
         return self._k.binary("&", self, other)
 

@@ -103,8 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             if run_script.is_script_run(arguments):
                 return run_script.main(arguments)
-        except KeyboardInterrupt:  # While the program runs it is the program's own.
-            return _interrupted(Session(arguments))
+        except KeyboardInterrupt as stop:  # While the program runs it is the program's own.
+            return _interrupted(Session(arguments), stop)
     own, theirs = programs.split(arguments)
     session = Session(arguments, theirs or ())
     with rare_collections:
@@ -123,14 +123,16 @@ def _guarded(arguments: list[str], session: Session) -> int:
         return Exit.FINDINGS
     except (OutputClosedError, BrokenPipeError):
         return Exit.OUTPUT_CLOSED
-    except KeyboardInterrupt:
-        return _interrupted(session)
+    except KeyboardInterrupt as stop:
+        return _interrupted(session, stop)
     except Exception as error:  # noqa: BLE001 (the top: what arrives here is a bug of ours)
         return _report_bug(session, error)
 
 
-def _interrupted(session: Session) -> int:
-    session.say(f"{PROGRAM}: interrupted")
+def _interrupted(session: Session, stop: KeyboardInterrupt) -> int:
+    """Say so, and in which loop a kernel was, where its machine has noted that."""
+    where = [note.removeprefix(f"{PROGRAM}: ") for note in getattr(stop, "__notes__", ())]
+    session.say("; ".join([f"{PROGRAM}: interrupted", *where]))
     return Exit.INTERRUPTED
 
 

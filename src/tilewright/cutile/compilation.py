@@ -41,6 +41,11 @@ class Compiled:
     _kernel: Any
     _stages: dict[str, Stages] = field(default_factory=dict[str, "Stages"], repr=False)
 
+    def __repr__(self) -> str:
+        """The kernel and what it was compiled for."""
+        kind = ", ".join(f"{name} {what}" for name, what in self.kind.items())
+        return f"<kernel {self.name} compiled for {kind or 'no arguments'}>"
+
     @property
     def levels(self) -> tuple[str, ...]:
         """The names of all levels, from ``cuda_tile`` down."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tilewright import __version__
@@ -158,7 +159,8 @@ def _hints(kernel: AnyKernel) -> str:
     """What the kernel says about how it wants to be compiled."""
     for name in ("optimization_hints", "kernel_spec"):
         if (found := kernel.properties.get(name)) is not None:
-            return str(found).partition("<")[2].removesuffix(">") or "none"
+            said = str(found).partition("<")[2].removesuffix(">")
+            return "none" if said in ("", "default = {}") else said
     return "none"
 
 
@@ -166,7 +168,15 @@ def _counts(level: Level) -> str:
     assert level.operations is not None
     total = sum(level.operations.values())
     ranked = sorted(level.operations.items(), key=lambda pair: (-pair[1], pair[0]))
-    most = ", ".join(f"{count} {name.partition('.')[2] or name}" for name, count in ranked)
+    last = Counter(name.partition(".")[2] for name in level.operations)
+
+    def shown(name: str) -> str:
+        """Whole where dialects have the same: ``gpu.shuffle`` and ``vector.shuffle``."""
+        rest = name.partition(".")[2]
+        return rest if last[rest] == 1 and rest else name
+
+    # A number stays on the line of its name.
+    most = ", ".join(f"{count}\N{NO-BREAK SPACE}{shown(name)}" for name, count in ranked)
     return f'{total} <span class="faint">({_text(most)})</span>'
 
 

@@ -150,6 +150,37 @@ def _schedules(value: object) -> str:
 _seed = _integer(0)
 
 
+def _has(value: object, *names: str) -> bool:
+    return all(hasattr(value, name) for name in names)
+
+
+def _breakpoints(value: object) -> str:
+    # By what they have: the package that makes them stands above this one.
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        return f"must be a list of Breakpoints, not {value!r:.60}"
+    wrong = [each for each in value if not _has(each, "target", "action")]
+    if not wrong:
+        return ""
+    where = "tilewright.cutile.on takes lines of a program"
+    return f"must be Breakpoints of tilewright.machine.inspect, not {wrong[0]!r:.60}; {where}"
+
+
+def _trace(value: object) -> str:
+    if value is None or _has(value, "blocks", "values", "limit"):
+        return ""
+    return f"must be a Trace of tilewright.machine.inspect, not {value!r:.60}"
+
+
+def _text(value: object) -> str:
+    return "" if isinstance(value, str) else f"must be a name, not {value!r:.60}"
+
+
+def _arrays(value: object) -> str:
+    if isinstance(value, Sequence) and all(_has(each, "ctypes", "dtype") for each in value):
+        return ""
+    return f"must be a list of NumPy arrays, not {value!r:.60}"
+
+
 def _extents(value: object) -> str:
     given = (value,) if isinstance(value, Integral) else value
     if value is None or (
@@ -312,6 +343,7 @@ class LaunchOptions:
             "Where the run stops, and what is done there.",
             values="a list of `tilewright.machine.inspect.Breakpoint`",
             machines="reference",
+            check=_breakpoints,
         ),
     )
     trace: Any = field(
@@ -320,6 +352,7 @@ class LaunchOptions:
             "Records what tile blocks do.",
             values="a `tilewright.machine.inspect.Trace`",
             machines="reference",
+            check=_trace,
         ),
     )
     threads: int | None = field(
@@ -337,6 +370,7 @@ class LaunchOptions:
             "The processor that code is made for.",
             values="'host', 'generic', or 'x86-64-v2' to 'x86-64-v4'",
             machines="cpu",
+            check=_text,
         ),
     )
     checked: bool = field(
@@ -384,6 +418,7 @@ class LaunchOptions:
             "Arrays that no parameter takes and that the kernel reaches by their addresses.",
             values="a list of NumPy arrays",
             machines="sim",
+            check=_arrays,
         ),
     )
     strict: bool = field(

@@ -32,12 +32,13 @@ def time_is_over(
     )
 
 
-def stopped_here(loop: OperationSource, block: tuple[int, int, int]) -> str:
-    """The note of an exception that has ended a launch from outside."""
+def stopped_here(loop: OperationSource, who: str) -> str:
+    """The note of an exception that has ended a launch from outside: ``tile block (0, 0, 0)``, or which
+    warp, was in this loop."""
     place = ""
     if loop.position is not None:
         place = f"{loop.position[0]}:{loop.position[1]}"
     elif loop.place is not None:
         line = getattr(loop.place, "line", None)
         place = loop.place.file_name + (f":{line}" if line else "")
-    return f"tilewright: tile block {block} was in the loop at {place or 'an unknown place'}"
+    return f"tilewright: {who} was in the loop at {place or 'an unknown place'}"

@@ -29,4 +29,4 @@ def note_loop(error: BaseException, block: BlockId) -> None:
             loop = op
         traceback = traceback.tb_next
     if loop is not None:
-        error.add_note(stopped_here(OperationSource.of(loop), block))
+        error.add_note(stopped_here(OperationSource.of(loop), f"tile block {block}"))

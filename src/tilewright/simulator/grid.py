@@ -20,6 +20,7 @@ import numpy as np
 from tilewright.diagnostics import Note
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.interrupts import note_loop
 from tilewright.simulator.schedule import Schedule, who_waits
 
 if TYPE_CHECKING:
@@ -69,7 +70,11 @@ class Grid:
         while (current := self._next()) is not None:
             launch.check_time()
             version = launch.version
-            has_ended = current.run(self._steps())
+            try:
+                has_ended = current.run(self._steps())
+            except KeyboardInterrupt as interrupt:
+                note_loop(interrupt, (current, *self._live))
+                raise
             if has_ended and recorder is not None:
                 recorder.end()
             if not has_ended:

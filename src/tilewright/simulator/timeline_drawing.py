@@ -23,8 +23,15 @@ KINDS = {
     "product": Kind("#2f8f4e", "#ffffff", "tensor cores multiply"),
     "copy": Kind("#3f76d8", "#ffffff", "a copy to shared memory is under way"),
     "store": Kind("#8a4fc4", "#ffffff", "a copy from shared memory is under way"),
-    "wait": Kind("#dfe3e8", "#3c4450", "the warp waits for a phase or for copies"),
-    "wait for product": Kind("#c9e6d2", "#245a37", "the warp waits for a product"),
+    # A page may choose others for waits, which in the dark would be the brightest of all.
+    "wait": Kind(
+        "var(--svg-wait,#dfe3e8)",
+        "var(--svg-wait-ink,#3c4450)",
+        "the warp waits for a phase or for copies",
+    ),
+    "wait for product": Kind(
+        "var(--svg-owed,#c9e6d2)", "var(--svg-owed-ink,#245a37)", "the warp waits for a product"
+    ),
     "barrier": Kind("#f3cf7a", "#5c4303", "the warp waits at a barrier of the block"),
 }
 #: Drawn in this order, so that work is not covered by the wait for it.

@@ -11,7 +11,8 @@ from tilewright.simulator.timeline_drawing import KINDS, drawn
 _STYLE = """\
 :root{color-scheme:light dark;--page:#fff;--ink:#20262e;--faint:#5f6875;--grid:#e9ecf0;--panel:#f6f7f9;
 --line:#d5dae1;--rule:#aab2bd;--lit:#fff3b0;--mark:#c77700}
-@media (prefers-color-scheme:dark){:root{--page:#14171c;--ink:#e4e8ee;--faint:#98a3b0;--grid:#2a3039;
+@media (prefers-color-scheme:dark){:root{--svg-wait:#3d4652;--svg-wait-ink:#ced6e0;--svg-owed:#2b4a36;--svg-owed-ink:#bfe5cb;
+--page:#14171c;--ink:#e4e8ee;--faint:#98a3b0;--grid:#2a3039;
 --panel:#1c2128;--line:#343b45;--rule:#5a6472;--lit:#4d4610;--mark:#f0a85a}}
 *{box-sizing:border-box}
 body{font:14px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);margin:0;padding:20px 24px}

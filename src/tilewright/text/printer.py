@@ -144,14 +144,16 @@ class TilePrinter(Printer):
         return "".join(self._pieces)
 
     def listing(self) -> Listing:
-        """What was printed, with the line of each operation."""
-        lines: dict[Operation, int] = {}
-        line = counted = 0
+        """What was printed, with the line of each operation; layouts have names."""
+        printed, lines = self.text(), dict[Operation, int]()
+        text = with_layout_aliases(printed)
+        # Their definitions stand in front.
+        line, counted = text.count("\n") - printed.count("\n"), 0
         for op, start in self._starts or ():
             line += sum(piece.count("\n") for piece in self._pieces[counted:start])
             counted = start
             lines[op] = line
-        return Listing(self.text(), lines, self._names)
+        return Listing(text, lines, self._names)
 
     def print_whole(self, module: Operation) -> None:
         """Print an operation with its aliases, from the start of the text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,9 +18,9 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {},
     {"cpu": "generic"},
     {"checked": True},
-    {"cpu": "generic", "checked": True},
+    *([{"cpu": "generic", "checked": True}] if os.environ.get("TILEWRIGHT_TEST_LONG") else []),
 )
-"""How a body is compiled: for this processor and for the least, without and with checks."""
+"""How a body is compiled: for this processor and for the least, and with checks; with --long with both, too."""
 
 
 def run(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +20,9 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.examples import wrap
 from tilewright.text import parse, print_text
 
-#: For each of the element types, of which there are many; each takes four parses and prints.
-_EXAMPLES = 15
+#: For each of the element types, of which there are many; each example takes four parses and prints, and has
+#: so many constants.
+_EXAMPLES, _TOGETHER = 3, 5
 
 ELEMENTS: dict[str, Attribute] = {**ELEMENT_TYPES, "index": IndexType()}
 
@@ -35,18 +38,20 @@ def patterns(element: str, count: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, most), min_size=count, max_size=count)
 
 
-def survives(constant: ConstantOp) -> None:
-    """A module with the constant reads back from each form to the same bits."""
-    text = wrap(f"%r = arith.constant {show_value(constant.properties['value'])}")
+def survive(constants: Sequence[ConstantOp]) -> None:
+    """A module with the constants reads back from each form to the same bits."""
+    values = [show_value(each.properties["value"]) for each in constants]
+    text = wrap("\n".join(f"%r{n} = arith.constant {value}" for n, value in enumerate(values)))
     module = parse(text)
     for generic in (False, True):
         shown = print_text(module, generic=generic)
         again = parse(shown)
         assert again.is_structurally_equivalent(module)
-        (found,) = [op for op in again.walk() if isinstance(op, ConstantOp)]
-        assert found.properties == constant.properties
-        assert found.bits() == constant.bits()
-        assert found.result.type == constant.result.type
+        found = [op for op in again.walk() if isinstance(op, ConstantOp)]
+        for one, constant in zip(found, constants, strict=True):
+            assert one.properties == constant.properties
+            assert one.bits() == constant.bits()
+            assert one.result.type == constant.result.type
         stock = stock_print(module, generic)
         assert stock_parse(stock).is_structurally_equivalent(module)
 
@@ -55,29 +60,31 @@ def survives(constant: ConstantOp) -> None:
 @settings(max_examples=_EXAMPLES)
 @given(data=st.data())
 def test_scalars_are_exact(element: str, data: st.DataObject) -> None:
-    bits = data.draw(patterns(element, 1))
-    constant = ConstantOp.from_bits(ELEMENTS[element], bits)
-    assert constant.bits() == bits
-    survives(constant)
+    bits = data.draw(patterns(element, _TOGETHER))
+    constants = [ConstantOp.from_bits(ELEMENTS[element], [each]) for each in bits]
+    assert [constant.bits() for constant in constants] == [[each] for each in bits]
+    survive(constants)
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=_EXAMPLES)
 @given(data=st.data())
 def test_tiles_are_exact(element: str, data: st.DataObject) -> None:
-    bits = data.draw(patterns(element, 8))
-    constant = ConstantOp.from_bits(T.TileType([2, 4], ELEMENTS[element]), bits)
-    assert constant.bits() == (bits if len(set(bits)) > 1 else bits[:1])
-    survives(constant)
+    drawn = [data.draw(patterns(element, 8)) for _ in range(_TOGETHER)]
+    tile = T.TileType([2, 4], ELEMENTS[element])
+    constants = [ConstantOp.from_bits(tile, bits) for bits in drawn]
+    for constant, bits in zip(constants, drawn, strict=True):
+        assert constant.bits() == (bits if len(set(bits)) > 1 else bits[:1])
+    survive(constants)
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_extreme_patterns(element: str) -> None:
     """All bits set, the sign alone, and what is next to them; for f32 that is NaN with payloads."""
     bits = width(element)
-    for pattern in {0, 1, (1 << bits) - 1, 1 << (bits - 1), (1 << (bits - 1)) - 1}:
-        survives(ConstantOp.from_bits(ELEMENTS[element], [pattern]))
-        survives(ConstantOp.from_bits(T.TileType([4], ELEMENTS[element]), [pattern]))
+    found = {0, 1, (1 << bits) - 1, 1 << (bits - 1), (1 << (bits - 1)) - 1}
+    types = ELEMENTS[element], T.TileType([4], ELEMENTS[element])
+    survive([ConstantOp.from_bits(ty, [pattern]) for pattern in found for ty in types])
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,16 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.float16])
-@pytest.mark.parametrize("shape, axis", SHAPES)
+#: Every shape with two of the types, which take turns; the other two with --long.
+TYPES = (np.float32, np.int64, np.int8, np.float16)
+REDUCED = [
+    pytest.param(shape, axis, dtype, marks=[pytest.mark.long] if (n + m) % 2 else [])
+    for n, (shape, axis) in enumerate(SHAPES)
+    for m, dtype in enumerate(TYPES)
+]
+
+
+@pytest.mark.parametrize("shape, axis, dtype", REDUCED)
 def test_reductions(shape: tuple[int, ...], axis: int, dtype: type) -> None:
     x = _numbers(shape, dtype)
     if dtype == np.int8:
@@ -194,7 +202,14 @@ def test_products_with_scale_factors() -> None:
     run(body, given, {"r": total}, "sm_100")
 
 
-@pytest.mark.parametrize("shape", [(4096,), (2, 2048), (64, 64), (2, 2, 1024)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (4096,),
+        (2, 2, 1024),
+        *(pytest.param(s, marks=pytest.mark.long) for s in ((2, 2048), (64, 64))),
+    ],
+)
 def test_prints(shape: tuple[int, ...]) -> None:
     """Beside another tile, a number and text, on an architecture whose memory they exceed."""
     x = np.tile(np.arange(7 * np.prod(shape) % 4093, dtype=np.float64), 4)[: np.prod(shape)]

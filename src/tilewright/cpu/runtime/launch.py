@@ -303,6 +303,8 @@ class Program:
             if forget is not None:
                 forget()
         if reports.error is not None:
+            if isinstance(reports.error, KeyboardInterrupt):  # while it printed
+                self._tell_where(reports.error, entry, kernel, state)
             raise reports.error
         if state.expired and state.finished < state.total and options.time_limit is not None:
             where = self._stopped_in(entry, kernel, state)
@@ -353,7 +355,7 @@ class Program:
         """Note in what a signal has raised which loop, and which tile block, a run was in."""
         loop, block = self._stopped_in(entry, kernel, state)
         if loop is not None and block is not None:
-            error.add_note(stopped_here(loop, block))
+            error.add_note(stopped_here(loop, f"tile block {block}"))
 
     def _stopped_in(
         self, entry: _Entry, kernel: NativeKernel, state: LaunchState

@@ -361,7 +361,7 @@ def body_of(
     codes_ = [t.block(block) for block in blocks]
     ends = [_End(code.end, t, blocks) for code in codes_]
     if len(blocks) > 1:
-        graph = _Graph(codes_, ends, order_of(blocks), results, is_kernel)
+        graph = Graph(codes_, ends, order_of(blocks), results, is_kernel)
         return Suspending(graph.start, graph.resume)
     (code,), (end,) = codes_, ends
     returned = end.returned or ()
@@ -382,7 +382,7 @@ def body_of(
 
 
 @dataclass(frozen=True, slots=True)
-class _Graph:
+class Graph:
     """Blocks with branches between them.
 
     The place in the path is the number of a block, and whether the warp is at its end.
@@ -396,6 +396,19 @@ class _Graph:
 
     def start(self, warp: Warp) -> Coroutine:
         return self.go_on(warp, {0: warp.mask}, None)
+
+    def loop_around(self, block: int | None) -> Operation | None:
+        """The branch that leads back to the front of the innermost loop that holds a block."""
+        if block is None:
+            return None
+        order, here = self.order, self.order[block]
+        around = [
+            (order[target], order[number], end.op)
+            for number, end in enumerate(self.ends)
+            for target in end.arguments
+            if order[target] <= here <= order[number]
+        ]
+        return max(around, key=lambda found: (found[0], -found[1][1]))[2] if around else None
 
     def resume(self, warp: Warp, saved: list[Any]) -> Coroutine:
         return self.go_on(warp, {}, saved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ UNIT = 2.0**-24
 LEVELS = ("host", "x86-64-v4", "x86-64-v3", "x86-64-v2", "generic")
 
 
+@functools.cache
 def product(
     element: str,
     result: str,
@@ -82,13 +84,17 @@ def launch(
     module: Any, dims: Tiles, arrays: tuple[Array, Array, Array], k: int, **options: Any
 ) -> Array:
     """Run a product on two threads; ``c`` in place."""
-    program = options.pop("program", None) or Program(
-        module, options=LaunchOptions(threads=2, **options)
-    )
+    program = options.pop("program", None) or program_of(module, **options)
     c = arrays[2]
     grid = [-(-extent // size) for extent, size in zip(c.shape, dims[:2], strict=True)]
     program.launch(None, tuple(options.pop("grid", grid)), (*arrays, *c.shape, k))
     return c
+
+
+@functools.cache
+def program_of(module: Any, **options: Any) -> Program:
+    """Sizes and numbers are no part of a program."""
+    return Program(module, options=LaunchOptions(threads=2, **options))
 
 
 def integers(rng: np.random.Generator, shape: tuple[int, int], extreme: bool) -> Array:

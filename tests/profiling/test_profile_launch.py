@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.model.support import requires_tools
+from tests.passes.tileas.test_tma import product
 
 import tilewright
 from tilewright.diagnostics import TileIRError
@@ -186,3 +188,58 @@ def test_a_profiler_compiles_once() -> None:
     a = np.ones(4096, np.float32)
     times = [profiler.profile(grid, [a, 10]).seconds for grid in (108, 1080)]
     assert times[0] < times[1]
+
+
+@pytest.mark.parametrize(("gpu", "nested"), [("h100", False), ("h100", True), ("rtx5090", True)])
+def test_rings_are_cut_short_whoever_fills_them(
+    gpu: str, nested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rings with phases, also where warps of their own fill them, whose loops count ahead of their own variable."""
+    steps, width = 100, 6400
+    profiler = Profiler(tilewright.parse(product(128, 128, 64, nested=nested)), gpu)
+    a, b = (np.zeros((rows, width), np.float16) for rows in (256, width))
+    args = [a, b, np.zeros((256, width), np.float32), 256, width, width, width, steps]
+    made: list[tuple[Recorder, bool]] = []
+    simulate = Program.simulate
+
+    def noted(self: Program, *given: Any, recorder: Recorder, **more: Any) -> Any:
+        result = simulate(self, *given, recorder=recorder, **more)
+        made.append((recorder, result.completed))
+        return result
+
+    monkeypatch.setattr(Program, "simulate", noted)
+    found: list[Any] = []
+    for period in (48, 0):
+        monkeypatch.setattr("tilewright.profiling.running._PHASES", period)
+        found.append(profiler.profile((2, 50), args))
+    assert all(completed for _, completed in made)
+    short, whole = (
+        {place: record for recorder, _ in made if recorder.period == period for place, record in recorder.records.items()}
+        for period in (made[0][0].period, 0)
+    )  # fmt: skip
+    assert short.keys() == whole.keys()
+    for place, record in short.items():
+        assert record.turns == whole[place].turns
+        assert record.accesses == whole[place].accesses
+    events = Counter[bool]()
+    for recorder, _ in made:
+        events[recorder.period == 0] += recorder.events
+    assert events[False] < events[True]
+    assert found[0] == found[1]
+
+
+def test_what_a_launch_takes_is_profiled() -> None:
+    """Where arrays have no tensor maps, threads copy; a grid of many rows is folded to one."""
+    profiler = Profiler(tilewright.parse(product(64, 64, 64)), "h100")
+    a, b = np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float16)
+    c = np.zeros((256, 256), np.float32)
+
+    def opcodes(grid: tuple[int, ...], *arrays: Any) -> tuple[bool, float]:
+        args = [*arrays, 256, 256, 256, 256, 4]
+        found = profiler.profile(grid, args)
+        assert found.grid[1:] == (1, 1) or found.grid == (*grid, 1)
+        return "UTMALDG" in profiler.code_for(grid, args).kernel.mix, found.seconds
+
+    assert opcodes((4, 4), a, b, c)[0]
+    assert not opcodes((4, 4), a[:, :200], b, c)[0]
+    assert opcodes((1, 65536), a, b, c)[1] > opcodes((1, 65535), a, b, c)[1] / 2

@@ -62,8 +62,6 @@ __all__ = [
     "profile",
 ]
 
-_WARP_REGISTERS = 32
-_SHARED_UNIT = 128
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
 
 
@@ -122,8 +120,9 @@ def block_limits(gpu: Gpu, registers: int, threads: int, shared: int) -> dict[st
     """How many blocks a multiprocessor holds by each of its resources, for blocks of ``threads`` with so many
     registers each and ``shared`` bytes of shared memory."""
     warps = -(-threads // WARP)
-    per_warp = -(-registers * _WARP_REGISTERS // 256) * 256
-    taken = -(-(shared + int(gpu["reserved_shared_bytes"])) // _SHARED_UNIT) * _SHARED_UNIT
+    of_registers, of_shared = int(gpu["register_unit"]), int(gpu["shared_unit"])
+    per_warp = -(-registers * WARP // of_registers) * of_registers
+    taken = -(-(shared + int(gpu["reserved_shared_bytes"])) // of_shared) * of_shared
     fits = shared <= gpu["block_shared_bytes"]
     return {
         "registers": int(gpu["registers"]) // max(1, per_warp * warps),
@@ -192,7 +191,15 @@ class _Timing:
         resident = min(self._occupancy.blocks, each)
         rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
         stores = loads if missed is None else 1.0
-        rates = Rates(gpu["l2_rate"], rate / sms, gpu["shared_rate"], loads, stores, latency)
+        rates = Rates(
+            gpu["l2_rate"],
+            rate / sms,
+            gpu["shared_rate"],
+            loads,
+            stores,
+            latency,
+            *(gpu[name] for name in ("pipe_queue", "bank_queue", "memory_queue")),
+        )
         timed = time_blocks(self._programs_of(blocks), rates, MOST_LOGGED)
         alone = timed.latency + self._first_touch(missed)
         running = each * clocks_of_a_block(max(units.values()), alone, resident)

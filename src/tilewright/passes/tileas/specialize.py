@@ -23,8 +23,8 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
-from tilewright.dialects.nv_tileas.storage import storage_bytes
 from tilewright.passes.base import inherit_place
+from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
@@ -109,8 +109,7 @@ def _choose(func: FuncOp, warps: int, target: Target) -> Agents | str:
     sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
     if any(S.atom_of(op) != "wgmma" for op in products):
         sums += _OPERANDS
-    shared = sum(storage_bytes(op.result) for op in func.walk() if isinstance(op, S.AllocTensorOp))
-    found = agents_for(warps, sums, shared, target)
+    found = agents_for(warps, sums, peak(func), target)
     if found is None:
         return f"the registers of {warps + _WARPGROUP} warps in each block would not do"
     return found

@@ -133,8 +133,11 @@ def _is_loaded(value: SSAValue) -> bool:
 
 
 def _is_persistent(op: Operation) -> bool:
-    """Whether a product stands in a loop whose step is the extent of the grid."""
+    """Whether a product is made again for other tiles, in a loop whose step is the extent of the grid. One whose sums go
+    on from round to round, as where blocks share the depth, is not."""
     parent = op.parent_op()
+    if isinstance(parent, scf.ForOp) and any(_size(value) for value in parent.results):
+        parent = parent.parent_op()
     while parent is not None:
         if isinstance(parent, scf.ForOp) and _comes_from_grid(parent.operands[2]):
             return True

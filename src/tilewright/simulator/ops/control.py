@@ -164,7 +164,9 @@ def _counters(op: Any, t: Translator) -> tuple[tuple[int, int], ...]:
     inside = {result for inner in op.walk() for result in inner.results}
     end = block.last_op
     found: list[tuple[int, int]] = []
-    for argument, value in zip(block.args[1:], end.operands if end is not None else ()):
+    if end is None:
+        return ()
+    for argument, value in zip(block.args[1:], end.operands, strict=True):
         made = value.owner
         if getattr(made, "name", "") != "arith.addi" or argument not in made.operands:
             continue

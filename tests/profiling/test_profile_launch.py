@@ -243,3 +243,67 @@ def test_what_a_launch_takes_is_profiled() -> None:
     assert opcodes((4, 4), a, b, c)[0]
     assert not opcodes((4, 4), a[:, :200], b, c)[0]
     assert opcodes((1, 65536), a, b, c)[1] > opcodes((1, 65535), a, b, c)[1] / 2
+
+
+_LOCK = """
+entry @locked(%lock: tile<ptr<i32>>, %sum: tile<ptr<i32>>, %n: tile<i32>) {
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  loop {
+    %old, %t = atomic_cas_tko acquire device %lock, %zero, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    %free = cmpi equal %old, %zero, signed : tile<i32> -> tile<i1>
+    if %free {
+      break
+    }
+    continue
+  }
+  %before, %t1 = atomic_rmw_tko relaxed device %sum, add, %n : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+  %last, %t2 = atomic_rmw_tko release device %lock, xchg, %zero : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+  return
+}
+"""
+
+
+def _counting(apart: int) -> str:
+    """1024 updates by each block, of words so many apart."""
+    tile = "tile<1024xi32>"
+    return f"""
+entry @count(%a: tile<ptr<i32>>) {{
+  %x, %y, %z = get_tile_block_id : tile<i32>
+  %width = constant <i32: 1024> : tile<i32>
+  %start = muli %x, %width : tile<i32>
+  %lane = iota : {tile}
+  %apart = constant <i32: {apart}> : {tile}
+  %one = constant <i32: 1> : {tile}
+  %row = reshape %start : tile<i32> -> tile<1xi32>
+  %rows = broadcast %row : tile<1xi32> -> {tile}
+  %at = addi %lane, %rows : {tile}
+  %place = muli %at, %apart : {tile}
+  %p = reshape %a : tile<ptr<i32>> -> tile<1xptr<i32>>
+  %ps = broadcast %p : tile<1xptr<i32>> -> tile<1024xptr<i32>>
+  %q = offset %ps, %place : tile<1024xptr<i32>>, {tile} -> tile<1024xptr<i32>>
+  %old, %t = atomic_rmw_tko relaxed device %q, add, %one : tile<1024xptr<i32>>, {tile} -> {tile}, token
+  return
+}}
+"""
+
+
+def test_where_the_time_is_a_least_one_it_says_so() -> None:
+    """Loops that wait for other blocks, and updates that meet; not those of many addresses."""
+    lock, total = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    found = profile_launch(tilewright.parse(_LOCK), "h100", 512, [lock, total, 3])
+    assert any("what other blocks write" in why for why in found.at_least)
+    from tilewright.model.report import Launch, as_data, as_text
+    from tilewright.model.tables import GPUS
+
+    text = as_text([Launch("locked", found)], GPUS["h100"])
+    assert "locked on H100 SXM: modelled at least" in text
+    assert as_data([Launch("locked", found)])["launches"][0]["at_least"] == list(found.at_least)
+    a = np.zeros(1024 * 64, np.int32)
+    meeting, apart = (
+        profile_launch(tilewright.parse(_counting(n)), "h100", 64, [a]) for n in (0, 1)
+    )
+    assert meeting.at_least == (
+        "about 65,536 atomic updates of one address are made one after the other",
+    )
+    assert apart.at_least == ()

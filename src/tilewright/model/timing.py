@@ -63,6 +63,8 @@ __all__ = [
 ]
 
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
+#: The part of the time from which on updates that wait for each other count.
+_MUCH = 0.1
 
 
 def _sums() -> defaultdict[str, float]:
@@ -191,15 +193,7 @@ class _Timing:
         resident = min(self._occupancy.blocks, each)
         rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
         stores = loads if missed is None else 1.0
-        rates = Rates(
-            gpu["l2_rate"],
-            rate / sms,
-            gpu["shared_rate"],
-            loads,
-            stores,
-            latency,
-            *(gpu[name] for name in ("pipe_queue", "bank_queue", "memory_queue")),
-        )
+        rates = self._rates(rate / sms, loads, stores, latency)
         timed = time_blocks(self._programs_of(blocks), rates, MOST_LOGGED)
         alone = timed.latency + self._first_touch(missed)
         running = each * clocks_of_a_block(max(units.values()), alone, resident)
@@ -237,7 +231,13 @@ class _Timing:
             self._timeline(blocks[0], timed.heaviest),
             len(self._options.facts),
             (*self._blind(found, timed, missed), *self._options.notes),
+            at_least=tuple(self._at_least(clocks)),
         )
+
+    def _rates(self, memory: float, loads: float, stores: float, latency: float) -> Rates:
+        gpu = self._gpu
+        queues = (gpu[name] for name in ("pipe_queue", "bank_queue", "memory_queue"))
+        return Rates(gpu["l2_rate"], memory, gpu["shared_rate"], loads, stores, latency, *queues)
 
     def _misses(self, block: _Block) -> Misses | None:
         """What misses L2, as far as the code tells what it loads."""
@@ -483,6 +483,36 @@ class _Timing:
     def _address(self, loop: Loop) -> int:
         return self._kernel.instructions[self._kernel.blocks[loop.head].first].address
 
+    def _at_least(self, clocks: float) -> Iterator[str]:
+        """Why the launch may take much longer than so many clocks."""
+        facts = self._options.facts
+        waiting = {name for each in facts.values() for name in each.trips} - set(
+            self._options.trips
+        )
+        for loop in self._kernel.loops:
+            polls = next((i for i in self._kernel.body(loop) if _sees_others(i)), None)
+            if loop.name in waiting and polls is not None:
+                place = self._options.origins.get(polls.line[1] if polls.line is not None else 0)
+                where = (
+                    f" ({place.file.rpartition('/')[2]}:{place.line})"
+                    if place and place.line
+                    else ""
+                )
+                turns = max(each.trips.get(loop.name, 1) for each in facts.values())
+                often = "once" if turns == 1 else f"{turns} times"
+                yield (
+                    f"how often loop {loop.name}{where} turns depends on what other blocks write; "
+                    f"a block that ran alone turned it {often}"
+                )
+        grid, most = (
+            math.prod(self._launch.grid),
+            max((f.updates for f in facts.values()), default=0),
+        )
+        alike = any(each.shared for each in facts.values())
+        count = most * grid if alike else most
+        if count * self._gpu["update_clocks"] > _MUCH * clocks:
+            yield f"about {count:,.0f} atomic updates of one address are made one after the other"
+
     def _blind(
         self, found: Sequence[_BlockWork], timed: BlockTimes, missed: Misses | None
     ) -> Iterator[str]:
@@ -513,6 +543,13 @@ class _Timing:
             yield f"what ends {timed.forced} waits of warps for each other: they are taken to end at once"
         if timed.cut:
             yield "the end of long loops: they are taken to go on as fast as before"
+
+
+def _sees_others(instruction: Instruction) -> bool:
+    """Whether an instruction gets what other blocks may have written in the meantime."""
+    if instruction.base in ("ATOM", "ATOMG"):
+        return True
+    return instruction.base in ("LD", "LDG") and "STRONG" in instruction.modifiers
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,11 +75,27 @@ def run_blocks(
             break
     names = {op.name for record in records.values() for op in record.accesses}
     loops = _loops(code.kernel, code.compiled.operations)
+    updated = {place: _updated(record) for place, record in records.items()}
     facts = {
-        place: _facts(record, code.compiled.operations, names, loops)
+        place: replace(
+            _facts(record, code.compiled.operations, names, loops),
+            updates=max(updated[place].values(), default=0),
+            shared=any(
+                other is not place and updated[place].keys() & updated[other].keys()
+                for other in updated
+            ),
+        )
         for place, record in records.items()
     }
     return Found(facts, tuple(notes))
+
+
+def _updated(record: BlockRecord) -> Counter[int]:
+    """The atomic updates of a block by their address."""
+    found: Counter[int] = Counter()
+    for accesses in record.accesses.values():
+        found.update(accesses.updates)
+    return found
 
 
 def _read_only(values: Sequence[object]) -> Iterator[object]:

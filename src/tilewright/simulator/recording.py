@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Place = tuple[int, int, int]
 SECTOR = 32
 _WARP = 32
+#: Addresses of atomic updates that are looked at, of an operation.
+_MOST_ADDRESSES = 10_000
 #: Turns of a loop at its beginning and at its end that are not left out.
 _FIRST, _LAST = 3, 2
 
@@ -35,7 +37,7 @@ class Accesses:
 
     ``waves`` of shared memory, of which ``least_waves`` are needed for the data; ``sectors`` of 32 bytes
     of global memory, and ``whole`` bytes: what all lanes would access if all were active; ``bulk`` bytes of
-    bulk copies.
+    bulk copies; ``updates``: atomic ones by their address.
     """
 
     count: float = 0
@@ -44,6 +46,7 @@ class Accesses:
     sectors: float = 0
     whole: float = 0
     bulk: float = 0
+    updates: Counter[int] = field(default_factory=Counter[int])
 
     @property
     def wave_factor(self) -> float:
@@ -102,6 +105,13 @@ class Recorder:
         found = self._now.accesses[op]
         found.count += warp.weight
         found.bulk += size * warp.weight
+
+    def updated(self, warp: Warp, op: Operation, addresses: Array) -> None:
+        """Atomic updates, of which several may be of one address."""
+        held = self._now.accesses[op].updates
+        if len(held) < _MOST_ADDRESSES:
+            for address, count in zip(*np.unique(addresses, return_counts=True), strict=True):
+                held[int(address)] += int(count) * warp.weight  # pyright: ignore[reportArgumentType]
 
     def global_bytes(self, warp: Warp, op: Operation, starts: Any, size: int) -> None:
         """An access of ``size`` bytes from each lane's first byte: one number for all, (lanes,) or (lanes, n)."""

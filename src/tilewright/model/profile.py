@@ -149,6 +149,7 @@ class Profile:
     are executed, the dearest first; ``stalls``, the longest first. ``timeline``: warps of one block.
     ``simulated``: the blocks whose accesses are known from a run. ``blind``: what the model
     does not know about this launch. ``at_least``: why it may take much longer than ``seconds``; empty where nothing says so.
+    ``hints``: what would make it faster by the model.
     """
 
     kernel: str
@@ -181,3 +182,4 @@ class Profile:
     version: str = MODEL_VERSION
     known_error: str = KNOWN_ERROR
     at_least: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()

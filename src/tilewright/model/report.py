@@ -123,6 +123,7 @@ def _data(launch: Launch) -> dict[str, Any]:
         "threads": list(found.threads),
         "blind": list(found.blind),
         "at_least": list(found.at_least),
+        "hints": list(found.hints),
         "occupancy": asdict(found.occupancy),
         "loops": [asdict(loop) for loop in found.loops],
         "lines": [asdict(cost) for cost in by_line(found)],
@@ -188,6 +189,9 @@ def _lines(launch: Launch, gpu: Gpu) -> Iterator[str]:
 def _knowledge(found: Profile) -> Iterator[str]:
     if found.simulated:
         yield f"conflicts, sectors and bytes: as in {found.simulated} blocks that were simulated"
+    if found.hints:
+        yield "what would help by the model"
+        yield from (f"  {what}" for what in found.hints)
     if found.blind:
         yield "what the model does not see here"
         yield from (f"  {what}" for what in found.blind)

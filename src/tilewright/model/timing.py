@@ -22,7 +22,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.model.block_times import BlockTimes, time_blocks
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE
 from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
-from tilewright.model.l2 import SHORT, Loads, Misses, misses
+from tilewright.model.l2 import BANDS, SHORT, Loads, Misses, misses
 from tilewright.model.micro_ops import Step, read_texts, steps_of
 from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
 from tilewright.model.opcodes import Unit, unknown_opcodes
@@ -39,6 +39,7 @@ from tilewright.model.profile import (
     WarpRow,
 )
 from tilewright.model.queueing import clocks_of_a_block
+from tilewright.model.report import size_of
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Instruction, Kernel, Loop
 from tilewright.model.tables import Gpu
@@ -65,6 +66,9 @@ __all__ = [
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
 #: The part of the time from which on updates that wait for each other count.
 _MUCH = 0.1
+#: The part of the time for which memory must be busy, and the part of its bytes that another order of blocks may have at
+#: most, for that order to be named.
+_BUSY, _WORTH = 0.5, 0.8
 
 
 def _sums() -> defaultdict[str, float]:
@@ -167,6 +171,7 @@ class _Timing:
         self._texts = read_texts(kernel)
         self._programs: dict[tuple[int, int], BlockProgram] = {}
         self._steps: dict[int, list[list[Step]]] = {}
+        self._loads: tuple[Walker, Loads] | None = None
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._has_bulk_stores = "UTMASTG" in names
@@ -232,6 +237,7 @@ class _Timing:
             len(self._options.facts),
             (*self._blind(found, timed, missed), *self._options.notes),
             at_least=tuple(self._at_least(clocks)),
+            hints=tuple(self._hints(times["memory"] / clocks, loaded, stored, memory)),
         )
 
     def _rates(self, memory: float, loads: float, stores: float, latency: float) -> Rates:
@@ -266,7 +272,26 @@ class _Timing:
                     executions[index] += often
         in_flight = int(self._gpu["sms"]) * self._occupancy.blocks
         loads = Loads(executions, sizes, warps, in_flight, self._gpu["l2_bytes"])
+        self._loads = walker, loads
         return misses(self._launch.grid, walker, loads)
+
+    def _hints(self, share: float, loaded: float, stored: float, memory: float) -> Iterator[str]:
+        """What would help by the model: another order of blocks, where memory is busy for that share of the time with so many
+        bytes."""
+        x, y, _ = grid = self._launch.grid
+        if self._loads is None or min(x, y) < 2 or share < _BUSY:
+            return
+        best, chosen = memory, 0
+        for band in (band for band in BANDS if band < x):
+            missed = misses(grid, *self._loads, band)
+            if missed is None:
+                return
+            best, chosen = min((best, chosen), (self._memory(loaded, stored, missed)[0], band))
+        if best < _WORTH * memory:
+            yield (
+                f"an order of blocks that shares more in L2, through bands of {chosen} along the first axis of the grid: "
+                f"{size_of(best)} of memory instead of {size_of(memory)}"
+            )
 
     def _first_touch(self, missed: Misses | None) -> float:
         """Clocks for which blocks wait for memory once, before what they load is in L2."""

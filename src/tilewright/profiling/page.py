@@ -155,6 +155,10 @@ def _launch(launch: Launch, gpu: Gpu, number: int, before: Compared | None) -> I
     yield _table(head, rows, numbers=(1, 2, 3))
     yield from _waits(found)
     yield from _instructions(found)
+    if found.hints:
+        yield "<h3>What would help by the model</h3><ul>"
+        yield "".join(f"<li>{_text(what)}</li>" for what in found.hints)
+        yield "</ul>"
     if found.blind:
         yield "<h3>What the model does not see here</h3><ul>"
         yield "".join(f"<li>{_text(what)}</li>" for what in found.blind)

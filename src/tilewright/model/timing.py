@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.diagnostics import TileIRError
 from tilewright.model.block_times import BlockTimes, time_blocks
-from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE
+from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE, UNKNOWN_TRIPS
 from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
 from tilewright.model.l2 import BANDS, SHORT, Loads, Misses, misses
 from tilewright.model.micro_ops import Step, read_texts, steps_of
@@ -64,6 +64,8 @@ __all__ = [
 ]
 
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
+#: Opcodes that access shared memory.
+_IN_SHARED = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "UTMALDG", "UBLKCP"})
 #: The part of the time from which on updates that wait for each other count.
 _MUCH = 0.1
 #: The part of the time for which memory must be busy, and the part of its bytes that another order of blocks may have at
@@ -171,6 +173,7 @@ class _Timing:
         self._texts = read_texts(kernel)
         self._programs: dict[tuple[int, int], BlockProgram] = {}
         self._steps: dict[int, list[list[Step]]] = {}
+        self._left_out: list[str] = []
         self._loads: tuple[Walker, Loads] | None = None
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
@@ -181,6 +184,7 @@ class _Timing:
     def profile(self) -> Profile:
         gpu, grid = self._gpu, math.prod(self._launch.grid)
         blocks = self._sampled()
+        self._check_skipped(blocks)
         self._cost(blocks, int(gpu["hbm_latency"]))
         found = [self._block(block) for block in blocks]
         weights = [block.weight for block in blocks]
@@ -239,6 +243,27 @@ class _Timing:
             at_least=tuple(self._at_least(clocks)),
             hints=tuple(self._hints(times["memory"] / clocks, loaded, stored, memory)),
         )
+
+    def _skipped(self, blocks: Sequence[_Block]) -> list[str]:
+        """The loops that no warp comes to, where branches that are not known may have led around them."""
+        paths = [path for block in blocks for path in block.paths]
+        if not any(path.guesses for path in paths):
+            return []
+        seen = {number for path in paths for number in path.blocks}
+        loops = (loop for loop in self._kernel.loops if not loop.waits)
+        return [loop.name for loop in loops if loop.head not in seen]
+
+    def _check_skipped(self, blocks: Sequence[_Block]) -> None:
+        """A TileIRError where loops are left out because nobody said what the kernel was given."""
+        self._left_out = self._skipped(blocks)
+        if self._left_out and self._kernel.file.parameters and not self._launch.parameters:
+            names = ", ".join(self._left_out)
+            raise TileIRError.single(
+                UNKNOWN_TRIPS,
+                f"whether '{self._kernel.name}' comes to its loops {names} is not known: it depends on arguments that "
+                "are not given",
+                help="give the arguments of the launch, with --arg",
+            )
 
     def _rates(self, memory: float, loads: float, stores: float, latency: float) -> Rates:
         gpu = self._gpu
@@ -549,6 +574,10 @@ class _Timing:
         if any(block.guesses for block in found):
             most = max(block.guesses for block in found)
             yield f"{most} branches of a block depend on data; they are taken to fall through"
+        if self._left_out:
+            yield f"loops {', '.join(self._left_out)}: they are not executed, as branches on data go here"
+        if not self._shared and mix.keys() & _IN_SHARED:
+            yield "shared memory that the launch gives: none is assumed, and more blocks may fit than do"
         if not self._options.facts:
             if self._options.shared_factor == 1.0 and mix["LDS"] + mix["STS"]:
                 yield "bank conflicts of shared memory: none are assumed"

@@ -184,7 +184,6 @@ class _Timing:
     def profile(self) -> Profile:
         gpu, grid = self._gpu, math.prod(self._launch.grid)
         blocks = self._sampled()
-        self._check_skipped(blocks)
         self._cost(blocks, int(gpu["hbm_latency"]))
         found = [self._block(block) for block in blocks]
         weights = [block.weight for block in blocks]
@@ -211,7 +210,7 @@ class _Timing:
         busiest = max(times, key=lambda name: times[name])
         busy = times[busiest] / clocks
         times["waiting"] = clocks - times[busiest]
-        rooflines = [times[name] for name in ("tensor", "memory") if name in times]
+        rooflines = (times[name] for name in ("tensor", "memory") if name in times)
         return Profile(
             self._kernel.name,
             gpu.name,
@@ -363,6 +362,7 @@ class _Timing:
             paths, similar = like[key]
             chosen = facts.get(place, similar)
             found.append(_Block(weights[place], paths, chosen))
+        self._check_skipped(found)
         return sorted(found, key=lambda block: -block.weight)
 
     def _cost(self, blocks: Sequence[_Block], latency: int) -> None:

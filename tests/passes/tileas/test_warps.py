@@ -144,6 +144,17 @@ def test_eight_warps_compute_the_same() -> None:
     np.testing.assert_allclose(given[2][:128], a[:128, :96] @ b[:96], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("loop", ["plain", "split"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_four_warps_with_all_sums_compute_the_same(loop: str, arch: str) -> None:
+    text = product(128, 128) if loop == "plain" else around(loop, product(128, 128))
+    given = K.arguments(text, 3)
+    a, b = (matrix.astype(np.float64) for matrix in given[:2])
+    TileProgram(parse(text), arch).launch("k", 1, given, LaunchOptions(seed=1))
+    expected = a[:128, :96] @ b[:96, :128]
+    np.testing.assert_allclose(given[2][:128, :128], expected, rtol=1e-3, atol=1e-3)
+
+
 def nested_stores() -> str:
     """For both values of o: c(o) = the sum over ``steps`` of a(o, s) times b(s), in f16."""
     a, b, c = (64, 64, "f16"), (64, 64, "f16"), (64, 64, "f16")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -62,3 +64,30 @@ def count(log: str, number: int) -> int:
     with open(log, "a") as file:
         file.write(f"{number}\n")
     return number
+
+
+def wait_with_child(fifo: str, then: str = "") -> None:
+    """Both this process and one that it starts hold the fifo open for writing, as long as they live."""
+    held = os.open(fifo, os.O_WRONLY)
+    os.set_inheritable(held, True)
+    waits = [sys.executable, "-c", "import time; time.sleep(600)"]
+    subprocess.Popen(waits, close_fds=False)
+    os.write(held, b"+")
+    if then == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def main() -> None:
+    """A process with a campaign of two jobs that wait: of a fifo, and of a Dask cluster, or of two processes."""
+    from tilewright.campaign.runner import Where, executor
+
+    fifo, *dask = sys.argv[1:]
+    jobs = [job("wait_with_child", f"{n}", fifo=fifo) for n in range(2)]
+    with executor(Where(dask=dask[0]) if dask else Where(2)) as running:
+        for _ in running.run(jobs):
+            pass
+
+
+if __name__ == "__main__":
+    main()

@@ -211,3 +211,25 @@ def test_a_file_with_all_arguments_is_simulated(command: Command) -> None:
     ]
     assert still["simulated"] == 0
     assert still["blind"]
+
+
+_GUARDED = """
+  mov.u32 %r3, %laneid; setp.lt.u32 %p0, %r0, 1; @%p0 bra D; .pragma "nounroll";
+  L: bar.sync 0; st.volatile.global.u32 [%rd0], %r3; add.u32 %r3, %r3, 1;
+  setp.lt.u32 %p0, %r3, %r0; @%p0 bra L; D: st.volatile.global.u32 [%rd0], %r3;
+"""
+
+
+def test_loops_that_arguments_decide_on_are_not_left_out(command: Command, tmp_path: Path) -> None:
+    """A branch around a loop that depends on an argument is not known either, where nobody gives it."""
+    path = tmp_path / "guarded.cubin"
+    path.write_bytes(assembled(_GUARDED).cubin)
+    args = ("profile", "--cubin", path, "--gpu", "h100", "--json")
+    missing = command(*args)
+    assert missing.status == 1
+    assert "--arg" in missing.err or "--trips" in missing.err
+    known = command(*args, "--arg", "zeros:f32:1024", "--arg", "7")
+    (found,) = json.loads(known.text)["launches"]
+    assert [loop["turns"] for loop in found["loops"]] == [7]
+    none = command(*args, "--arg", "zeros:f32:1024", "--arg", "0")
+    assert json.loads(none.text)["launches"][0]["loops"] == []

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from tilewright.model.choices import MOST_STAGES, RING_STAGES, gpu_of, stages_that_hide
+from tilewright.model.choices import (
+    MOST_STAGES,
+    RING_STAGES,
+    Turn,
+    clocks_of_turn,
+    gpu_of,
+    resident_blocks,
+    stages_that_hide,
+)
 from tilewright.model.tables import GPUS, Gpu
 
 A100 = GPUS["a100"]
@@ -36,3 +47,41 @@ def test_longer_turns_need_no_more_stages(gpu: Gpu) -> None:
     assert found == sorted(found, reverse=True)
     assert found[0] == MOST_STAGES and found[-1] == 2
     assert set(found) <= set(RING_STAGES)
+
+
+def turn(**changes: Any) -> Turn:
+    """A round of 128 x 128 x 64 in f16 by 2 x 2 warps: each operand has 16 KiB, which two warps read."""
+    return replace(Turn(128 * 128 * 64, "tensor_f16", 4, False, 32 << 10, 64 << 10), **changes)
+
+
+def test_rounds_by_hand() -> None:
+    """1024 clocks of tensor units; 512 and 256 of shared memory; 819 of L2; 30 of a barrier."""
+    assert A100["tensor_f16"] == 1024 and A100["shared_rate"] == 128
+    assert clocks_of_turn(A100, turn(), 1) == 1024 + 512 / 4 + 30
+    # Eight warps read more: shared memory is as busy as the tensor units.
+    assert clocks_of_turn(A100, turn(read=96 << 10), 1) == 1024 + 768 / 4 + 30
+    assert clocks_of_turn(A100, turn(), 1, waits=70) == 1024 + 512 / 4 + 100
+    # Two blocks hide from each other what one waits for.
+    assert 1024 < clocks_of_turn(A100, turn(), 2, waits=70) < 1024 + 512 / 4 + 100
+    by_l2 = turn(copied=128 << 10)
+    assert clocks_of_turn(A100, by_l2, 8) == pytest.approx((128 << 10) / 40)
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_more_of_anything_makes_no_round_faster(gpu: Gpu, blocks: int) -> None:
+    least = clocks_of_turn(gpu, turn(), blocks)
+    for name in ("multiplications", "copied", "read"):
+        more = turn(**{name: 3 * getattr(turn(), name)})
+        assert clocks_of_turn(gpu, more, blocks) >= least
+    assert clocks_of_turn(gpu, turn(by_warpgroups=True), blocks) <= least
+    assert clocks_of_turn(gpu, turn(), blocks + 1) <= least
+
+
+def test_resident_blocks_by_hand() -> None:
+    assert resident_blocks(A100, 4, 128, 40 << 10) == 4
+    assert resident_blocks(A100, 4, 255, 40 << 10) == 2
+    assert resident_blocks(A100, 4, 128, 96 << 10) == 1
+    assert resident_blocks(A100, 8, 32, 0) == 8
+    # Who asks has a block that runs.
+    assert resident_blocks(A100, 16, 255, 200 << 10) == 1

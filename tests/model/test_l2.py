@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from tests.model.support import kernels, requires_tools
 
-from tilewright.model.l2 import Loads, Misses, Place, misses
+from tilewright.model.l2 import Loads, Misses, Place, in_bands, misses
 from tilewright.model.profile import Options, Profile
 from tilewright.model.tables import GPUS
 from tilewright.model.timing import profile
@@ -37,8 +37,9 @@ def _share(
     *,
     in_flight: int = 8,
     held: float = 1e9,
+    band: int = 0,
 ) -> float:
-    found = _misses(places, grid, in_flight, held)
+    found = _misses(places, grid, in_flight, held, band)
     assert found is not None
     return found.share
 
@@ -48,9 +49,10 @@ def _misses(
     grid: Place,
     in_flight: int,
     held: float,
+    band: int = 0,
 ) -> Misses | None:
     loads = Loads({0: len(places((0, 0, 0)))}, [SIZE], [0], in_flight, held * SIZE)
-    return misses(grid, cast(Any, _Walker(places)), loads)
+    return misses(grid, cast(Any, _Walker(places)), loads, band)
 
 
 def test_what_no_other_block_loads_misses() -> None:
@@ -104,6 +106,39 @@ def test_blocks_in_groups_share_more() -> None:
     # 4 rows and 4 columns for each 16 blocks, rather than 1 and 16.
     assert in_groups == pytest.approx(8 / 32)
     assert in_rows == pytest.approx(17 / 32)
+
+
+def test_bands_are_another_order_of_the_same_blocks() -> None:
+    """As if a block took the place that its number has there; the last band may be a narrow one."""
+    grid = (10, 6, 2)
+    for band in (1, 4, 16):
+        order = [in_bands(number, grid, band) for number in range(120)]
+        assert sorted(order) == list(range(120))
+    assert [in_bands(number, grid, 4) for number in range(6)] == [0, 1, 2, 3, 10, 11]
+    assert in_bands(10 * 6 - 1, grid, 4) == 59 and in_bands(60, grid, 4) == 60
+    # 4 columns and 4 rows for each 16 blocks, rather than 16 and 1.
+    grid = (16, 16, 1)
+    assert _share(_product, grid, in_flight=16, held=100) == pytest.approx(17 / 32)
+    assert _share(_product, grid, in_flight=16, held=100, band=4) == pytest.approx(8 / 32)
+    odd = lambda b: [(b[0] * b[0], k) for k in range(4)]  # noqa: E731
+    assert _misses(odd, grid, 16, 100, 4) is None
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_another_order_is_named_where_memory_is_busy() -> None:
+    """Blocks (x, y) read panel x of one array, which is 16 times larger than that of panels y."""
+    place = "mov.u32 %r11, %ctaid.y; mad.lo.u32 %r5, %r4, 4096, %r3;"
+    made = kernels({"own": _READ.format(place=place)}, threads=256)["own"]
+    words = parameter_words(made, [(8, 1 << 40), (4, 1), (4, 1), (4, 1)])
+
+    def hints(grid: Place) -> tuple[str, ...]:
+        launch = LaunchShape(grid, (256, 1, 1), words)
+        return profile(made, GPUS["h100"], launch, Options()).hints
+
+    (found,) = hints((4096, 64, 1))
+    assert "in L2, through bands of" in found
+    assert hints((4096, 1, 1)) == hints((8, 64, 1)) == ()
 
 
 def test_places_that_nobody_knows_say_nothing() -> None:

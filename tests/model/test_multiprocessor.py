@@ -21,7 +21,8 @@ from tilewright.model.traces import Event
 from tilewright.model.walk import LaunchShape, parameter_words
 
 H100 = GPUS["h100"]
-RATES = Rates(l2=64, memory=16, shared=128, load_misses=0, store_misses=0, bulk_latency=500)
+QUEUES = {name: GPUS["h100"][name] for name in ("pipe_queue", "bank_queue", "memory_queue")}
+RATES = Rates(64, 16, 128, load_misses=0, store_misses=0, bulk_latency=500, **QUEUES)
 SMALL = 256
 
 

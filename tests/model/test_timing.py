@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from tests.model.support import kernel, requires_tools
@@ -251,6 +252,18 @@ def test_occupancy_says_what_limits_it() -> None:
 def test_code_of_another_architecture_is_refused() -> None:
     with pytest.raises(TileIRError, match="code for sm_90, which the A100"):
         _profile(kernel(_COPY, threads=256), gpu=GPUS["a100"], threads=256)
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_shared_memory_that_nobody_gives_is_named() -> None:
+    """A cubin does not say what the launch adds."""
+    found = kernel("mov.u32 %r5, 64; st.volatile.shared.u32 [%r5], %r0;")
+    bare = replace(found, file=replace(found.file, shared_bytes=0))
+    said = [any("none is assumed" in text for text in each.blind) for each in (
+        _profile(bare), _profile(found), _profile(bare, dynamic_shared_bytes=4096),
+    )]  # fmt: skip
+    assert said == [True, False, False]
 
 
 @requires_tools

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.model.support import requires_tools
+from tests.passes.tileas.test_tma import product
 
 import tilewright
 from tilewright.diagnostics import TileIRError
@@ -186,3 +188,122 @@ def test_a_profiler_compiles_once() -> None:
     a = np.ones(4096, np.float32)
     times = [profiler.profile(grid, [a, 10]).seconds for grid in (108, 1080)]
     assert times[0] < times[1]
+
+
+@pytest.mark.parametrize(("gpu", "nested"), [("h100", False), ("h100", True), ("rtx5090", True)])
+def test_rings_are_cut_short_whoever_fills_them(
+    gpu: str, nested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rings with phases, also where warps of their own fill them, whose loops count ahead of their own variable."""
+    steps, width = 100, 6400
+    profiler = Profiler(tilewright.parse(product(128, 128, 64, nested=nested)), gpu)
+    a, b = (np.zeros((rows, width), np.float16) for rows in (256, width))
+    args = [a, b, np.zeros((256, width), np.float32), 256, width, width, width, steps]
+    made: list[tuple[Recorder, bool]] = []
+    simulate = Program.simulate
+
+    def noted(self: Program, *given: Any, recorder: Recorder, **more: Any) -> Any:
+        result = simulate(self, *given, recorder=recorder, **more)
+        made.append((recorder, result.completed))
+        return result
+
+    monkeypatch.setattr(Program, "simulate", noted)
+    found: list[Any] = []
+    for period in (48, 0):
+        monkeypatch.setattr("tilewright.profiling.running._PHASES", period)
+        found.append(profiler.profile((2, 50), args))
+    assert all(completed for _, completed in made)
+    short, whole = (
+        {place: record for recorder, _ in made if recorder.period == period for place, record in recorder.records.items()}
+        for period in (made[0][0].period, 0)
+    )  # fmt: skip
+    assert short.keys() == whole.keys()
+    for place, record in short.items():
+        assert record.turns == whole[place].turns
+        assert record.accesses == whole[place].accesses
+    events = Counter[bool]()
+    for recorder, _ in made:
+        events[recorder.period == 0] += recorder.events
+    assert events[False] < events[True]
+    assert found[0] == found[1]
+
+
+def test_what_a_launch_takes_is_profiled() -> None:
+    """Where arrays have no tensor maps, threads copy; a grid of many rows is folded to one."""
+    profiler = Profiler(tilewright.parse(product(64, 64, 64)), "h100")
+    a, b = np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float16)
+    c = np.zeros((256, 256), np.float32)
+
+    def opcodes(grid: tuple[int, ...], *arrays: Any) -> tuple[bool, float]:
+        args = [*arrays, 256, 256, 256, 256, 4]
+        found = profiler.profile(grid, args)
+        assert found.grid[1:] == (1, 1) or found.grid == (*grid, 1)
+        return "UTMALDG" in profiler.code_for(grid, args).kernel.mix, found.seconds
+
+    assert opcodes((4, 4), a, b, c)[0]
+    assert not opcodes((4, 4), a[:, :200], b, c)[0]
+    assert opcodes((1, 65536), a, b, c)[1] > opcodes((1, 65535), a, b, c)[1] / 2
+
+
+_LOCK = """
+entry @locked(%lock: tile<ptr<i32>>, %sum: tile<ptr<i32>>, %n: tile<i32>) {
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  loop {
+    %old, %t = atomic_cas_tko acquire device %lock, %zero, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    %free = cmpi equal %old, %zero, signed : tile<i32> -> tile<i1>
+    if %free {
+      break
+    }
+    continue
+  }
+  %before, %t1 = atomic_rmw_tko relaxed device %sum, add, %n : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+  %last, %t2 = atomic_rmw_tko release device %lock, xchg, %zero : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+  return
+}
+"""
+
+
+def _counting(apart: int) -> str:
+    """1024 updates by each block, of words so many apart."""
+    tile = "tile<1024xi32>"
+    return f"""
+entry @count(%a: tile<ptr<i32>>) {{
+  %x, %y, %z = get_tile_block_id : tile<i32>
+  %width = constant <i32: 1024> : tile<i32>
+  %start = muli %x, %width : tile<i32>
+  %lane = iota : {tile}
+  %apart = constant <i32: {apart}> : {tile}
+  %one = constant <i32: 1> : {tile}
+  %row = reshape %start : tile<i32> -> tile<1xi32>
+  %rows = broadcast %row : tile<1xi32> -> {tile}
+  %at = addi %lane, %rows : {tile}
+  %place = muli %at, %apart : {tile}
+  %p = reshape %a : tile<ptr<i32>> -> tile<1xptr<i32>>
+  %ps = broadcast %p : tile<1xptr<i32>> -> tile<1024xptr<i32>>
+  %q = offset %ps, %place : tile<1024xptr<i32>>, {tile} -> tile<1024xptr<i32>>
+  %old, %t = atomic_rmw_tko relaxed device %q, add, %one : tile<1024xptr<i32>>, {tile} -> {tile}, token
+  return
+}}
+"""
+
+
+def test_where_the_time_is_a_least_one_it_says_so() -> None:
+    """Loops that wait for other blocks, and updates that meet; not those of many addresses."""
+    lock, total = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    found = profile_launch(tilewright.parse(_LOCK), "h100", 512, [lock, total, 3])
+    assert any("what other blocks write" in why for why in found.at_least)
+    from tilewright.model.report import Launch, as_data, as_text
+    from tilewright.model.tables import GPUS
+
+    text = as_text([Launch("locked", found)], GPUS["h100"])
+    assert "locked on H100 SXM: modelled at least" in text
+    assert as_data([Launch("locked", found)])["launches"][0]["at_least"] == list(found.at_least)
+    a = np.zeros(1024 * 64, np.int32)
+    meeting, apart = (
+        profile_launch(tilewright.parse(_counting(n)), "h100", 64, [a]) for n in (0, 1)
+    )
+    assert meeting.at_least == (
+        "about 65,536 atomic updates of one address are made one after the other",
+    )
+    assert apart.at_least == ()

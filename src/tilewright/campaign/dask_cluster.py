@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
 from tilewright.campaign.codes import NO_DASK
 from tilewright.campaign.jobs import Job, Outcome, Status
-from tilewright.campaign.workers import run_apart
+from tilewright.campaign.workers import Worker
 from tilewright.diagnostics import TileIRError
 
 _CONNECT_SECONDS = 15
+#: Seconds between two looks at whether anybody still waits for a task.
+_LOOKS = 0.5
+_of_thread = threading.local()
+
+
+def run_apart(job: Job) -> Outcome:
+    """As a task of a Dask worker: run a job in a process that belongs to this thread. Where nobody waits for the task any
+    more, because it was cancelled or who asked is gone, the process ends."""
+    distributed: Any = import_module("distributed")
+    dask_worker: Any = distributed.get_worker()
+    key = dask_worker.get_current_task()
+    if not hasattr(_of_thread, "worker"):
+        _of_thread.worker = Worker()
+    worker: Worker = _of_thread.worker
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_LOOKS):
+            task = dask_worker.state.tasks.get(key)
+            if task is None or task.state == "cancelled":
+                worker.close()
+                return
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        return worker.ask(job)
+    finally:
+        ended.set()
+        watching.join()
+        if worker.is_closed:
+            del _of_thread.worker
 
 
 class DaskCluster:

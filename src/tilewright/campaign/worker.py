@@ -1,27 +1,67 @@
-"""A process that runs jobs: it reads them from standard input, and writes their outcomes to what was standard output."""
+"""A process that runs jobs: it reads them from standard input, and writes their outcomes to what was standard output.
+
+It ends with whoever asks, however that one ends, and takes the processes with it that jobs have started.
+"""
 
 from __future__ import annotations
 
 import os
 import pickle
+import queue
+import signal
 import sys
+import threading
+import time
+import traceback
+from typing import IO, NoReturn
+
+from tilewright.campaign.jobs import Job, run_job
+
+#: Seconds between two looks at whether who asks is still there.
+_LOOKS = 0.5
 
 
 def main() -> None:
     # A program under Tilewright has its children be hosts as well (cutile/children.py); this one is none.
     os.environ.pop("TILEWRIGHT_HOSTED", None)
-    answers = os.fdopen(os.dup(1), "wb")
-    # What jobs print, also by themselves without Python, must not come between.
+    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    # What jobs print, also by themselves without Python, must not come between, nor may they read what is asked.
     os.dup2(2, 1)
-    from tilewright.campaign.jobs import run_job
-
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(asked, jobs), daemon=True).start()
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
     while True:
-        try:
-            job = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(run_job(job), answers)
+        pickle.dump(run_job(jobs.get()), answers)
         answers.flush()
+
+
+def _read(asked: IO[bytes], jobs: queue.SimpleQueue[Job]) -> None:
+    """Take jobs as they come; at the end of the input nobody waits for the one that runs."""
+    try:
+        while True:
+            jobs.put(pickle.load(asked))
+    except EOFError:
+        _end()
+    except BaseException:  # noqa: BLE001 (the last words of this process tell it)
+        traceback.print_exc()
+        _end()
+
+
+def _watch(parent: int) -> None:
+    """End when who asks is gone. The input ends then, too, unless another process has inherited its other side."""
+    while os.getppid() == parent:
+        time.sleep(_LOOKS)
+    _end()
+
+
+def _end() -> NoReturn:
+    """End this process and those that it has started, which are of its group where it leads one."""
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,13 +46,23 @@ class Worker:
         seconds = time.monotonic() - started
         return Outcome(job.key, job.label, status, reason=reason, seconds=seconds)
 
-    def close(self) -> None:
-        """End the process, whatever it does. May be called by another thread."""
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def end(self) -> None:
+        """Kill the process, whatever it does, and start none again. May be called by another thread."""
         with self._lock:
             self._is_closed = True
+            if self._process is not None:
+                _kill(self._process)
+
+    def close(self) -> None:
+        """``end`` the process, and wait until it is gone."""
+        self.end()
+        with self._lock:
             process, self._process = self._process, None
         if process is not None:
-            process.kill()
             process.wait()
 
     def _try(self, job: Job) -> Outcome | tuple[Status, str]:
@@ -62,7 +74,7 @@ class Worker:
 
         def end() -> None:
             late.set()
-            process.kill()
+            _kill(process)
 
         timer = None if job.time_limit is None else threading.Timer(job.time_limit, end)
         if timer is not None:
@@ -72,6 +84,8 @@ class Worker:
             process.stdin.flush()
             outcome = pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
+            # What it had started may live on.
+            _kill(process)
             status = process.wait()
             said = self._last_words()
             self._process = None
@@ -95,6 +109,8 @@ class Worker:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._errors,
+                    # A group of its own, so that what a job starts ends with it. Ctrl-C is for who asks, who ends it.
+                    start_new_session=True,
                 )
             return self._process
 
@@ -105,6 +121,20 @@ class Worker:
         lines = self._errors.read().decode("utf-8", "replace").split("\n")
         said = [line.strip() for line in lines if line.strip()]
         return f": {said[-1][:_SHOWN]}" if said else ""
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a worker and the processes of its group. Nothing where it has been waited for: the number may be another's."""
+    if process.returncode is not None:
+        return
+    if sys.platform == "win32":
+        process.kill()
+        return
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        # It has not got so far as to have a group.
+        process.kill()
 
 
 class LocalProcesses:
@@ -120,6 +150,9 @@ class LocalProcesses:
         self.close()
 
     def close(self) -> None:
+        # All are killed before one is waited for: who is impatient may press Ctrl-C again.
+        for worker in self._workers:
+            worker.end()
         for worker in self._workers:
             worker.close()
 
@@ -162,14 +195,3 @@ class InProcess:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-_of_thread = threading.local()
-
-
-def run_apart(job: Job) -> Outcome:
-    """Run a job in a process that belongs to this thread: as a task of others' clusters, whose workers
-    may have several threads."""
-    if not hasattr(_of_thread, "worker"):
-        _of_thread.worker = Worker()
-    return _of_thread.worker.ask(job)

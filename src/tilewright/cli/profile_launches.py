@@ -95,12 +95,9 @@ def _described(
 ) -> Any:
     from tilewright.launching.described import arguments_of, memory_of_lists
 
-    return profiler.profile(
-        grid,
-        list(arguments_of(values)),
-        memory=memory_of_lists(values),
-        asked=_asked(options, profiler.kernel),
-    )
+    given = list(arguments_of(values))
+    asked = _asked(options, profiler.code_for(grid, given).kernel)
+    return profiler.profile(grid, given, memory=memory_of_lists(values), asked=asked)
 
 
 def _asked(options: argparse.Namespace, kernel: Kernel) -> Asked:
@@ -148,7 +145,7 @@ def of_file(options: argparse.Namespace, session: Session, gpu: Gpu) -> Launch:
         values = bind(parameters, [light(text) for text in options.arguments], 0)
         from tilewright.model.report import Launch
 
-        asked = _asked(options, profiler.kernel)
+        asked = _asked(options, profiler.code_for(grid, values).kernel)
         return Launch(name, profiler.profile(grid, values, asked=asked))
 
 
@@ -175,7 +172,8 @@ class _Code:
 
 def _of_profiler(profiler: Profiler, parameters: Sequence[Any]) -> _Code:
     names = [parameter.name for parameter in parameters]
-    return _Code(profiler.kernel, names, profiler.compiled.dynamic_shared_bytes, profiler.origins)
+    code = profiler.code
+    return _Code(code.kernel, names, code.compiled.dynamic_shared_bytes, code.origins)
 
 
 def _from_cubin(options: argparse.Namespace, session: Session) -> _Code:

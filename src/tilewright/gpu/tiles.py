@@ -169,16 +169,15 @@ class TileProgram(_GpuProgram):
         """As every machine's (``launching.machine.Program``)."""
         return self._lowered.global_array(name)
 
-    def arguments(
+    def prepare(
         self, entry: str | None, grid: Grid, args: Sequence[object]
-    ) -> tuple[tuple[int, int, int], list[object], int]:
-        """The grid, and what the parameters of the compiled kernel are given; so many of these are
-        arguments, the others memory that it has beside them. A TileIRError with everything that is
-        wrong with a launch."""
+    ) -> tuple[CompiledKernel, ThreadLaunch]:
+        """The kernel that a launch takes, which depends on its grid and on whether there are tensor maps of its arrays, and
+        what it is given: the arguments, then memory that the kernel has beside them. A TileIRError with
+        everything that is wrong with the launch."""
         optimize = self.options.optimization > 0
         found = self._lowered.arguments(entry, grid, args, allow_overlap=True, optimize=optimize)
-        own = len(kernel_of(self.module, entry).block.args)
-        return found.grid, found.args, own
+        return self._compile(found.kernel), found
 
     def compile(self, entry: str | None = None) -> CompiledKernel:
         """A kernel, the only one by default, as PTX.

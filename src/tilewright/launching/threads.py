@@ -230,7 +230,7 @@ class LoweredProgram:
         if entry is None or hinted_warps(entry, options):
             return module
         func = next(op for op in module.ops if isinstance(op, FuncOp) and op.symbol == name)
-        warps = chosen_warps(func, default, self._options.shared_bytes, remarks)
+        warps = chosen_warps(func, default, self._target, remarks)
         if warps == default:
             return module
         return lower_to_tileaa(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
+from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.tables import GPUS, Gpu
 
 #: Stages that rings may have: their phases come round together, so that a profile may leave turns out.
 RING_STAGES = (2, 3, 4, 6, 8)
 #: More stages than that are never asked for.
 MOST_STAGES = 6
+WARP = 32
 
 
 def gpu_of(compute: int) -> Gpu | None:
@@ -27,3 +30,41 @@ def stages_that_hide(gpu: Gpu, stage_bytes: float, product_clocks: float = 0.0) 
     turn = max(product_clocks, stage_bytes / gpu["l2_rate"], 1.0)
     wanted = 1 + math.ceil(gpu["hbm_latency"] / turn)
     return next((n for n in RING_STAGES if n >= wanted and n <= MOST_STAGES), MOST_STAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a turn of a loop of products asks of a multiprocessor, for one block: ``multiplications`` at a rate of the
+    tables (``tensor_f16``), in so many ``steps`` of instructions, by ``wgmma`` or by ``mma.sync``; bytes that are
+    ``copied`` into shared memory, and that warps ``read`` there."""
+
+    multiplications: float
+    rate: str
+    steps: int
+    by_warpgroups: bool
+    copied: float
+    read: float
+
+
+def clocks_of_turn(gpu: Gpu, turn: Turn, resident: int, waits: float = 0.0) -> float:
+    """The clocks between two ends of turns on a multiprocessor that holds so many blocks, whose rings hide the latency of
+    memory. In a block that is alone the first fragments come before the first product of a turn, behind a barrier;
+    ``waits``: further clocks in which it does nothing else."""
+    rate = gpu[turn.rate] * (1.0 if turn.by_warpgroups else gpu["mma_sync_share"])
+    tensor, read = turn.multiplications / rate, turn.read / gpu["shared_rate"]
+    shared = read + turn.copied / gpu["shared_rate"]
+    busy = max(tensor, shared, turn.copied / gpu["l2_rate"])
+    alone = max(tensor, shared) + min(tensor, read) / turn.steps + gpu["barrier_latency"] + waits
+    return clocks_of_a_block(busy, max(busy, alone), resident)
+
+
+#: A choice is another one than by default if it is modelled to be faster by this factor: the model is no better than that.
+WORTH = 0.97
+
+
+def resident_blocks(gpu: Gpu, warps: int, registers: int, shared: float) -> int:
+    """The blocks that a multiprocessor holds, 1 at least: of ``warps``, with so many registers of a thread, and bytes of
+    shared memory."""
+    by_registers = gpu["registers"] // (WARP * warps * registers)
+    by_shared = gpu["shared_bytes"] // (shared + gpu["reserved_shared_bytes"])
+    return int(max(1, min(by_registers, by_shared, gpu["warps"] // warps, gpu["blocks"])))

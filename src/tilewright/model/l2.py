@@ -24,6 +24,8 @@ _Load = tuple[int, tuple[int, ...]]
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
 #: Loads that are looked at until all instructions have loaded.
 _MOST_LOADS_OF_ALL = 4 * _MOST_LOADS
+#: Blocks along the first axis of a grid that bands may have.
+BANDS = (4, 8, 16)
 #: Basic blocks of a warp that are walked through.
 SHORT = 100
 
@@ -52,9 +54,10 @@ class Loads:
     l2_bytes: float
 
 
-def misses(grid: Place, walker: Walker, loads: Loads) -> Misses | None:
+def misses(grid: Place, walker: Walker, loads: Loads, band: int = 0) -> Misses | None:
     """What misses L2; None where too little is known of what is loaded. ``walker``: one that follows places of loads
-    through the first basic blocks of a warp."""
+    through the first basic blocks of a warp. ``band``: not in the order of the grid, but if blocks went through bands
+    of so many along its first axis; None, too, where loads do not move evenly."""
     base = _stream(walker, (0, 0, 0), loads)
     whole = sum(loads.sizes[index] for index, _, _ in base)
     known = sum(loads.sizes[index] for index, where, _ in base if where)
@@ -70,11 +73,14 @@ def misses(grid: Place, walker: Walker, loads: Loads) -> Misses | None:
     kept = max(1, min(len(base), max(needed, _MOST_LOADS // blocks)))
     make_stream = _even(walker, grid, loads, base[:kept])
     if make_stream is None:
+        if band:
+            return None
         blocks = min(blocks, _MOST_WALKS)
         found = [_stream(walker, _place(number, grid), loads) for number in range(blocks)]
         kept = min(kept, *(len(stream) for stream in found))
         make_stream = found.__getitem__
-    streams = [make_stream(number)[:kept] for number in range(blocks)]
+    order = [in_bands(number, grid, band) for number in range(blocks)] if band else range(blocks)
+    streams = [make_stream(number)[:kept] for number in order]
     cache = _Cache(loads.l2_bytes * min(1.0, kept / sum(loads.executions.values())))
     shares = [
         cache.run(streams[first : first + loads.in_flight], loads)
@@ -98,6 +104,16 @@ def _loads_of_all(base: Sequence[_Entry], loads: Loads) -> int:
 def _place(number: int, grid: Place) -> Place:
     x, y, _ = grid
     return number % x, number // x % y, number // (x * y)
+
+
+def in_bands(number: int, grid: Place, band: int) -> int:
+    """The number in the order of the grid of the block that is the ``number``-th of those in bands."""
+    x, y, _ = grid
+    plane, rest = divmod(number, x * y)
+    first, inside = divmod(rest, band * y)
+    width = min(band, x - first * band)
+    row, column = divmod(inside, width)
+    return plane * x * y + row * x + first * band + column
 
 
 _Entry = tuple[int, tuple[int, ...], float]

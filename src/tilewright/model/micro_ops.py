@@ -17,7 +17,7 @@ from tilewright.model.sass import Instruction, Kernel
 from tilewright.model.scalars import announces_bytes, names_in, results_of
 from tilewright.model.tables import Gpu
 from tilewright.model.traces import is_traced
-from tilewright.model.work import PARTITIONS, Work
+from tilewright.model.work import PARTITIONS, WARP, Work
 
 #: The units of a quarter of a multiprocessor by their numbers there.
 QUARTER = (
@@ -25,8 +25,6 @@ QUARTER = (
 )  # fmt: skip
 _NUMBER_OF = {unit: number for number, unit in enumerate(QUARTER)}
 ISSUE, TENSOR = 0, QUARTER.index(Unit.TENSOR)
-#: Clocks after which operands of memory accesses have been read.
-_READ = 12
 _INTEGER = re.compile(r"^0x[0-9a-f]+$")
 
 
@@ -102,7 +100,7 @@ def _step(index: int, text: Text, work: Work, gpu: Gpu) -> Step:
     parties = 0
     if kind == "barrier" and len(instruction.operands) > 1:
         count = instruction.operands[-1]
-        parties = int(count, 16) // 32 if _INTEGER.match(count) else 0
+        parties = int(count, 16) // WARP if _INTEGER.match(count) else 0
     issue = PARTITIONS / gpu["issue_rate"]
     made = Step(
         index,
@@ -121,7 +119,7 @@ def _step(index: int, text: Text, work: Work, gpu: Gpu) -> Step:
         stored=work.stored_bytes,
         write=write,
         read=read,
-        read_after=min(work.latency, _READ),
+        read_after=min(work.latency, gpu["operand_latency"]),
         group=text.group,
         barrier=next(iter(instruction.operands), "") if kind in ("barrier", "arrive") else "",
         parties=parties,

@@ -20,8 +20,6 @@ from tilewright.model.work import PARTITIONS
 
 #: A wait: the instruction that waits, that which is waited for, and the unit that is busy, if it is that.
 WaitKey = tuple[int, int, str]
-#: Clocks that a warp may be ahead of pipes, of banks and L1, and of what comes from L2 and beyond.
-_AHEAD, _AHEAD_BANKS, _AHEAD_MEMORY = 16, 256, 1024
 #: The word of a barrier that waits for `n` arrivals is this less 2 n.
 _COUNTER = 1 << 21
 _WARP = 32
@@ -30,7 +28,8 @@ _WARP = 32
 @dataclass(frozen=True, slots=True)
 class Rates:
     """What warps share: bytes a clock from L2, from the memory of the GPU, into shared memory; the part of loaded bytes that
-    miss L2, and of those that are stored; the latency of a bulk copy."""
+    miss L2, and of those that are stored; the latency of a bulk copy; clocks that a warp may be ahead of pipes, of banks and
+    L1, and of what comes from L2 and beyond."""
 
     l2: float
     memory: float
@@ -38,6 +37,9 @@ class Rates:
     load_misses: float
     store_misses: float
     bulk_latency: float
+    pipe_queue: float
+    bank_queue: float
+    memory_queue: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,8 @@ class Multiprocessor:
 
     def __init__(self, program: BlockProgram, rates: Rates, budget: int, logged: int) -> None:
         self._program, self._rates, self._budget, self._logged = program, rates, budget, logged
+        self._ahead, self._ahead_banks = rates.pipe_queue, rates.bank_queue
+        self._ahead_memory = rates.memory_queue
         self._quarters = [[0.0] * len(QUARTER) for _ in range(PARTITIONS)]
         self._shared = self._l1 = self._l2 = self._memory = 0.0
         self._heap: list[tuple[float, int, _Warp]] = []
@@ -329,15 +333,15 @@ class Multiprocessor:
             free = warp.quarter
             begun = max(time, free[step.unit])
             free[step.unit] = begun + step.pipe
-            if begun - time > _AHEAD:
+            if begun - time > self._ahead:
                 time = self._wait(
-                    warp, time, begun - _AHEAD, step.index, step.index, _name(step.unit)
+                    warp, time, begun - self._ahead, step.index, step.index, _name(step.unit)
                 )
         if step.shared:
             begun = max(time, self._shared)
             self._shared = begun + step.shared
-            if begun - time > _AHEAD_BANKS:
-                until = begun - _AHEAD_BANKS
+            if begun - time > self._ahead_banks:
+                until = begun - self._ahead_banks
                 time = self._wait(warp, time, until, step.index, step.index, "shared")
             begun += max(0.0, step.shared - 1)
         if step.l1 or step.loaded or step.stored:
@@ -350,8 +354,8 @@ class Multiprocessor:
         """An access to global memory: when it is issued, and when it is served but for its latency."""
         rates, begun = self._rates, max(time, self._l1)
         self._l1 = begun + step.l1
-        if begun - time > _AHEAD_BANKS:
-            time = self._wait(warp, time, begun - _AHEAD_BANKS, step.index, step.index, "l1")
+        if begun - time > self._ahead_banks:
+            time = self._wait(warp, time, begun - self._ahead_banks, step.index, step.index, "l1")
         unit = "l2"
         size = step.loaded + step.stored
         if size:
@@ -362,15 +366,15 @@ class Multiprocessor:
                 if self._memory > begun:
                     begun, unit = self._memory, "memory"
                 self._memory = max(self._memory, time) + missed / rates.memory
-        if begun - time > _AHEAD_MEMORY:
-            time = self._wait(warp, time, begun - _AHEAD_MEMORY, step.index, step.index, unit)
+        if begun - time > self._ahead_memory:
+            time = self._wait(warp, time, begun - self._ahead_memory, step.index, step.index, unit)
         return time, begun
 
     def _mma(self, warp: _Warp, step: Step, time: float) -> float:
         time = self._ready(warp, step, time)
         free = warp.quarter
-        if free[TENSOR] - _AHEAD > time:
-            until = free[TENSOR] - _AHEAD
+        if free[TENSOR] - self._ahead > time:
+            until = free[TENSOR] - self._ahead
             time = self._wait(warp, time, until, step.index, step.index, "tensor")
         begun = max(time, free[TENSOR])
         free[TENSOR] = begun + step.pipe

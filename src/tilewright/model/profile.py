@@ -26,10 +26,13 @@ class LineFacts:
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
-    """What a run of a block showed: of lines of the code by number, and turns of loops by name."""
+    """What a run of a block showed: of lines of the code by number, and turns of loops by name; ``updates``: the atomic ones of
+    the address that has most of them, and ``shared``: whether another block that was run updates the same one."""
 
     lines: Mapping[int, LineFacts] = field(default_factory=dict)
     trips: Mapping[str, int] = field(default_factory=dict)
+    updates: float = 0
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,8 @@ class Profile:
     ``loaded_bytes``, ``stored_bytes``: through L2; ``memory_bytes``: of the GPU's memory. ``costs`` of instructions that
     are executed, the dearest first; ``stalls``, the longest first. ``timeline``: warps of one block.
     ``simulated``: the blocks whose accesses are known from a run. ``blind``: what the model
-    does not know about this launch.
+    does not know about this launch. ``at_least``: why it may take much longer than ``seconds``; empty where nothing says so.
+    ``hints``: what would make it faster by the model.
     """
 
     kernel: str
@@ -177,3 +181,5 @@ class Profile:
     blind: tuple[str, ...]
     version: str = MODEL_VERSION
     known_error: str = KNOWN_ERROR
+    at_least: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()

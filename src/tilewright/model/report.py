@@ -122,6 +122,8 @@ def _data(launch: Launch) -> dict[str, Any]:
         "grid": list(found.grid),
         "threads": list(found.threads),
         "blind": list(found.blind),
+        "at_least": list(found.at_least),
+        "hints": list(found.hints),
         "occupancy": asdict(found.occupancy),
         "loops": [asdict(loop) for loop in found.loops],
         "lines": [asdict(cost) for cost in by_line(found)],
@@ -143,7 +145,8 @@ def as_text(launches: Sequence[Launch], gpu: Gpu) -> str:
 
 def _overview(launches: Sequence[Launch], gpu: Gpu) -> Iterator[str]:
     whole = sum(launch.profile.seconds * launch.count for launch in launches)
-    yield f"all launches on {gpu.title}: modelled {time_of(whole)}"
+    least = "at least " if any(launch.profile.at_least for launch in launches) else ""
+    yield f"all launches on {gpu.title}: modelled {least}{time_of(whole)}"
     for launch in launches:
         seconds = launch.profile.seconds * launch.count
         often = f" ({launch.count} times)" if launch.count > 1 else ""
@@ -154,7 +157,8 @@ def _lines(launch: Launch, gpu: Gpu) -> Iterator[str]:
     found = launch.profile
     grid, block = (" x ".join(map(str, extents)) for extents in (found.grid, found.threads))
     often = f", {launch.count} times" if launch.count > 1 else ""
-    yield f"{launch.name} on {gpu.title}: modelled {time_of(found.seconds)} ({found.clocks:,.0f} clocks){often}"
+    yield f"{launch.name} on {gpu.title}: modelled {modelled_time(found)} ({found.clocks:,.0f} clocks){often}"
+    yield from (f"  at least, because {why}" for why in found.at_least)
     yield f"  model {found.version}; known error: {found.known_error}"
     yield f"  grid {grid}, blocks of {block} threads"
     far = found.seconds / found.roofline_seconds if found.roofline_seconds else None
@@ -185,6 +189,9 @@ def _lines(launch: Launch, gpu: Gpu) -> Iterator[str]:
 def _knowledge(found: Profile) -> Iterator[str]:
     if found.simulated:
         yield f"conflicts, sectors and bytes: as in {found.simulated} blocks that were simulated"
+    if found.hints:
+        yield "what would help by the model"
+        yield from (f"  {what}" for what in found.hints)
     if found.blind:
         yield "what the model does not see here"
         yield from (f"  {what}" for what in found.blind)
@@ -239,6 +246,11 @@ def _resources(found: Profile) -> Iterator[str]:
 def time_of(seconds: float) -> str:
     """A time for people."""
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} us"
+
+
+def modelled_time(found: Profile) -> str:
+    """The time of a profile for people, and whether it may be much more."""
+    return ("at least " if found.at_least else "") + time_of(found.seconds)
 
 
 def size_of(count: float) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tilewright.diagnostics import TileIRError
@@ -55,6 +55,7 @@ class Gpu:
 
 _GUIDE = "CUDA C++ Programming Guide 13, arithmetic throughput"
 _LIMITS = "CUDA C++ Programming Guide 13, technical specifications by compute capability"
+_OCCUPANCY = "CUDA occupancy calculator, allocation units by compute capability"
 _DISSECT_A = "arXiv 2208.11174 (Ampere dissected)"
 _DISSECT_H = "arXiv 2402.13499 (Hopper dissected)"
 _DISSECT_H2 = "arXiv 2501.12084 (Hopper dissected, 2)"
@@ -63,6 +64,7 @@ _H200, _B200 = "NVIDIA H200 data sheet", "NVIDIA Blackwell data sheet"
 _ADA, _RTX50 = "NVIDIA Ada white paper", "NVIDIA RTX Blackwell white paper"
 _AS_H100 = "as H100; no public measurement"
 _ESTIMATE = "estimate of this project"
+_FROM_SHARED = _ESTIMATE + ", from the latency of shared memory"
 
 #: Units of the constants.
 _UNITS = {
@@ -99,7 +101,21 @@ _UNITS = {
     "atomic_latency": "clocks",
     "barrier_latency": "clocks",
     "mbarrier_latency": "clocks",
+    "update_clocks": "clocks between two atomic updates of one address",
+    "alu_latency": "clocks",
+    "uniform_latency": "clocks",
+    "matrix_latency": "clocks of ldmatrix and its like",
+    "shared_atomic_latency": "clocks",
+    "local_latency": "clocks of local memory, which L1 has",
+    "store_latency": "clocks until a store to global memory is done with its scoreboard",
+    "operand_latency": "clocks until an access has read its operands",
+    "lsu_clocks": "clocks of a special register or constant on its way",
+    "pipe_queue": "clocks of work that wait in front of a pipe",
+    "bank_queue": "clocks of work that wait in front of shared memory and L1",
+    "memory_queue": "clocks of work that wait in front of L2",
     "registers": "registers of 32 bits",
+    "register_unit": "registers that a warp gets at once",
+    "shared_unit": "bytes of shared memory that a block gets at once",
     "shared_bytes": "bytes",
     "block_shared_bytes": "bytes",
     "reserved_shared_bytes": "bytes of each block",
@@ -129,12 +145,26 @@ _COMMON: _Rows = {
     "registers": (65536, _LIMITS),
     "reserved_shared_bytes": (1024, _LIMITS),
     "shared_rate": (128, _LIMITS),
-    "hbm_share": (0.92, "copies as published for A100 and H100: 0.90 to 0.94 of nominal"),
+    "hbm_share": (
+        0.92,
+        _ESTIMATE + ": copies on A100 and H100 are said to reach 0.90 to 0.94 of nominal",
+    ),
     "constant_latency": (30, _DISSECT_A),
     "sfu_latency": (23, _DISSECT_A),
     "barrier_latency": (30, _DISSECT_H),
     "mbarrier_latency": (20, _ESTIMATE),
     "atomic_latency": (500, _ESTIMATE),
+    "update_clocks": (1, _ESTIMATE + ": no faster than one a clock"),
+    "alu_latency": (4, _DISSECT_A),
+    "uniform_latency": (8, _ESTIMATE),
+    "store_latency": (20, _ESTIMATE),
+    "operand_latency": (12, _ESTIMATE),
+    "lsu_clocks": (2, _ESTIMATE),
+    "pipe_queue": (16, _ESTIMATE),
+    "bank_queue": (256, _ESTIMATE),
+    "memory_queue": (1024, _ESTIMATE),
+    "register_unit": (256, _OCCUPANCY),
+    "shared_unit": (128, _OCCUPANCY),
 }
 _AMPERE_100: _Rows = {
     **_COMMON,
@@ -148,8 +178,11 @@ _AMPERE_100: _Rows = {
     "tensor_f64": (64, _A100),
     "mma_sync_share": (1.0, _DISSECT_A),
     "l1_rate": (64, _DISSECT_A),
-    "l2_rate": (40, "5120 bytes / clock over 108 SMs, A100 white paper"),
+    "l2_rate": (40, "5120 bytes / clock over 108 SMs, " + _A100),
     "shared_latency": (23, _DISSECT_A),
+    "matrix_latency": (27, _FROM_SHARED),
+    "shared_atomic_latency": (46, _FROM_SHARED),
+    "local_latency": (33, _FROM_SHARED),
     "shuffle_latency": (23, _DISSECT_A),
     "tensor_latency": (25, _DISSECT_A),
     "wgmma_latency": (0, "sm_80 has no wgmma"),
@@ -175,6 +208,9 @@ _HOPPER: _Rows = {
     "l1_rate": (128, _DISSECT_H),
     "l2_rate": (40, "sustained; 64 nominal, " + _DISSECT_H2),
     "shared_latency": (29, _DISSECT_H),
+    "matrix_latency": (33, _FROM_SHARED),
+    "shared_atomic_latency": (58, _FROM_SHARED),
+    "local_latency": (39, _FROM_SHARED),
     "shuffle_latency": (24, _DISSECT_H),
     "tensor_latency": (33, _DISSECT_H),
     "wgmma_latency": (
@@ -215,6 +251,9 @@ _GEFORCE: _Rows = {
     "l1_rate": (64, _ESTIMATE),
     "l2_rate": (32, _ESTIMATE),
     "shared_latency": (24, "arXiv 2402.13499 (Ada beside Hopper)"),
+    "matrix_latency": (28, _FROM_SHARED),
+    "shared_atomic_latency": (48, _FROM_SHARED),
+    "local_latency": (34, _FROM_SHARED),
     "shuffle_latency": (24, _ESTIMATE),
     "tensor_latency": (33, "arXiv 2402.13499 (Ada beside Hopper)"),
     "wgmma_latency": (0, "no wgmma"),
@@ -297,6 +336,11 @@ def load_constants(text: str, gpu: Gpu) -> Gpu:
         if value <= 0 and value != held[name].value:
             raise _bad(f"constant '{name}' must be more than 0, not {value}")
         held[name] = Constant(float(value), held[name].unit, str(row.get("source", "given")))
+    if "shared_latency" in given:
+        factor = held["shared_latency"].value / gpu["shared_latency"]
+        for name, constant in gpu.constants.items():
+            if constant.source == _FROM_SHARED and name not in given:
+                held[name] = replace(constant, value=round(constant.value * factor))
     return Gpu(gpu.name, gpu.title, gpu.compute, MappingProxyType(held))
 
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.diagnostics import TileIRError
 from tilewright.model.block_times import BlockTimes, time_blocks
-from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE
+from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE, UNKNOWN_TRIPS
 from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
-from tilewright.model.l2 import SHORT, Loads, Misses, misses
+from tilewright.model.l2 import BANDS, SHORT, Loads, Misses, misses
 from tilewright.model.micro_ops import Step, read_texts, steps_of
 from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
 from tilewright.model.opcodes import Unit, unknown_opcodes
@@ -39,6 +39,7 @@ from tilewright.model.profile import (
     WarpRow,
 )
 from tilewright.model.queueing import clocks_of_a_block
+from tilewright.model.report import size_of
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Instruction, Kernel, Loop
 from tilewright.model.tables import Gpu
@@ -62,11 +63,16 @@ __all__ = [
     "profile",
 ]
 
-_WARP_REGISTERS = 32
-_SHARED_UNIT = 128
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
 #: What reads shared memory by the way of copy units: bulk stores, and products of warpgroups.
 _ASYNC_READERS = frozenset({*_BULK_STORES, "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA"})
+#: Opcodes that access shared memory.
+_IN_SHARED = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "UTMALDG", "UBLKCP"})
+#: The part of the time from which on updates that wait for each other count.
+_MUCH = 0.1
+#: The part of the time for which memory must be busy, and the part of its bytes that another order of blocks may have at
+#: most, for that order to be named.
+_BUSY, _WORTH = 0.5, 0.8
 
 
 def _sums() -> defaultdict[str, float]:
@@ -124,8 +130,9 @@ def block_limits(gpu: Gpu, registers: int, threads: int, shared: int) -> dict[st
     """How many blocks a multiprocessor holds by each of its resources, for blocks of ``threads`` with so many
     registers each and ``shared`` bytes of shared memory."""
     warps = -(-threads // WARP)
-    per_warp = -(-registers * _WARP_REGISTERS // 256) * 256
-    taken = -(-(shared + int(gpu["reserved_shared_bytes"])) // _SHARED_UNIT) * _SHARED_UNIT
+    of_registers, of_shared = int(gpu["register_unit"]), int(gpu["shared_unit"])
+    per_warp = -(-registers * WARP // of_registers) * of_registers
+    taken = -(-(shared + int(gpu["reserved_shared_bytes"])) // of_shared) * of_shared
     fits = shared <= gpu["block_shared_bytes"]
     return {
         "registers": int(gpu["registers"]) // max(1, per_warp * warps),
@@ -168,6 +175,8 @@ class _Timing:
         self._texts = read_texts(kernel)
         self._programs: dict[tuple[int, int], BlockProgram] = {}
         self._steps: dict[int, list[list[Step]]] = {}
+        self._left_out: list[str] = []
+        self._loads: tuple[Walker, Loads] | None = None
         self._warps = -(-math.prod(launch.threads) // WARP)
         names = {instruction.base for instruction in kernel.instructions}
         self._bulk_stores = [
@@ -198,7 +207,7 @@ class _Timing:
         resident = min(self._occupancy.blocks, each)
         rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
         stores = loads if missed is None else 1.0
-        rates = Rates(gpu["l2_rate"], rate / sms, gpu["shared_rate"], loads, stores, latency)
+        rates = self._rates(rate / sms, loads, stores, latency)
         timed = time_blocks(self._programs_of(blocks), rates, MOST_LOGGED)
         alone = timed.latency + self._first_touch(missed)
         running = each * clocks_of_a_block(max(units.values()), alone, resident)
@@ -207,7 +216,7 @@ class _Timing:
         busiest = max(times, key=lambda name: times[name])
         busy = times[busiest] / clocks
         times["waiting"] = clocks - times[busiest]
-        rooflines = [times[name] for name in ("tensor", "memory") if name in times]
+        rooflines = (times[name] for name in ("tensor", "memory") if name in times)
         return Profile(
             self._kernel.name,
             gpu.name,
@@ -236,7 +245,35 @@ class _Timing:
             self._timeline(blocks[0], timed.heaviest),
             len(self._options.facts),
             (*self._blind(found, timed, missed), *self._options.notes),
+            at_least=tuple(self._at_least(clocks)),
+            hints=tuple(self._hints(times["memory"] / clocks, loaded, stored, memory)),
         )
+
+    def _skipped(self, blocks: Sequence[_Block]) -> list[str]:
+        """The loops that no warp comes to, where branches that are not known may have led around them."""
+        paths = [path for block in blocks for path in block.paths]
+        if not any(path.guesses for path in paths):
+            return []
+        seen = {number for path in paths for number in path.blocks}
+        loops = (loop for loop in self._kernel.loops if not loop.waits)
+        return [loop.name for loop in loops if loop.head not in seen]
+
+    def _check_skipped(self, blocks: Sequence[_Block]) -> None:
+        """A TileIRError where loops are left out because nobody said what the kernel was given."""
+        self._left_out = self._skipped(blocks)
+        if self._left_out and self._kernel.file.parameters and not self._launch.parameters:
+            names = ", ".join(self._left_out)
+            raise TileIRError.single(
+                UNKNOWN_TRIPS,
+                f"whether '{self._kernel.name}' comes to its loops {names} is not known: it depends on arguments that "
+                "are not given",
+                help="give the arguments of the launch, with --arg",
+            )
+
+    def _rates(self, memory: float, loads: float, stores: float, latency: float) -> Rates:
+        gpu = self._gpu
+        queues = (gpu[name] for name in ("pipe_queue", "bank_queue", "memory_queue"))
+        return Rates(gpu["l2_rate"], memory, gpu["shared_rate"], loads, stores, latency, *queues)
 
     def _misses(self, block: _Block) -> Misses | None:
         """What misses L2, as far as the code tells what it loads."""
@@ -265,7 +302,26 @@ class _Timing:
                     executions[index] += often
         in_flight = int(self._gpu["sms"]) * self._occupancy.blocks
         loads = Loads(executions, sizes, warps, in_flight, self._gpu["l2_bytes"])
+        self._loads = walker, loads
         return misses(self._launch.grid, walker, loads)
+
+    def _hints(self, share: float, loaded: float, stored: float, memory: float) -> Iterator[str]:
+        """What would help by the model: another order of blocks, where memory is busy for that share of the time with so many
+        bytes."""
+        x, y, _ = grid = self._launch.grid
+        if self._loads is None or min(x, y) < 2 or share < _BUSY:
+            return
+        best, chosen = memory, 0
+        for band in (band for band in BANDS if band < x):
+            missed = misses(grid, *self._loads, band)
+            if missed is None:
+                return
+            best, chosen = min((best, chosen), (self._memory(loaded, stored, missed)[0], band))
+        if best < _WORTH * memory:
+            yield (
+                f"an order of blocks that shares more in L2, through bands of {chosen} along the first axis of the grid: "
+                f"{size_of(best)} of memory instead of {size_of(memory)}"
+            )
 
     def _first_touch(self, missed: Misses | None) -> float:
         """Clocks for which blocks wait for memory once, before what they load is in L2."""
@@ -312,6 +368,7 @@ class _Timing:
             paths, similar = like[key]
             chosen = facts.get(place, similar)
             found.append(_Block(weights[place], paths, chosen))
+        self._check_skipped(found)
         return sorted(found, key=lambda block: -block.weight)
 
     def _cost(self, blocks: Sequence[_Block], latency: int) -> None:
@@ -483,6 +540,36 @@ class _Timing:
     def _address(self, loop: Loop) -> int:
         return self._kernel.instructions[self._kernel.blocks[loop.head].first].address
 
+    def _at_least(self, clocks: float) -> Iterator[str]:
+        """Why the launch may take much longer than so many clocks."""
+        facts = self._options.facts
+        waiting = {name for each in facts.values() for name in each.trips} - set(
+            self._options.trips
+        )
+        for loop in self._kernel.loops:
+            polls = next((i for i in self._kernel.body(loop) if _sees_others(i)), None)
+            if loop.name in waiting and polls is not None:
+                place = self._options.origins.get(polls.line[1] if polls.line is not None else 0)
+                where = (
+                    f" ({place.file.rpartition('/')[2]}:{place.line})"
+                    if place and place.line
+                    else ""
+                )
+                turns = max(each.trips.get(loop.name, 1) for each in facts.values())
+                often = "once" if turns == 1 else f"{turns} times"
+                yield (
+                    f"how often loop {loop.name}{where} turns depends on what other blocks write; "
+                    f"a block that ran alone turned it {often}"
+                )
+        grid, most = (
+            math.prod(self._launch.grid),
+            max((f.updates for f in facts.values()), default=0),
+        )
+        alike = any(each.shared for each in facts.values())
+        count = most * grid if alike else most
+        if count * self._gpu["update_clocks"] > _MUCH * clocks:
+            yield f"about {count:,.0f} atomic updates of one address are made one after the other"
+
     def _blind(
         self, found: Sequence[_BlockWork], timed: BlockTimes, missed: Misses | None
     ) -> Iterator[str]:
@@ -494,6 +581,10 @@ class _Timing:
         if any(block.guesses for block in found):
             most = max(block.guesses for block in found)
             yield f"{most} branches of a block depend on data; they are taken to fall through"
+        if self._left_out:
+            yield f"loops {', '.join(self._left_out)}: they are not executed, as branches on data go here"
+        if not self._shared and mix.keys() & _IN_SHARED:
+            yield "shared memory that the launch gives: none is assumed, and more blocks may fit than do"
         if not self._options.facts:
             if self._options.shared_factor == 1.0 and mix["LDS"] + mix["STS"]:
                 yield "bank conflicts of shared memory: none are assumed"
@@ -513,6 +604,13 @@ class _Timing:
             yield f"what ends {timed.forced} waits of warps for each other: they are taken to end at once"
         if timed.cut:
             yield "the end of long loops: they are taken to go on as fast as before"
+
+
+def _sees_others(instruction: Instruction) -> bool:
+    """Whether an instruction gets what other blocks may have written in the meantime."""
+    if instruction.base in ("ATOM", "ATOMG"):
+        return True
+    return instruction.base in ("LD", "LDG") and "STRONG" in instruction.modifiers
 
 
 @dataclass(slots=True)

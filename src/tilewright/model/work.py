@@ -11,6 +11,8 @@ from tilewright.model.tables import Gpu
 
 WARP = 32
 PARTITIONS = 4
+#: Bytes of a word of each thread, and of a matrix that ldmatrix loads.
+_WORD, _MATRIX = 4, 128
 _WGMMA = re.compile(r"64x(\d+)x(\d+)")
 #: Shapes of `mma.sync` as they are written: m, n, k.
 _MMA_SHAPES = {
@@ -87,23 +89,24 @@ def _left_in_registers(instruction: Instruction) -> bool:
 def _shared(instruction: Instruction, gpu: Gpu) -> Work:
     base, words = instruction.base, instruction.modifiers
     if base == "SHFL":
-        return Work(Unit.SHARED, 0, int(gpu["shuffle_latency"]), WARP * 4)
+        return Work(Unit.SHARED, 0, int(gpu["shuffle_latency"]), WARP * _WORD)
     if base in ("LDSM", "STSM", "MOVM"):
         count = int(words[-1]) if words and words[-1] in ("2", "4") else 1
-        return Work(Unit.SHARED, 0, int(gpu["shared_latency"]) + 4, 128 * count)
-    latency = int(gpu["shared_latency"]) * (2 if base == "ATOMS" else 1)
+        return Work(Unit.SHARED, 0, int(gpu["matrix_latency"]), _MATRIX * count)
+    latency = int(gpu["shared_atomic_latency" if base == "ATOMS" else "shared_latency"])
     # Less than a word of each thread takes a wave too.
-    return Work(Unit.SHARED, 0, latency, WARP * max(4, element_bytes(instruction)))
+    return Work(Unit.SHARED, 0, latency, WARP * max(_WORD, element_bytes(instruction)))
 
 
 def _memory(instruction: Instruction, gpu: Gpu, latency: int) -> Work:
     base, size = instruction.base, element_bytes(instruction) * WARP
     if base in ("LDL", "STL"):
-        return Work(Unit.GLOBAL, 0, int(gpu["shared_latency"]) + 10, l1_bytes=max(size, 128))
+        return Work(Unit.GLOBAL, 0, int(gpu["local_latency"]), l1_bytes=max(size, WARP * _WORD))
     if base in ("ATOM", "ATOMG", "RED", "REDG", "REDAS"):
         return Work(Unit.GLOBAL, 0, int(gpu["atomic_latency"]), 0, size, size, size)
     if base in ("STG", "ST"):
-        return Work(Unit.GLOBAL, 0, 20, 0, size, stored_bytes=size)
+        latency = int(gpu["store_latency"])
+        return Work(Unit.GLOBAL, 0, latency, 0, size, stored_bytes=size)
     shared = size if base == "LDGSTS" else 0
     return Work(Unit.GLOBAL, 0, latency, shared, size, loaded_bytes=size)
 
@@ -131,14 +134,14 @@ def work_of(instruction: Instruction, gpu: Gpu, global_latency: int) -> Work:
         return _memory(instruction, gpu, global_latency)
     if unit in _PIPES:
         clocks = WARP / (gpu[_PIPES[unit]] / PARTITIONS)
-        return Work(unit, clocks, int(gpu["sfu_latency"]) if unit is Unit.SFU else 4)
+        return Work(unit, clocks, int(gpu["sfu_latency" if unit is Unit.SFU else "alu_latency"]))
     if unit is Unit.UNIFORM:
         slow = instruction.base in ("S2UR", "LDCU", "VOTEU", "USETMAXREG")
         clocks = PARTITIONS / gpu["uniform_rate"]
-        return Work(unit, clocks, int(gpu["constant_latency"]) if slow else 8)
+        return Work(unit, clocks, int(gpu["constant_latency" if slow else "uniform_latency"]))
     if unit is Unit.SYNC:
         barrier = "barrier_latency" if instruction.base == "BAR" else "mbarrier_latency"
         return Work(unit, 0, int(gpu[barrier]))
     if unit is Unit.LSU:
-        return Work(unit, 2, int(gpu["constant_latency"]))
+        return Work(unit, gpu["lsu_clocks"], int(gpu["constant_latency"]))
     return Work(unit, 0, int(gpu["mbarrier_latency"]))

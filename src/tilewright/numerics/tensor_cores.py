@@ -14,6 +14,8 @@ not depend on a generation, in one of the others.
 ``portable``
     From the accumulator, one product after the other by ascending k; each sum is rounded to f32,
     to nearest even, and the result to the accumulator's type.
+``rough``
+    In f32, in any order. For who looks at what a kernel does, and not at what it computes; no mode of launches.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from tilewright.numerics.arrays import Array
 from tilewright.numerics.float_ops import fma
 from tilewright.numerics.rounding import quiet
 
-Mode = Literal["tensor-core", "exact", "portable"]
+Mode = Literal["tensor-core", "exact", "portable", "rough"]
 MODES: tuple[Mode, ...] = ("tensor-core", "exact", "portable")
 
 #: The least exponent of normal numbers, which subnormal ones keep.
@@ -98,6 +100,8 @@ def multiply_add(
     ``element`` is the type of both operands, or, where ``right_element`` is given, of the left one;
     of ``tf32`` ones the low 13 bits are ignored.
     """
+    if mode == "rough":
+        return (lhs.astype(np.float32) @ rhs.astype(np.float32) + acc).astype(acc.dtype)
     if mode == "tensor-core":
         left, right = lhs.T[:, :, None], rhs[:, None, :]
         return sum_of_products(left, right, acc, element, unit, right_element)
@@ -109,6 +113,13 @@ def multiply_add(
     special = _special(lhs.T[:, :, None], rhs[:, None, :], acc)
     lhs, rhs, acc = (_without_special(x) for x in (lhs, rhs, acc))
     return _with_special(_finite(lhs, rhs, acc, mode), special)
+
+
+@quiet
+def rough_sum_of_products(left: Array, right: Array, acc: Array) -> Array:
+    """The same as ``sum_of_products``, ``rough``."""
+    products = np.multiply(left, right, dtype=np.float32)
+    return (np.add.reduce(products, axis=0) + acc).astype(acc.dtype)
 
 
 @quiet

@@ -13,12 +13,12 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.gpu.abi import Parameter
-from tilewright.gpu.compile import CompileOptions
+from tilewright.gpu.compile import CompiledKernel, CompileOptions
 from tilewright.gpu.tiles import ThreadProgram, TileProgram
 from tilewright.gpu.tools import disassemble_to_json
 from tilewright.launching.modules import is_tile_ir
-from tilewright.model.profile import BlockFacts, Options, Profile
-from tilewright.model.sass import kernel_named, read_kernels
+from tilewright.model.profile import BlockFacts, Options, Origin, Profile
+from tilewright.model.sass import Kernel, kernel_named, read_kernels
 from tilewright.model.tables import Gpu, gpu_named
 from tilewright.model.timing import profile
 from tilewright.model.walk import LaunchShape, parameter_words
@@ -75,6 +75,32 @@ def profile_launch(
     return Profiler(module, gpu, entry).profile(grid, args, memory=memory, asked=asked)
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A compiled kernel: its machine code, the kernel at the level of threads, and where each of its lines comes from."""
+
+    compiled: CompiledKernel
+    kernel: Kernel
+    function: FuncOp
+    origins: Mapping[int, Origin]
+
+    @staticmethod
+    def of(compiled: CompiledKernel, threads: ModuleOp) -> Code:
+        kernels = read_kernels(compiled.assemble().cubin, disassemble_to_json)
+        kernel = kernel_named(kernels, compiled.name)
+        return Code(compiled, kernel, _function(compiled, threads), origins_of(compiled.operations))
+
+
+def _function(compiled: CompiledKernel, threads: ModuleOp) -> FuncOp:
+    for op in compiled.operations[:1]:
+        around: Operation | None = op
+        while around is not None and not isinstance(around, FuncOp):
+            around = around.parent_op()
+        if around is not None and around.is_kernel:
+            return around
+    return next(op for op in threads.walk() if isinstance(op, FuncOp) and op.is_kernel)
+
+
 class Profiler:
     """A kernel compiled for a GPU, of which launches are profiled. Arguments and errors are those of
     ``profile_launch``."""
@@ -82,32 +108,35 @@ class Profiler:
     def __init__(self, module: Operation, gpu: Gpu | str, entry: str | None = None):
         self.gpu = gpu_named(gpu) if isinstance(gpu, str) else gpu
         target, how = TARGETS[self.gpu.compute], CompileOptions(lines=True)
-        self._tiles = TileProgram(module, target, how=how) if is_tile_ir(module) else None
-        if self._tiles is not None:
-            compiled = self._tiles.compile(entry)
-            self._threads = self._tiles.threads(entry)
+        self._entry = entry
+        self._codes: dict[int, Code] = {}
+        self._tiles: TileProgram | None = None
+        self._plain: Code | None = None
+        if is_tile_ir(module):
+            self._tiles = TileProgram(module, target, how=how)
         else:
             assert isinstance(module, ModuleOp)
             compiled = ThreadProgram(module, target, how=how).compile(entry)
-            self._threads = module
-        self.compiled = compiled
-        self._entry = entry
-        kernels = read_kernels(compiled.assemble().cubin, disassemble_to_json)
-        self.kernel = kernel_named(kernels, compiled.name)
-        self.origins = origins_of(compiled.operations)
+            self._plain = Code.of(compiled, module)
 
     @property
-    def function(self) -> FuncOp:
-        """The kernel at the level of threads."""
-        operations = self.compiled.operations
-        if operations:
-            op: Operation | None = operations[0]
-            while op is not None and not isinstance(op, FuncOp):
-                op = op.parent_op()
-            if op is not None and op.is_kernel:
-                return op
-        found = [op for op in self._threads.walk() if isinstance(op, FuncOp) and op.is_kernel]
-        return found[0]
+    def code(self) -> Code:
+        """The code of launches in general: of small grids, with tensor maps of all arrays."""
+        if self._plain is None:
+            assert self._tiles is not None
+            compiled = self._tiles.compile(self._entry)
+            self._plain = self._code_of(compiled, self._tiles.threads(self._entry))
+        return self._plain
+
+    def code_for(self, grid: int | Sequence[int], args: Sequence[object]) -> Code:
+        """The code that a launch takes."""
+        return self._given(grid, args)[0]
+
+    def _code_of(self, compiled: CompiledKernel, threads: ModuleOp) -> Code:
+        # The program keeps compiled kernels.
+        if id(compiled) not in self._codes:
+            self._codes[id(compiled)] = Code.of(compiled, threads)
+        return self._codes[id(compiled)]
 
     def profile(
         self,
@@ -118,52 +147,54 @@ class Profiler:
         asked: Asked = Asked(),
     ) -> Profile:
         """The modelled profile of a launch."""
-        extents, given, own = self._given(grid, args)
-        threads = self._threads_of(asked)
-        numbers = [*_numbers(self.compiled.parameters, given)]
-        launch = LaunchShape(extents, threads, parameter_words(self.kernel, numbers))
+        code, extents, given = self._given(grid, args)
+        threads, own = _threads_of(code.compiled, asked), len(args)
+        numbers = [*_numbers(code.compiled.parameters, given)]
+        launch = LaunchShape(extents, threads, parameter_words(code.kernel, numbers))
         arrays = _distinct([*given[:own], *memory])
         found = Found({}, ())
         if asked.run_seconds > 0:
-            found = run_blocks(self, launch, given, own, memory, asked)
+            found = run_blocks(code, launch, given, own, memory, asked)
         footprint = asked.footprint_bytes
         if footprint is None and arrays:
             footprint = sum(array.nbytes for array in arrays)
-        dynamic = self.compiled.dynamic_shared_bytes + asked.dynamic_shared_bytes
+        dynamic = code.compiled.dynamic_shared_bytes + asked.dynamic_shared_bytes
         options = Options(
             trips=asked.trips,
             dynamic_shared_bytes=dynamic,
             footprint_bytes=footprint,
             facts=found.facts,
-            origins=self.origins,
+            origins=code.origins,
             notes=found.notes,
         )
-        return profile(self.kernel, self.gpu, launch, options)
+        return profile(code.kernel, self.gpu, launch, options)
 
     def _given(
         self, grid: int | Sequence[int], args: Sequence[object]
-    ) -> tuple[tuple[int, int, int], list[object], int]:
-        """The grid, what the parameters of the compiled kernel are given, and how many of these are the caller's."""
+    ) -> tuple[Code, tuple[int, int, int], list[object]]:
+        """The code of a launch, its grid, and what the parameters are given, the caller's arguments first."""
         if self._tiles is not None:
-            return self._tiles.arguments(self._entry, grid, args)
+            compiled, found = self._tiles.prepare(self._entry, grid, args)
+            return self._code_of(compiled, found.kernel.module), found.grid, found.args
         x, y, z = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
-        return (x, y, z), list(args), len(args)
+        return self.code, (x, y, z), list(args)
 
-    def _threads_of(self, asked: Asked) -> tuple[int, int, int]:
-        said = self.compiled.block
-        if said is None and asked.block is None:
-            raise TileIRError.single(
-                BLOCK_OF_THREADS,
-                f"kernel '{self.compiled.name}' does not say how many threads a block has",
-                help="add --block X[,Y[,Z]] (in Python: Asked(block=...))",
-            )
-        if said is not None and asked.block not in (None, (*said, 1, 1)[:3]):
-            raise TileIRError.single(
-                BLOCK_OF_THREADS,
-                f"kernel '{self.compiled.name}' is for blocks of {said}, not {asked.block}",
-            )
-        x, y, z = (*(said if said is not None else asked.block or ()), 1, 1)[:3]
-        return x, y, z
+
+def _threads_of(compiled: CompiledKernel, asked: Asked) -> tuple[int, int, int]:
+    said = compiled.block
+    if said is None and asked.block is None:
+        raise TileIRError.single(
+            BLOCK_OF_THREADS,
+            f"kernel '{compiled.name}' does not say how many threads a block has",
+            help="add --block X[,Y[,Z]] (in Python: Asked(block=...))",
+        )
+    if said is not None and asked.block not in (None, (*said, 1, 1)[:3]):
+        raise TileIRError.single(
+            BLOCK_OF_THREADS,
+            f"kernel '{compiled.name}' is for blocks of {said}, not {asked.block}",
+        )
+    x, y, z = (*(said if said is not None else asked.block or ()), 1, 1)[:3]
+    return x, y, z
 
 
 def _distinct(values: Sequence[object]) -> list[Array]:

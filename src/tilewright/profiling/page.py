@@ -17,6 +17,7 @@ from tilewright.model.report import (
     by_line,
     by_operation,
     by_reason,
+    modelled_time,
     size_of,
     time_of,
 )
@@ -92,7 +93,7 @@ def _overview(launches: Sequence[Launch]) -> Iterator[str]:
         (
             f'<a href="#launch-{number}">{_text(launch.name)}</a>',
             str(launch.count),
-            time_of(launch.profile.seconds),
+            modelled_time(launch.profile),
             f"{launch.profile.seconds * launch.count / whole:.0%}",
             _text(MEANINGS.get(launch.profile.bound_by, launch.profile.bound_by)),
         )
@@ -121,7 +122,8 @@ def _launch(launch: Launch, gpu: Gpu, number: int, before: Compared | None) -> I
     found = launch.profile
     often = f", {launch.count} times" if launch.count > 1 else ""
     yield f'<section class="launch" id="launch-{number}">'
-    yield f"<h2>{_text(launch.name)}: {time_of(found.seconds)}{often}</h2>"
+    yield f"<h2>{_text(launch.name)}: {modelled_time(found)}{often}</h2>"
+    yield "".join(f"<p>At least, because {_text(why)}.</p>" for why in found.at_least)
     yield _facts(found)
     yield "<h3>Share of the time that each unit is busy</h3>"
     for name, share in found.shares.items():
@@ -153,6 +155,10 @@ def _launch(launch: Launch, gpu: Gpu, number: int, before: Compared | None) -> I
     yield _table(head, rows, numbers=(1, 2, 3))
     yield from _waits(found)
     yield from _instructions(found)
+    if found.hints:
+        yield "<h3>What would help by the model</h3><ul>"
+        yield "".join(f"<li>{_text(what)}</li>" for what in found.hints)
+        yield "</ul>"
     if found.blind:
         yield "<h3>What the model does not see here</h3><ul>"
         yield "".join(f"<li>{_text(what)}</li>" for what in found.blind)

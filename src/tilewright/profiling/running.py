@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,7 @@ from tilewright.simulator.launch import Program, SimulationResult
 from tilewright.simulator.recording import BlockRecord, Recorder
 
 if TYPE_CHECKING:
-    from tilewright.profiling.launch import Asked, Profiler
+    from tilewright.profiling.launch import Asked, Code
 
 #: Turns that loops leave out are a multiple of this where rings have phases: of twice 1, 2, 3, 4, 6 and 8 slots.
 _PHASES = 48
@@ -46,7 +46,7 @@ class Found:
 
 
 def run_blocks(
-    profiler: Profiler,
+    code: Code,
     launch: LaunchShape,
     given: Sequence[object],
     own: int,
@@ -55,7 +55,7 @@ def run_blocks(
 ) -> Found:
     """Run blocks that stand for the grid, the heaviest first, until they stand for nearly all of it or enough has been
     seen. ``own`` of what is given are the caller's, whose arrays stay as they are."""
-    runner = _Runner(profiler, launch, [*_read_only(given[:own]), *given[own:]], memory, asked)
+    runner = _Runner(code, launch, [*_read_only(given[:own]), *given[own:]], memory, asked)
     weights = samples(launch.grid)
     whole, done = sum(weights.values()), 0.0
     records: dict[Place, BlockRecord] = {}
@@ -74,12 +74,28 @@ def run_blocks(
             notes.append(stopped)
             break
     names = {op.name for record in records.values() for op in record.accesses}
-    loops = _loops(profiler.kernel, profiler.compiled.operations)
+    loops = _loops(code.kernel, code.compiled.operations)
+    updated = {place: _updated(record) for place, record in records.items()}
     facts = {
-        place: _facts(record, profiler.compiled.operations, names, loops)
+        place: replace(
+            _facts(record, code.compiled.operations, names, loops),
+            updates=max(updated[place].values(), default=0),
+            shared=any(
+                other is not place and updated[place].keys() & updated[other].keys()
+                for other in updated
+            ),
+        )
         for place, record in records.items()
     }
     return Found(facts, tuple(notes))
+
+
+def _updated(record: BlockRecord) -> Counter[int]:
+    """The atomic updates of a block by their address."""
+    found: Counter[int] = Counter()
+    for accesses in record.accesses.values():
+        found.update(accesses.updates)
+    return found
 
 
 def _read_only(values: Sequence[object]) -> Iterator[object]:
@@ -97,18 +113,18 @@ class _Runner:
 
     def __init__(
         self,
-        profiler: Profiler,
+        code: Code,
         launch: LaunchShape,
         given: Sequence[object],
         memory: Sequence[Array],
         asked: Asked,
     ):
-        function = profiler.function
+        function = code.function
         module: Operation = function
         while (around := module.parent_op()) is not None:
             module = around
         assert isinstance(module, ModuleOp)
-        self._program = Program(module, profiler.compiled.arch.name, is_verified=True)
+        self._program = Program(module, code.compiled.arch.name, is_verified=True)
         self._function, self._launch, self._asked = function, launch, asked
         self._given = given
         self.events = 0

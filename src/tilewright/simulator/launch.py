@@ -244,8 +244,10 @@ class Program:
         ``outputs`` are those of the result: by default the arrays among ``args``. With a ``recorder`` only its
         blocks run (``recording``).
         """
-        arch = self.arch if arch is None else arch
+        arch, numerics = self.arch if arch is None else arch, options.numerics
         try:
+            if numerics not in MODES:
+                raise Fault(codes.ARGUMENT, f"numerics is one of {', '.join(MODES)}: {numerics!r}")
             target = Architecture.parse(arch)
             shape = _Shape.of(grid, block, options.cluster or 1)
             shape.check(target, function)
@@ -253,7 +255,10 @@ class Program:
             values = bind(function.arguments, args)
             given = memory_of(function.arguments, args, memory)
             by_turns = recorder is None and not options.in_groups and any(options.schedules)
-            kernel = self._translate(function, target, options, by_turns=by_turns)
+            if recorder is not None:
+                # Who records looks at what warps do, not at what they compute.
+                numerics = "rough"
+            kernel = self._translate(function, target, options, numerics, by_turns=by_turns)
         except Fault as fault:
             raise TileIRError([fault.diagnostic()]) from None
         given += [value.buffer for value in kernel.translator.global_values.values()]
@@ -268,11 +273,15 @@ class Program:
         return result
 
     def _translate(
-        self, function: FuncOp, arch: Architecture, options: LaunchOptions, *, by_turns: bool
+        self,
+        function: FuncOp,
+        arch: Architecture,
+        options: LaunchOptions,
+        numerics: str,
+        *,
+        by_turns: bool,
     ) -> _Kernel:
-        numerics, dynamic_bytes = options.numerics, options.dynamic_shared_bytes
-        if numerics not in MODES:
-            raise Fault(codes.ARGUMENT, f"numerics is one of {', '.join(MODES)}: {numerics!r}")
+        dynamic_bytes = options.dynamic_shared_bytes
         key = (function, arch, numerics, dynamic_bytes, by_turns)
         if key not in self._translated:
             layout = SharedLayout(dynamic_bytes)

@@ -10,7 +10,7 @@ where they access memory is, but where addresses or branches depend on the data 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Place = tuple[int, int, int]
 SECTOR = 32
 _WARP = 32
+#: Addresses of atomic updates that are looked at, of an operation.
+_MOST_ADDRESSES = 10_000
 #: Turns of a loop at its beginning and at its end that are not left out.
 _FIRST, _LAST = 3, 2
 
@@ -35,7 +37,7 @@ class Accesses:
 
     ``waves`` of shared memory, of which ``least_waves`` are needed for the data; ``sectors`` of 32 bytes
     of global memory, and ``whole`` bytes: what all lanes would access if all were active; ``bulk`` bytes of
-    bulk copies.
+    bulk copies; ``updates``: atomic ones by their address.
     """
 
     count: float = 0
@@ -44,6 +46,7 @@ class Accesses:
     sectors: float = 0
     whole: float = 0
     bulk: float = 0
+    updates: Counter[int] = field(default_factory=Counter[int])
 
     @property
     def wave_factor(self) -> float:
@@ -103,6 +106,13 @@ class Recorder:
         found.count += warp.weight
         found.bulk += size * warp.weight
 
+    def updated(self, warp: Warp, op: Operation, addresses: Array) -> None:
+        """Atomic updates, of which several may be of one address."""
+        held = self._now.accesses[op].updates
+        if len(held) < _MOST_ADDRESSES:
+            for address, count in zip(*np.unique(addresses, return_counts=True), strict=True):
+                held[int(address)] += int(count) * warp.weight  # pyright: ignore[reportArgumentType]
+
     def global_bytes(self, warp: Warp, op: Operation, starts: Any, size: int) -> None:
         """An access of ``size`` bytes from each lane's first byte: one number for all, (lanes,) or (lanes, n)."""
         starts = np.asarray(starts)
@@ -149,8 +159,16 @@ class Recorder:
         self.events += 1
         self._now.turns[op] += len(warp.members) * warp.weight  # pyright: ignore[reportArgumentType]
 
-    def turns(self, warp: Warp, op: Operation, numbers: range, at: int | None) -> Sequence[int]:
-        """The turns of a counted loop that are made; ``at``: it goes on behind that one."""
+    def turns(
+        self,
+        warp: Warp,
+        op: Operation,
+        numbers: range,
+        at: int | None,
+        leave_out: Callable[[int], None],
+    ) -> Sequence[int]:
+        """The turns of a counted loop that are made; ``at``: it goes on behind that one. ``leave_out`` is told where others
+        are left out, and how many."""
         if at is None:
             self.enter(warp, op)
         count = len(numbers)
@@ -163,16 +181,31 @@ class Recorder:
         weights = [1.0] * len(kept)
         # The last of the first ones is a turn like those that are left out.
         weights[_FIRST - 1] += left_out
-        return Turns(warp, kept, weights, at)
+        gap = _Gap(kept[_FIRST], left_out, leave_out)
+        return Turns(warp, kept, weights, at, gap)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """Turns that are left out in front of that of a value."""
+
+    before: int
+    count: int
+    leave_out: Callable[[int], None]
 
 
 class Turns(Sequence[int]):
     """The values of a loop's variable; going through them says how many turns each stands for."""
 
     def __init__(
-        self, warp: Warp, values: Sequence[int], weights: Sequence[float], at: int | None = None
+        self,
+        warp: Warp,
+        values: Sequence[int],
+        weights: Sequence[float],
+        at: int | None = None,
+        gap: _Gap | None = None,
     ):
-        self._warp, self._values, self._weights = warp, values, weights
+        self._warp, self._values, self._weights, self._gap = warp, values, weights, gap
         self._around = warp.weight
         if at is not None:
             self._around /= weights[values.index(at)]
@@ -187,12 +220,14 @@ class Turns(Sequence[int]):
     def __getitem__(self, place: int | slice) -> int | Turns:
         if isinstance(place, int):
             return self._values[place]
-        rest = Turns(self._warp, self._values[place], self._weights[place])
+        rest = Turns(self._warp, self._values[place], self._weights[place], gap=self._gap)
         rest._around = self._around
         return rest
 
     def __iter__(self) -> Iterator[int]:
         for value, weight in zip(self._values, self._weights, strict=True):
+            if self._gap is not None and value == self._gap.before:
+                self._gap.leave_out(self._gap.count)
             self._warp.set_weight(self._around * weight)
             yield value
         self._warp.set_weight(self._around)

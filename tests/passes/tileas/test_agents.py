@@ -208,7 +208,8 @@ READ = (
 
 def test_remarks() -> None:
     assert said(product(*TILE)) == [
-        "4 warps compute, and 4 fill the pipelines, with 216 and 40 registers for each thread"
+        "4 warps compute, and 4 fill the pipelines, with 216 and 40 registers for each thread; "
+        "modelled for H100 SXM: 819 clocks a round with agents, 819 without"
     ]
     text = product(*TILE, nested=True)
     head = "iter_values(%outer = %nothing) -> (tile<64x64xf32>) {\n"

@@ -9,6 +9,7 @@ from tests.passes.tileas import kernels as K
 from tilewright import LaunchOptions
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nvgpu.support import gpu_kernels
+from tilewright.gpu.tiles import TileProgram as GpuProgram
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 
@@ -90,12 +91,68 @@ def test_warps_follow_from_what_threads_hold(text: str, arch: str, wanted: int) 
     assert threads(text, arch) == wanted
 
 
+def around(loop: str, text: str) -> str:
+    """The text with its loop made another one: over blocks, or over every other part of the depth."""
+    blocks = "  %gx, %gy, %gz = get_num_tile_blocks : tile<i32>\n"
+    before, rest = text.split("  %nothing", 1)
+    if loop == "split":
+        return before + blocks + "  %nothing" + rest.replace("step %one", "step %gx", 1)
+    head, store = rest.split("  %c_d = ", 1)
+    of_all = "  for %o in (%zero to %two, step %gx) : tile<i32> {\n"
+    store, end = store.split("\n", 1)
+    inner = f"  %c_d = {store}\n    continue\n  }}\n{end}"
+    head, made = head.split("  %sum = ", 1)
+    return f"{before}{blocks}  %nothing{head}{of_all}  %sum = {made}{inner}"
+
+
+def warps_remark(text: str, arch: str) -> str:
+    """What is said of the number of warps."""
+    (found,) = [r.message for r in GpuProgram(parse(text), arch).remarks() if r.kind == "warps"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("loop", "arch", "wanted"),
+    [
+        ("plain", "sm_80", "4 warps: modelled for A100"),
+        ("split", "sm_80", "4 warps: modelled for A100"),
+        ("split", "sm_90a", "4 warps: modelled for H100"),
+        ("blocks", "sm_90a", "8 warps: modelled for H100"),
+        ("blocks", "sm_80", "8 warps: a loop over blocks needs registers, too"),
+        ("plain", "sm_120a", "4 warps: modelled for GeForce RTX 5090"),
+    ],
+)
+def test_where_registers_leave_the_choice_the_model_is_asked(
+    loop: str, arch: str, wanted: str
+) -> None:
+    """Sums that take all of the registers that they may, of 4 warps. A loop whose step is the grid is one over blocks only
+    where sums begin anew in it."""
+    text = product(128, 128) if loop == "plain" else around(loop, product(128, 128))
+    found = warps_remark(text, arch)
+    assert found.startswith(wanted)
+    assert threads(text, arch) == 32 * int(found[0])
+    if "modelled" in found:
+        assert "clocks a round" in found and "; 8: " in found
+    assert warps_remark(text, arch) == found
+
+
 def test_eight_warps_compute_the_same() -> None:
     text = product(128, 256)
     given = K.arguments(text, 3)
     a, b = (matrix.astype(np.float64) for matrix in given[:2])
     TileProgram(parse(text), "sm_90a").launch("k", 1, given, LaunchOptions(seed=1))
     np.testing.assert_allclose(given[2][:128], a[:128, :96] @ b[:96], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("loop", ["plain", "split"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_four_warps_with_all_sums_compute_the_same(loop: str, arch: str) -> None:
+    text = product(128, 128) if loop == "plain" else around(loop, product(128, 128))
+    given = K.arguments(text, 3)
+    a, b = (matrix.astype(np.float64) for matrix in given[:2])
+    TileProgram(parse(text), arch).launch("k", 1, given, LaunchOptions(seed=1))
+    expected = a[:128, :96] @ b[:96, :128]
+    np.testing.assert_allclose(given[2][:128, :128], expected, rtol=1e-3, atol=1e-3)
 
 
 def nested_stores() -> str:

@@ -7,8 +7,8 @@ tiles are computed from. Pipelines hold the two together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import ClassVar
 
@@ -23,12 +23,14 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
-from tilewright.dialects.nv_tileas.storage import storage_bytes
+from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
 from tilewright.passes.base import inherit_place
+from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.turns import registers_of, turn_of_product
 
 #: The registers of a multiprocessor, of 32 bits, and what each block takes of its shared memory beside its own.
 _REGISTERS, _RESERVED = 1 << 16, 1 << 10
@@ -46,6 +48,7 @@ class Agents:
 
     warps: tuple[int, int]
     registers: tuple[int, int] | None = None
+    figures: str = field(default="", compare=False)
 
     def describe(self) -> str:
         """As remarks call it."""
@@ -53,7 +56,7 @@ class Agents:
         found = f"{compute} warps compute, and {fill} fill the pipelines"
         if self.registers is not None:
             found += ", with {} and {} registers for each thread".format(*self.registers)
-        return found
+        return f"{found}; {self.figures}" if self.figures else found
 
 
 def agents_for(warps: int, sums: int, shared_bytes: int, target: Target) -> Agents | None:
@@ -109,11 +112,35 @@ def _choose(func: FuncOp, warps: int, target: Target) -> Agents | str:
     sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
     if any(S.atom_of(op) != "wgmma" for op in products):
         sums += _OPERANDS
-    shared = sum(storage_bytes(op.result) for op in func.walk() if isinstance(op, S.AllocTensorOp))
-    found = agents_for(warps, sums, shared, target)
+    found = agents_for(warps, sums, peak(func), target)
     if found is None:
         return f"the registers of {warps + _WARPGROUP} warps in each block would not do"
-    return found
+    return _asked(products, warps, found, peak(func), target)
+
+
+def _asked(
+    products: Sequence[S.Product], warps: int, agents: Agents, shared: int, target: Target
+) -> Agents | str:
+    """The agents, unless the tables of the performance model say that a block without them is faster. Without, a warp that
+    computes fills stages, too: it waits until one is empty, and tells how many bytes will come."""
+    gpu = gpu_of(target.compute)
+    turns = [turn_of_product(op) for op in products if isinstance(op.parent_op(), scf.ForOp)]
+    if gpu is None or not turns:
+        return agents
+    sums = max(_sums_together(op) for op in products)
+    registers = registers_of(sums, warps, all(turn.by_warpgroups for turn in turns))
+    whole = resident_blocks(gpu, warps, registers, shared)
+    # Of the registers that a block with agents has, no thread that computes has fewer.
+    share = agents.registers[0] if agents.registers is not None else registers
+    all_warps = sum(agents.warps) if agents.registers is None else warps
+    split = min(whole, resident_blocks(gpu, all_warps, share, shared))
+    waits = gpu["barrier_latency"] + 2 * gpu["mbarrier_latency"]
+    with_agents = sum(clocks_of_turn(gpu, turn, split) for turn in turns)
+    without = sum(clocks_of_turn(gpu, turn, whole, waits) for turn in turns)
+    figures = f"modelled for {gpu.title}: {round(with_agents)} clocks a round with agents, {round(without)} without"
+    if without < WORTH * with_agents:
+        return figures
+    return replace(agents, figures=figures)
 
 
 def _sums_together(op: S.Product) -> int:

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp
+from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
-from tilewright.passes.tileas.products import WIDER
+from tilewright.passes.tileas.products import WIDER, chained_products
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.turns import MOST_REGISTERS, registers_of, turn_of
 
 #: The registers of a thread that the sums of products may take, of 255.
 SUMS_REGISTERS = 128
 #: The registers that the widest tile of a kernel may take.
 TILE_REGISTERS = 128
+#: The registers of a thread that a loop around the loop of a product takes.
+AROUND = 24
 #: More warps than that leave each thread less than 128 registers, or make no smaller fragments.
 MOST_WITH_PRODUCTS, MOST = 8, 16
 
 
-def chosen_warps(
-    func: FuncOp, default: int, shared_bytes: int, remarks: Remarks | None = None
-) -> int:
-    """The warps of a block of a kernel for which no hint says how many; a power of two.
-
-    ``shared_bytes``: what a block may take of a multiprocessor's shared memory, nearly all of it.
-    """
+def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | None = None) -> int:
+    """The warps of a block of a kernel for which no hint says how many; a power of two. Where registers leave the choice, the
+    tables of the performance model are asked (``model.choices``)."""
+    remarks = Remarks() if remarks is None else remarks
     products = [op for op in func.walk() if isinstance(op, DotOp)]
     warps = default
     if not products:
@@ -45,20 +48,58 @@ def chosen_warps(
             warps *= 2
         why = f"sums take {held // (32 * default)} registers of each of {32 * default} threads"
         if warps == default < MOST_WITH_PRODUCTS and held >= SUMS_REGISTERS * 32 * warps:
-            if any(_is_persistent(op) for op in products):
-                warps *= 2
-                why = (
-                    "its loop goes over the blocks of the grid, of which each has a multiprocessor"
-                )
-            elif 2 * (ring := max(_ring_bytes(op) for op in products)) > shared_bytes:
-                warps *= 2
-                why = f"{DEFAULT_STAGES} stages of {ring // DEFAULT_STAGES} bytes leave room for one block"
-            elif any(_meets_loaded_tile(op) for op in products):
+            if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2
                 why = "behind its loop the sums meet a tile of their size that is loaded"
-    if warps != default and remarks is not None:
+            else:
+                return _asked(func, products, (warps, 2 * warps), target, remarks)
+    if warps != default:
         remarks.add("warps", f"{warps} warps: {why}", func)
     return warps
+
+
+def _asked(
+    func: FuncOp,
+    products: Sequence[DotOp],
+    counts: tuple[int, int],
+    target: Target,
+    remarks: Remarks,
+) -> int:
+    """Which of two counts of warps is modelled to be the better one. Where they are alike, the larger one if a multiprocessor
+    holds one block of the smaller one: it has nothing else to hide latency."""
+    gpu = gpu_of(target.compute)
+    if gpu is None:
+        return counts[0]
+    alone = any(_is_persistent(op) for op in products)
+    ring = max(_ring_bytes(op) for op in products)
+    held = max(_sums_together(op) for op in products)
+    chained = chained_products(func)
+    clocks: list[float] = []
+    resident: list[int] = []
+    for warps in counts:
+        turns = [turn_of(op, warps, op in chained, _copied(op), target) for op in products]
+        made = [turn for turn in turns if turn is not None]
+        if len(made) < len(turns):
+            return counts[0]
+        registers = registers_of(held, warps, all(turn.by_warpgroups for turn in made))
+        if alone and registers + AROUND > MOST_REGISTERS:
+            # Only the first count can be too small.
+            remarks.add(
+                "warps", f"{counts[1]} warps: a loop over blocks needs registers, too", func
+            )
+            return counts[1]
+        resident.append(1 if alone else resident_blocks(gpu, warps, registers, ring))
+        clocks.append(sum(clocks_of_turn(gpu, turn, resident[-1]) for turn in made))
+    ratio = clocks[0] / clocks[1]
+    more = ratio > 1 / WORTH or (ratio >= WORTH and resident[0] == 1)
+    chosen = counts[more]
+    figures = "; ".join(
+        f"{warps}: {round(each)} clocks a round, {blocks} {'block' if blocks == 1 else 'blocks'}"
+        for warps, each, blocks in zip(counts, clocks, resident, strict=True)
+    )
+    alike = ", which are alike" if WORTH <= ratio <= 1 / WORTH else ""
+    remarks.add("warps", f"{chosen} warps: modelled for {gpu.title}, {figures}{alike}", func)
+    return chosen
 
 
 def _tiles(func: FuncOp) -> list[SSAValue]:
@@ -118,13 +159,20 @@ def _size(value: SSAValue) -> int:
     return prod(T.dims_of(value.type)) if isinstance(value.type, T.TileType) else 0
 
 
-def _is_loaded(value: SSAValue) -> bool:
-    """Whether a tile is loaded, or computed from tiles as large of which one is."""
+def _copied(op: DotOp) -> tuple[bool, bool]:
+    """Which operands of a product are loaded beside it."""
+    return _is_loaded(op.a, op.parent), _is_loaded(op.b, op.parent)
+
+
+def _is_loaded(value: SSAValue, block: Block | None = None) -> bool:
+    """Whether a tile is loaded, in a block if one is given, or computed from tiles as large of which one is."""
     size, waiting, seen = _size(value), [value], {value}
     while waiting:
         owner = waiting.pop().owner
         if isinstance(owner, Access):
-            return True
+            if block is None or owner.parent is block:
+                return True
+            continue
         if isinstance(owner, Operation) and not owner.regions:
             found = [other for other in owner.operands if _size(other) == size]
             waiting += [other for other in found if other not in seen]
@@ -133,8 +181,11 @@ def _is_loaded(value: SSAValue) -> bool:
 
 
 def _is_persistent(op: Operation) -> bool:
-    """Whether a product stands in a loop whose step is the extent of the grid."""
+    """Whether a product is made again for other tiles, in a loop whose step is the extent of the grid. One whose sums go
+    on from round to round, as where blocks share the depth, is not."""
     parent = op.parent_op()
+    if isinstance(parent, scf.ForOp) and any(_size(value) for value in parent.results):
+        parent = parent.parent_op()
     while parent is not None:
         if isinstance(parent, scf.ForOp) and _comes_from_grid(parent.operands[2]):
             return True

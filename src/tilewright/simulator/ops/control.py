@@ -152,15 +152,33 @@ def _for(op: Any, t: Translator) -> Suspending | Nested:
     inits, results = t.slots(op.iter_args), t.slots(op.results)
     code = t.block(block)
     yielded = t.slots(code.end.operands) if code.end is not None else ()
-    loop = _Loop(op, bounds, variable, carried, inits, results, code, yielded)
+    loop = _Loop(op, bounds, variable, carried, inits, results, code, yielded, _counters(op, t))
     if code.suspends:
         return Suspending(loop.start, loop.resume)
     return Nested(loop.run)
 
 
+def _counters(op: Any, t: Translator) -> tuple[tuple[int, int], ...]:
+    """The slots of what a loop carries and counts up in each turn, with those of what is added, which it does not change."""
+    block = op.body.blocks[0]
+    inside = {result for inner in op.walk() for result in inner.results}
+    end = block.last_op
+    found: list[tuple[int, int]] = []
+    if end is None:
+        return ()
+    for argument, value in zip(block.args[1:], end.operands, strict=True):
+        made = value.owner
+        if getattr(made, "name", "") != "arith.addi" or argument not in made.operands:
+            continue
+        added = next((o for o in made.operands if o is not argument), None)
+        if added is not None and added not in inside and added.owner is not block:
+            found.append((t.slot(argument), t.slot(added)))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A counted loop. The place in the path is the value of its variable."""
+    """A counted loop. The place in the path is the value of its variable. ``counters``: what else it counts up."""
 
     op: Operation
     bounds: tuple[int, ...]
@@ -170,6 +188,7 @@ class _Loop:
     results: tuple[int, ...]
     code: Code
     yielded: tuple[int, ...]
+    counters: tuple[tuple[int, int], ...]
 
     def numbers(self, warp: Warp, at: int | None = None) -> Sequence[int] | None:
         """The values of the variable, or None where lanes may have different ones. ``at``: the loop goes on
@@ -181,7 +200,18 @@ class _Loop:
         if step <= 0:
             raise Fault(codes.UNDEFINED, f"the step of scf.for is {step}", self.op)
         found, recorder = range(first, end, step), warp.launch.recorder
-        return found if recorder is None else recorder.turns(warp, self.op, found, at)
+        if recorder is None:
+            return found
+        return recorder.turns(warp, self.op, found, at, lambda count: self._leave_out(warp, count))
+
+    def _leave_out(self, warp: Warp, count: int) -> None:
+        """Have what is counted up in each turn as it is behind so many turns more."""
+        for counter, added in self.counters:
+            value, step = warp.regs[counter], warp.regs[added]
+            if type(value) is int:
+                warp.regs[counter] = value + int(step) * count
+            else:
+                warp.regs[counter] = value + step * value.dtype.type(count)
 
     def run(self, warp: Warp) -> None:
         numbers, regs = self.numbers(warp), warp.regs

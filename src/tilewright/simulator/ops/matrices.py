@@ -14,6 +14,7 @@ from tilewright.numerics.tensor_cores import (
     multiply_add,
     multiply_add_f64,
     multiply_add_integers,
+    rough_sum_of_products,
     sum_of_products,
     unit_of,
 )
@@ -169,13 +170,18 @@ def _mma(op: Any, t: Translator) -> Step:
         collective(warp, op)
         tables = fragment_tables(rows, depth, per_register, len(warp.members))
         a, b, c = (warp.regs[slot].reshape(-1) for slot in slots)
-        found = sum_of_products(a[tables.a], b[tables.b], c[tables.c], name, unit, right_name)
+        given = a[tables.a], b[tables.b], c[tables.c]
+        if t.numerics == "rough":
+            found = rough_sum_of_products(*given)
+        else:
+            found = sum_of_products(*given, name, unit, right_name)
         warp.regs[result] = found.reshape(-1)[tables.result].reshape(warp.size, *shape)
         note_product(warp, op, multiplications)
 
     if is_integer:
         return of_integers
-    return alone if name == "f64" or t.numerics != "tensor-core" else modelled
+    is_wide = name != "f64" and t.numerics in ("tensor-core", "rough")
+    return modelled if is_wide else alone
 
 
 def note_product(warp: Warp, op: Operation, multiplications: int) -> None:

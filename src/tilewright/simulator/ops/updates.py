@@ -94,6 +94,8 @@ def _update(
     active = np.flatnonzero(warp.mask)
     addresses = lanes(address, ADDRESS, warp.size)[active]
     access.check_aligned(warp, addresses, lambda: active)
+    if (recorder := warp.launch.recorder) is not None:
+        recorder.updated(warp, access.op, addresses)
     old = np.zeros(warp.size, access.element.dtype)
     for turn in _turns(addresses):
         _one_turn(access, warp, addresses[turn], active[turn], change, old)
@@ -138,6 +140,8 @@ def _update_together(
     active = np.flatnonzero(warp.mask)
     addresses = lanes(address, ADDRESS, warp.size)[active]
     access.check_aligned(warp, addresses, lambda: active)
+    if (recorder := warp.launch.recorder) is not None:
+        recorder.updated(warp, access.op, addresses)
     order = np.argsort(addresses, kind="stable")
     where, who = addresses[order], active[order]
     begins = np.r_[True, where[1:] != where[:-1]]

@@ -1,0 +1,102 @@
+"""What products ask of a multiprocessor in each round of their loop, before and after tiles have layouts."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import SSAValue
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.types import TiledViewType
+from tilewright.model.choices import Turn
+from tilewright.numerics.element_types import FORMATS
+from tilewright.passes.tileas.products import FRAGMENTS, WIDENED, Plan, plan_product
+from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.warpgroup_products import (
+    ROWS,
+    STEP_BYTES,
+    WarpgroupPlan,
+    plan_warpgroups,
+)
+
+#: The registers of a thread beside sums, and those that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
+BESIDE_SUMS, OPERANDS, MOST_REGISTERS = 88, 16, 255
+_RATES = {"tf32": "tensor_tf32", "i8": "tensor_i8", "f64": "tensor_f64"}
+
+
+def turn_of(
+    op: DotOp, warps: int, chained: bool, copied: tuple[bool, bool], target: Target
+) -> Turn | None:
+    """A round in which so many warps make a product; None where the tensor cores do not have it. ``copied`` says which
+    operands come from memory in the round."""
+    plan: Plan | WarpgroupPlan | None = None
+    if target.has_wgmma:
+        plan = plan_warpgroups(op, warps)
+    if plan is None:
+        plan = plan_product(op, warps, chained, target)
+    if plan is None:
+        return None
+    a, b = (prod(dims) * plan.bits / 8 for dims in (plan.a_dims, plan.b_dims))
+    moved = a * copied[0] + b * copied[1]
+    # What another product has made is in registers.
+    in_shared = a * (not chained or copied[0])
+    depth = plan.a_dims[-1]
+    work = prod(plan.dims) * depth
+    if isinstance(plan, Plan):
+        # Each warp reads the rows of A, and the columns of B, that its sums are of.
+        down, across = plan.warps
+        read = in_shared * across + b * down
+        steps = max(depth // plan.fragment.k, 1)
+        return Turn(work, _rate(plan.name, plan.atom), steps, False, moved, read)
+    # Each instruction reads 64 rows of A, and all columns of its warpgroup of B.
+    read = in_shared * plan.groups[1] + b * (plan.dims[-2] // ROWS)
+    steps = max(depth * plan.bits // (8 * STEP_BYTES), 1)
+    return Turn(work, _rate(plan.name), steps, True, moved, read)
+
+
+def turn_of_product(op: S.Product) -> Turn:
+    """The same of a product whose operands have their places. What lies in a stage is copied there in the round."""
+    assert isinstance(op.warps, DenseArrayBase)
+    atom, (down, across) = S.atom_of(op), op.warps.get_values()
+    dims, (a_dims, name), (b_dims, _) = T.dims_of(op.c.type), _operand(op.a), _operand(op.b)
+    depth, size = a_dims[-1], max(FORMATS[name].storage_bits // 8, 1)
+    a, b = prod(a_dims) * size, prod(b_dims) * size
+    moved = a * _is_staged(op.a) + b * _is_staged(op.b)
+    in_shared = a * (not isinstance(op.a.type, T.TileType))
+    work, by_groups = prod(dims) * depth, atom == "wgmma"
+    if by_groups:
+        read, steps = in_shared * across + b * (dims[-2] // ROWS), depth * size // STEP_BYTES
+    else:
+        read, steps = in_shared * across + b * down, depth // FRAGMENTS[name][0].k
+    return Turn(work, _rate(name, atom), max(steps, 1), by_groups, moved, read)
+
+
+def _operand(value: SSAValue) -> tuple[tuple[int, ...], str]:
+    """Extents and element type of an operand, in registers or in shared memory."""
+    ty = value.type
+    if isinstance(ty, TiledViewType):
+        return tuple(ty.dims), T.element_name(ty.element_type)
+    return T.dims_of(ty), T.element_name(T.element_of(ty))
+
+
+def _is_staged(value: SSAValue) -> bool:
+    """Whether an operand lies in a stage of a pipeline."""
+    while isinstance(owner := value.owner, S.ExtractSliceOp | S.PermuteViewOp):
+        value = owner.source
+    return isinstance(owner, P.ConsumerReadOp)
+
+
+def _rate(name: str, atom: str = "") -> str:
+    if name.startswith("f8") and atom != WIDENED:
+        return "tensor_f8"
+    return _RATES.get(name, "tensor_f16")
+
+
+def registers_of(sums: int, warps: int, by_warpgroups: bool) -> int:
+    """The registers of a thread of a kernel of which so many warps hold these sums together."""
+    beside = BESIDE_SUMS + (0 if by_warpgroups else OPERANDS)
+    return min(sums // (32 * warps) + beside, MOST_REGISTERS)

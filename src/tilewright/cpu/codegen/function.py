@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -174,6 +174,7 @@ class FunctionEmitter:
         """Which of them may be filled in one nest: by their offsets what is the same for these."""
         self.pending_since = 0
         self._flushing = False
+        self._nests = 0
         self.inside_part = False
         """Whether code goes to a part, which another one cannot be in."""
         self.now = 0
@@ -200,15 +201,26 @@ class FunctionEmitter:
     def define(self, value: SSAValue, tile: Tile) -> None:
         """Let a value be this tile, held in a buffer if the plan keeps it."""
         if value in self.plan.kept:
+            nest = self.plan.nest_of(value)
+            if self.pending and (nest is None or not self._in_step(tile)):
+                # These are filled in nests of their own, so fill them now: the buffers that they read are
+                # free then, and few buffers that take turns stay in the first cache.
+                self.flush()
             target = self.buffer(tile.element, tile.dims, self.plan.last_use(value))
+            rows = {id(row): row for each in walk(tile) if (row := each.next_row) is not None}
+            target = replace(target, next_rows=tuple(rows.values()))
             if not self.pending:
                 self.pending_since = self.now
             self.pending.append((target, tile))
-            self.nests[id(target)] = self.plan.nest_of(value)
+            self.nests[id(target)] = nest
             if self.unit.origins is not None and self._at is not None:
                 self.unit.origins.note(self.pending[-1][1], self._at)
             tile = target
         self.values[value] = tile
+
+    def _in_step(self, tile: Tile) -> bool:
+        """Whether a tile reads buffers that are still to be filled only where it is itself written."""
+        return only_in_step(tile, [target for target, _ in self.pending])
 
     def read_once(self, values: Sequence[SSAValue]) -> list[Tile]:
         """Tiles for an operation whose nest reads every element of each once, in any order.
@@ -392,9 +404,11 @@ class FunctionEmitter:
         if it holds, stores go past the caches.
         """
         self.flush()
+        self._nests += 1
+        work = -self._nests  # Others go by positions in the program.
 
         def one(masked: bool, beyond: bool = False) -> list[Value]:
-            nest = Nest(self.builder, masked=masked, past=beyond, work=self.now)
+            nest = Nest(self.builder, masked=masked, past=beyond, work=work)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
             short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE

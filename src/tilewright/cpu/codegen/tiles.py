@@ -31,6 +31,39 @@ if TYPE_CHECKING:
     from tilewright.cpu.codegen.nests import Nest
 
 
+@dataclass(frozen=True, slots=True)
+class NextRow:
+    """A dense row in memory that the next tile block reads where this one reads another: that one's
+    address, how many elements further it lies, and their type."""
+
+    pointer: Value
+    ahead: Value
+    unit: Type
+    readers: list[int]
+    """The work of the nests that have read this block's row, or buffers that were filled from it."""
+
+    def is_due(self, nest: Nest) -> bool:
+        """Whether to fetch it now: in the second nest, as the first waits for memory anyway."""
+        if nest.masked:
+            return False
+        if nest.work is not None and nest.work not in self.readers:
+            self.readers.append(nest.work)
+        return len(self.readers) == 2 and nest.work == self.readers[1]
+
+    def fetch(self, nest: Nest, index: Index) -> None:
+        """Ask for the line of the element at the first of these positions in the row."""
+        first = index.offsets[0] if index.offsets else 0
+        where = address(nest, self.pointer, self.unit, index, first)
+        if where.level != nest.depth:
+            return
+
+        def ask(b: Builder, pointer: Value) -> Value:
+            llvm.prefetch(b, b.gep(pointer, [self.ahead], source_etype=self.unit), near=False)
+            return pointer
+
+        nest.emit([where], ask)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile(ABC):
     """A tile value: its element type and extents. ``sources`` are the tiles it is computed from."""
@@ -55,6 +88,11 @@ class Tile(ABC):
     @property
     def lies_along(self) -> int | None:
         """The axis along which the elements lie side by side in memory; None where none is known."""
+        return None
+
+    @property
+    def next_row(self) -> NextRow | None:
+        """Where the next tile block has what this is for it, if that is worth fetching ahead."""
         return None
 
     @abstractmethod
@@ -227,6 +265,8 @@ class Strided(Tile):
     pointer: Value
     strides: tuple[int, ...]
     slot: int | None = None
+    next_rows: tuple[NextRow, ...] = field(default=(), kw_only=True)
+    """What the next tile block fills this buffer from."""
 
     @property
     def lies_along(self) -> int | None:
@@ -241,6 +281,9 @@ class Strided(Tile):
         index, lanes = self.offset(nest, coords), lanes_in(coords)
         if type(self) is Strided:
             index = nest.linear(coords, self.strides)
+        for row in self.next_rows:
+            if index.offsets is not None and is_run(index.offsets) and row.is_due(nest):
+                row.fetch(nest, index)
         extent = 1 + sum((d - 1) * s for d, s in zip(self.dims, self.strides, strict=True))
         held = None if index.offsets is None or is_run(index.offsets) else windows(index, extent)
         if held is None or len(set(index.offsets or ())) == 1:

@@ -16,7 +16,7 @@ from tilewright.cpu.codegen.function import FunctionEmitter, merge
 from tilewright.cpu.codegen.irtypes import Value
 from tilewright.cpu.codegen.polls import is_short, poll
 from tilewright.cpu.codegen.table import lowers
-from tilewright.cpu.codegen.tiles import Strided, is_same_buffer, only_in_step, reads_any
+from tilewright.cpu.codegen.tiles import Strided, by_slot, is_same_buffer, only_in_step, reads_any
 from tilewright.dialects.nv_tileaa import types as T
 
 
@@ -56,8 +56,9 @@ def assign(
     while pairs:
         together = [pair for pair in pairs if pair[0].dims == pairs[0][0].dims]
         others = [pair for pair in pairs if pair[0].dims != pairs[0][0].dims]
-        safe = all(only_in_step(value, [t for t, _ in together]) for _, value in together)
-        crossing = any(reads_any(value, [t for t, _ in together]) for _, value in others)
+        targets = by_slot(target for target, _ in together)
+        safe = all(only_in_step(value, targets) for _, value in together)
+        crossing = any(reads_any(value, targets) for _, value in others)
         if safe and not crossing:
             f.fill(together)
         else:

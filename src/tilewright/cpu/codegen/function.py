@@ -34,6 +34,7 @@ from tilewright.cpu.codegen.tiles import (
     Uniform,
     Written,
     buffer_tile,
+    by_slot,
     guards,
     is_same_buffer,
     only_in_step,
@@ -170,8 +171,9 @@ class FunctionEmitter:
         """Buffers in which values are to be computed, those of tiles that a loop hands on."""
         self.pending: list[tuple[Strided, Tile]] = []
         """Buffers that are filled when something reads them, or before anything has an effect."""
-        self.nests: dict[int, object] = {}
-        """Which of them may be filled in one nest: by their offsets what is the same for these."""
+        self._nest_of_pending: object = None
+        """What is the same for all tiles that one nest may fill with these; None where it fills no more."""
+        self._being_filled: dict[int, Sequence[Strided]] = {}
         self.pending_since = 0
         self._flushing = False
         self._nests = 0
@@ -201,26 +203,30 @@ class FunctionEmitter:
     def define(self, value: SSAValue, tile: Tile) -> None:
         """Let a value be this tile, held in a buffer if the plan keeps it."""
         if value in self.plan.kept:
-            nest = self.plan.nest_of(value)
-            if self.pending and (nest is None or not self._in_step(tile)):
-                # These are filled in nests of their own, so fill them now: the buffers that they read are
+            nest = None if self._lies_across(tile) else self.plan.nest_of(value)
+            if self.pending and not self._goes_along(tile, nest):
+                # They are filled in nests of their own, so fill them now: the buffers that they read are
                 # free then, and few buffers that take turns stay in the first cache.
                 self.flush()
             target = self.buffer(tile.element, tile.dims, self.plan.last_use(value))
             rows = {id(row): row for each in walk(tile) if (row := each.next_row) is not None}
             target = replace(target, next_rows=tuple(rows.values()))
             if not self.pending:
-                self.pending_since = self.now
+                self.pending_since, self._nest_of_pending = self.now, nest
             self.pending.append((target, tile))
-            self.nests[id(target)] = nest
+            self._being_filled |= by_slot([target])
             if self.unit.origins is not None and self._at is not None:
                 self.unit.origins.note(self.pending[-1][1], self._at)
             tile = target
         self.values[value] = tile
 
-    def _in_step(self, tile: Tile) -> bool:
-        """Whether a tile reads buffers that are still to be filled only where it is itself written."""
-        return only_in_step(tile, [target for target, _ in self.pending])
+    def _goes_along(self, tile: Tile, nest: object) -> bool:
+        """Whether a tile can be written to its buffer in the nest that fills those that wait."""
+        return (
+            nest is not None
+            and nest == self._nest_of_pending
+            and only_in_step(tile, self._being_filled)
+        )
 
     def read_once(self, values: Sequence[SSAValue]) -> list[Tile]:
         """Tiles for an operation whose nest reads every element of each once, in any order.
@@ -244,34 +250,18 @@ class FunctionEmitter:
     def settle(self) -> None:
         """The buffer that ``read_once`` promised is filled."""
         self.pending.clear()
+        self._being_filled = {}
 
     def flush(self, *, keep_last: bool = False) -> None:
         """Fill the buffers that wait for it, but for the last one if it may wait on."""
-        if not self.pending:
-            return
-        count = len(self.pending) - keep_last
-        waiting, rest = self.pending[:count], self.pending[count:]
+        waiting, rest = self.pending, []
+        if keep_last:
+            waiting, rest = waiting[:-1], waiting[-1:]
         self.pending, flushing, self._flushing = [], self._flushing, True
-        for pairs in self._filled_together(waiting):
-            self.fill(pairs, in_turn=True)
+        self._being_filled = by_slot(target for target, _ in rest)
+        if waiting:
+            self.fill(waiting, in_turn=True)
         self.pending, self._flushing = rest, flushing
-
-    def _filled_together(
-        self, waiting: Sequence[tuple[Strided, Tile]]
-    ) -> Iterator[list[tuple[Strided, Tile]]]:
-        """Buffers in their order, those together that one nest can fill."""
-        together: list[tuple[Strided, Tile]] = []
-        key: object = None
-        for target, tile in waiting:
-            nest = self.nests.pop(id(target), None)
-            fits = nest is not None and nest == key and not self._lies_across(tile)
-            if not fits or not only_in_step(tile, [other for other, _ in together]):
-                if together:
-                    yield together
-                together, key = [], None if self._lies_across(tile) else nest
-            together.append((target, tile))
-        if together:
-            yield together
 
     def _lies_across(self, tile: Tile) -> bool:
         """Whether a tile is better transposed by blocks when a buffer is filled with it."""

@@ -7,7 +7,7 @@ element-wise operations, broadcasts, reshapes and loads so become one pass over 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -427,12 +427,29 @@ def is_same_buffer(target: Strided, tile: Tile) -> bool:
     )
 
 
-def reads_any(tile: Tile, targets: Sequence[Strided]) -> bool:
+Targets = dict[int, Sequence[Strided]]
+"""Buffers, by the slots in which they lie."""
+
+
+def by_slot(targets: Iterable[Strided]) -> Targets:
+    found: Targets = {}
+    for target in targets:
+        if target.slot is not None:
+            found[target.slot] = (*found.get(target.slot, ()), target)
+    return found
+
+
+def _sharing(targets: Targets, tile: Tile) -> Sequence[Strided]:
+    """Those of the buffers from which a tile is read."""
+    return () if not isinstance(tile, Strided) or tile.slot is None else targets.get(tile.slot, ())
+
+
+def reads_any(tile: Tile, targets: Targets) -> bool:
     """Whether a tile is computed from what lies in one of the buffers."""
-    return any(shares_memory(t, source) for source in walk(tile) for t in targets)
+    return any(_sharing(targets, source) for source in walk(tile))
 
 
-def only_in_step(tile: Tile, targets: Sequence[Strided]) -> bool:
+def only_in_step(tile: Tile, targets: Targets) -> bool:
     """Whether each element depends on elements of the targets at the same position only."""
     seen: set[int] = set()
     pending = [tile]
@@ -444,7 +461,7 @@ def only_in_step(tile: Tile, targets: Sequence[Strided]) -> bool:
         if isinstance(tile, Elementwise):
             pending += tile.operands
         elif isinstance(tile, Strided):
-            if any(shares_memory(t, tile) and not is_same_buffer(t, tile) for t in targets):
+            if not all(is_same_buffer(target, tile) for target in _sharing(targets, tile)):
                 return False
         elif reads_any(tile, targets):
             return False

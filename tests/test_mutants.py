@@ -33,7 +33,10 @@ TARGETS = (
     Target("tilewright.analysis.tileaa.provenance", ("tests/analysis/tileaa",)),
     Target("tilewright.analysis.tileaa.ranges", ("tests/analysis/tileaa",)),
     Target("tilewright.bytecode.encoding", ("tests/bytecode",)),
-    Target("tilewright.cpu.codegen.folds", ("tests/cpu/codegen/test_folds.py",)),
+    Target(
+        "tilewright.cpu.codegen.reductions.reduce_scan",
+        ("tests/cpu/codegen/reductions/test_reduce_scan.py",),
+    ),
     Target("tilewright.dialects.facts", ("tests/dialects/test_facts.py",)),
     Target("tilewright.dialects.nv_tileaa.groups", ("tests/nv_tileaa",)),
     Target(

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.bytecode import test_fuzz
-from tests.cpu.codegen import test_checked_random
+from tests.cpu.codegen.memory import test_checked_random
 from tests.cpu.runtime import test_interrupts
 from tests.every_machine import ARCHITECTURES, MACHINES
 from tests.lowering.nvgpu import test_generated_schedules

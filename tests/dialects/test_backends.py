@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from xdsl.ir import Operation
 
+from tilewright.cpu.codegen.emitter.table import LOWERINGS as CPU
 from tilewright.cpu.codegen.kernel import FAMILIES as CPU_FAMILIES
-from tilewright.cpu.codegen.table import LOWERINGS as CPU
 from tilewright.dialects import arith, cuda_tile, nv_tileaa, nv_tileas
 from tilewright.dialects.backends import Table
 from tilewright.dialects.cuda_tile.base import OPERATIONS as CUDA_TILE

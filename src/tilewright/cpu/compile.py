@@ -6,9 +6,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.codegen import kernel
-from tilewright.cpu.codegen.origins import NumberOf
-from tilewright.cpu.codegen.plan import make_plan
-from tilewright.cpu.codegen.table import refuse
+from tilewright.cpu.codegen.analysis.plan import make_plan
+from tilewright.cpu.codegen.emitter.table import refuse
+from tilewright.cpu.codegen.ir.debug_info import NumberOf
 from tilewright.cpu.compiled import DEFAULT_COMPILING, CompiledKernel, CompileOptions
 from tilewright.cpu.prepare import prepared
 from tilewright.cpu.target import cpu_target

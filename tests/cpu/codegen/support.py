@@ -13,7 +13,7 @@ from xdsl.ir import Attribute
 
 from tilewright.analysis.verifier import verify
 from tilewright.cpu.abi import ARENA_ALIGNMENT, ARENA_PREFIX, RT_WHERE
-from tilewright.cpu.codegen.elements import element_of
+from tilewright.cpu.codegen.ir.elements import element_of
 from tilewright.cpu.compile import CompiledKernel, CompileOptions, compile_kernel
 from tilewright.cpu.runtime import engine
 from tilewright.cpu.runtime.interrupts import attention_symbols

@@ -7,7 +7,7 @@ import pytest
 from tests.cpu.codegen.support import Given, load_text, on_tiles
 
 from tilewright.cpu.abi import STOPPED, AssertSite, PrintSite
-from tilewright.cpu.codegen.checks import OUTSIDE
+from tilewright.cpu.codegen.memory.checks import OUTSIDE
 from tilewright.diagnostics import TileIRError
 
 _MEMREF = "!nv_tileaa.memref<?x?xf32, strides = [?, ?]>"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tilewright.cpu.codegen.elementwise import EMITTERS
+from tilewright.cpu.codegen.emitter.table import LOWERINGS
 from tilewright.cpu.codegen.kernel import FAMILIES
-from tilewright.cpu.codegen.table import LOWERINGS
 from tilewright.dialects import arith
 from tilewright.dialects.nv_tileaa.base import OPERATIONS
 from tilewright.numerics.semantics import ELEMENTWISE

@@ -10,51 +10,47 @@ from llvmlite import ir
 from xdsl.ir import Attribute, Block, Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site, symbol_of
-from tilewright.cpu.codegen import (
-    agents,
-    alone,
-    atomics,
-    basics,
-    bodies,
-    contraction,
-    control_flow,
-    convolution,
-    deferred,
-    effects,
-    folds,
-    foreign,
-    gathers,
-    histogram,
-    llvm,
-    memory,
-    memrefs,
-    nans,
-    outlining,
-    pointers,
-    private,
-    programs,
-    queues,
-    reports,
-    resumable,
-    reuse,
-    sums,
-    tiled,
-)
-from tilewright.cpu.codegen.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element, element_of
-from tilewright.cpu.codegen.function import (
+from tilewright.cpu.codegen.analysis import effects, nans
+from tilewright.cpu.codegen.analysis.plan import make_plan
+from tilewright.cpu.codegen.control import control_flow, programs
+from tilewright.cpu.codegen.coroutines import agents, queues, waiting_blocks
+from tilewright.cpu.codegen.coroutines.agent_memory import find_strands
+from tilewright.cpu.codegen.coroutines.scheduling import TileBlock
+from tilewright.cpu.codegen.elementwise import operations
+from tilewright.cpu.codegen.emitter.function import (
     BLOCK_TYPE,
     Frame,
     FunctionEmitter,
     Unit,
     block_coordinates,
 )
-from tilewright.cpu.codegen.indices import row_major
-from tilewright.cpu.codegen.irtypes import Builder, Value
-from tilewright.cpu.codegen.known_memory import KnownMemory
-from tilewright.cpu.codegen.origins import NumberOf, Origins
-from tilewright.cpu.codegen.plan import make_plan
-from tilewright.cpu.codegen.strands import TileBlock, find_strands
-from tilewright.cpu.codegen.tiles import Strided
+from tilewright.cpu.codegen.host import external_functions, reports
+from tilewright.cpu.codegen.ir import llvm, outlining
+from tilewright.cpu.codegen.ir.debug_info import NumberOf, Origins
+from tilewright.cpu.codegen.ir.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element, element_of
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import row_major
+from tilewright.cpu.codegen.loops.tiles import Strided
+from tilewright.cpu.codegen.memory import (
+    atomics,
+    gathers,
+    histogram,
+    memrefs,
+    own_memory,
+    pointers,
+    privatization,
+    single_thread,
+    view_access,
+)
+from tilewright.cpu.codegen.memory.known_ranges import KnownMemory
+from tilewright.cpu.codegen.products import (
+    contraction,
+    convolution,
+    deferred,
+    packed_operands,
+    running_sums,
+)
+from tilewright.cpu.codegen.reductions import reduce_scan, vector_bodies
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -64,8 +60,9 @@ from tilewright.passes.tileas.remarks import Remark
 
 #: The files that fill the table of lowerings.
 FAMILIES = (
-    *(agents, atomics, basics, bodies, contraction, control_flow, convolution, folds, foreign),
-    *(gathers, histogram, memory, memrefs, pointers, programs, queues, reports, tiled),
+    *(agents, atomics, contraction, control_flow, convolution, external_functions, gathers),
+    *(histogram, memrefs, operations, own_memory, pointers, programs, queues, reduce_scan),
+    *(reports, vector_bodies, view_access),
 )
 
 
@@ -126,10 +123,10 @@ def emit(
     f.waiting = waiting
     for number, argument in enumerate(body.args):
         f.values[argument] = _argument(b, function.args[0], number, argument.type)
-    if unit.strands is None and not may_wait and any(alone.can_be_alone(op) for op in ops):
-        f.alone = alone.is_alone(b, function.args[2])
-    targets = private.find_targets(func, distinct_arguments=distinct_arguments)
-    private.tell_why_not(unit.remarks, ops, targets)
+    if unit.strands is None and not may_wait and any(single_thread.can_be_alone(op) for op in ops):
+        f.alone = single_thread.is_alone(b, function.args[2])
+    targets = privatization.find_targets(func, distinct_arguments=distinct_arguments)
+    privatization.tell_why_not(unit.remarks, ops, targets)
     for value, reason in plan.reasons.items():
         assert isinstance(value.owner, Operation)
         unit.remarks.add("buffer", f"a tile is kept in a buffer: {reason}", value.owner)
@@ -137,13 +134,15 @@ def emit(
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
         unit.memory = KnownMemory(func, b.inttoptr(table, PTR))
         count = b.sub(function.args[4], function.args[3])
-        f.copies = private.open_copies(f, targets, partial(_span, f, unit.memory, body), count)
+        f.copies = privatization.open_copies(
+            f, targets, partial(_span, f, unit.memory, body), count
+        )
     if unit.strands is not None:
         # What follows concerns all operations of a kernel, and knows nothing of agents.
         ops, f.strand = [], TileBlock(f)
-    products = reuse.find_kept(ops, plan, distinct_arguments=distinct_arguments)
-    f.kept_panels = reuse.open_panels(f, products)
-    f.sums = sums.find_sums(ops, plan, target, checked=checked)
+    products = packed_operands.find_kept(ops, plan, distinct_arguments=distinct_arguments)
+    f.kept_panels = packed_operands.open_panels(f, products)
+    f.sums = running_sums.find_sums(ops, plan, target, checked=checked)
     f.canonical = nans.find_canonical(func.walk())
     f.deferred = deferred.find_deferred(ops, plan, target)
     _blocks(f, function, body)
@@ -151,7 +150,7 @@ def emit(
     asks = unit.memory is not None
     size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
     if may_wait:
-        unit.prepare(resumable.make_kernel(module, symbol, function, size))
+        unit.prepare(waiting_blocks.make_kernel(module, symbol, function, size))
     return Made(
         module,
         symbol,
@@ -200,11 +199,11 @@ def _function(module: ir.Module, symbol: str, *, may_wait: bool) -> ir.Function:
     return function
 
 
-def _waiting(b: Builder, function: ir.Function) -> resumable.Waiting:
+def _waiting(b: Builder, function: ir.Function) -> waiting_blocks.Waiting:
     body = b.append_basic_block("begin")
     b.branch(body)
     b.position_at_end(body)
-    return resumable.Waiting(b, function.args[2])
+    return waiting_blocks.Waiting(b, function.args[2])
 
 
 def _frame(b: Builder, function: ir.Function, place: Value, cursor: Value | None) -> Frame:
@@ -255,7 +254,7 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
         result.add_incoming(ir.Constant(I32, code), block)
     if isinstance(f.strand, TileBlock):
         f.strand.end_all(b)
-    private.close_copies(b, f.copies.values())
+    privatization.close_copies(b, f.copies.values())
     if f.unit.streams:
         llvm.fence_stores(b)
     if f.waiting is None:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import DOUBLE, FLOAT, I32, I64, VOID, Element
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
-from tilewright.cpu.codegen.irtypes import Builder as B
-from tilewright.cpu.codegen.irtypes import Value as V
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import DOUBLE, FLOAT, I32, I64, VOID, Element
+from tilewright.cpu.codegen.ir.types import Builder as B
+from tilewright.cpu.codegen.ir.types import Value as V
 
 #: LLVM's numbers of rounding modes.
 _MODES = {"zero": 0, "nearest_even": 1, "positive_inf": 2, "negative_inf": 3}

@@ -11,14 +11,14 @@ from functools import partial
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import FLOAT, I32, Element, float_constant
 from tilewright.cpu.codegen.elementwise import directed
 from tilewright.cpu.codegen.elementwise.formats import narrow, widen
 from tilewright.cpu.codegen.elementwise.table import emitter
-from tilewright.cpu.codegen.irtypes import Builder as B
-from tilewright.cpu.codegen.irtypes import Constant, Type
-from tilewright.cpu.codegen.irtypes import Value as V
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import FLOAT, I32, Element, float_constant
+from tilewright.cpu.codegen.ir.types import Builder as B
+from tilewright.cpu.codegen.ir.types import Constant, Type
+from tilewright.cpu.codegen.ir.types import Value as V
 
 _APPROXIMATIONS = ("approx", "full")
 

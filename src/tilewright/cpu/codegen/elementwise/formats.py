@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import (
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import (
     DOUBLE,
     ELEMENTS,
     FLOAT,
@@ -20,9 +20,9 @@ from tilewright.cpu.codegen.elements import (
     Element,
     float_constant,
 )
-from tilewright.cpu.codegen.irtypes import Builder as B
-from tilewright.cpu.codegen.irtypes import Constant, Type
-from tilewright.cpu.codegen.irtypes import Value as V
+from tilewright.cpu.codegen.ir.types import Builder as B
+from tilewright.cpu.codegen.ir.types import Constant, Type
+from tilewright.cpu.codegen.ir.types import Value as V
 from tilewright.numerics.element_types import FORMATS, ElementFormat
 
 _F32, _F64 = FORMATS["f32"], FORMATS["f64"]

@@ -9,12 +9,12 @@ from functools import partial
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import I8, I64, PTR, Element
 from tilewright.cpu.codegen.elementwise.table import emitter
-from tilewright.cpu.codegen.irtypes import Builder as B
-from tilewright.cpu.codegen.irtypes import Constant
-from tilewright.cpu.codegen.irtypes import Value as V
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I8, I64, PTR, Element
+from tilewright.cpu.codegen.ir.types import Builder as B
+from tilewright.cpu.codegen.ir.types import Constant
+from tilewright.cpu.codegen.ir.types import Value as V
 
 _FLAGS = {
     "none": (),

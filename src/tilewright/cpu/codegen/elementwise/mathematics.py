@@ -7,13 +7,13 @@ from functools import partial
 from llvmlite import ir
 
 from tilewright.cpu import mathlib
-from tilewright.cpu.codegen import llvm
-from tilewright.cpu.codegen.elements import DOUBLE, Element
 from tilewright.cpu.codegen.elementwise.floats import flush
 from tilewright.cpu.codegen.elementwise.formats import narrow, widen
 from tilewright.cpu.codegen.elementwise.table import emitter
-from tilewright.cpu.codegen.irtypes import Builder as B
-from tilewright.cpu.codegen.irtypes import Value as V
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import DOUBLE, Element
+from tilewright.cpu.codegen.ir.types import Builder as B
+from tilewright.cpu.codegen.ir.types import Value as V
 
 
 def _library(

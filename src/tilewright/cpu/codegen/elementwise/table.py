@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.cpu.codegen.irtypes import Value
+from tilewright.cpu.codegen.ir.types import Value
 
 EmitOp = Callable[..., Value]
 

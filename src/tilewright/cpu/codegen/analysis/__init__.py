@@ -1,0 +1,1 @@
+"""What is decided before code is made: buffers, the order of effects, costs."""

@@ -1,0 +1,264 @@
+"""Which memory operations may concern the same memory, and so must keep their order."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Protocol
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
+from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.dialects import facts
+from tilewright.dialects.facts import Ordering, Pointing
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileas.elementwise import is_elementwise
+
+#: How many operations in a row are compared to see that two values are made in the same way.
+_DEPTH = 8
+
+Root = object
+"""A parameter of the function, the name of a global, or an operation that makes memory."""
+
+
+def root_of(value: SSAValue) -> Root | None:
+    """Whose memory a pointer, memref or view points into; None where that is not known."""
+    origin = origin_of(value)
+    owner = origin.owner
+    if isinstance(owner, Block):
+        return origin if isinstance(owner.parent_op(), FuncOp) else None
+    match facts.points(owner):
+        case Pointing.GLOBAL:
+            return name_of_global(owner)
+        case Pointing.NEW:
+            return owner
+        case _:
+            return None
+
+
+class ProgramOrder(Protocol):
+    """What a plan says of when operations do their work."""
+
+    position: dict[Operation, int]
+
+    def leader(self, op: Operation) -> Operation:
+        """In whose loop nest an operation does its work."""
+        ...
+
+    def until(self, reader: Operation, home: Block | None) -> int:
+        """The position until which a reader may read what is made in the block ``home``."""
+        ...
+
+
+class Memory:
+    """The memory operations of a function, and where in the plan those that write do their work.
+
+    Asking for one load looks at few of the writes: they are sorted by what they may change.
+    """
+
+    def __init__(self, ops: list[Operation], plan: ProgramOrder, distinct_arguments: bool):
+        self._plan = plan
+        self._distinct = distinct_arguments
+        self._all = _Writes()
+        self._anything = _Writes()
+        """Those that may concern any memory, or order others."""
+        self._of_parameters = _Writes()
+        self._by_root: dict[Root, _Writes] = {}
+        for op in ops:
+            if self._orders_or_writes(op):
+                self._add(op)
+
+    @staticmethod
+    def _orders_or_writes(op: Operation) -> bool:
+        if isinstance(op, Load):
+            return not cost_model.is_weak(op)
+        return facts.ordering(op) is not Ordering.NONE
+
+    def _add(self, op: Operation) -> None:
+        where = self._plan.position[self._plan.leader(op)]
+        self._all.add(where, op)
+        root = None if _concerns_all(op) else root_of(op.operands[0])
+        if root is None:
+            self._anything.add(where, op)
+            return
+        self._by_root.setdefault(root, _Writes()).add(where, op)
+        if isinstance(root, SSAValue):
+            self._of_parameters.add(where, op)
+
+    def may_change(self, load: Operation, readers: list[Operation]) -> bool:
+        """Whether what a load reads may be overwritten before its last reader has it."""
+        if not readers:
+            return False
+        plan, begin = self._plan, self._plan.position[load]
+        ends = {reader: plan.until(reader, load.parent) for reader in readers}
+        end = max(ends.values())
+        last = [reader for reader in readers if ends[reader] == end]
+        return any(
+            where < end
+            or any(not (plan.leader(op) is reader and _same_tile(load, op)) for reader in last)
+            for writes in self._that_may_conflict(load)
+            for where, op in writes.between(begin, end)
+        )
+
+    def _that_may_conflict(self, load: Operation) -> list[_Writes]:
+        root = root_of(load.operands[0])
+        if root is None:
+            return [self._all]
+        found = [self._anything]
+        if isinstance(root, SSAValue) and not self._distinct:
+            return [*found, self._of_parameters]
+        return [*found, self._by_root[root]] if root in self._by_root else found
+
+
+class _Writes:
+    """Operations by where they do their work."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[int, int, Operation]] = []
+        self._sorted = True
+
+    def add(self, where: int, op: Operation) -> None:
+        self._found.append((where, len(self._found), op))
+        self._sorted = False
+
+    def between(self, begin: int, end: int) -> Iterator[tuple[int, Operation]]:
+        """Those behind ``begin`` and up to ``end``, in their order."""
+        if not self._sorted:
+            self._found.sort(key=lambda each: each[:2])
+            self._sorted = True
+        first = bisect_right(self._found, begin, key=lambda each: each[0])
+        for number in range(first, len(self._found)):
+            where, _, op = self._found[number]
+            if where > end:
+                return
+            yield where, op
+
+
+def _concerns_all(write: Operation) -> bool:
+    """Whether an operation may write to any memory, or orders what others do."""
+    if not isinstance(write, Store | Atomic):
+        return True
+    return _orders(write) if isinstance(write, Atomic) else not cost_model.is_weak(write)
+
+
+def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Operation]:
+    """Stores of tiles to memory from which the function reads nothing, if it orders nothing either."""
+    if not distinct_arguments or any(may_synchronise(op) or is_barrier(op) for op in ops):
+        return set()
+    read = {root_of(op.operands[0]) for op in ops if isinstance(op, Load)}
+    stores = [op for op in ops if isinstance(op, TiledStoreOp)]
+    written = {op: root_of(op.operands[0]) for op in stores}
+    if None in read:
+        return set()
+    return {op for op, root in written.items() if root is not None and root not in read}
+
+
+def may_write(op: Operation, root: Root | None) -> bool:
+    """Whether an operation may change memory of a root, if others are distinct from it."""
+    if not isinstance(op, Store | Atomic):
+        return False
+    written = root_of(op.operands[0])
+    return written is None or root is None or written == root
+
+
+def _orders(op: Operation) -> bool:
+    semantic = op.properties.get("mem_semantic")
+    return semantic is not None and semantic.data.value != "relaxed"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _same_tile(load: Operation, store: Operation) -> bool:
+    """Whether a load and a store go through the same view at the same indices."""
+    if not isinstance(load, TiledLoadOp) or not isinstance(store, TiledStoreOp):
+        return False
+    rank = len(load.results[0].type.dims)  # pyright: ignore[reportAttributeAccessIssue]
+    return (
+        _reaches_by_elements(load.results[0], store)
+        and same_value(load.operands[0], store.operands[0])
+        and all(map(same_value, load.operands[1 : 1 + rank], store.operands[2 : 2 + rank]))
+    )
+
+
+def same_value(one: SSAValue, other: SSAValue, depth: int = _DEPTH) -> bool:
+    """Whether two values are the same, or made in the same way of the same values: frontends make
+    a view anew for each access."""
+    if one is other:
+        return True
+    first, second = one.owner, other.owner
+    if isinstance(first, Block) or isinstance(second, Block) or not depth:
+        return False
+    return (
+        first.name == second.name
+        and not first.regions
+        and is_side_effect_free(first)
+        and first.properties == second.properties
+        and [r.type for r in first.results] == [r.type for r in second.results]
+        and len(first.operands) == len(second.operands)
+        and list(first.results).index(one) == list(second.results).index(other)  # pyright: ignore[reportArgumentType]
+        and all(
+            same_value(a, b, depth - 1)
+            for a, b in zip(first.operands, second.operands, strict=True)
+        )
+    )
+
+
+def _reaches_by_elements(value: SSAValue, reader: Operation) -> bool:
+    """Whether a reader computes each element from the element of the value at the same place."""
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if user is reader or not cost_model.is_lazy(user):
+                continue
+            if not is_elementwise(user):
+                return False
+            new = [result for result in user.results if result not in seen]
+            seen.update(new)
+            pending += new
+    return True
+
+
+def may_synchronise(op: Operation) -> bool:
+    """Whether a memory operation can be how blocks wait for one another."""
+    return isinstance(op, Atomic) or (isinstance(op, Access) and not cost_model.is_weak(op))
+
+
+def is_barrier(op: Operation) -> bool:
+    """Whether no access may change its side of an operation, whatever memory it is to."""
+    return facts.ordering(op) is Ordering.BARRIER
+
+
+def waits(op: Operation) -> bool:
+    """Whether an operation is a loop that may go on until another block does something."""
+    return isinstance(op, scf.WhileOp) and any(_learns(inner) for inner in op.walk())
+
+
+def is_pointer_access(op: Operation) -> bool:
+    """Whether an access goes through a pointer or a tile of pointers."""
+    return not isinstance(op.operands[0].type, T.MemrefType | T.TiledViewType)
+
+
+def updates(op: Operation) -> bool:
+    """Whether an operation is atomic: it reads and writes at once."""
+    return isinstance(op, Atomic)
+
+
+def _learns(op: Operation) -> bool:
+    """Whether a memory operation can tell a block what another one has done."""
+    if isinstance(op, Atomic):
+        return any(result.uses for result in op.results[:1])
+    return isinstance(op, Load) and not cost_model.is_weak(op)
+
+
+def orders(op: Operation) -> bool:
+    """Whether others can tell from an operation what was done before it: it orders accesses, or
+    waits for them."""
+    if is_barrier(op) or waits(op):
+        return True
+    semantic = op.properties.get("mem_semantic")
+    return semantic is not None and semantic.data.value not in ("weak", "relaxed")  # pyright: ignore[reportAttributeAccessIssue]

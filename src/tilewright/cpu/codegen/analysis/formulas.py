@@ -1,0 +1,70 @@
+"""Tiles of integers that a formula gives: sums and products of ranges and of scalars, compared and joined.
+
+Where they only say which elements an access goes to, they stay functions of the position: their slope tells
+that neighbours lie side by side, which a buffer would hide (``loops.lane_strides``, ``loops.value_ranges``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.dialects.arith import ArithOp, ConstantOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.nv_tileaa.ops import shapes as O
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp
+
+_MEANINGS = frozenset({"addi", "subi", "muli", "shli", "exti", "cmpi", "andi"})
+_MOVES = (
+    O.SplatOp,
+    O.BroadcastOp,
+    O.ExpandDimsOp,
+    O.ViewOp,
+    O.MakeRangeOp,
+    AddPtrOp,
+    AssumeOp,
+)
+
+
+def of_addresses(ops: Sequence[Operation]) -> set[SSAValue]:
+    """The tiles of a function, given its operations in program order, that formulas give and that
+    nothing reads but accesses, as their addresses or masks."""
+    formulas: set[SSAValue] = set()
+    for op in ops:
+        if _is_formula(op, formulas):
+            formulas.update(op.results)
+    found: set[SSAValue] = set()
+    for op in reversed(ops):
+        for value in op.results:
+            if value in formulas and all(
+                _addresses(use.operation, value)
+                or (use.operation.results and all(r in found for r in use.operation.results))
+                for use in value.uses
+            ):
+                found.add(value)
+    return found
+
+
+def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:
+    if not cost_model.is_lazy(op) or not any(isinstance(r.type, T.TileType) for r in op.results):
+        return False
+    if isinstance(op, ConstantOp):
+        return len(set(op.bits())) == 1
+    if isinstance(op, ArithOp):
+        known = op.MEANING in _MEANINGS
+    else:
+        known = isinstance(op, _MOVES)
+    return known and all(
+        value in formulas for value in op.operands if isinstance(value.type, T.TileType)
+    )
+
+
+def _addresses(op: Operation, value: SSAValue) -> bool:
+    """Whether an operation accesses memory where a value says."""
+    if isinstance(op, M.LoadOp | M.StoreOp):
+        return value is op.base or value is op.mask
+    return False

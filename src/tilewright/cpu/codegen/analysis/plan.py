@@ -1,0 +1,311 @@
+"""Which tiles get a buffer, and for how long: decided for a whole function before code is made.
+
+A tile is *kept* (written to a buffer where it is defined) if computing it again for each loop nest
+that reads it costs more, if something that reads it needs its elements at scattered positions, or
+if memory that it was loaded from may change before it is read. All others are functions of the
+position (``loops.tiles``), computed by the nests that read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilewright.cpu.codegen.analysis import cost_model, effects, formulas, store_groups
+from tilewright.cpu.codegen.analysis.segments import Segments, find_segments
+from tilewright.cpu.codegen.emitter.table import refuse
+from tilewright.dialects import facts
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractOp, ExtractSliceOp
+from tilewright.dialects.nv_tileaa.type_syntax import format_type
+
+#: What reading a tile again in another nest may cost, in units of one simple operation.
+_RECOMPUTE_LIMIT = 8
+#: How often a loop is taken to run.
+_LOOP_WEIGHT = 8
+_COST_LIMIT = 1 << 20
+#: How deep regions may be nested.
+_NESTING_LIMIT = 200
+#: Rows of so many elements are read by whole vectors.
+_LONG_ROW = 16
+_TOO_LONG = "what it is computed from is too long a chain"
+
+
+@dataclass(slots=True)
+class Plan:
+    """Positions of operations in program order, and what becomes of each tile."""
+
+    position: dict[Operation, int] = field(default_factory=dict)
+    last_inside: dict[Operation, int] = field(default_factory=dict)
+    readers: dict[SSAValue, list[Operation]] = field(default_factory=dict)
+    end: int = 0
+    """The position behind the last operation."""
+    kept: set[SSAValue] = field(default_factory=set)
+    reasons: dict[SSAValue, str] = field(default_factory=dict)
+    """Why each of the kept tiles is."""
+    in_place: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """Values that are computed in the buffer of a loop-carried tile: value to block argument."""
+    streams: set[Operation] = field(default_factory=set)
+    """Stores of which nothing is read again, so that they need no place in caches."""
+    groups: dict[Operation, list[TiledStoreOp]] = field(default_factory=dict)
+    """Stores that are made in the nest of the last one of them (``store_groups``), by each of them."""
+    segments: Segments = field(default_factory=Segments)
+    """Where long code is cut."""
+
+    def leader(self, op: Operation) -> Operation:
+        """In whose nest an operation does its work: its own, but for stores of a group, and for tiles
+        that are kept in long code."""
+        return self.groups[op][-1] if op in self.groups else self.segments.leader(op)
+
+    def nest_of(self, value: SSAValue) -> object:
+        """Kept tiles for which this is the same may be filled in one nest; None for those alone."""
+        owner = value.owner
+        if self.segments.count == 1 or not isinstance(owner, Operation):
+            return None
+        return self.segments.run_of.get(owner)
+
+    def last_use(self, value: SSAValue) -> int:
+        """The position until which the buffer of a value that is made here must stay."""
+        home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        last = self.position_of(value)
+        for reader in self.readers.get(value, ()):
+            last = max(last, self.until(reader, home))
+        return last
+
+    def position_of(self, value: SSAValue) -> int:
+        owner = value.owner
+        if isinstance(owner, Operation):
+            return self.position[owner]
+        parent = owner.parent_op()
+        return -1 if parent is None else self.position.get(parent, -1)
+
+    def describe(self) -> str:
+        """For each tile in program order where it is held, and which operations read it."""
+        lines: list[str] = []
+        for value, readers in sorted(
+            self.readers.items(), key=lambda item: self.position_of(item[0])
+        ):
+            owner = value.owner
+            lazy = isinstance(owner, Operation) and cost_model.is_lazy(owner)
+            held = "buffer" if value in self.kept or not lazy else "computed where it is read"
+            if value in self.in_place:
+                held = "buffer of the loop's tile"
+            made = owner.name if isinstance(owner, Operation) else "block argument"
+            places = ", ".join(f"{r.name} ({self.position[r]})" for r in readers) or "nothing"
+            lines.append(
+                f"{self.position_of(value):5} {made}: {format_type(value.type)}: {held}; "
+                f"read by {places}"
+            )
+        for op, group in self.groups.items():
+            if op is group[-1]:
+                members = ", ".join(str(self.position[each]) for each in group)
+                lines.append(f"{self.position[op]:5} {op.name}: one nest for the stores {members}")
+        return "\n".join(lines) + "\n"
+
+    def until(self, reader: Operation, home: Block | None) -> int:
+        """The end of the outermost loop around a reader that does not hold ``home``."""
+        last = self.position[reader]
+        block = reader.parent
+        while block is not None and block is not home:
+            parent = block.parent_op()
+            if parent is None:
+                break
+            if cost_model.repeats(parent):
+                last = max(last, self.last_inside[parent])
+            block = parent.parent
+        return last
+
+
+def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> Plan:
+    """The plan of a function. ``distinct_arguments``: no two pointer arguments share memory.
+    ``groups``: stores may wait for others."""
+    plan = Plan()
+    ops = _number(body, plan)
+    plan.end = len(ops)
+    cut = _cut_again(ops)
+    costs = _costs(ops)
+    joined = {result for op in ops if _is_cut(op, cut) for result in op.results}
+    plan.segments = find_segments(ops, joined)
+    plan.streams = effects.stores_never_read(ops, distinct_arguments)
+    if groups:
+        for group in store_groups.find_groups(ops, distinct_arguments=distinct_arguments):
+            plan.groups |= dict.fromkeys(group, group)
+    memory = effects.Memory(ops, plan, distinct_arguments)
+    addresses = formulas.of_addresses(ops)
+    for op in reversed(ops):
+        for result in op.results:
+            if isinstance(result.type, T.TileType):
+                plan.readers[result] = list(_readers(result, plan))
+                reason = ""
+                if cost_model.is_lazy(op):
+                    if result not in addresses:
+                        reason = _why_kept(op, result, plan, costs, memory)
+                    elif _is_handed_on(op, result, plan, costs):
+                        reason = _TOO_LONG
+                    if not reason and result in joined:
+                        reason = "parts of it are read, in another order than it lies in"
+                if reason:
+                    plan.kept.add(result)
+                    plan.reasons[result] = reason
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.args:
+                    if isinstance(argument.type, T.TileType):
+                        plan.readers[argument] = list(_readers(argument, plan))
+    for op in ops:
+        if op.name == "scf.for":
+            _share_carried_buffers(op, plan)
+    return plan
+
+
+def _number(body: Block, plan: Plan) -> list[Operation]:
+    ops: list[Operation] = []
+
+    def visit(block: Block, depth: int) -> None:
+        for op in block.ops:
+            if depth > _NESTING_LIMIT:
+                raise refuse(op, f"regions are nested more than {_NESTING_LIMIT} deep")
+            plan.position[op] = len(ops)
+            ops.append(op)
+            if not cost_model.is_body_of_elements(op) and not cost_model.is_agent(op):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        visit(inner, depth + 1)
+            plan.last_inside[op] = len(ops) - 1
+
+    visit(body, 0)
+    return ops
+
+
+def _costs(ops: list[Operation]) -> dict[SSAValue, int]:
+    """What an element of each tile costs if everything that it depends on is computed again."""
+    costs: dict[SSAValue, int] = {}
+    for op in ops:
+        if not cost_model.is_lazy(op):
+            continue
+        total = facts.cost(op) + sum(costs.get(operand, 1) for operand in op.operands)
+        for result in op.results:
+            if isinstance(result.type, T.TileType):
+                costs[result] = min(total, _COST_LIMIT)
+    return costs
+
+
+def _cut_again(ops: list[Operation]) -> dict[SSAValue, int]:
+    """Tiles of which parts are taken, up to tiles that are joined of others, with the shortest rows of
+    such a part."""
+    found: dict[SSAValue, int] = {}
+    for op in reversed(ops):
+        for result in op.results:
+            for use in result.uses:
+                user = use.operation
+                rows = None
+                if isinstance(user, ExtractOp | ExtractSliceOp):
+                    rows = min(
+                        found.get(user.results[0], _LONG_ROW),
+                        *T.dims_of(user.results[0].type)[-1:],
+                        _LONG_ROW,
+                    )
+                elif not isinstance(user, CatOp) and cost_model.is_lazy(user):
+                    rows = found.get(user.results[0])
+                if rows is not None:
+                    found[result] = min(found.get(result, _LONG_ROW), rows)
+    return found
+
+
+def _is_cut(op: Operation, cut: dict[SSAValue, int]) -> bool:
+    """Whether parts of a tile are read that it should be computed for only once: of a joined one, or
+    of one from memory by short rows."""
+    rows = cut.get(op.results[0]) if op.results else None
+    if rows is None:
+        return False
+    return isinstance(op, CatOp) or (isinstance(op, TiledLoadOp) and rows < _LONG_ROW)
+
+
+def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
+    """The operations whose loop nests compute a value, if it is not kept."""
+    seen: set[Operation] = set()
+    for use in value.uses:
+        user = _planned(use.operation, plan)
+        if user is None:
+            continue
+        if cost_model.is_lazy(user) and not any(r in plan.kept for r in user.results):
+            found = [r for result in user.results for r in plan.readers.get(result, ())]
+        else:
+            found = [plan.leader(user)]
+        for reader in found:
+            if reader not in seen:
+                seen.add(reader)
+                yield reader
+
+
+def _planned(op: Operation | None, plan: Plan) -> Operation | None:
+    """The operation itself, or the one that it is part of."""
+    while op is not None and op not in plan.position:
+        op = op.parent_op()
+    return op
+
+
+def _why_kept(
+    op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int], memory: effects.Memory
+) -> str:
+    """Why a tile must have a buffer; empty where it is computed where it is read."""
+    readers = plan.readers[value]
+    if not readers or cost_model.is_free(op):
+        return ""
+    if isinstance(op, Load) and memory.may_change(op, readers):
+        return "the memory that it was loaded from may change before it is read"
+    if any(cost_model.needs_buffer(use.operation, use.index) for use in value.uses):
+        return "something reads its elements in another order"
+    if _is_handed_on(op, value, plan, costs):
+        return _TOO_LONG
+    weight = sum(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
+    if (weight - 1) * costs[value] <= _RECOMPUTE_LIMIT:
+        return ""
+    names = ", ".join(sorted({reader.name for reader in readers}))
+    return f"computing it again where it is read ({len(readers)} times: {names}) costs more"
+
+
+def _is_handed_on(op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int]) -> bool:
+    """Whether another part of long code reads a tile that is costly to compute again."""
+    return costs[value] > _RECOMPUTE_LIMIT and any(
+        plan.segments.crosses(op, user)
+        for use in value.uses
+        if (user := _planned(use.operation, plan)) is not None
+    )
+
+
+def _loops_between(op: Operation, reader: Operation) -> int:
+    """How many loops around ``reader`` do not hold ``op``."""
+    home, block, count = op.parent, reader.parent, 0
+    while block is not None and block is not home:
+        parent = block.parent_op()
+        if parent is None:
+            break
+        count += cost_model.repeats(parent)
+        block = parent.parent
+    return min(count, 3)
+
+
+def _share_carried_buffers(loop: Operation, plan: Plan) -> None:
+    """Let what a loop hands on be computed in the buffer of what it was handed.
+
+    That holds for results of operations that fill a buffer of their own, if nothing reads the old
+    value after them.
+    """
+    block = loop.regions[0].blocks[0]
+    last = block.last_op
+    assert last is not None
+    for argument, following in zip(block.args[1:], last.operands, strict=True):
+        owner = following.owner
+        if (
+            isinstance(argument, BlockArgument)
+            and isinstance(owner, Operation)
+            and owner.parent is block
+            and cost_model.works_in_place(owner)
+            and following not in plan.in_place
+            and all(plan.position[r] <= plan.position[owner] for r in plan.readers[argument])
+        ):
+            plan.in_place[following] = argument

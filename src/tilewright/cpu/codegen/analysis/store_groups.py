@@ -1,0 +1,77 @@
+"""Stores that are made in one loop nest.
+
+An optimizer writes several arrays from the same tiles. Store by store, what they share would be kept in
+buffers and read again. Stores of one shape, with nothing but functions of the position between them, go
+into the nest of the last one instead: each round computes all values, then writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Operation
+from xdsl.traits import is_side_effect_free
+
+from tilewright.cpu.codegen.analysis import cost_model, effects
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
+
+_MOST = 8
+
+
+def find_groups(ops: Sequence[Operation], *, distinct_arguments: bool) -> list[list[TiledStoreOp]]:
+    """The groups of two stores and more, each in the order of the program.
+
+    Stores of a group are weak and without masks, of tiles with one axis longer than 1, to arrays that
+    are known and all different. Between the first and the last one stand only operations that are
+    evaluated where they are read, and loads of other arrays than those stored to before.
+    """
+    if not distinct_arguments:
+        return []
+    groups: list[list[TiledStoreOp]] = []
+    for block in dict.fromkeys(op.parent for op in ops):
+        if block is not None:
+            groups += _groups_in(block)
+    return groups
+
+
+def _groups_in(block: Block) -> list[list[TiledStoreOp]]:
+    found: list[list[TiledStoreOp]] = [[]]
+    for op in block.ops:
+        group = found[-1]
+        if isinstance(op, TiledStoreOp) and _can_join(op):
+            if len(group) < _MOST and all(_go_together(other, op) for other in group):
+                group.append(op)
+            else:
+                found.append([op])
+        elif group and not _may_stand_between(op, group):
+            found.append([])
+    return [group for group in found if len(group) > 1]
+
+
+def _can_join(op: TiledStoreOp) -> bool:
+    owner = op.value.owner
+    view = op.operands[0]
+    if not cost_model.is_weak(op) or op.mask is not None or not isinstance(view.owner, BlockTileOp):
+        return False
+    dims = T.dims_of(op.value.type)
+    whole = T.element_name(T.element_of(op.value.type)) not in ("i4", "f4E2M1FN")
+    # Along one axis vectors have the same direction for all.
+    long = sum(extent > 1 for extent in dims)
+    lazy = isinstance(owner, Operation) and cost_model.is_lazy(owner)
+    return whole and long == 1 and lazy and effects.root_of(view) is not None
+
+
+def _go_together(one: TiledStoreOp, other: TiledStoreOp) -> bool:
+    same = T.dims_of(one.value.type) == T.dims_of(other.value.type)
+    roots = effects.root_of(one.operands[0]), effects.root_of(other.operands[0])
+    return same and roots[0] != roots[1]
+
+
+def _may_stand_between(op: Operation, group: Sequence[TiledStoreOp]) -> bool:
+    if isinstance(op, Load):
+        root = effects.root_of(op.operands[0])
+        written = [effects.root_of(store.operands[0]) for store in group]
+        return cost_model.is_weak(op) and root is not None and root not in written
+    return not op.regions and (cost_model.is_lazy(op) or is_side_effect_free(op))

@@ -1,0 +1,1 @@
+"""Agents, queues, and tile blocks that wait for others."""

@@ -1,0 +1,67 @@
+"""Functions that suspend and go on later: coroutines of LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID, Literal
+from tilewright.cpu.codegen.ir.types import Builder, Type, Value
+
+
+class _TokenType(ir.Type):
+    """The type of what ties intrinsics together."""
+
+    def _to_string(self) -> str:
+        return "token"
+
+
+_TOKEN = _TokenType()
+_NO_TOKEN = Literal(_TOKEN, "none")
+
+
+def call(b: Builder, name: str, result: Type, args: Sequence[Value]) -> Value:
+    """A call of a function that is known by its name."""
+    return b.call(llvm.declare(b.module, name, result, [a.type for a in args]), list(args))
+
+
+class Coroutine:
+    """A function that gives a handle as soon as it is called, and does its work when that is resumed.
+
+    Code is made between opening and ``close``. Memory on the stack must come from the entry block, before
+    the coroutine opens.
+    """
+
+    def __init__(self, b: Builder) -> None:
+        """Where the function begins; the coroutine suspends at once."""
+        llvm.add_attribute(b.function, "presplitcoroutine")
+        null = Literal(PTR, "null")
+        self._cleanup, self._out = (b.append_basic_block(name) for name in ("cleanup", "out"))
+        self._id = call(b, "llvm.coro.id", _TOKEN, [ir.Constant(I32, 0), null, null, null])
+        size = call(b, "llvm.coro.size.i64", I64, [])
+        memory = call(b, "malloc", PTR, [size])
+        self._handle = call(b, "llvm.coro.begin", PTR, [self._id, memory])
+        self.suspend(b)
+
+    def suspend(self, b: Builder, *, last: bool = False) -> None:
+        """Give control back to who has resumed the coroutine, until somebody does so again."""
+        how = call(b, "llvm.coro.suspend", I8, [_NO_TOKEN, ir.Constant(I1, int(last))])
+        resumed = b.append_basic_block("resumed")
+        switch = b.switch(how, self._out)
+        switch.add_case(ir.Constant(I8, 0), resumed)
+        switch.add_case(ir.Constant(I8, 1), self._cleanup)
+        b.position_at_end(resumed)
+
+    def close(self, b: Builder) -> None:
+        """The end of the function: the coroutine has ended, and its frame is given back."""
+        self.suspend(b, last=True)
+        b.unreachable()
+        b.position_at_end(self._cleanup)
+        frame = call(b, "llvm.coro.free", PTR, [self._id, self._handle])
+        call(b, "free", VOID, [frame])
+        b.branch(self._out)
+        b.position_at_end(self._out)
+        call(b, "llvm.coro.end", VOID, [self._handle, ir.Constant(I1, 0), _NO_TOKEN])
+        b.ret(self._handle)

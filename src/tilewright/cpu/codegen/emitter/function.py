@@ -1,0 +1,643 @@
+"""The state of making one kernel's code: values, buffers, the place where code goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from math import prod
+from typing import Protocol
+
+from llvmlite import ir
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.cpu.abi import Site
+from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.analysis.arena import Arena, Slot
+from tilewright.cpu.codegen.analysis.plan import Plan
+from tilewright.cpu.codegen.coroutines.agent_memory import AgentMemory, Strands
+from tilewright.cpu.codegen.coroutines.waiting_blocks import Waiting
+from tilewright.cpu.codegen.emitter.table import LOWERINGS, refuse
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.debug_info import Origins
+from tilewright.cpu.codegen.ir.elements import I8, I32, I64, Element, element_of
+from tilewright.cpu.codegen.ir.outlining import Part
+from tilewright.cpu.codegen.ir.types import Builder, Type, Value
+from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
+from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import (
+    Joined,
+    Range,
+    Strided,
+    Tile,
+    Uniform,
+    Written,
+    buffer_tile,
+    by_slot,
+    guards,
+    is_same_buffer,
+    only_in_step,
+    store_at,
+    walk,
+)
+from tilewright.cpu.codegen.loops.transposition import block_size, by_blocks
+from tilewright.cpu.codegen.memory.known_ranges import KnownMemory
+from tilewright.cpu.codegen.memory.private_copies import Copies
+from tilewright.cpu.codegen.products.state import (
+    Deferred,
+    Destination,
+    Gathered,
+    Kept,
+    Round,
+    RunningSum,
+)
+from tilewright.cpu.target import CpuTarget
+from tilewright.dialects.arith import ArithOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
+from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
+from tilewright.launching.assertions import OperationSource
+from tilewright.passes.tileas.remarks import Remarks
+
+#: Loop nests over less work than this many tiles per element handle several vectors in a round.
+_UNROLLED_TILES = 12
+_UNROLL = 4
+#: How many vectors a round handles where elements depend on their places, which are constants then.
+_WRITTEN_OUT = 16
+_ANY_EXTENT = 1 << 24
+#: Functions of this many operations are made in parts.
+_LONG_CODE = 200
+#: In functions of this many, a round handles one vector.
+_VERY_LONG_CODE = 1000
+_ENDS = (scf.YieldOp, scf.ConditionOp, QueueYieldOp, YieldOp)
+_READ_ONCE = (ReduceOp, ScanOp, CreateMemTokenOp)
+
+
+@dataclass(slots=True)
+class Unit:
+    """What the functions of one compilation share."""
+
+    module: ir.Module
+    target: CpuTarget
+    checked: bool = False
+    sites: list[Site] = field(default_factory=list)
+    loops: list[OperationSource] = field(default_factory=list)
+    """Where the loops stand that look whether they are to stop, by their numbers from 1."""
+    globals_: Mapping[str, Operation] = field(default_factory=dict)
+    global_pointers: dict[str, Value] = field(default_factory=dict)
+    streams: bool = False
+    """Whether there are stores past the caches."""
+    memory: KnownMemory | None = None
+    """The memory that a launch may access, where the code asks for it."""
+    strands: Strands | None = None
+    """The agents of a kernel that has any, or queues."""
+    plugins: Collection[str] = ()
+    """Names of the functions that are given for foreign code."""
+    remarks: Remarks = field(default_factory=Remarks)
+    """What is decided while code is made."""
+    parts: list[Part] = field(default_factory=list)
+    """What can become functions of their own."""
+    origins: Origins | None = None
+    """Where instructions come from, if that is to be told."""
+
+    def prepare(self, function: ir.Function) -> None:
+        """Give a function the attributes that all code has."""
+        llvm.prepare(function, self.target)
+
+
+@dataclass(slots=True)
+class Frame:
+    """The arguments of the kernel and the block that it runs."""
+
+    arena: Value
+    runtime: Value
+    grid: tuple[Value, Value, Value]
+    block_id: tuple[Value, Value, Value]
+    place: Value
+    """The block's coordinates in memory, ``[3 x i32]``."""
+    root: Value
+    """The thread's arena; that of an agent is a part of it."""
+    cursor: Value | None
+    """Where the number of the last block lies that the call has begun, if blocks take over others."""
+    end: Value
+    """The number of the first block that is not the call's."""
+
+
+Body = Callable[[Nest, Coords], None]
+
+
+class Strand(Protocol):
+    """What code is made for: the tile block, or an agent."""
+
+    record: Value
+
+    def give_way(self, f: FunctionEmitter, event: int = 0) -> None:
+        """Let others go on. ``event`` tells the scheduler why; for a wait, what ``record`` says."""
+        ...
+
+
+class FunctionEmitter:
+    """Makes the code of one kernel, operation by operation."""
+
+    def __init__(self, unit: Unit, plan: Plan, builder: Builder, frame: Frame):
+        self.unit = unit
+        self.plan = plan
+        self.builder = builder
+        self.frame = frame
+        self.strand: Strand | None = None
+        """Which strand of the tile block the code is for, where there are several."""
+        self.waiting: Waiting | None = None
+        """The coroutine of the tile block, where it may wait for other blocks; an agent has none."""
+        self.joins: dict[Operation, list[Callable[[], None]]] = {}
+        """What waits for agents, by the operation before which it does."""
+        self.memory: AgentMemory | None = None
+        """Where the arena lies in the thread's; None for the tile block, whose is the first part."""
+        self.stopped: ir.Block | None = None
+        """Where a call goes that is to end before its time."""
+        self.copies: Mapping[Operation, Copies] = {}
+        """The private copies that atomic updates go to."""
+        self.alone: Value | None = None
+        """Whether one thread runs the launch, where atomic updates need not be atomic then."""
+        self.sums: Mapping[DotOp, RunningSum] = {}
+        self.destinations: dict[Operation, Destination] = {}
+        """For products, and for the stores of what they give: where the last one of a loop writes."""
+        self.kept_panels: Mapping[DotOp, Kept] = {}
+        """The right operands of products that stay packed."""
+        self.first_slots: dict[DotOp, Value] = {}
+        """Where the panels of each such product, in the loop that code is in, begin."""
+        self.canonical: Collection[SSAValue] = ()
+        """Values that can hold no NaN but the canonical one."""
+        self.deferred: Mapping[DotOp, Deferred] = {}
+        """Products that are made for several rounds of their loop at once."""
+        self.gathered: dict[DotOp, Gathered] = {}
+        """The rounds that such a product still has to be made of, in the loop that code is in."""
+        self.rounds: dict[Operation, Round] = {}
+        """Of each loop that code is in."""
+        self.arena = Arena()
+        self.values: dict[SSAValue, object] = {}
+        self.targets: dict[SSAValue, object] = {}
+        """Buffers in which values are to be computed, those of tiles that a loop hands on."""
+        self.pending: list[tuple[Strided, Tile]] = []
+        """Buffers that are filled when something reads them, or before anything has an effect."""
+        self._nest_of_pending: object = None
+        """What is the same for all tiles that one nest may fill with these; None where it fills no more."""
+        self._being_filled: dict[int, Sequence[Strided]] = {}
+        self.pending_since = 0
+        self._flushing = False
+        self._nests = 0
+        self.inside_part = False
+        """Whether code goes to a part, which another one cannot be in."""
+        self.now = 0
+        self._at: Operation | None = None
+        if unit.origins is not None:
+            unit.origins.leave(builder)
+
+    # -- values ------------------------------------------------------------------------------
+
+    def scalar(self, value: SSAValue) -> Value:
+        """The LLVM value of a scalar."""
+        found = self.values[value]
+        assert isinstance(found, ir.Value), value
+        return found
+
+    def tile(self, value: SSAValue) -> Tile:
+        """A tile; a scalar counts as one without axes, the same everywhere."""
+        found = self.values[value]
+        if isinstance(found, ir.Value):
+            return Uniform(element_of(value.type), (), found)
+        assert isinstance(found, Tile), value
+        return found
+
+    def define(self, value: SSAValue, tile: Tile) -> None:
+        """Let a value be this tile, held in a buffer if the plan keeps it."""
+        if value in self.plan.kept:
+            nest = None if self._lies_across(tile) else self.plan.nest_of(value)
+            if self.pending and not self._goes_along(tile, nest):
+                # They are filled in nests of their own, so fill them now: the buffers that they read are
+                # free then, and few buffers that take turns stay in the first cache.
+                self.flush()
+            target = self.buffer(tile.element, tile.dims, self.plan.last_use(value))
+            rows = {id(row): row for each in walk(tile) if (row := each.next_row) is not None}
+            target = replace(target, next_rows=tuple(rows.values()))
+            if not self.pending:
+                self.pending_since, self._nest_of_pending = self.now, nest
+            self.pending.append((target, tile))
+            self._being_filled |= by_slot([target])
+            if self.unit.origins is not None and self._at is not None:
+                self.unit.origins.note(self.pending[-1][1], self._at)
+            tile = target
+        self.values[value] = tile
+
+    def _goes_along(self, tile: Tile, nest: object) -> bool:
+        """Whether a tile can be written to its buffer in the nest that fills those that wait."""
+        return (
+            nest is not None
+            and nest == self._nest_of_pending
+            and only_in_step(tile, self._being_filled)
+        )
+
+    def read_once(self, values: Sequence[SSAValue]) -> list[Tile]:
+        """Tiles for an operation whose nest reads every element of each once, in any order.
+
+        A tile whose buffer is still to be filled is computed there and written on the way; the
+        operation says ``settle`` when its nest is done.
+        """
+        self.flush(keep_last=True)
+        tiles = [self.tile(value) for value in values]
+        if not self.pending:
+            return tiles
+        target, source = self.pending[-1]
+        readers = [position for position, tile in enumerate(tiles) if tile is target]
+        others = [tile for tile in tiles if tile is not target]
+        if len(readers) != 1 or any(tile is target for tile in walk(*others)):
+            self.flush()
+            return tiles
+        tiles[readers[0]] = Written(target.element, target.dims, source, target)
+        return tiles
+
+    def settle(self) -> None:
+        """The buffer that ``read_once`` promised is filled."""
+        self.pending.clear()
+        self._being_filled = {}
+
+    def flush(self, *, keep_last: bool = False) -> None:
+        """Fill the buffers that wait for it, but for the last one if it may wait on."""
+        waiting, rest = self.pending, []
+        if keep_last:
+            waiting, rest = waiting[:-1], waiting[-1:]
+        self.pending, flushing, self._flushing = [], self._flushing, True
+        self._being_filled = by_slot(target for target, _ in rest)
+        if waiting:
+            self.fill(waiting, in_turn=True)
+        self.pending, self._flushing = rest, flushing
+
+    def _lies_across(self, tile: Tile) -> bool:
+        """Whether a tile is better transposed by blocks when a buffer is filled with it."""
+        wanted = vector_axis(tile.dims)
+        return bool(block_size(tile, wanted, self.lanes([tile], _ANY_EXTENT)))
+
+    # -- buffers -----------------------------------------------------------------------------
+
+    def buffer(self, element: Element, dims: Sequence[int], last: int) -> Strided:
+        """A new buffer that is used until position ``last``."""
+        slot = self.scratch(prod(dims) * element.buffer_bytes, last)
+        return buffer_tile(element, dims, self.pointer_to(slot), slot.offset)
+
+    def scratch(self, size: int, last: int | None = None) -> Slot:
+        """Bytes of the arena; only for the operation at hand unless ``last`` tells."""
+        # What waits to be computed still reads buffers that were needed when it was defined.
+        since = self.pending_since if self.pending or self._flushing else self.now
+        return self.arena.place(size, since, self.now if last is None else last)
+
+    def pointer_to(self, slot: Slot) -> Value:
+        offset = ir.Constant(I64, slot.offset)
+        return self.builder.gep(self.frame.arena, [offset], source_etype=I8)
+
+    def in_thread(self, slot: Slot) -> Value:
+        """How far behind the start of the thread's arena a slot lies."""
+        return ir.Constant(I64, slot.offset) if self.memory is None else self.memory.at(slot.offset)
+
+    def keep(self, tile: Tile, last: int) -> Strided:
+        """The tile in a new buffer."""
+        target = self.buffer(tile.element, tile.dims, last)
+        self.fill([(target, tile)])
+        return target
+
+    def fill(self, pairs: Sequence[tuple[Strided, Tile]], *, in_turn: bool = False) -> None:
+        """Write tiles of one shape to buffers, in one nest; ``in_turn``: as if one after the other."""
+        pairs = [(target, tile) for target, tile in pairs if not is_same_buffer(target, tile)]
+        if not pairs:
+            return
+        lanes = self.lanes([tile for _, tile in pairs], _ANY_EXTENT)
+        pairs = side_by_side(self.builder, pairs, lanes)
+        if (flat := flattened(pairs, lanes)) is not None:
+            pairs = flat
+
+        def put(nest: Nest, coords: Coords, target: Strided, value: Value) -> None:
+            offset = target.offset(nest, coords)
+            store_at(nest, target.pointer, target.element, offset, value)
+
+        def body(nest: Nest, coords: Coords) -> None:
+            found: list[Value] = []
+            for target, tile in pairs:
+                found.append(nest.vector(tile, coords))
+                if in_turn:
+                    nest.holds(target, coords, found[-1])
+            for (target, _), value in zip(pairs, found, strict=True):
+                put(nest, coords, target, value)
+
+        target, tile = pairs[0]
+        if len(pairs) > 1 or not self.transposes(
+            tile, vector_axis(tile.dims), lambda nest, at, value: put(nest, at, target, value)
+        ):
+            self.nest(target.dims, [tile for _, tile in pairs], body)
+
+    def transposes(
+        self,
+        tile: Tile,
+        wanted: int,
+        put: Callable[[Nest, Coords, Value], None],
+        guard: Sequence[Value] = (),
+    ) -> bool:
+        """Hand vectors along ``wanted`` to ``put`` if the tile lies along another axis; else false."""
+        size = block_size(tile, wanted, self.lanes([tile], _ANY_EXTENT))
+        if not size:
+            return False
+        self.flush()
+
+        def one(masked: bool) -> list[Value]:
+            nest = Nest(self.builder, masked=masked)
+            by_blocks(nest, tile, wanted, size, put)
+            nest.close_all()
+            return []
+
+        with self.part():
+            self.versions([*guards(tile), *guard], one)
+        return True
+
+    # -- parts -------------------------------------------------------------------------------
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """What is made meanwhile can become a function of its own, in long code (``outlining``)."""
+        # Places in the source hold for one function.
+        whole = self.unit.strands is not None or self.unit.origins is not None
+        if self.inside_part or whole or self.plan.end < _LONG_CODE:
+            yield
+            return
+        b, self.inside_part = self.builder, True
+        before, first = b.block, len(b.function.blocks)
+        start = b.append_basic_block("part")
+        b.branch(start)
+        b.position_at_end(start)
+        yield
+        behind = len(b.function.blocks)
+        end = b.append_basic_block("rest")
+        b.branch(end)
+        b.position_at_end(end)
+        self.unit.parts.append(Part(b.function, before, start, end, first, behind))
+        self.inside_part = False
+
+    # -- loop nests --------------------------------------------------------------------------
+
+    def nest(
+        self,
+        dims: Sequence[int],
+        tiles: Sequence[Tile],
+        body: Body,
+        *,
+        axis: int | None = None,
+        lanes: int | None = None,
+        unroll: int | None = None,
+        guard: Sequence[Value] = (),
+        past: Value | None = None,
+    ) -> None:
+        """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
+
+        ``lanes`` is the length of the vectors, else what the target has for these tiles; ``unroll``
+        how many of them a round handles.
+
+        There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
+        more: without checks of elements, and with. The one without has two where ``past`` is given:
+        if it holds, stores go past the caches.
+        """
+        self.flush()
+        self._nests += 1
+        work = -self._nests  # Others go by positions in the program.
+
+        def one(masked: bool, beyond: bool = False) -> list[Value]:
+            nest = Nest(self.builder, masked=masked, past=beyond, work=work)
+            along = vector_axis(dims) if axis is None else axis
+            width = lanes or self.lanes(tiles, dims[along] if dims else 1)
+            short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE
+            rounds = 1 if short else unroll or unroll_of(tiles)
+            if not masked and width > 1 and _depends_on_place(tiles):
+                rounds = _WRITTEN_OUT
+            if dims and prod(dims) <= rounds * width:
+                written_out(dims, along, width, partial(body, nest))
+            else:
+                loops(nest, dims, along, width, rounds, body)
+            nest.close_all()
+            return []
+
+        def either(masked: bool) -> list[Value]:
+            if masked or past is None:
+                return one(masked)
+            with self.builder.if_else(past) as (large, small):
+                with large:
+                    one(False, True)
+                with small:
+                    one(False)
+            return []
+
+        with self.part():
+            self.versions([*guards(*tiles), *guard], either)
+
+    def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
+        """How many elements of these tiles make a vector, along an axis of this extent."""
+        return min(self.unit.target.vector_bits // widest_bits(tiles), extent)
+
+    def versions(
+        self, conditions: Sequence[Value], make: Callable[[bool], list[Value]]
+    ) -> list[Value]:
+        """``make(False)`` where all conditions hold, else ``make(True)``; the values of either."""
+        unique = list({id(c): c for c in conditions}.values())
+        b = self.builder
+        condition = llvm.all_of(b, unique)
+        if condition is None:
+            return make(False)
+        fast, slow, done = (b.append_basic_block(n) for n in ("fast", "edge", "done"))
+        b.cbranch(condition, fast, slow)
+        found: list[tuple[list[Value], ir.Block]] = []
+        for block, masked in ((fast, False), (slow, True)):
+            b.position_at_end(block)
+            values = make(masked)
+            found.append((values, b.block))
+            b.branch(done)
+        b.position_at_end(done)
+        return merge(b, found)
+
+    def element(self, tile: Tile, coords: Sequence[Index]) -> Value:
+        """One element of a tile, at the place where code goes."""
+        self.flush()
+
+        def one(masked: bool) -> list[Value]:
+            return [Nest(self.builder, masked=masked).eval(tile, tuple(coords)).value]
+
+        return self.versions(guards(tile), one)[0]
+
+    def leave(self) -> None:
+        """End the call, with blocks left over."""
+        assert self.stopped is not None
+        self.builder.branch(self.stopped)
+
+    # -- operations --------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """Make the code of a block's operations, but for what ends a region."""
+        for op in block.ops:
+            if isinstance(op, _ENDS):
+                self.flush()
+                self.now = self.plan.position[op]
+                self._join(op)
+                return
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        self.now = self.plan.position[op]
+        lowering = LOWERINGS.get("arith.elementwise" if _is_elementwise(op) else op.name)
+        if lowering is None:
+            raise refuse(op, LOWERINGS.reason(op, "there is none"))
+        if self.pending and not (cost_model.is_lazy(op) or isinstance(op, _READ_ONCE)):
+            self.flush()
+        self._join(op)
+        origins = self.unit.origins
+        if origins is None:
+            self._lowered(op, lowering)
+            return
+        around, self._at, outer = self._at, op, self.builder.debug_metadata
+        origins.enter(self.builder, op)
+        lowering(self, op)
+        for result in op.results:
+            if isinstance(tile := self.values.get(result), Tile) and not isinstance(tile, Strided):
+                origins.note(tile, op)
+        self._at, self.builder.debug_metadata = around, outer
+
+    def _lowered(
+        self, op: Operation, lowering: Callable[[FunctionEmitter, Operation], None]
+    ) -> None:
+        if cost_model.is_lazy(op) or (op.regions and not cost_model.is_body_of_elements(op)):
+            lowering(self, op)
+            return
+        if self.plan.end >= _LONG_CODE:
+            # Buffers are filled in parts of their own.
+            self.flush(keep_last=True)
+        with self.part():
+            lowering(self, op)
+
+    def _join(self, op: Operation) -> None:
+        """Wait for the agents that must have ended before an operation."""
+        for wait in self.joins.pop(op, ()):
+            wait()
+
+    def give_token(self, op: Operation) -> None:
+        """The token of an operation's effect, which carries nothing."""
+        for result in op.results:
+            if isinstance(result.type, T.MemTokenType):
+                self.values[result] = None
+
+    def variable(self, start: Value) -> Value:
+        """A variable of the function that holds a value; as a pointer."""
+        with self.builder.goto_entry_block():
+            cell = llvm.stack(self.builder, start.type)
+        self.builder.store(start, cell)
+        return cell
+
+    def as_index(self, value: SSAValue) -> Value:
+        """An index or integer scalar as an i64, read unsigned."""
+        found = self.scalar(value)
+        return found if found.type == I64 else self.builder.zext(found, I64)
+
+
+def _is_elementwise(op: Operation) -> bool:
+    return isinstance(op, ArithOp) and op.name != "arith.constant"
+
+
+def block_coordinates(
+    b: Builder, grid: tuple[Value, Value, Value], linear: Value
+) -> tuple[Value, Value, Value]:
+    """The place in the grid of the block with a number."""
+    width, height = (b.zext(extent, I64) for extent in grid[:2])
+    rest = b.udiv(linear, width)
+    x, y, z = b.urem(linear, width), b.urem(rest, height), b.udiv(rest, height)
+    return b.trunc(x, I32), b.trunc(y, I32), b.trunc(z, I32)
+
+
+def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list[Value]:
+    """The values that control brings along from several blocks."""
+    merged: list[Value] = []
+    for values in zip(*(values for values, _ in found), strict=True):
+        phi = b.phi(values[0].type)
+        for value, (_, block) in zip(values, found, strict=True):
+            phi.add_incoming(value, block)
+        merged.append(phi)
+    return merged
+
+
+def vector_axis(dims: Sequence[int]) -> int:
+    """The innermost axis with more than one element."""
+    return max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)
+
+
+def widest_bits(tiles: Sequence[Tile]) -> int:
+    """The width of the widest numbers that a nest over these tiles computes with."""
+    found: list[int] = []
+    seen: set[int] = set()
+    pending = list(tiles)
+    while pending:
+        tile = pending.pop()
+        if id(tile) not in seen:
+            seen.add(id(tile))
+            pending += tile.computed
+            if tile.element.name not in ("index", "ptr"):
+                found.append(tile.element.lanes_bits)
+    return max(found, default=32)
+
+
+def unroll_of(tiles: Sequence[Tile]) -> int:
+    """How many vectors a round of the innermost loop handles."""
+    count = sum(1 for _ in walk(*tiles))
+    return _UNROLL if count <= _UNROLLED_TILES else 1
+
+
+def loops(nest: Nest, dims: Sequence[int], axis: int, lanes: int, unroll: int, body: Body) -> None:
+    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body."""
+    coords: list[Index] = [fixed(0)] * len(dims)
+    for position, extent in enumerate(dims):
+        if position != axis:
+            coords[position] = nest.loop(extent)
+    if not dims:
+        body(nest, ())
+        return
+    vectors = max(dims[axis] // lanes, 1)
+    rounds = min(unroll, vectors)
+    start = nest.loop(dims[axis], lanes * rounds)
+    offsets = tuple(range(lanes)) if lanes > 1 else None
+    for number in range(rounds):
+        index = nest.shift(start, number * lanes)
+        coords[axis] = Index(index.base, offsets, index.align)
+        body(nest, tuple(coords))
+
+
+def written_out(dims: Sequence[int], axis: int, lanes: int, body: Callable[[Coords], None]) -> None:
+    """Run the body for all vectors of a shape, the ones along ``axis`` first, without loops."""
+    steps = [lanes if place == axis else 1 for place in range(len(dims))]
+    offsets = tuple(range(lanes)) if lanes > 1 else None
+    for place in product(*(range(0, n, step) for n, step in zip(dims, steps, strict=True))):
+        coords = [fixed(number) for number in place]
+        if dims:
+            coords[axis] = Index(place[axis], offsets, coords[axis].align)
+        body(tuple(coords))
+
+
+def _depends_on_place(tiles: Sequence[Tile]) -> bool:
+    """Whether elements are computed or chosen by where they stand, which constants can tell."""
+    return any(isinstance(tile, (Joined, Range)) for tile in walk(*tiles))
+
+
+def scalar_type(ty: object) -> Type:
+    """The register type of a scalar."""
+    return element_of(ty).register  # pyright: ignore[reportArgumentType]
+
+
+def is_tile(ty: object) -> bool:
+    return isinstance(ty, T.TileType)
+
+
+BLOCK_TYPE = ir.ArrayType(I32, 3)

@@ -1,0 +1,1 @@
+"""What kernels ask of the host: callbacks, prints and assertions, external functions."""

@@ -1,0 +1,1 @@
+"""LLVM IR: element types, small pieces of code, debug information, functions cut in parts."""

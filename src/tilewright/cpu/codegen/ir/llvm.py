@@ -1,0 +1,274 @@
+"""Small pieces of LLVM IR that work on scalars and vectors alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir.debug_info import Origins
+from tilewright.cpu.codegen.ir.elements import I1, I64, PTR, Literal
+from tilewright.cpu.codegen.ir.types import Builder, Constant, Type, Value
+from tilewright.cpu.target import CpuTarget
+
+INTRINSIC_SUFFIX = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+class TargetModule(ir.Module):
+    """A module that knows for which processor its code is."""
+
+    def __init__(self, name: str, target: CpuTarget) -> None:
+        super().__init__(name=name)
+        self.triple, self.data_layout = target.triple, target.data_layout
+        self.target = target
+        self.origins: Origins | None = None
+
+
+def target_of(b: Builder) -> CpuTarget:
+    """The processor for which a builder makes code."""
+    module = b.module
+    assert isinstance(module, TargetModule)
+    return module.target
+
+
+def lanes_of(ty: Type) -> int:
+    """The number of lanes of a vector type; 0 for a scalar."""
+    return ty.count if isinstance(ty, ir.VectorType) else 0
+
+
+def scalar_of(ty: Type) -> Type:
+    """The type of one lane."""
+    return ty.element if isinstance(ty, ir.VectorType) else ty
+
+
+def scalar_bytes(ty: Type) -> int:
+    """The size of a number in memory."""
+    if isinstance(ty, ir.IntType):
+        return ty.width // 8
+    return {"half": 2, "float": 4, "double": 8}[str(ty)]
+
+
+def shaped(ty: Type, like: Type) -> Type:
+    """``ty`` with as many lanes as ``like``."""
+    return vector(ty, lanes_of(like))
+
+
+def vector(ty: Type, lanes: int) -> Type:
+    """A vector type; the scalar itself for 0 lanes."""
+    return ir.VectorType(ty, lanes) if lanes else ty
+
+
+def splat_constant(constant: Constant, lanes: int) -> Constant:
+    """A constant in every lane."""
+    if not lanes:
+        return constant
+    return Literal(
+        ir.VectorType(constant.type, lanes), f"splat ({constant.type} {constant.get_reference()})"
+    )
+
+
+def number(like: Type, value: float) -> Constant:
+    """A number in every lane of a type."""
+    return splat_constant(ir.Constant(scalar_of(like), value), lanes_of(like))
+
+
+def int_lanes(values: Sequence[int], ty: ir.IntType = I64) -> Constant:
+    """A constant vector of integers."""
+    body = ", ".join(f"{ty} {v}" for v in values)
+    return Literal(ir.VectorType(ty, len(values)), f"<{body}>")
+
+
+def all_on(lanes: int) -> Constant:
+    """The mask that is set in every lane."""
+    return splat_constant(ir.Constant(I1, 1), lanes)
+
+
+def is_all_on(mask: Value) -> bool:
+    """Whether a mask is known to be set in every lane. A constant need not be: it may be all off."""
+    if not isinstance(mask, ir.Constant):
+        return False
+    return mask.get_reference() == all_on(lanes_of(mask.type)).get_reference()
+
+
+def undefined(ty: Type) -> Constant:
+    return Literal(ty, "undef")
+
+
+def is_undefined(value: Value) -> bool:
+    return isinstance(value, Literal) and value.constant == "undef"
+
+
+def splat(b: Builder, value: Value, lanes: int) -> Value:
+    """The scalar in every lane; a vector stays."""
+    if not lanes or isinstance(value.type, ir.VectorType):
+        return value
+    if isinstance(value, ir.Constant):
+        return splat_constant(value, lanes)
+    ty = ir.VectorType(value.type, lanes)
+    first = b.insert_element(undefined(ty), value, ir.Constant(ir.IntType(32), 0))
+    return shuffle(b, first, first, [0] * lanes)
+
+
+def shuffle(b: Builder, lhs: Value, rhs: Value, mask: Sequence[int]) -> Value:
+    constant = ir.Constant(ir.VectorType(ir.IntType(32), len(mask)), list(mask))
+    return b.shuffle_vector(lhs, rhs, constant)
+
+
+def type_suffix(ty: Type) -> str:
+    """The name of a type in the names of intrinsics."""
+    lanes, scalar = lanes_of(ty), scalar_of(ty)
+    name = f"i{scalar.width}" if isinstance(scalar, ir.IntType) else INTRINSIC_SUFFIX[str(scalar)]
+    return f"v{lanes}{name}" if lanes else name
+
+
+def declare(module: ir.Module, name: str, result: Type, args: Sequence[Type]) -> ir.Function:
+    """The function of that name, declared at most once in a module."""
+    found = module.globals.get(name)
+    if found is None:
+        found = ir.Function(module, ir.FunctionType(result, list(args)), name)
+    assert isinstance(found, ir.Function)
+    return found
+
+
+def intrinsic(
+    b: Builder,
+    name: str,
+    args: Sequence[Value],
+    result: Type | None = None,
+    overloads: Sequence[Type] | None = None,
+) -> Value:
+    """A call of ``llvm.NAME``, overloaded on the type of the first argument unless told else."""
+    types = [args[0].type] if overloads is None else overloads
+    full = ".".join(["llvm", name, *map(type_suffix, types)])
+    function = declare(b.module, full, result or args[0].type, [a.type for a in args])
+    return b.call(function, list(args))
+
+
+def prefetch(b: Builder, pointer: Value, *, near: bool = True, write: bool = False) -> None:
+    """Ask for the cache line at a pointer, which need not be valid; ``near``: into the first cache."""
+    word = ir.IntType(32)
+    function = declare(b.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, word, word, word])
+    kind, keep, data = (ir.Constant(word, n) for n in (int(write), 3 if near else 2, 1))
+    b.call(function, [pointer, kind, keep, data])
+
+
+def count(
+    b: Builder, start: Value, end: Value, step: Value, body: Callable[[Builder, Value], None]
+) -> None:
+    """Run a body for ``start, start + step, ... < end``."""
+    entry, inside, after = b.block, b.append_basic_block("each"), b.append_basic_block("counted")
+    b.cbranch(b.icmp_unsigned("<", start, end), inside, after)
+    b.position_at_end(inside)
+    at = b.phi(I64)
+    at.add_incoming(start, entry)
+    body(b, at)
+    following = b.add(at, step)
+    at.add_incoming(following, b.block)
+    b.cbranch(b.icmp_unsigned("<", following, end), inside, after)
+    b.position_at_end(after)
+
+
+def any_lane(b: Builder, mask: Value) -> Value:
+    """Whether a lane of an i1 vector is set; a scalar stays."""
+    if not lanes_of(mask.type):
+        return mask
+    return intrinsic(b, "vector.reduce.or", [mask], I1)
+
+
+def all_of(b: Builder, conditions: Sequence[Value]) -> Value | None:
+    """The conjunction; None where there is nothing to ask."""
+    result: Value | None = None
+    for condition in conditions:
+        result = condition if result is None else b.and_(result, condition)
+    return result
+
+
+class _PointerCallee(ir.Value):
+    """A function known by its address and signature."""
+
+    def __init__(self, pointer: Value, signature: ir.FunctionType) -> None:
+        self.pointer = pointer
+        self.function_type = self.ftype = signature
+        self.type = signature.as_pointer()
+
+    def get_reference(self) -> str:
+        return self.pointer.get_reference()
+
+
+def call_pointer(
+    b: Builder, pointer: Value, signature: ir.FunctionType, args: Sequence[Value]
+) -> Value:
+    """A call of the function at an address."""
+    return b.call(_PointerCallee(pointer, signature), list(args))  # pyright: ignore[reportArgumentType]
+
+
+def store_atomic(b: Builder, value: Value, pointer: Value, ordering: str, align: int) -> None:
+    """An atomic store; llvmlite's own asks for typed pointers."""
+    b._insert(ir.instructions.StoreAtomicInstr(b.block, value, pointer, ordering, align))
+
+
+def store_past_caches(b: Builder, value: Value, pointer: Value, align: int) -> None:
+    """A store that does not bring its cache line in; ``fence_stores`` orders it before others."""
+    store = b.store(value, pointer, align=align)
+    store.set_metadata("nontemporal", b.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+
+
+def fence_stores(b: Builder) -> None:
+    """Wait for the stores past the caches, on x86."""
+    b.call(declare(b.module, "llvm.x86.sse.sfence", ir.VoidType(), []), [])
+
+
+def stack(b: Builder, ty: Type) -> Value:
+    """Memory of the function for one value, as an opaque pointer."""
+    found = b.alloca(ty)
+    found.type = PTR
+    return found
+
+
+class _Opaque(ir.Value):
+    """A value under the type of opaque pointers."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self.type = PTR
+
+    def get_reference(self) -> str:
+        return self.value.get_reference()
+
+
+def opaque(value: Value) -> Value:
+    """The address of a global variable, without the type that llvmlite gives it."""
+    return _Opaque(value)
+
+
+def held_by(value: object) -> object:
+    """The value itself, or the one that it stands for under another type."""
+    if isinstance(value, _Opaque):
+        return value.value
+    return value.pointer if isinstance(value, _PointerCallee) else value
+
+
+class _AnyAttributes(ir.values.FunctionAttributes):
+    """Function attributes beyond those that llvmlite lists, strings among them."""
+
+    def add(self, name: str) -> None:
+        set.add(self, name)
+
+
+def prepare(function: ir.Function, target: CpuTarget) -> None:
+    """Give a function the attributes that all code has."""
+    add_attribute(function, "nounwind")
+    if target.is_x86:
+        bits = target.vector_bits
+        add_attribute(function, f'"prefer-vector-width"="{bits}"')
+        add_attribute(function, f'"min-legal-vector-width"="{bits}"')
+
+
+def add_attribute(function: ir.Function, text: str) -> None:
+    """Give a function an attribute, as it is written in LLVM IR."""
+    if not isinstance(function.attributes, _AnyAttributes):
+        attributes = _AnyAttributes()
+        for known in function.attributes:
+            attributes.add(known)
+        function.attributes = attributes
+    function.attributes.add(text)

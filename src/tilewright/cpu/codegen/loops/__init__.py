@@ -1,0 +1,1 @@
+"""Loop nests over tiles, and tiles as functions of a position."""

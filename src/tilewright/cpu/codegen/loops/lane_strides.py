@@ -1,0 +1,139 @@
+"""How a tile of integers or addresses changes from lane to lane, where its formula tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.loops.indices import Coords, Index, lanes_in
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform
+
+_LIMIT = 1 << 31
+_MOST_SHIFT = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Deltas:
+    """What each lane has more than the first. ``exact``: no number wraps on the way; else a number
+    of 32 bits or less may, which can only be told when the code runs."""
+
+    lanes: tuple[int, ...]
+    exact: bool
+
+    def is_run(self, step: int) -> bool:
+        """Whether each lane is ``step`` more than the one before."""
+        return all(delta == lane * step for lane, delta in enumerate(self.lanes))
+
+    @property
+    def is_zero(self) -> bool:
+        return not any(self.lanes)
+
+
+def lane_deltas(tile: Tile, coords: Coords, settled: frozenset[int] = frozenset()) -> Deltas | None:
+    """The deltas of a tile's elements at a position; None where no formula gives them. ``settled``:
+    the tiles, by ``id``, whose numbers are known not to wrap."""
+    pattern = tuple(Index(0, index.offsets, 1 << 62) for index in coords)
+    return _deltas(tile, pattern, lanes_in(coords), _Known(settled))
+
+
+@dataclass(slots=True)
+class _Known:
+    settled: frozenset[int]
+    deltas: dict[tuple[object, ...], Deltas | None] = field(default_factory=dict)
+
+
+def _deltas(tile: Tile, coords: Coords, lanes: int, known: _Known) -> Deltas | None:
+    key = (id(tile), *(index.key for index in coords))
+    if key not in known.deltas:
+        found = _compute(tile, coords, lanes, known)
+        if found is not None and id(tile) in known.settled:
+            found = Deltas(found.lanes, True)
+        known.deltas[key] = found
+    return known.deltas[key]
+
+
+def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> Deltas | None:
+    if all(index.offsets is None for index in coords) or isinstance(tile, Uniform):
+        return Deltas((0,) * lanes, True)
+    if isinstance(tile, Range):
+        offsets = coords[0].offsets
+        assert offsets is not None
+        starts_low = isinstance(tile.start, ir.Constant) and tile.start.constant == 0
+        return _settled(offsets, tile, starts_low)
+    if isinstance(tile, Mapped):
+        inner = tile.mapping(Nest(None), coords)  # pyright: ignore[reportArgumentType]
+        return None if inner is None else _deltas(tile.source, inner, lanes, known)
+    if isinstance(tile, Elementwise) and tile.name in _FORMULAS:
+        parts = [_deltas(operand, coords, lanes, known) for operand in tile.operands]
+        if any(part is None for part in parts):
+            return None
+        return _FORMULAS[tile.name](tile, *parts)
+    return None
+
+
+def _settled(lanes: tuple[int, ...], tile: Tile, exact: bool) -> Deltas:
+    wide = llvm.scalar_of(tile.element.register).width == 64  # pyright: ignore[reportAttributeAccessIssue]
+    return Deltas(lanes, exact or wide)
+
+
+def _sum(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas:
+    lanes = tuple(x + y for x, y in zip(lhs.lanes, rhs.lanes, strict=True))
+    fixed = not any(lanes)
+    exact = lhs.exact and rhs.exact
+    return Deltas(lanes, True) if fixed and exact else _combined(tile, lanes, exact)
+
+
+def _difference(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas:
+    return _sum(tile, lhs, Deltas(tuple(-delta for delta in rhs.lanes), rhs.exact))
+
+
+def _combined(tile: Elementwise, lanes: tuple[int, ...], exact: bool) -> Deltas:
+    wide = tile.element.name in ("i64", "index", "ptr")
+    return Deltas(lanes, exact and wide)
+
+
+def _product(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas | None:
+    if lhs.is_zero and rhs.is_zero:
+        return Deltas(lhs.lanes, lhs.exact and rhs.exact)
+    for part, other, operand in ((lhs, rhs, tile.operands[1]), (rhs, lhs, tile.operands[0])):
+        if other.is_zero and isinstance(operand, Uniform):
+            value = operand.value
+            if isinstance(value, ir.Constant) and isinstance(value.constant, int):
+                lanes = tuple(delta * value.constant for delta in part.lanes)
+                if all(abs(delta) < _LIMIT for delta in lanes):
+                    return _combined(tile, lanes, part.exact)
+    return None
+
+
+def _shifted(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas | None:
+    amount = tile.operands[1]
+    if lhs.is_zero and rhs.is_zero:
+        return Deltas(lhs.lanes, lhs.exact and rhs.exact)
+    if not isinstance(amount, Uniform) or not isinstance(amount.value, ir.Constant):
+        return None
+    by = amount.value.constant
+    if not isinstance(by, int) or not 0 <= by < _MOST_SHIFT:
+        return None
+    return _combined(tile, tuple(delta << by for delta in lhs.lanes), lhs.exact)
+
+
+def _same(tile: Elementwise, source: Deltas) -> Deltas:
+    return source
+
+
+def _moved(tile: Elementwise, base: Deltas, offset: Deltas) -> Deltas:
+    lanes = tuple(x + y * tile.unit for x, y in zip(base.lanes, offset.lanes, strict=True))
+    return Deltas(lanes, base.exact and offset.exact)
+
+
+_FORMULAS = {
+    "addi": _sum,
+    "subi": _difference,
+    "muli": _product,
+    "shli": _shifted,
+    "exti": _same,
+    "offset": _moved,
+}

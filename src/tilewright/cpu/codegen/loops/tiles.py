@@ -1,0 +1,532 @@
+"""Tiles as functions of a position: what an element is, computed where it is asked for.
+
+A tile that is not held in a buffer costs nothing until a loop nest asks for its elements; chains of
+element-wise operations, broadcasts, reshapes and loads so become one pass over the data.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I1, I8, I64, PTR, Element
+from tilewright.cpu.codegen.ir.types import Builder, Type, Value
+from tilewright.cpu.codegen.loops.indices import (
+    Coords,
+    Index,
+    Lane,
+    fixed,
+    lanes_in,
+    row_major,
+)
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.windows import of_pairs, put_together, windows
+
+
+@dataclass(frozen=True, slots=True)
+class NextRow:
+    """A dense row in memory that the next tile block reads where this one reads another: that one's
+    address, how many elements further it lies, and their type."""
+
+    pointer: Value
+    ahead: Value
+    unit: Type
+    readers: list[int]
+    """The work of the nests that have read this block's row, or buffers that were filled from it."""
+
+    def is_due(self, nest: Nest) -> bool:
+        """Whether to fetch it now: in the second nest, as the first waits for memory anyway."""
+        if nest.masked:
+            return False
+        if nest.work is not None and nest.work not in self.readers:
+            self.readers.append(nest.work)
+        return len(self.readers) == 2 and nest.work == self.readers[1]
+
+    def fetch(self, nest: Nest, index: Index) -> None:
+        """Ask for the line of the element at the first of these positions in the row."""
+        first = index.offsets[0] if index.offsets else 0
+        where = address(nest, self.pointer, self.unit, index, first)
+        if where.level != nest.depth:
+            return
+
+        def ask(b: Builder, pointer: Value) -> Value:
+            llvm.prefetch(b, b.gep(pointer, [self.ahead], source_etype=self.unit), near=False)
+            return pointer
+
+        nest.emit([where], ask)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tile(ABC):
+    """A tile value: its element type and extents. ``sources`` are the tiles it is computed from."""
+
+    element: Element
+    dims: tuple[int, ...]
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return ()
+
+    @property
+    def computed(self) -> tuple[Tile, ...]:
+        """The sources whose elements are numbers in vectors, which decides on the length of vectors."""
+        return self.sources
+
+    @property
+    def guard(self) -> Value | None:
+        """Holds if the tile can be read without a check of each element; None if it always can."""
+        return None
+
+    @property
+    def lies_along(self) -> int | None:
+        """The axis along which the elements lie side by side in memory; None where none is known."""
+        return None
+
+    @property
+    def next_row(self) -> NextRow | None:
+        """Where the next tile block has what this is for it, if that is worth fetching ahead."""
+        return None
+
+    @abstractmethod
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        """The elements at these positions; a scalar where one holds for all."""
+
+
+def walk(*tiles: Tile) -> Iterator[Tile]:
+    """The tiles and all that they are computed from, each once."""
+    seen: set[int] = set()
+    pending = list(tiles)
+    while pending:
+        tile = pending.pop()
+        if id(tile) not in seen:
+            seen.add(id(tile))
+            yield tile
+            pending += tile.sources
+
+
+def guards(*tiles: Tile) -> list[Value]:
+    """Conditions under which none of the tiles needs checks."""
+    found: dict[int, Value] = {}
+    for tile in walk(*tiles):
+        if tile.guard is not None:
+            found[id(tile.guard)] = tile.guard
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Uniform(Tile):
+    """The same scalar everywhere."""
+
+    value: Value
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        return Lane(self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Range(Tile):
+    """The integers from ``start`` up, along one axis."""
+
+    start: Value
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        register, start = self.element.register, self.start
+        numbers = nest.numbers(coords[0])
+
+        def make(b: Builder, value: Value) -> Value:
+            ty = llvm.shaped(register, value.type)
+            found = value if register == I64 else b.trunc(value, ty)
+            if isinstance(start, ir.Constant) and start.constant == 0:
+                return found
+            return b.add(found, llvm.splat(b, start, llvm.lanes_of(ty)))
+
+        return nest.emit([numbers], make)
+
+
+Emit = Callable[..., Value]
+"""``emit(builder, *values)``: one result of an operation, on scalars or on vectors."""
+
+
+#: Operations that give the same whichever operand comes first, bit by bit.
+_EITHER_WAY = frozenset({"maxf", "minf", "maxi", "mini", "addi", "muli", "andi", "ori", "xori"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Elementwise(Tile):
+    """What an element-wise operation gives for the elements of its operands.
+
+    ``name`` is that of the operation in ``numerics.semantics``, where it matters to somebody;
+    ``unit`` are the bytes that an offset counts.
+    """
+
+    operands: tuple[Tile, ...]
+    emit: Emit
+    name: str = ""
+    unit: int = 1
+    _along: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Once for all: operands are shared, so that asking again and again may never end.
+        found = {tile.lies_along for tile in self.operands} - {None}
+        object.__setattr__(self, "_along", found.pop() if len(found) == 1 else None)
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return self.operands
+
+    @property
+    def lies_along(self) -> int | None:
+        return self._along
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        lanes = [nest.eval(operand, coords) for operand in self.operands]
+        count = max(llvm.lanes_of(lane.value.type) for lane in lanes)
+        emit = self.emit if self.name not in _EITHER_WAY else self._emit_pairs
+        return nest.emit([nest.widened(lane, count) for lane in lanes], emit)
+
+    def _emit_pairs(self, b: Builder, x: Value, y: Value) -> Value:
+        return self.emit(b, *of_pairs(b, x, y))
+
+
+Mapping = Callable[[Nest, Coords], Coords | None]
+"""Positions in the source for positions in a result; None where they follow no pattern."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapped(Tile):
+    """The elements of another tile at other positions; ``along`` is the axis along which they lie
+    side by side in memory."""
+
+    source: Tile
+    mapping: Mapping
+    along: int | None = None
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return (self.source,)
+
+    @property
+    def lies_along(self) -> int | None:
+        return self.along
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        inner = self.mapping(nest, coords)
+        if inner is None:
+            return nest.lane_by_lane(self, coords)
+        return nest.eval(self.source, inner)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined(Tile):
+    """Two tiles of one shape, the second behind the first along an axis."""
+
+    lhs: Tile
+    rhs: Tile
+    axis: int
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return (self.lhs, self.rhs)
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        extent = self.lhs.dims[self.axis]
+        index = coords[self.axis]
+        if not index.splits_bits:
+            return nest.lane_by_lane(self, coords)
+        inner = list(coords)
+        inner[self.axis] = nest.low_bits(index, extent)
+        side = nest.high_bits(index, extent)
+        if side.offsets is None and isinstance(side.base, int):
+            return nest.eval(self.rhs if side.base else self.lhs, tuple(inner))
+        count = lanes_in(coords)
+        pair = [nest.widened(nest.eval(tile, tuple(inner)), count) for tile in (self.lhs, self.rhs)]
+
+        def select(b: Builder, which: Value, lhs: Value, rhs: Value) -> Value:
+            return b.select(b.icmp_signed("!=", which, llvm.number(which.type, 0)), rhs, lhs)
+
+        return nest.emit([nest.widened(nest.numbers(side), count), *pair], select)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strided(Tile):
+    """A tile that lies in memory of ours: in a buffer of the arena, or a constant.
+
+    ``strides`` count elements. Elements have their buffer form.
+    """
+
+    pointer: Value
+    strides: tuple[int, ...]
+    slot: int | None = None
+    next_rows: tuple[NextRow, ...] = field(default=(), kw_only=True)
+    """What the next tile block fills this buffer from."""
+
+    @property
+    def lies_along(self) -> int | None:
+        dense = [a for a, s in enumerate(self.strides) if s == 1 and self.dims[a] > 1]
+        return dense[-1] if len(dense) == 1 else None
+
+    def offset(self, nest: Nest, coords: Coords) -> Index:
+        """How many elements behind the pointer a position lies."""
+        return nest.sum([nest.times(i, s) for i, s in zip(coords, self.strides, strict=True)])
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        index, lanes = self.offset(nest, coords), lanes_in(coords)
+        if type(self) is Strided:
+            index = nest.linear(coords, self.strides)
+        for row in self.next_rows:
+            if index.offsets is not None and is_run(index.offsets) and row.is_due(nest):
+                row.fetch(nest, index)
+        extent = 1 + sum((d - 1) * s for d, s in zip(self.dims, self.strides, strict=True))
+        held = None if index.offsets is None or is_run(index.offsets) else windows(index, extent)
+        if held is None or len(set(index.offsets or ())) == 1:
+            return load_at(nest, self.pointer, self.element, index, lanes)
+        offsets = index.offsets or ()
+        parts = [self._window(nest, window, lanes) for window in held]
+        return nest.emit(parts, lambda b, *found: put_together(b, found, held, offsets))
+
+    def _window(self, nest: Nest, window: Index, lanes: int) -> Lane:
+        """What lies in a window, loaded once in a nest."""
+
+        def make() -> Lane:
+            return load_at(nest, self.pointer, self.element, window, lanes)
+
+        return nest.once(("window", id(self.pointer), window.key), make)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written(Tile):
+    """A tile that is written to a buffer where it is computed. Each element is asked for once."""
+
+    source: Tile
+    target: Strided
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return (self.source,)
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        value = nest.vector(self.source, coords)
+        target = self.target
+        store_at(nest, target.pointer, target.element, target.offset(nest, coords), value)
+        return Lane(value, nest.depth)
+
+
+def address(nest: Nest, pointer: Value, unit: Type, index: Index, by: int = 0) -> Lane:
+    """The address of the element at the base of an index, and ``by`` elements further."""
+    base = index.base
+    if isinstance(base, int):
+        offset = base + by
+        if not offset:
+            return Lane(pointer)
+        constant = ir.Constant(I64, offset)
+        return nest.emit([], lambda b: b.gep(pointer, [constant], source_etype=unit))
+
+    def make(b: Builder, value: Value) -> Value:
+        found = b.gep(pointer, [value], source_etype=unit)
+        return b.gep(found, [ir.Constant(I64, by)], source_etype=unit) if by else found
+
+    return nest.emit([base], make)
+
+
+def is_run(offsets: Sequence[int]) -> bool:
+    """Whether lanes follow one another."""
+    return all(offset == offsets[0] + lane for lane, offset in enumerate(offsets))
+
+
+def load_at(nest: Nest, pointer: Value, element: Element, index: Index, lanes: int) -> Lane:
+    """Elements in their buffer form at these offsets from a pointer, as register values."""
+    offsets = index.offsets
+    if offsets is None or all(offset == offsets[0] for offset in offsets):
+        where = address(nest, pointer, element.buffer, index, offsets[0] if offsets else 0)
+        return nest.emit([where], lambda b, p: _from_buffer(b, _load(b, p, element, 0), element))
+    if is_run(offsets):
+        where = address(nest, pointer, element.buffer, index, offsets[0])
+        return nest.emit(
+            [where], lambda b, p: _from_buffer(b, _load(b, p, element, lanes), element)
+        )
+    where = address(nest, pointer, element.buffer, index)
+    spread = llvm.int_lanes(offsets)
+
+    def make(b: Builder, base: Value) -> Value:
+        return _from_buffer(b, gather(b, base, spread, element.buffer), element)
+
+    return nest.emit([where], make)
+
+
+def gather(b: Builder, base: Value, offsets: Value, unit: Type) -> Value:
+    """The elements at a vector of offsets from a pointer."""
+    lanes = llvm.lanes_of(offsets.type)
+    pointers = b.gep(base, [offsets], source_etype=unit)
+    pointers.type = ir.VectorType(PTR, lanes)
+    ty = ir.VectorType(unit, lanes)
+    mask = llvm.splat_constant(ir.Constant(I1, 1), lanes)
+    align = max(1, llvm.scalar_bytes(unit))
+    args = [pointers, ir.Constant(ir.IntType(32), align), mask, llvm.undefined(ty)]
+    return llvm.intrinsic(b, "masked.gather", args, ty, [ty, pointers.type])
+
+
+def _load(b: Builder, pointer: Value, element: Element, lanes: int) -> Value:
+    return b.load(pointer, typ=llvm.vector(element.buffer, lanes), align=element.buffer_bytes)
+
+
+def _from_buffer(b: Builder, value: Value, element: Element) -> Value:
+    if element.register == I1:
+        return b.icmp_unsigned("!=", value, llvm.number(value.type, 0))
+    return value
+
+
+def to_buffer(b: Builder, value: Value, element: Element) -> Value:
+    """A register value in the form that buffers hold, and memory of whole bytes."""
+    if element.register == I1:
+        return b.zext(value, llvm.shaped(I8, value.type))
+    return value
+
+
+def store_at(nest: Nest, pointer: Value, element: Element, index: Index, value: Value) -> None:
+    """Put register values at these offsets from a pointer, in buffer form."""
+    where = address(nest, pointer, element.buffer, index)
+    b = nest.inner
+    offsets = index.offsets
+    data = to_buffer(b, value, element)
+    if offsets is None or (is_run(offsets) and not offsets[0]):
+        b.store(data, where.value, align=element.buffer_bytes)
+        return
+    for lane, offset in enumerate(offsets):
+        place = b.gep(where.value, [ir.Constant(I64, offset)], source_etype=element.buffer)
+        item = b.extract_element(data, ir.Constant(ir.IntType(32), lane))
+        b.store(item, place, align=element.buffer_bytes)
+
+
+def buffer_tile(element: Element, dims: Sequence[int], pointer: Value, slot: int) -> Strided:
+    """A dense row-major buffer."""
+    return Strided(element, tuple(dims), pointer, row_major(dims), slot)
+
+
+# -- buffers that tiles are read from and written to ----------------------------------------------
+
+
+def shares_memory(target: Strided, tile: Tile) -> bool:
+    """Whether a tile is read from the buffer, in whatever order."""
+    return isinstance(tile, Strided) and tile.slot is not None and tile.slot == target.slot
+
+
+def is_same_buffer(target: Strided, tile: Tile) -> bool:
+    """Whether a tile is what the buffer holds, element by element."""
+    return (
+        shares_memory(target, tile)
+        and isinstance(tile, Strided)
+        and (tile.dims, tile.strides, tile.element) == (target.dims, target.strides, target.element)
+    )
+
+
+Targets = dict[int, Sequence[Strided]]
+"""Buffers, by the slots in which they lie."""
+
+
+def by_slot(targets: Iterable[Strided]) -> Targets:
+    found: Targets = {}
+    for target in targets:
+        if target.slot is not None:
+            found[target.slot] = (*found.get(target.slot, ()), target)
+    return found
+
+
+def _sharing(targets: Targets, tile: Tile) -> Sequence[Strided]:
+    """Those of the buffers from which a tile is read."""
+    return () if not isinstance(tile, Strided) or tile.slot is None else targets.get(tile.slot, ())
+
+
+def reads_any(tile: Tile, targets: Targets) -> bool:
+    """Whether a tile is computed from what lies in one of the buffers."""
+    return any(_sharing(targets, source) for source in walk(tile))
+
+
+def only_in_step(tile: Tile, targets: Targets) -> bool:
+    """Whether each element depends on elements of the targets at the same position only."""
+    seen: set[int] = set()
+    pending = [tile]
+    while pending:
+        tile = pending.pop()
+        if id(tile) in seen:
+            continue
+        seen.add(id(tile))
+        if isinstance(tile, Elementwise):
+            pending += tile.operands
+        elif isinstance(tile, Strided):
+            if not all(is_same_buffer(target, tile) for target in _sharing(targets, tile)):
+                return False
+        elif reads_any(tile, targets):
+            return False
+    return True
+
+
+# -- positions of reshaped tiles ---------------------------------------------------------------
+
+
+def reshaped(source: Sequence[int], result: Sequence[int]) -> Mapping:
+    """Positions in a tile of shape ``source`` for those in its row-major view ``result``."""
+    from_unit = [axis for axis, extent in enumerate(result) if extent != 1]
+    to_unit = [axis for axis, extent in enumerate(source) if extent != 1]
+    if [result[a] for a in from_unit] == [source[a] for a in to_unit]:
+        place = dict(zip(to_unit, from_unit, strict=True))
+
+        def same(nest: Nest, coords: Coords) -> Coords:
+            return tuple(
+                coords[place[axis]] if axis in place else fixed(0) for axis in range(len(source))
+            )
+
+        return same
+    strides = row_major(result)
+
+    def general(nest: Nest, coords: Coords) -> Coords | None:
+        linear = nest.linear(coords, strides)
+        if not linear.splits_bits:
+            return None
+        found: list[Index] = []
+        for extent in reversed(source):
+            found.append(nest.low_bits(linear, extent) if prod(source) > extent else linear)
+            linear = nest.high_bits(linear, extent)
+        return tuple(reversed(found))
+
+    return general
+
+
+def permuted(order: Sequence[int]) -> Mapping:
+    """Positions in a source whose axis ``order[i]`` is axis i of the result."""
+    place = {axis: position for position, axis in enumerate(order)}
+    return lambda nest, coords: tuple(coords[place[axis]] for axis in range(len(place)))
+
+
+def repeated(source: Sequence[int]) -> Mapping:
+    """Positions in a source that is repeated along its axes of extent 1."""
+
+    def mapping(nest: Nest, coords: Coords) -> Coords:
+        return tuple(
+            fixed(0) if extent == 1 else index for extent, index in zip(source, coords, strict=True)
+        )
+
+    return mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """Positions in a source that starts at these offsets; ``leading`` axes are not in the result."""
+
+    offsets: tuple[Value | int, ...]
+    aligns: tuple[int, ...]
+    leading: int = 0
+
+    def __call__(self, nest: Nest, coords: Coords) -> Coords:
+        found: list[Index] = []
+        for axis, (offset, align) in enumerate(zip(self.offsets, self.aligns, strict=True)):
+            index = fixed(0) if axis < self.leading else coords[axis - self.leading]
+            if isinstance(offset, int):
+                found.append(nest.shift(index, offset))
+            else:
+                found.append(nest.plus(index, Lane(offset), align))
+        return (*found, *coords[len(self.offsets) - self.leading :])

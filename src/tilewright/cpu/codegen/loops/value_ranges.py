@@ -1,0 +1,238 @@
+"""Between which numbers a tile of integers lies, computed when the code runs, once for a tile.
+
+An access through pointers whose numbers do not wrap, and whose mask is on everywhere, is a vector load or
+store without a mask. Index arithmetic in 32 bits may wrap, and masks are off at the edges of arrays: both
+are told by the ends of the tile, so that the check costs some scalar operations for the whole tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I64
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform
+
+#: Element types whose registers hold the number, read as signed.
+_WIDTHS = {"i16": 16, "i32": 32, "i64": 64, "index": 64}
+_MOST_TILES = 64
+"""How many tiles are looked at for one access."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What is known of an access when its numbers stay in their types.
+
+    ``fits``: that they do (None: always). ``settled`` are the tiles, by ``id``, that lose nothing then
+    when they are extended. ``on``: implies, with ``fits``, that the mask is on everywhere; None where
+    nothing tells, or nothing has to.
+    """
+
+    fits: Value | None
+    settled: frozenset[int]
+    on: Value | None
+
+    @property
+    def guard(self) -> Value | None:
+        return self.fits if self.on is None else self.on
+
+
+def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
+    """Code that tells whether an access can be made by whole vectors; None where none is known."""
+    spans = _Spans(b)
+    extended = _extended(pointers)
+    unknown = {id(tile) for tile, wide in extended if not spans.attempt(lambda t=wide: spans.of(t))}
+    settled = frozenset(id(tile) for tile, _ in extended) - unknown
+    fits = llvm.all_of(b, spans.conditions)
+    on = None
+    if mask is not None and spans.attempt(lambda: spans.all_on(mask)):
+        on = llvm.all_of(b, spans.conditions)
+    return None if not settled and on is None else Whole(fits, settled, on)
+
+
+def _extended(pointers: Tile) -> list[tuple[Tile, Tile]]:
+    """The narrow tiles of numbers that are extended on the way to addresses, each with the tile whose span
+    shows that nothing is lost then: what an unsigned extension makes of -1 is far away."""
+    found: list[tuple[Tile, Tile]] = []
+    pending = [pointers]
+    seen: set[int] = set()
+    while pending and len(seen) < _MOST_TILES:
+        tile = pending.pop()
+        if id(tile) in seen:
+            continue
+        seen.add(id(tile))
+        if isinstance(tile, Mapped):
+            pending.append(tile.source)
+        elif isinstance(tile, Elementwise):
+            narrow = tile.operands[1:] if tile.name == "offset" else tile.operands
+            if tile.name in ("offset", "exti"):
+                wide = tile if tile.name == "exti" else None
+                found += [(t, wide or t) for t in narrow if _WIDTHS.get(t.element.name, 64) < 64]
+            pending += tile.operands
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The least and the largest number of a tile as i64. All are at least ``-2 ** bits`` and
+    below ``2 ** bits``."""
+
+    low: Value
+    high: Value
+    bits: int
+
+
+class _Unknown(Exception):
+    """No formula tells."""
+
+
+@dataclass(slots=True)
+class _Spans:
+    """Spans under construction, and the conditions under which they hold."""
+
+    b: Builder
+    conditions: list[Value] = field(default_factory=list)
+    known: dict[int, _Span] = field(default_factory=dict)
+
+    def attempt(self, make: Callable[[], object]) -> bool:
+        """Whether something is known. What it takes to hold is added to the conditions only then."""
+        before, known = len(self.conditions), dict(self.known)
+        try:
+            make()
+        except _Unknown:
+            del self.conditions[before:]
+            self.known = known
+            return False
+        return True
+
+    def of(self, tile: Tile) -> _Span:
+        if id(tile) not in self.known:
+            if len(self.known) >= _MOST_TILES or tile.element.name not in _WIDTHS:
+                raise _Unknown
+            self.known[id(tile)] = self._compute(tile)
+        return self.known[id(tile)]
+
+    def all_on(self, mask: Tile) -> None:
+        """Add conditions under which a mask is on everywhere."""
+        if isinstance(mask, Mapped):
+            self.all_on(mask.source)
+        elif isinstance(mask, Uniform):
+            self.conditions.append(mask.value)
+        elif isinstance(mask, Elementwise) and mask.name == "andi":
+            for operand in mask.operands:
+                self.all_on(operand)
+        elif isinstance(mask, Elementwise) and mask.name == "cmpi":
+            self._compared(mask)
+        else:
+            raise _Unknown
+
+    def _compared(self, mask: Elementwise) -> None:
+        words = _keywords(mask)
+        less, more = (self.of(operand) for operand in mask.operands)
+        predicate = words.get("comparison_predicate", "")
+        if predicate in ("greater_than", "greater_than_or_equal"):
+            less, more = more, less
+        elif predicate not in ("less_than", "less_than_or_equal"):
+            raise _Unknown
+        relation = "<=" if predicate.endswith("equal") else "<"
+        if words.get("signedness", "signed") != "signed":
+            self._require(">=", less.low, 0)
+        self.conditions.append(self.b.icmp_signed(relation, less.high, more.low))
+
+    def _compute(self, tile: Tile) -> _Span:
+        width = _WIDTHS[tile.element.name]
+        if isinstance(tile, Uniform):
+            return self._uniform(tile.value, width)
+        if isinstance(tile, Mapped):
+            return self.of(tile.source)
+        if isinstance(tile, Range):
+            start = self._uniform(tile.start, width)
+            last = tile.dims[0] - 1
+            return self._add(start, _Span(_number(0), _number(last), last.bit_length()), width)
+        if not isinstance(tile, Elementwise):
+            raise _Unknown
+        if tile.name == "exti":
+            source = self.of(tile.operands[0])
+            if _keywords(tile).get("signedness") != "signed":
+                self._require(">=", source.low, 0)
+            return source
+        if tile.name not in ("addi", "subi", "muli", "shli"):
+            raise _Unknown
+        left, right = (self.of(operand) for operand in tile.operands)
+        if tile.name == "addi":
+            return self._add(left, right, width)
+        if tile.name == "subi":
+            minus = _Span(self.b.neg(right.high), self.b.neg(right.low), right.bits)
+            if right.bits >= 63:
+                raise _Unknown
+            return self._add(left, minus, width)
+        if tile.name == "shli":
+            right = _power(tile.operands[1], width)
+        return self._multiply(left, right, width)
+
+    def _uniform(self, value: Value, width: int) -> _Span:
+        if isinstance(value, ir.Constant):
+            if not isinstance(value.constant, int):
+                raise _Unknown
+            number = value.constant % (1 << width)
+            number -= (number >> (width - 1)) << width
+            return _Span(_number(number), _number(number), abs(number).bit_length())
+        bits = width - 1
+        if isinstance(value, ir.CastInstr) and value.opname in ("sext", "zext"):
+            bits = min(bits, value.operands[0].type.width - (value.opname == "sext"))
+        wide = value if width == 64 else self.b.sext(value, I64)
+        return _Span(wide, wide, bits)
+
+    def _add(self, left: _Span, right: _Span, width: int) -> _Span:
+        left, right = self._limited(left, 61), self._limited(right, 61)
+        low, high = self.b.add(left.low, right.low), self.b.add(left.high, right.high)
+        bits = max(left.bits, right.bits) + 1
+        return self._limited(_Span(low, high, bits), width - 1)
+
+    def _multiply(self, left: _Span, right: _Span, width: int) -> _Span:
+        if left.bits + right.bits > 62:
+            left, right = self._limited(left, 31), self._limited(right, 31)
+        b = self.b
+        ends = [(left.low, right.low), (left.high, right.low)]
+        if right.low is not right.high:
+            ends += [(left.low, right.high), (left.high, right.high)]
+        products = [b.mul(x, y) for x, y in ends]
+        low = high = products[0]
+        for other in products[1:]:
+            low = b.select(b.icmp_signed("<", other, low), other, low)
+            high = b.select(b.icmp_signed(">", other, high), other, high)
+        return self._limited(_Span(low, high, left.bits + right.bits + 1), width - 1)
+
+    def _limited(self, span: _Span, bits: int) -> _Span:
+        """The span where its numbers have so many bits beside the sign."""
+        if span.bits <= bits:
+            return span
+        self._require(">=", span.low, -(1 << bits))
+        self._require("<", span.high, 1 << bits)
+        return _Span(span.low, span.high, bits)
+
+    def _require(self, relation: str, value: Value, limit: int) -> None:
+        self.conditions.append(self.b.icmp_signed(relation, value, _number(limit)))
+
+
+def _power(amount: Tile, width: int) -> _Span:
+    """What a shift to the left multiplies by."""
+    value = amount.value if isinstance(amount, Uniform) else None
+    if not isinstance(value, ir.Constant) or not 0 <= value.constant < min(width, 31):
+        raise _Unknown
+    factor = 1 << value.constant
+    return _Span(_number(factor), _number(factor), factor.bit_length())
+
+
+def _keywords(tile: Elementwise) -> dict[str, str]:
+    """What the operation of a tile is made with."""
+    return tile.emit.keywords if isinstance(tile.emit, partial) else {}
+
+
+def _number(value: int) -> Value:
+    return ir.Constant(I64, value)

@@ -1,0 +1,81 @@
+"""Lanes that lie near one another but not in order: loaded as they lie, and moved in registers.
+
+Reading inner axes in another shape, every other element, or one element several times takes elements from
+a few aligned windows, each as long as the vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Index
+
+#: From how many windows a vector is put together.
+_MOST_WINDOWS = 4
+
+
+def windows(index: Index, extent: int) -> list[Index] | None:
+    """The windows that have all lanes of an index below ``extent``, in ascending order; None where
+    gathering them is better, or where a window might leave the extent."""
+    offsets = index.offsets
+    if offsets is None:
+        return None
+    lanes = len(offsets)
+    numbers = sorted({offset // lanes for offset in offsets})
+    fits = index.align % lanes == 0 and extent % lanes == 0
+    if lanes < 2 or lanes & (lanes - 1) or not fits or len(numbers) > _MOST_WINDOWS:
+        return None
+    return [
+        Index(index.base, tuple(range(number * lanes, (number + 1) * lanes)), index.align)
+        for number in numbers
+    ]
+
+
+def put_together(
+    b: Builder, found: Sequence[Value], held: Sequence[Index], offsets: Sequence[int]
+) -> Value:
+    """The elements at these offsets, of the windows and what was found there."""
+    lanes = len(offsets)
+    first = [window.offsets[0] if window.offsets else 0 for window in held]
+    place = {start // lanes: number for number, start in enumerate(first)}
+    total = found[0]
+    for number in range(1, max(len(found), 2)):
+        # Lanes of earlier windows are in their places once the second one has come.
+        order: list[int] = []
+        for lane, offset in enumerate(offsets):
+            source = place[offset // lanes]
+            if source == number:
+                order.append(lanes + offset % lanes)
+            else:
+                order.append(offset % lanes if number == 1 and source == 0 else lane)
+        other = found[number] if number < len(found) else total
+        total = llvm.shuffle(b, total, other, order)
+    return total
+
+
+def of_pairs(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """The same for an operation that gives the same whichever operand comes first, in one rearrangement
+    instead of two: where ``x`` and ``y`` are the lower and the higher ones of pairs of lanes of a vector,
+    the vector itself and the other one of each pair."""
+    if not isinstance(x, ir.instructions.ShuffleVector) or type(x) is not type(y):
+        return x, y
+    source, _, lower = x.operands
+    other, _, higher = y.operands  # pyright: ignore[reportAttributeAccessIssue]
+    lanes = llvm.lanes_of(source.type)
+    orders = [_numbers(lower), _numbers(higher)]
+    if other is not source or any(len(order) != lanes or max(order) >= lanes for order in orders):
+        return x, y
+    pairs = list(zip(*orders, strict=True))
+    if any(lane not in pair for lane, pair in enumerate(pairs)):
+        return x, y
+    partners = [low + high - lane for lane, (low, high) in enumerate(pairs)]
+    return source, llvm.shuffle(b, source, source, partners)
+
+
+def _numbers(order: Value) -> list[int]:
+    """The lanes that a rearrangement takes."""
+    return [int(getattr(lane, "constant", lane)) for lane in order.constant]  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,1 @@
+"""Loads, stores and atomic updates: through views, pointers and tiles of indices."""

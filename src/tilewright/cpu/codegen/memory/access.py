@@ -1,0 +1,426 @@
+"""Loads and stores of tiles through views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from llvmlite import ir
+from xdsl.ir import SSAValue
+
+from tilewright.cpu.codegen.elementwise.operations import is_block_number
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.emitter.table import refuse
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element
+from tilewright.cpu.codegen.ir.types import Builder, Type, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import NextRow, Tile, is_run, to_buffer
+from tilewright.cpu.codegen.loops.windows import put_together, windows
+from tilewright.cpu.codegen.memory.checks import (
+    check_address,
+    check_indices,
+    check_place,
+    check_reach,
+)
+from tilewright.cpu.codegen.memory.packing import load_packed, number_in
+from tilewright.cpu.codegen.memory.views import (
+    Extent,
+    Memref,
+    Place,
+    View,
+    address_of,
+    as_value,
+    element_offset,
+    inside_mask,
+    lane_strides,
+    locate,
+    padding_value,
+    safe_address,
+)
+from tilewright.dialects.declare import bool_values, enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.syntax.engine import values_of
+
+_TF32_MASK = -(1 << 13)
+#: How many rows ahead memory is asked for, and from which length on (in bytes) rows are streams.
+_ROWS_AHEAD = 8
+_LONG_ROW = 2048
+#: Stores past the caches: how they must be aligned, how long rows must be, and which memory they are
+#: for, in bytes.
+STREAM_ALIGNMENT = 16
+_SHORTEST_STREAM = 256
+_LARGER_THAN_CACHES = 1 << 25
+#: Tiles that are fetched before their block begins, in bytes.
+_SMALLEST_TILE = 1 << 12
+_LARGEST_TILE = 1 << 17
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewLoad(Tile):
+    """The elements of a tile in memory; ``padding`` for those outside, ``other`` for those that the
+    mask turns off."""
+
+    place: Place
+    padding: Value
+    mask: Tile | None = None
+    other: Tile | None = None
+    _next: NextRow | None = field(init=False)
+    """The tile of the next block, whatever its shape."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_next", _next_row(self.place))
+
+    @property
+    def next_row(self) -> NextRow | None:
+        along = self.place.contiguous
+        one = along is not None and self.dims[along] == prod(self.dims)
+        return self._next if one else None
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return tuple(tile for tile in (self.mask, self.other) if tile is not None)
+
+    @property
+    def guard(self) -> Value | None:
+        return self.place.inside
+
+    @property
+    def lies_along(self) -> int | None:
+        return None if self.element.is_packed else self.place.contiguous
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        lanes = lanes_in(coords)
+        if (moved := self._from_windows(nest, coords)) is not None:
+            return moved
+        inside = inside_mask(nest, self.place, coords) if nest.masked else None
+        mask, passive = inside, Lane(self.padding)
+        if self.mask is not None and self.other is not None:
+            chosen = nest.eval(self.mask, coords)
+            mask = both(nest, inside, chosen, lanes)
+            off = nest.eval(self.other, coords)
+            passive = passive_elements(nest, inside, chosen, passive, off, lanes)
+        if self.element.is_packed:
+            if lanes:
+                return nest.lane_by_lane(self, coords)
+            number = number_in(nest, self.place, coords)
+            return load_packed(nest, self.place.base, number, mask, passive)
+        offset, _ = element_offset(nest, self.place, coords)
+        where = address_of(nest, self.place, offset)
+        element = self.element
+        if not lanes:
+            return load_single(nest, where, element, mask, passive)
+        dense, distances = lane_strides(nest, self.place, coords, nest.masked)
+        assert distances is not None
+        if dense:
+            where = safe_address(nest, self.place, coords, where)
+            self._ask_ahead(nest, coords, where)
+            self._ask_for_next_tile(nest, where)
+        return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
+
+    def _from_windows(self, nest: Nest, coords: Coords) -> Lane | None:
+        """Elements that lie near one another along the dense axis; None where others do it."""
+        along = self.lies_along
+        moving = [axis for axis, index in enumerate(coords) if index.offsets is not None]
+        if along is None or moving != [along]:
+            return None
+        offsets = coords[along].offsets or ()
+        held = windows(coords[along], self.dims[along])
+        if held is None or is_run(offsets):
+            return None
+        parts = [nest.eval(self, (*coords[:along], w, *coords[along + 1 :])) for w in held]
+        lanes = len(offsets)
+        return nest.emit(
+            [nest.widened(part, lanes) for part in parts],
+            lambda b, *found: put_together(b, found, held, offsets),
+        )
+
+    def _ask_ahead(self, nest: Nest, coords: Coords, where: Lane) -> None:
+        """Fetch what lies some rows further: rows are too short for the processor to see a stream,
+        and what follows the last one is often the tile of the next round of a loop."""
+        dims, along = self.place.dims, self.place.contiguous
+        rows = [axis for axis, extent in enumerate(dims) if extent > 1 and axis != along]
+        if not rows or along is None or where.level != nest.depth or nest.masked:
+            return
+        if dims[along] * self.element.memory_bytes > _LONG_ROW or dims[rows[-1]] < _ROWS_AHEAD:
+            return
+        by = as_value(self.place.strides[rows[-1]])
+        further = nest.emit([], lambda b: b.mul(by, ir.Constant(I64, _ROWS_AHEAD)))
+        unit = self.element.buffer
+
+        def fetch(b: Builder, pointer: Value, offset: Value) -> Value:
+            llvm.prefetch(b, b.gep(pointer, [offset], source_etype=unit))
+            return pointer
+
+        nest.emit([where, further], fetch)
+
+    def _ask_for_next_tile(self, nest: Nest, where: Lane) -> None:
+        """Fetch the tile of the next block while this one is computed with."""
+        row = self._next
+        if row is None or not row.is_due(nest) or where.level != nest.depth:
+            return
+
+        def fetch(b: Builder, pointer: Value) -> Value:
+            llvm.prefetch(b, b.gep(pointer, [row.ahead], source_etype=row.unit), near=False)
+            return pointer
+
+        nest.emit([where], fetch)
+
+
+def _next_row(place: Place) -> NextRow | None:
+    """The tile that the next block of the grid reads where this one reads another, if fetching it pays."""
+    size = prod(place.dims) * place.element.memory_bytes
+    if place.ahead is None or not _SMALLEST_TILE <= size <= _LARGEST_TILE:
+        return None
+    return NextRow(place.pointer, as_value(place.ahead), place.element.buffer, [])
+
+
+def passive_elements(
+    nest: Nest, inside: Lane | None, chosen: Lane, padding: Lane, off: Lane, lanes: int
+) -> Lane:
+    """What a masked load gives where it reads nothing: padding outside of the memory, ``off`` where
+    the mask is off."""
+    if inside is None:
+        return off
+    three = [nest.widened(lane, lanes) for lane in (chosen, padding, off)]
+    return nest.emit(three, lambda b, on, x, y: b.select(on, x, y))
+
+
+def both(nest: Nest, lhs: Lane | None, rhs: Lane, lanes: int) -> Lane:
+    """The conjunction of two masks."""
+    if lhs is None:
+        return rhs
+    pair = [lhs, rhs]
+    if any(llvm.lanes_of(lane.value.type) for lane in pair):
+        pair = [nest.widened(lane, lanes) for lane in pair]
+    return nest.emit(pair, lambda b, x, y: b.and_(x, y))
+
+
+def load_single(
+    nest: Nest, where: Lane, element: Element, mask: Lane | None, passive: Lane
+) -> Lane:
+    """One element, or ``passive`` where the mask is off."""
+    if mask is None:
+        return nest.emit([where], lambda b, p: loaded(b, _plain_load(b, p, element, 0), element))
+
+    def make(b: Builder, p: Value, on: Value, otherwise: Value) -> Value:
+        vector = ir.VectorType(element.buffer, 1)
+        found = _masked_load(b, p, element, vector, b.bitcast(on, ir.VectorType(I1, 1)), None)
+        value = b.extract_element(found, ir.Constant(I32, 0))
+        return b.select(on, loaded(b, value, element), otherwise)
+
+    return nest.emit([where, mask, passive], make)
+
+
+def load_lanes(
+    nest: Nest,
+    where: Lane,
+    element: Element,
+    lanes: int,
+    dense: bool,
+    distances: Lane,
+    mask: Lane | None,
+    passive: Lane,
+) -> Lane:
+    """A vector of elements that lie side by side, or at distances from an address."""
+    ty = ir.VectorType(element.buffer, lanes)
+    if dense and mask is None:
+        return nest.emit(
+            [where], lambda b, p: loaded(b, _plain_load(b, p, element, lanes), element)
+        )
+    on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
+    otherwise = nest.widened(passive, lanes)
+
+    def make(b: Builder, p: Value, far: Value, on: Value, otherwise: Value) -> Value:
+        fallback = to_buffer(b, otherwise, element)
+        if dense:
+            return loaded(b, _masked_load(b, p, element, ty, on, fallback), element)
+        pointers = b.gep(p, [far], source_etype=element.buffer)
+        pointers.type = ir.VectorType(PTR, lanes)
+        return loaded(b, gather_from(b, pointers, element, on, fallback), element)
+
+    return nest.emit([where, distances, on, otherwise], make)
+
+
+def gather_from(b: Builder, pointers: Value, element: Element, on: Value, fallback: Value) -> Value:
+    """The buffer form of the elements behind pointers, ``fallback`` where the mask is off."""
+    ty = ir.VectorType(element.buffer, llvm.lanes_of(pointers.type))
+    size = ir.Constant(I32, element.buffer_bytes)
+    args = [pointers, size, on, fallback]
+    return llvm.intrinsic(b, "masked.gather", args, ty, [ty, pointers.type])
+
+
+def _plain_load(b: Builder, pointer: Value, element: Element, lanes: int) -> Value:
+    ty = llvm.vector(element.buffer, lanes)
+    return b.load(pointer, typ=ty, align=element.buffer_bytes)
+
+
+def _masked_load(
+    b: Builder,
+    pointer: Value,
+    element: Element,
+    ty: Type,
+    on: Value,
+    fallback: Value | None,
+) -> Value:
+    size = ir.Constant(I32, element.buffer_bytes)
+    args = [pointer, size, on, llvm.undefined(ty) if fallback is None else fallback]
+    return llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
+
+
+def loaded(b: Builder, value: Value, element: Element) -> Value:
+    """What was loaded, in register form."""
+    if element.register == I1:
+        return b.icmp_unsigned("!=", value, llvm.number(value.type, 0))
+    if element.name == "tf32":
+        words = llvm.shaped(I32, value.type)
+        kept = b.and_(b.bitcast(value, words), llvm.number(words, _TF32_MASK))
+        return b.bitcast(kept, value.type)
+    return value
+
+
+def store_lanes(
+    nest: Nest,
+    place: Place,
+    coords: Coords,
+    value: Value,
+    chosen: Lane | None,
+) -> None:
+    """Write elements of a tile to memory, those inside and chosen by the mask; whole vectors past the
+    caches if the nest says so."""
+    lanes = lanes_in(coords)
+    mask = inside_mask(nest, place, coords) if nest.masked else None
+    if chosen is not None:
+        pair = [nest.widened(lane, lanes) for lane in (mask, chosen) if lane is not None]
+        mask = pair[0] if len(pair) == 1 else nest.emit(pair, lambda b, x, y: b.and_(x, y))
+    offset, _ = element_offset(nest, place, coords)
+    at = address_of(nest, place, offset)
+    where = at.value
+    element, b = place.element, nest.inner
+    data = to_buffer(b, value, element)
+    if not lanes:
+        store_one(b, where, data, element, mask)
+        return
+    dense, distances = lane_strides(nest, place, coords, nest.masked)
+    assert distances is not None
+    on = llvm.all_on(lanes) if mask is None else nest.widened(mask, lanes).value
+    if not dense:
+        pointers = b.gep(where, [distances.value], source_etype=element.buffer)
+        pointers.type = ir.VectorType(PTR, lanes)
+        scatter_to(b, pointers, data, element, on)
+    elif mask is None:
+        _store_vector(b, data, where, element, lanes, past=nest.past)
+    else:
+        where = safe_address(nest, place, coords, at).value
+        size = ir.Constant(I32, element.buffer_bytes)
+        args = [data, where, size, on]
+        llvm.intrinsic(b, "masked.store", args, ir.VoidType(), [data.type, PTR])
+
+
+def _store_vector(
+    b: Builder, data: Value, where: Value, element: Element, lanes: int, *, past: bool
+) -> None:
+    align = element.buffer_bytes
+    if past and lanes * align % STREAM_ALIGNMENT == 0:
+        llvm.store_past_caches(b, data, where, STREAM_ALIGNMENT)
+    else:
+        b.store(data, where, align=align)
+
+
+def streaming(f: FunctionEmitter, op: M.TiledStoreOp, place: Place) -> Value | None:
+    """Whether a store goes past the caches: to memory that is larger than they are and that the
+    kernel does not read. None where it never does."""
+    along, size = place.contiguous, place.element.buffer_bytes
+    if not f.unit.target.is_x86 or op not in f.plan.streams or along is None:
+        return None
+    if place.dims[along] * size < _SHORTEST_STREAM:
+        return None
+    b = f.builder
+    low_bits = b.ptrtoint(place.pointer, I64)
+    total = ir.Constant(I64, size)
+    for extent in view_of(f, op, place.dims).memref.sizes:
+        total = b.mul(total, as_value(extent))
+    for axis, stride in enumerate(place.strides):
+        if axis != along and place.dims[axis] > 1:
+            low_bits = b.or_(low_bits, b.mul(as_value(stride), ir.Constant(I64, size)))
+    rest = b.and_(low_bits, ir.Constant(I64, STREAM_ALIGNMENT - 1))
+    aligned = b.icmp_unsigned("==", rest, ir.Constant(I64, 0))
+    f.unit.streams = True
+    return b.and_(aligned, b.icmp_unsigned(">=", total, ir.Constant(I64, _LARGER_THAN_CACHES)))
+
+
+def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: Value) -> None:
+    """Write lanes behind pointers where the mask is on, in ascending order."""
+    size = ir.Constant(I32, element.buffer_bytes)
+    args = [data, pointers, size, on]
+    llvm.intrinsic(b, "masked.scatter", args, ir.VoidType(), [data.type, pointers.type])
+
+
+def store_one(b: Builder, where: Value, data: Value, element: Element, mask: Lane | None) -> None:
+    if mask is None:
+        b.store(data, where, align=element.buffer_bytes)
+        return
+    one = ir.VectorType(element.buffer, 1)
+    boxed = b.insert_element(llvm.undefined(one), data, ir.Constant(I32, 0))
+    on = b.bitcast(mask.value, ir.VectorType(I1, 1))
+    size = ir.Constant(I32, element.buffer_bytes)
+    llvm.intrinsic(b, "masked.store", [boxed, where, size, on], ir.VoidType(), [one, PTR])
+
+
+def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:
+    """The view that an access goes through; a memref counts as tiles one element apart."""
+    found = f.values[op.operands[0]]
+    if isinstance(found, Memref):
+        rank = len(found.sizes)
+        return View(found, dims or (1,) * rank, tuple(range(rank)), (1,) * rank)
+    assert isinstance(found, View)
+    check_sparse(op, found)
+    return found
+
+
+def check_sparse(op: M.Access, view: View) -> None:
+    """Refuses an access through a view with a sparse axis that gives no index for each row there."""
+    axes = [axis for axis, index in enumerate(indices_of(op)) if T.dims_of(index.type)]
+    if view.sparse is not None and axes != [view.sparse]:
+        raise refuse(op, f"it must give an index for each row along the sparse axis {view.sparse}")
+
+
+def indices_of(op: M.Access) -> Sequence[SSAValue]:
+    return values_of(op, "indices")
+
+
+def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Place:
+    indices = [f.as_index(value) for value in indices_of(op)]
+    bounds = bool_values(op.properties.get("in_bounds"))
+    view = view_of(f, op, dims)
+    last: Value | None = None
+    if f.unit.checked:
+        furthest = check_indices(f, op, view, indices, bounds)
+        number = check_reach(f, op, view.memref, view.axes, furthest)
+        last = check_address(f, op, view.memref, number)
+    place = locate(f.builder, view, indices, bounds)
+    place = replace(place, ahead=_next_tile(f, op, view))
+    if last is not None:
+        mask = op.mask  # pyright: ignore[reportAttributeAccessIssue]
+        check_place(f, op, place, last, None if mask is None else f.tile(mask))
+    return place
+
+
+def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
+    """How many elements behind a tile the next block of the grid has its own, where the number of
+    the block counts tiles along one axis."""
+    counted = [axis for axis, index in enumerate(indices_of(op)) if is_block_number(index)]
+    if len(counted) != 1:
+        return None
+    stride, step = view.memref.strides[view.axes[counted[0]]], view.steps[counted[0]]
+    if isinstance(stride, int) and isinstance(step, int):
+        return stride * step
+    return f.builder.mul(as_value(stride), as_value(step))
+
+
+def padding_of(op: M.Access, view: View, element: Element) -> Value:
+    """What is read outside of the memref; zero where nothing is said."""
+    return padding_value(enum_property(op, "padding_value") or view.padding, element)

@@ -1,0 +1,70 @@
+"""Memrefs and tiled views: making them, asking their extents."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.emitter.table import lowers, refuse
+from tilewright.cpu.codegen.ir.elements import I8, I64, PTR, element_of
+from tilewright.cpu.codegen.memory.views import Memref, View, as_value
+from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileaa.ops import shapes as S
+from tilewright.dialects.nv_tileaa.ops.pointers import MakeMemrefOp
+
+
+@lowers("make_memref")
+def make_memref(f: FunctionEmitter, op: MakeMemrefOp) -> None:
+    b = f.builder
+    ty = op.results[0].type
+    assert isinstance(ty, T.MemrefType)
+    element = element_of(ty.element_type)
+    pointer = b.inttoptr(f.scalar(op.base), PTR)
+    for offset in op.offset if isinstance(op.offset, tuple) else [op.offset]:
+        if offset is not None:
+            pointer = b.gep(pointer, [f.as_index(offset)], source_etype=I8)
+    sizes, strides = iter(op.sizes), iter(op.strides)
+    f.values[op.results[0]] = Memref(
+        element,
+        pointer,
+        tuple(f.as_index(next(sizes)) if d == DYNAMIC else d for d in ty.dims),
+        tuple(f.as_index(next(strides)) if d == DYNAMIC else d for d in ty.stride_dims),
+    )
+
+
+@lowers("block_tile")
+def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
+    memref = f.values[op.source]
+    assert isinstance(memref, Memref)
+    dims = int_list(op.properties["tileSizes"])
+    groups = [[axis.value.data for axis in group.data] for group in op.properties["dimGroups"].data]  # pyright: ignore[reportAttributeAccessIssue]
+    if any(len(group) != 1 for group in groups):
+        raise refuse(
+            op, "nothing says in which order a tile axis covers several axes of the memref"
+        )
+    steps = int_list(op.properties.get("traversalStrides")) or dims
+    sparse = int_property(op, "sparseDim") if "sparseDim" in op.properties else None
+    f.values[op.results[0]] = View(
+        memref,
+        dims,
+        tuple(group[0] for group in groups),
+        steps,
+        enum_property(op, "padding_value"),
+        sparse,
+    )
+
+
+@lowers("get_dim_size")
+def get_dim_size(f: FunctionEmitter, op: S.GetDimSizeOp) -> None:
+    source, axis, b = f.values[op.source], int_property(op, "axis"), f.builder
+    if isinstance(source, Memref):
+        f.values[op.results[0]] = as_value(source.sizes[axis])
+        return
+    assert isinstance(source, View)
+    step = as_value(source.steps[axis])
+    size = as_value(source.memref.sizes[source.axes[axis]])
+    raised = b.add(size, b.sub(step, ir.Constant(I64, 1)))
+    f.values[op.results[0]] = b.udiv(raised, step)

@@ -1,0 +1,367 @@
+"""Loads and stores through pointers, and of elements of memrefs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.emitter.table import lowers
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
+from tilewright.cpu.codegen.loops.lane_strides import Deltas, lane_deltas
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import Mapped, Tile, Uniform, guards, to_buffer
+from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
+from tilewright.cpu.codegen.memory.access import (
+    ViewLoad,
+    gather_from,
+    loaded,
+    place_of_tile,
+    scatter_to,
+)
+from tilewright.cpu.codegen.memory.addresses import (
+    masked_off,
+    optional,
+    pointers_of,
+    refuse_packed,
+    where_on,
+    zero_of,
+)
+from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
+from tilewright.cpu.codegen.memory.views import Place, whole
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointerLoad(Tile):
+    """The elements behind a tile of pointers; ``other`` where the mask is off."""
+
+    pointers: Tile
+    mask: Tile | None
+    other: Tile
+    note: Callable[[str], None]
+    """Takes why the elements are gathered one by one."""
+    whole: Whole | None = None
+    """What is known where no number wraps and the mask is on."""
+
+    @property
+    def guard(self) -> Value | None:
+        return None if self.whole is None else self.whole.guard
+
+    @property
+    def computed(self) -> tuple[Tile, ...]:
+        return self.sources if self.whole is None else (self.other,)
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return (self.pointers, self.other, *([] if self.mask is None else [self.mask]))
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        lanes, element, whole = lanes_in(coords), self.element, self.whole
+        all_on = self.mask is None or (
+            whole is not None and whole.on is not None and not nest.masked
+        )
+        mask = None if all_on or self.mask is None else nest.eval(self.mask, coords)
+        settled = frozenset[int]() if whole is None else whole.settled
+        deltas = lane_deltas(self.pointers, coords, settled) if lanes else None
+        run = deltas is not None and deltas.is_run(element.memory_bytes)
+        if not lanes or (deltas is not None and deltas.is_zero):
+            return self._one(nest, coords, mask, lanes)
+        on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
+        other = nest.widened(nest.eval(self.other, coords), lanes)
+        if run and deltas is not None and deltas.exact:
+            first = nest.eval(self.pointers, first_lane(nest, coords))
+            if nest.masked and whole is not None and whole.fits is not None:
+                return self._run_if_fits(nest, coords, whole.fits, [first, on, other])
+            return nest.emit([first, on, other], lambda b, p, m, o: _run_load(b, p, m, o, element))
+        addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
+        if not run:
+            self.note(_why_apart(deltas))
+            return nest.emit(
+                [addresses, on, other], lambda b, p, m, o: _gather(b, p, m, o, element)
+            )
+        # The numbers may wrap within the vector, which shows in its last lane.
+        return nest.emit(
+            [addresses, on, other],
+            lambda b, p, m, o: _run_or_gather(b, p, m, o, element, splits=b is nest.inner),
+        )
+
+    def _run_if_fits(self, nest: Nest, coords: Coords, fits: Value, parts: list[Lane]) -> Lane:
+        """A masked load where no number wraps; else every address is computed for itself."""
+        element, lanes = self.element, lanes_in(coords)
+        first, on, other = (part.value for part in parts)
+        b = nest.inner
+        blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
+        b.cbranch(fits, blocks[0], blocks[1])
+        b.position_at_end(blocks[0])
+        together = _run_load(b, first, on, other, element)
+        b.branch(blocks[2])
+        b.position_at_end(blocks[1])
+        addresses = apart(nest, self.pointers, coords)
+        scattered = _gather(b, llvm.splat(b, addresses, lanes), on, other, element)
+        b.branch(blocks[2])
+        b.position_at_end(blocks[2])
+        found = b.phi(together.type)
+        found.add_incoming(together, blocks[0])
+        found.add_incoming(scattered, blocks[1])
+        return Lane(found, nest.depth)
+
+    def _one(self, nest: Nest, coords: Coords, mask: Lane | None, lanes: int) -> Lane:
+        """The single element that all lanes read, if the mask is on for one of them."""
+        element = self.element
+        where = nest.eval(self.pointers, coords)
+        where = nest.emit([where], lambda b, p: _first(b, p))
+        if mask is None:
+            return nest.emit([where], lambda b, p: _load(b, p, element))
+        other = nest.eval(self.other, coords)
+        any_on = nest.emit([mask], llvm.any_lane)
+
+        def make(b: Builder, p: Value, m: Value) -> Value:
+            ty = ir.VectorType(element.buffer, 1)
+            args = [
+                b.inttoptr(p, PTR),
+                ir.Constant(I32, element.buffer_bytes),
+                b.bitcast(m, ir.VectorType(I1, 1)),
+                llvm.undefined(ty),
+            ]
+            found = llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
+            return loaded(b, b.extract_element(found, ir.Constant(I32, 0)), element)
+
+        three = [mask, nest.emit([where, any_on], make), other]
+        if any(llvm.lanes_of(lane.value.type) for lane in three):
+            three = [nest.widened(lane, lanes) for lane in three]
+        return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
+
+
+def _why_apart(deltas: Deltas | None) -> str:
+    if deltas is None:
+        return "no formula tells how the addresses go on from lane to lane"
+    return "the addresses of neighbours along the vector do not follow one another"
+
+
+def _first(b: Builder, value: Value) -> Value:
+    if llvm.lanes_of(value.type):
+        return b.extract_element(value, ir.Constant(I32, 0))
+    return value
+
+
+def first_lane(nest: Nest, coords: Coords) -> Coords:
+    """The position of the first lane."""
+    return tuple(
+        index
+        if index.offsets is None
+        else nest.shift(Index(index.base, None, index.align), index.offsets[0])
+        for index in coords
+    )
+
+
+def apart(nest: Nest, tile: Tile, coords: Coords) -> Value:
+    """The elements of a tile, computed where code of the innermost level goes and for nothing else:
+    in a branch."""
+    inner = Nest(nest.inner, masked=nest.masked)
+    here = tuple(
+        index if isinstance(index.base, int) else replace(index, base=Lane(index.base.value))
+        for index in coords
+    )
+    return inner.eval(tile, here).value
+
+
+def _load(b: Builder, address: Value, element: Element) -> Value:
+    pointer = b.inttoptr(address, PTR)
+    return loaded(b, b.load(pointer, typ=element.buffer, align=element.buffer_bytes), element)
+
+
+def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Element) -> Value:
+    ty = ir.VectorType(element.buffer, llvm.lanes_of(on.type))
+    pointer = b.inttoptr(address, PTR)
+    if llvm.is_all_on(on):
+        return loaded(b, b.load(pointer, typ=ty, align=element.buffer_bytes), element)
+    size = ir.Constant(I32, element.buffer_bytes)
+    args = [pointer, size, on, to_buffer(b, other, element)]
+    return loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
+
+
+def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Element) -> Value:
+    pointers = b.inttoptr(addresses, llvm.shaped(PTR, addresses.type))
+    return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
+
+
+def _run_or_gather(
+    b: Builder,
+    addresses: Value,
+    on: Value,
+    other: Value,
+    element: Element,
+    *,
+    splits: bool,
+) -> Value:
+    """A vector load where the addresses turn out to follow one another."""
+    if not splits:
+        return _gather(b, addresses, on, other, element)
+    lanes = llvm.lanes_of(on.type)
+    first = _first(b, addresses)
+    last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
+    span = ir.Constant(I64, (lanes - 1) * element.memory_bytes)
+    is_run = b.icmp_signed("==", b.sub(last, first), span)
+    blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
+    b.cbranch(is_run, blocks[0], blocks[1])
+    b.position_at_end(blocks[0])
+    together = _run_load(b, first, on, other, element)
+    b.branch(blocks[2])
+    b.position_at_end(blocks[1])
+    apart = _gather(b, addresses, on, other, element)
+    b.branch(blocks[2])
+    b.position_at_end(blocks[2])
+    found = b.phi(together.type)
+    found.add_incoming(together, blocks[0])
+    found.add_incoming(apart, blocks[1])
+    return found
+
+
+@lowers("load")
+def load(f: FunctionEmitter, op: M.LoadOp) -> None:
+    if not cost_model.is_weak(op):
+        ordered_load(f, op)
+        return
+    ty = op.result.type
+    dims, element = T.dims_of(ty), element_of(ty)
+    mask = optional(f, op.mask)
+    if isinstance(op.base.type, T.MemrefType):
+        _load_at_indices(f, op, mask)
+        return
+    other = optional(f, op.other) or Uniform(element, dims, zero_of(element))
+
+    def note(reason: str) -> None:
+        f.unit.remarks.add("gather", f"a load gathers its elements: {reason}", op)
+
+    pointers = pointers_of(f, op, mask)
+    whole = whole_access(f.builder, pointers, mask) if dims else None
+    tile = PointerLoad(element, dims, pointers, mask, other, note, whole)
+    if dims:
+        f.define(op.result, tile)
+    else:
+        f.values[op.result] = f.element(tile, ())
+    f.give_token(op)
+
+
+def _load_at_indices(f: FunctionEmitter, op: M.LoadOp, mask: Tile | None) -> None:
+    """From the given element of a memref on; a scalar is a tile of one element."""
+    dims, element = T.dims_of(op.result.type), element_of(op.result.type)
+    refuse_packed(op)
+    place = place_of_tile(f, op, dims)
+    other = masked_off(f, op)
+    if dims:
+        f.define(op.result, ViewLoad(element, dims, place, zero_of(element), mask, other))
+    else:
+        spread = [None if t is None else _of_one_element(t, place) for t in (mask, other)]
+        tile = ViewLoad(element, place.dims, place, zero_of(element), *spread)
+        f.values[op.result] = f.element(tile, whole(place.dims))
+    f.give_token(op)
+
+
+def _of_one_element(tile: Tile, place: Place) -> Tile:
+    """A scalar as a tile of one element."""
+    return Mapped(tile.element, place.dims, tile, lambda nest, coords: ())
+
+
+@lowers("store")
+def store(f: FunctionEmitter, op: M.StoreOp) -> None:
+    if not cost_model.is_weak(op):
+        ordered_store(f, op)
+        return
+    if isinstance(op.base.type, T.MemrefType):
+        # One element after the other: what is stored so is small.
+        ordered_store(f, op)
+        return
+    value, mask = f.tile(op.value), optional(f, op.mask)
+    pointers = pointers_of(f, op, mask)
+    element, dims = value.element, T.dims_of(op.value.type)
+    whole = whole_access(f.builder, pointers, mask) if dims else None
+    settled = frozenset[int]() if whole is None else whole.settled
+
+    def body(nest: Nest, coords: Coords) -> None:
+        lanes = lanes_in(coords)
+        data = nest.vector(value, coords)
+        proven = whole is not None and whole.on is not None and not nest.masked
+        on = None
+        if mask is not None and not proven:
+            on = nest.widened(nest.eval(mask, coords), lanes)
+        if not lanes:
+            where = nest.emit([nest.eval(pointers, coords)], lambda b, p: b.inttoptr(p, PTR))
+            b = nest.inner
+            with where_on(b, on):
+                b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
+            return
+        chosen = llvm.all_on(lanes) if on is None else on.value
+        deltas = lane_deltas(pointers, coords, settled)
+        if deltas is not None and deltas.is_run(element.memory_bytes) and deltas.exact:
+            first = nest.eval(pointers, first_lane(nest, coords)).value
+            b = nest.inner
+            if not nest.masked or whole is None or whole.fits is None:
+                _run_store(b, first, data, chosen, element)
+                return
+            with b.if_else(whole.fits) as (run, scatters):
+                with run:
+                    _run_store(b, first, data, chosen, element)
+                with scatters:
+                    addresses = llvm.splat(b, apart(nest, pointers, coords), lanes)
+                    _scatter(b, addresses, data, chosen, element)
+            return
+        addresses = nest.vector(pointers, coords)
+        may_run = deltas is not None and deltas.is_run(element.memory_bytes)
+        if not may_run:
+            reason = _why_apart(deltas)
+            f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
+        _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run)
+
+    addressing = [tile for tile in (pointers, mask) if tile is not None]
+    if whole is None:
+        f.nest(dims, [value, *addressing], body)
+    else:
+        own = [] if whole.guard is None else [whole.guard]
+        f.nest(dims, [value], body, guard=[*guards(*addressing), *own])
+    f.give_token(op)
+
+
+def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Element) -> None:
+    pointer, held = b.inttoptr(address, PTR), to_buffer(b, data, element)
+    if llvm.is_all_on(on):
+        b.store(held, pointer, align=element.buffer_bytes)
+        return
+    size = ir.Constant(I32, element.buffer_bytes)
+    llvm.intrinsic(b, "masked.store", [held, pointer, size, on], ir.VoidType(), [held.type, PTR])
+
+
+def _scatter(b: Builder, addresses: Value, data: Value, on: Value, element: Element) -> None:
+    pointers = b.inttoptr(addresses, llvm.shaped(PTR, addresses.type))
+    scatter_to(b, pointers, to_buffer(b, data, element), element, on)
+
+
+def _run_or_scatter(
+    b: Builder,
+    addresses: Value,
+    data: Value,
+    on: Value,
+    element: Element,
+    may_run: bool,
+) -> None:
+    lanes = llvm.lanes_of(addresses.type)
+
+    if not may_run:
+        _scatter(b, addresses, data, on, element)
+        return
+    first = _first(b, addresses)
+    last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
+    span = ir.Constant(I64, (lanes - 1) * element.memory_bytes)
+    with b.if_else(b.icmp_signed("==", b.sub(last, first), span)) as (run, apart):
+        with run:
+            _run_store(b, first, data, on, element)
+        with apart:
+            _scatter(b, addresses, data, on, element)

@@ -1,0 +1,281 @@
+"""Private copies of small arrays that a kernel only adds to.
+
+An atomic update that gives no result and orders nothing can be put off where nothing in the launch
+reads the array: a call of the kernel, which runs many tile blocks, gathers all updates in memory of
+its own and hands them on at its end, as one atomic update for each element that has changed. What integers
+come to does not depend on the order, nor on what is added up first. Of floats, the sum of each call is rounded
+by itself: several threads add in any order anyway.
+
+Which updates those are is decided when code is made; that the array is small, that the updates are
+many, and that each of them goes to the array, when it runs. All others go to memory at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from tilewright.analysis.tileaa import Provenances, Root
+from tilewright.cpu.codegen.analysis import effects
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, element_of
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Coords, lanes_in
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import Tile
+from tilewright.cpu.codegen.memory.compare_exchange import bits_type, update_one
+from tilewright.cpu.codegen.memory.private_copies import IDENTITY, Copies, Target
+from tilewright.cpu.codegen.memory.single_thread import combined
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.passes.tileas.remarks import Remarks
+
+#: Bytes of the largest array that is copied: a part of what caches of one core hold.
+_LARGEST = 1 << 19
+#: Several copies are used in turn where they are small together, in bytes: one update need not wait
+#: for the one before, to the same element.
+_COPIES = 4
+_SMALL = 1 << 15
+_LINE = 64
+#: How many updates for each element of the array make a copy worth while.
+_WORTH = 4
+_SHORTEST_TILE = 16
+
+
+Spans = Callable[[int], tuple[Value, Value]]
+"""The address that a parameter holds, and that behind the last byte of its array."""
+
+
+def find_targets(func: FuncOp, *, distinct_arguments: bool) -> dict[Operation, Target]:
+    """The updates that may go to private copies.
+
+    Nothing else in the kernel may touch the array, nor anything whose memory is not known;
+    ``distinct_arguments``: no other parameter points to it. Kernels that order or wait for anything
+    have none: with them, others can tell when an update was made.
+    """
+    ops = list(func.walk())
+    found = {op for op in ops if _may_be_put_off(op)}
+    if not found or not distinct_arguments or any(effects.orders(op) for op in ops):
+        return {}
+    provenances = Provenances(func)
+    sharers: dict[Root, list[Operation]] = {}
+    alone: set[Root] = set()
+    for op in ops:
+        if isinstance(op, Access):
+            roots = provenances.of(op.operands[0]).roots
+            if any(root.kind not in ("argument", "alloca") for root in roots):
+                return {}
+            if op in found and len(roots) == 1:
+                alone |= roots
+            for root in roots:
+                sharers.setdefault(root, []).append(op)
+    targets: dict[Operation, Target] = {}
+    for root in alone:
+        users = sharers[root]
+        kinds = {_target(root, op) if op in found else None for op in users}
+        single = all(len(provenances.of(op.operands[0]).roots) == 1 for op in users)
+        target = kinds.pop() if len(kinds) == 1 else None
+        if root.kind == "argument" and single and target is not None:
+            targets |= dict.fromkeys(users, target)
+    return targets
+
+
+def _target(root: Root, op: Operation) -> Target:
+    assert isinstance(op, M.AtomicRMWOp)
+    return Target(int(root.name), enum_property(op, "rmw_mode"), element_of(op.value.type))
+
+
+def _may_be_put_off(op: Operation) -> bool:
+    """Whether an operation is an update through a tile of pointers of which nobody learns."""
+    if not isinstance(op, M.AtomicRMWOp) or isinstance(op.base.type, T.MemrefType):
+        return False
+    return (
+        enum_property(op, "rmw_mode") in IDENTITY
+        and enum_property(op, "mem_semantic") in ("", "relaxed")
+        and enum_property(op, "mem_scope") != "sys"
+        and not list(op.result.uses)
+        and prod(T.dims_of(op.value.type)) >= _SHORTEST_TILE
+    )
+
+
+def tell_why_not(
+    remarks: Remarks, ops: Iterable[Operation], targets: Mapping[Operation, Target]
+) -> None:
+    """Remarks about the updates that go to memory element by element."""
+    for op in ops:
+        if op in targets or not effects.updates(op):
+            continue
+        remarks.add("atomic", f"an update has no private copies: {_why_not(op)}", op)
+
+
+def _why_not(op: Operation) -> str:
+    if not isinstance(op, M.AtomicRMWOp) or isinstance(op.base.type, T.MemrefType):
+        return "it goes through a view, or is a compare-and-swap"
+    if op.result.uses:
+        return "its old values are used"
+    if enum_property(op, "rmw_mode") not in IDENTITY:
+        return "what an exchange leaves depends on what comes first"
+    if enum_property(op, "mem_scope") == "sys":
+        return "its scope is sys, so that others may look meanwhile"
+    if enum_property(op, "mem_semantic") not in ("", "relaxed"):
+        return "it orders other accesses"
+    if prod(T.dims_of(op.value.type)) < _SHORTEST_TILE:
+        return f"its tile has less than {_SHORTEST_TILE} elements"
+    return "another access of the kernel may touch its array, or tell when it was updated"
+
+
+# -- the call of a kernel ------------------------------------------------------------------------
+
+
+def open_copies(
+    f: FunctionEmitter, targets: Mapping[Operation, Target], spans: Spans, blocks: Value
+) -> dict[Operation, Copies]:
+    """Make room for the copies of a call that runs so many blocks, and clear it."""
+    work: dict[Target, int] = {}
+    for op, target in targets.items():
+        work[target] = work.get(target, 0) + prod(T.dims_of(op.operands[1].type))
+    opened = {
+        target: _open(f, target, spans(target.parameter), blocks, work[target]) for target in work
+    }
+    return {op: opened[target] for op, target in targets.items()}
+
+
+def _open(
+    f: FunctionEmitter, target: Target, span: tuple[Value, Value], blocks: Value, work: int
+) -> Copies:
+    b, unit = f.builder, target.element.buffer_bytes
+    base, behind = span
+    count = b.udiv(b.sub(behind, base), ir.Constant(I64, unit))
+    size = b.mul(count, ir.Constant(I64, unit))
+    updates = b.mul(blocks, ir.Constant(I64, work))
+    needed = b.mul(count, ir.Constant(I64, _WORTH))
+    small = b.icmp_unsigned("<=", size, ir.Constant(I64, _LARGEST))
+    use = b.and_(small, b.icmp_unsigned(">=", updates, needed))
+    if f.alone is not None:
+        # One thread updates the array itself.
+        use = b.and_(use, b.not_(f.alone))
+    size = b.select(use, size, ir.Constant(I64, 0))
+    # A line between copies keeps the same element of two out of the same set of a cache.
+    padded = b.and_(b.add(size, ir.Constant(I64, 2 * _LINE - 1)), ir.Constant(I64, -_LINE))
+    several = b.icmp_unsigned("<=", padded, ir.Constant(I64, _SMALL // _COPIES))
+    stride = b.select(several, padded, ir.Constant(I64, 0))
+    memory = f.pointer_to(f.scratch(_LARGEST + 2 * _LINE, f.plan.end))
+    held = b.select(several, b.mul(padded, ir.Constant(I64, _COPIES)), padded)
+    _clear(b, memory, b.select(use, held, ir.Constant(I64, 0)), target)
+    return Copies(target, base, memory, size, stride)
+
+
+def _clear(b: Builder, memory: Value, size: Value, target: Target) -> None:
+    """Put what changes nothing into so many bytes, whole lines."""
+    lanes = _LINE // target.element.buffer_bytes
+    nothing = llvm.splat_constant(target.identity, lanes)
+
+    def line(inner: Builder, at: Value) -> None:
+        inner.store(nothing, inner.gep(memory, [at], source_etype=I8), align=_LINE)
+
+    llvm.count(b, ir.Constant(I64, 0), size, ir.Constant(I64, _LINE), line)
+
+
+def close_copies(b: Builder, copies: Iterable[Copies]) -> None:
+    """Hand on what the copies of a call hold."""
+    for held in {id(held): held for held in copies}.values():
+        _hand_on(b, held)
+
+
+def _hand_on(b: Builder, held: Copies) -> None:
+    target = held.target
+    unit, identity = target.element.buffer_bytes, target.identity
+
+    def element(inner: Builder, at: Value) -> None:
+        total: Value = identity
+        for copy in range(_COPIES):
+            value = inner.load(_in_copy(inner, held, copy, at), typ=target.element.buffer)
+            # Copies that lie in the same place are one.
+            if copy:
+                apart = inner.icmp_unsigned("!=", held.stride, ir.Constant(I64, 0))
+                value = inner.select(apart, value, identity)
+            total = combined(inner, target.mode, total, value, target.element)
+        words = bits_type(target.element)
+        found, nothing = (inner.bitcast(value, words) for value in (total, identity))
+        with inner.if_then(inner.icmp_unsigned("!=", found, nothing)):
+            where = inner.inttoptr(inner.add(held.base, at), PTR)
+            update_one(inner, target.mode, where, total, target.element, "monotonic")
+
+    llvm.count(b, ir.Constant(I64, 0), held.size, ir.Constant(I64, unit), element)
+
+
+def _in_copy(b: Builder, held: Copies, copy: int, offset: Value) -> Value:
+    """The address of what lies so many bytes behind the beginning of a copy."""
+    start = b.mul(held.stride, ir.Constant(I64, copy))
+    return b.gep(b.gep(held.memory, [start], source_etype=I8), [offset], source_etype=I8)
+
+
+# -- an update -----------------------------------------------------------------------------------
+
+
+def update(
+    f: FunctionEmitter, held: Copies, value: Tile, pointers: Tile, mask: Tile | None
+) -> None:
+    """Put updates into the copies, a vector at a time: or, where one of a vector goes elsewhere, all
+    of them to memory."""
+
+    def body(nest: Nest, coords: Coords) -> None:
+        lanes = lanes_in(coords)
+        data, where = nest.vector(value, coords), nest.vector(pointers, coords)
+        on = None if mask is None else nest.vector(mask, coords)
+        b = nest.inner
+        offsets = b.sub(where, llvm.splat(b, held.base, lanes))
+        if on is not None:
+            offsets = b.select(on, offsets, llvm.number(offsets.type, 0))
+        inside = b.icmp_unsigned("<", offsets, llvm.splat(b, held.size, lanes))
+        if lanes:
+            inside = llvm.intrinsic(b, "vector.reduce.and", [inside], inside.type.element)
+        with b.if_else(inside, likely=True) as (near, far):
+            with near:
+                _update_copies(b, held, offsets, data, on, lanes)
+            with far:
+                _update_memory(b, held.target, where, data, on, lanes)
+
+    tiles = [tile for tile in (value, pointers, mask) if tile is not None]
+    f.nest(value.dims, tiles, body, unroll=1)
+
+
+def _update_copies(
+    b: Builder, held: Copies, offsets: Value, data: Value, on: Value | None, lanes: int
+) -> None:
+    target = held.target
+    if on is not None:
+        nothing = llvm.splat_constant(target.identity, lanes)
+        data = b.select(on, data, nothing)
+    near = b.trunc(offsets, llvm.shaped(I32, offsets.type))
+    for lane in range(max(lanes, 1)):
+        offset = b.zext(_lane(b, near, lane), I64)
+        where = _in_copy(b, held, lane % _COPIES, offset)
+        old = b.load(where, typ=target.element.buffer, align=target.element.buffer_bytes)
+        total = combined(b, target.mode, old, _lane(b, data, lane), target.element)
+        b.store(total, where, align=target.element.buffer_bytes)
+
+
+def _update_memory(
+    b: Builder, target: Target, where: Value, data: Value, on: Value | None, lanes: int
+) -> None:
+    for lane in range(max(lanes, 1)):
+        place, value = b.inttoptr(_lane(b, where, lane), PTR), _lane(b, data, lane)
+        if on is None:
+            update_one(b, target.mode, place, value, target.element, "monotonic")
+            continue
+        with b.if_then(_lane(b, on, lane)):
+            update_one(b, target.mode, place, value, target.element, "monotonic")
+
+
+def _lane(b: Builder, value: Value, lane: int) -> Value:
+    if not llvm.lanes_of(value.type):
+        return value
+    return b.extract_element(value, ir.Constant(I32, lane))

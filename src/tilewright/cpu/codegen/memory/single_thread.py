@@ -1,0 +1,150 @@
+"""Atomic updates of a launch that has one thread: plain loads and stores.
+
+The runtime tells a call (``abi.RT_ALONE``) that no other thread runs tile blocks of the launch, nor
+any other launch that updates memory. Then an update that nobody waits for needs no atomic operation:
+elements follow one another in row-major order as before, so that the results are the same bit for
+bit. Where addresses follow one another too, whole vectors are updated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from tilewright.cpu.abi import RT_ALONE
+from tilewright.cpu.codegen.analysis import effects
+from tilewright.cpu.codegen.elementwise import EMITTERS
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I32, I64, PTR, Element
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
+from tilewright.cpu.codegen.loops.lane_strides import lane_deltas
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
+from tilewright.cpu.codegen.memory.access import loaded
+from tilewright.cpu.codegen.memory.addresses import where_on
+from tilewright.cpu.codegen.memory.pointers import first_lane
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa.ops import memory as M
+
+_SPAN = 64
+"""Bytes that lanes write to which are off."""
+
+
+def can_be_alone(op: Operation) -> bool:
+    """Whether an operation is an update through pointers that need not be atomic where one thread
+    runs: nobody uses the old values, and nobody outside of the launch may look meanwhile."""
+    return (
+        isinstance(op, M.AtomicRMWOp)
+        and effects.is_pointer_access(op)
+        and not op.result.uses
+        and enum_property(op, "mem_scope") != "sys"
+    )
+
+
+def is_alone(b: Builder, runtime: Value) -> Value:
+    """What the runtime says of a call."""
+    where = b.gep(runtime, [ir.Constant(I32, RT_ALONE)], source_etype=PTR)
+    return b.icmp_unsigned("!=", b.load(where, typ=I64), ir.Constant(I64, 0))
+
+
+def update_alone(
+    f: FunctionEmitter, mode: str, value: Tile, pointers: Tile, mask: Tile | None
+) -> None:
+    """Update elements in order, without atomic operations."""
+    element = value.element
+    spare = f.pointer_to(f.scratch(_SPAN))
+
+    def step(b: Builder, old: Value, data: Value) -> Value:
+        return combined(b, mode, old, data, element)
+
+    def body(nest: Nest, coords: Coords) -> None:
+        lanes = lanes_in(coords)
+        data = nest.vector(value, coords)
+        on = None if mask is None else nest.widened(nest.eval(mask, coords), lanes)
+        deltas = lane_deltas(pointers, coords) if lanes else None
+        is_run = deltas is not None and deltas.is_run(element.memory_bytes)
+        if is_run and deltas is not None and deltas.exact:
+            first = nest.eval(pointers, first_lane(nest, coords))
+            _update_run(nest.inner, first.value, data, on, element, step)
+            return
+        where = nest.vector(pointers, coords)
+        b = nest.inner
+        if not is_run:
+            _update_lanes(b, where, data, on, element, step, spare)
+            return
+        ends = [b.extract_element(where, ir.Constant(I32, lane)) for lane in (0, lanes - 1)]
+        span = ir.Constant(I64, (lanes - 1) * element.memory_bytes)
+        with b.if_else(b.icmp_signed("==", b.sub(ends[1], ends[0]), span)) as (run, apart):
+            with run:
+                _update_run(b, ends[0], data, on, element, step)
+            with apart:
+                _update_lanes(b, where, data, on, element, step, spare)
+
+    f.nest(value.dims, [t for t in (value, pointers, mask) if t is not None], body, unroll=1)
+
+
+Step = Callable[[Builder, Value, Value], Value]
+
+
+def combined(b: Builder, mode: str, old: Value, data: Value, element: Element) -> Value:
+    """What an update of a kind leaves of an old value."""
+    if mode == "xchg":
+        return data
+    if mode == "addf":
+        return EMITTERS["addf"](b, old, data, element=element)
+    if mode in ("add", "xor"):
+        return getattr(b, mode)(old, data)
+    if mode in ("and", "or"):
+        return getattr(b, f"{mode}_")(old, data)
+    return llvm.intrinsic(b, mode if mode.startswith("u") else f"s{mode}", [old, data])
+
+
+def _update_run(
+    b: Builder, address: Value, data: Value, on: Lane | None, element: Element, step: Step
+) -> None:
+    """Lanes that lie side by side: no two are the same element."""
+    pointer, size = b.inttoptr(address, PTR), element.buffer_bytes
+    ty = llvm.vector(element.buffer, llvm.lanes_of(data.type))
+    if on is None or llvm.is_all_on(on.value):
+        old = loaded(b, b.load(pointer, typ=ty, align=size), element)
+        b.store(to_buffer(b, step(b, old, data), element), pointer, align=size)
+        return
+    align = ir.Constant(I32, size)
+    args = [pointer, align, on.value, llvm.undefined(ty)]
+    old = loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
+    held = to_buffer(b, step(b, old, data), element)
+    stored: Sequence[Value] = [held, pointer, align, on.value]
+    llvm.intrinsic(b, "masked.store", list(stored), ir.VoidType(), [held.type, PTR])
+
+
+def _update_lanes(
+    b: Builder,
+    where: Value,
+    data: Value,
+    on: Lane | None,
+    element: Element,
+    step: Step,
+    spare: Value,
+) -> None:
+    lanes = llvm.lanes_of(where.type)
+    if not lanes:
+        with where_on(b, on):
+            _update_one(b, where, data, element, step)
+        return
+    if on is not None:
+        nowhere = llvm.splat(b, b.ptrtoint(spare, I64), lanes)
+        where = b.select(on.value, where, nowhere)
+    for lane in range(lanes):
+        place = ir.Constant(I32, lane)
+        one = b.extract_element(data, place)
+        _update_one(b, b.extract_element(where, place), one, element, step)
+
+
+def _update_one(b: Builder, address: Value, data: Value, element: Element, step: Step) -> None:
+    pointer, size = b.inttoptr(address, PTR), element.buffer_bytes
+    old = loaded(b, b.load(pointer, typ=element.buffer, align=size), element)
+    b.store(to_buffer(b, step(b, old, data), element), pointer, align=size)

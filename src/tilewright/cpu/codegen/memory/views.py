@@ -1,0 +1,268 @@
+"""Memrefs, views that cut tiles out of them, and where the elements of a tile lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I32, I64, Element, bits_constant
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Lane, fixed
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.numerics.floats import padding_bits
+
+Extent = Value | int
+
+
+@dataclass(frozen=True, slots=True)
+class Memref:
+    """Memory behind a pointer: extents and strides in elements, known ones as numbers."""
+
+    element: Element
+    pointer: Value
+    sizes: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Tiles cut out of a memref: tile axis i lies along axis ``axes[i]`` of it, and tile number k
+    starts at element ``k * steps[i]``.
+
+    ``padding`` names what lies outside, or is it, in register form. Along ``sparse`` an access gives
+    the element coordinate of each row.
+    """
+
+    memref: Memref
+    dims: tuple[int, ...]
+    axes: tuple[int, ...]
+    steps: tuple[Extent, ...]
+    padding: str | Value = ""
+    sparse: int | None = None
+
+
+def as_value(extent: Extent) -> Value:
+    return ir.Constant(I64, extent) if isinstance(extent, int) else extent
+
+
+def scaled(b: Builder, value: Value, by: Extent) -> Value:
+    """``value * by``."""
+    return value if isinstance(by, int) and by == 1 else b.mul(value, as_value(by))
+
+
+def padding_value(padding: str | Value, element: Element) -> Value:
+    """The number that a padding stands for; zero where nothing is said."""
+    if not isinstance(padding, str):
+        return padding
+    return bits_constant(element, padding_bits(padding or "zero", element.format))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The elements of one tile in memory.
+
+    ``limits`` are how many of its elements lie in the memref along each axis, None where all do.
+    ``pointer`` is the address of the first element, ``strides`` are in elements.
+    """
+
+    element: Element
+    dims: tuple[int, ...]
+    pointer: Value
+    strides: tuple[Extent, ...]
+    limits: tuple[Value | None, ...]
+    inside: Value | None
+    """Whether the whole tile lies in the memref, and its vectors lie densely."""
+    contiguous: int | None
+    """The axis along which neighbours lie side by side, if ``inside`` holds."""
+    base: Value
+    first: Value
+    """The memref's pointer, and the number of the first element in it, for elements that share
+    bytes and so have no address."""
+    ahead: Extent | None = None
+    """How many elements behind it the next tile block has its tile, where that is known."""
+
+
+def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]) -> Place:
+    """The tile with these numbers."""
+    memref = view.memref
+    limits: list[Value | None] = []
+    strides = tuple(memref.strides[axis] for axis in view.axes)
+    offset: Value | None = None
+    conditions: list[Value] = []
+    for position, (axis, step, extent) in enumerate(
+        zip(view.axes, view.steps, view.dims, strict=True)
+    ):
+        index = indices[position]
+        origin = index
+        if not isinstance(step, int) or step != 1:
+            origin = b.mul(index, as_value(step), flags=["nuw"])
+        part = scaled(b, origin, strides[position])
+        offset = part if offset is None else b.add(offset, part)
+        if position < len(in_bounds) and in_bounds[position]:
+            limits.append(None)
+            continue
+        left = b.sub(_counted(b, memref.sizes[axis]), origin)
+        whole = ir.Constant(I64, extent)
+        fits = b.icmp_signed(">=", left, whole)
+        some = b.icmp_signed(">", left, ir.Constant(I64, 0))
+        limits.append(b.select(fits, whole, b.select(some, left, ir.Constant(I64, 0))))
+        conditions.append(fits)
+    assert offset is not None
+    pointer = b.gep(memref.pointer, [offset], source_etype=memref.element.buffer)
+    contiguous = dense_axis(view.dims, strides)
+    if contiguous is None and (guess := _unknown_axis(view.dims, strides)) is not None:
+        conditions.append(b.icmp_signed("==", as_value(strides[guess]), ir.Constant(I64, 1)))
+        contiguous = guess
+    return Place(
+        memref.element,
+        view.dims,
+        pointer,
+        strides,
+        tuple(limits),
+        llvm.all_of(b, conditions),
+        contiguous,
+        memref.pointer,
+        offset,
+    )
+
+
+def _counted(b: Builder, size: Extent) -> Value:
+    """An extent as a signed number: no element has a larger coordinate."""
+    if isinstance(size, int):
+        return as_value(size)
+    return llvm.intrinsic(b, "umin", [size, ir.Constant(I64, (1 << 63) - 1)])
+
+
+def dense_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
+    """An axis of stride 1 along which the tile has more than one element."""
+    found = [axis for axis, stride in enumerate(strides) if stride == 1 and dims[axis] > 1]
+    return found[-1] if found else None
+
+
+def _unknown_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
+    """The innermost axis whose stride may turn out to be 1."""
+    found = [a for a, s in enumerate(strides) if isinstance(s, ir.Value) and dims[a] > 1]
+    return found[-1] if found else None
+
+
+def stride_of(place: Place, axis: int, masked: bool) -> Extent:
+    """The stride along an axis; 1 along the contiguous one where that was asked for."""
+    return 1 if axis == place.contiguous and not masked else place.strides[axis]
+
+
+def element_offset(nest: Nest, place: Place, coords: Coords) -> tuple[Lane | None, int | None]:
+    """How many elements behind the first one lies the base of a position; and the axis of lanes."""
+    total: Lane | None = None
+    along: int | None = None
+    for axis, index in enumerate(coords):
+        if index.offsets is not None:
+            along = axis
+        stride = stride_of(place, axis, nest.masked)
+        if isinstance(index.base, int) and not index.base:
+            continue
+        position = nest.position(index)
+        if stride == 1:
+            part = position
+        else:
+            by = as_value(stride)
+            part = nest.emit([position], lambda b, p, by=by: b.mul(p, by))
+        total = part if total is None else nest.emit([total, part], lambda b, x, y: b.add(x, y))
+    return total, along
+
+
+def address_of(nest: Nest, place: Place, offset: Lane | None) -> Lane:
+    """The address of an element."""
+    unit, pointer = place.element.buffer, place.pointer
+    if offset is None:
+        return Lane(pointer)
+    return nest.emit([offset], lambda b, o: b.gep(pointer, [o], source_etype=unit))
+
+
+def lane_strides(
+    nest: Nest, place: Place, coords: Coords, masked: bool
+) -> tuple[bool, Lane | None]:
+    """Whether the lanes lie side by side in order; else each lane's distance in elements."""
+    total: Lane | None = None
+    dense = True
+    for axis, index in enumerate(coords):
+        offsets = index.offsets
+        if offsets is None:
+            continue
+        stride = stride_of(place, axis, masked)
+        if stride != 1 or offsets != tuple(range(len(offsets))) or total is not None:
+            dense = False
+        steps = llvm.int_lanes(offsets)
+        if stride == 1:
+            part = Lane(steps)
+        else:
+            by = as_value(stride)
+            part = nest.emit(
+                [],
+                lambda b, by=by, steps=steps: b.mul(
+                    steps, llvm.splat(b, by, llvm.lanes_of(steps.type))
+                ),
+            )
+        total = part if total is None else nest.emit([total, part], lambda b, x, y: b.add(x, y))
+    return dense, total
+
+
+def row_inside(nest: Nest, place: Place, coords: Coords) -> Lane | None:
+    """Whether the positions that all lanes share lie in the memref; None where that is sure."""
+    row: Lane | None = None
+    for index, limit in zip(coords, place.limits, strict=True):
+        if limit is None or index.offsets is not None:
+            continue
+        found = nest.emit([nest.position(index), Lane(limit)], partial(_below, None))
+        row = found if row is None else nest.emit([row, found], lambda b, x, y: b.and_(x, y))
+    return row
+
+
+def inside_mask(nest: Nest, place: Place, coords: Coords) -> Lane | None:
+    """Which elements lie in the memref: an i1 vector, an i1 that holds for all, or None."""
+    row = row_inside(nest, place, coords)
+    total: Lane | None = row
+    for index, limit in zip(coords, place.limits, strict=True):
+        if limit is None or index.offsets is None:
+            continue
+        # Outside of the memref's rows there are no columns either.
+        bound = Lane(limit) if row is None else nest.emit([row, Lane(limit)], _limit_if)
+        found = nest.emit([nest.position(index), bound], partial(_below, index.offsets))
+        if total is None or total is row:
+            total = found
+        else:
+            total = nest.emit([total, found], lambda b, x, y: b.and_(x, y))
+    return total
+
+
+def safe_address(nest: Nest, place: Place, coords: Coords, where: Lane) -> Lane:
+    """An address in the memref for rows outside of it, whose elements are all masked off.
+
+    Masked accesses of unmapped memory do no harm, but take hundreds of cycles each.
+    """
+    row = row_inside(nest, place, coords) if nest.masked else None
+    if row is None:
+        return where
+    base = Lane(place.base)
+    return nest.emit([row, where, base], lambda b, inside, p, q: b.select(inside, p, q))
+
+
+def _limit_if(b: Builder, inside: Value, limit: Value) -> Value:
+    return b.select(inside, limit, ir.Constant(I64, 0))
+
+
+def _below(offsets: tuple[int, ...] | None, b: Builder, base: Value, limit: Value) -> Value:
+    """Which positions are below a limit; both are small enough for 32 bits."""
+    left = b.trunc(b.sub(limit, base), I32)
+    if offsets is None:
+        return b.icmp_signed(">", left, ir.Constant(I32, 0))
+    steps = llvm.int_lanes(offsets, I32)
+    return b.icmp_signed("<", steps, llvm.splat(b, left, len(offsets)))
+
+
+def whole(dims: Sequence[int]) -> Coords:
+    """The position of the first element."""
+    return tuple(fixed(0) for _ in dims)

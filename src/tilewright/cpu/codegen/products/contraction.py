@@ -1,0 +1,435 @@
+"""Matrix products: operands brought into the form that a register-blocked kernel reads.
+
+A *scheme* says how numbers are multiplied: in which type, and how many neighbours along k one
+instruction takes at once (``accumulation``). The right operand is packed into strips of columns; the left
+one is read where it lies if its rows are dense and of the scheme's type, and else copied
+(``microkernel``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
+from tilewright.cpu.codegen.elementwise.operations import is_poison
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, merge, vector_axis
+from tilewright.cpu.codegen.emitter.table import lowers
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import F64, I1, I8, I32, I64, Element, element_of
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in, row_major
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Emit,
+    Mapped,
+    Strided,
+    Tile,
+    Uniform,
+    by_slot,
+    only_in_step,
+    reads_any,
+    store_at,
+)
+from tilewright.cpu.codegen.products.accumulation import Scheme, scheme_of, widening
+from tilewright.cpu.codegen.products.deferred import put_off, room_for
+from tilewright.cpu.codegen.products.direct_operands import matrix_there
+from tilewright.cpu.codegen.products.factors import Entry
+from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
+from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
+from tilewright.cpu.codegen.products.running_sums import Target, is_fresh, target_of
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+
+#: Up to how many rows the right operand is read where it lies, instead of being packed.
+_FEW_ROWS = 16
+#: So many products of a batch are made one by one.
+_FEW_BATCHES = 2
+
+
+@lowers("dot")
+def dot(f: FunctionEmitter, op: DotOp) -> None:
+    dims = T.dims_of(op.result.type)
+    element = element_of(op.result.type)
+    a, b, c = (f.tile(value) for value in (op.a, op.b, op.c))
+    scheme = scheme_of(f.unit.target, op)
+    if op.sfa is not None and op.sfb is not None:
+        a, b = scaled(f, a, f.tile(op.sfa), -1), scaled(f, b, f.tile(op.sfb), -2)
+    accumulator = accumulate_into(f, op, (a, b), c, scheme)
+    fresh = ir.Constant(I1, 1) if is_zero(c) else is_fresh(f, op)
+    if not is_zero(c):
+        convert = Elementwise(
+            scheme.accumulator, dims, (c,), widening(c.element, scheme.accumulator)
+        )
+        f.fill([(accumulator, c if c.element == scheme.accumulator else convert)])
+    _products(f, op, scheme, (a, b), accumulator, fresh)
+    if element == scheme.accumulator:
+        f.values[op.result] = accumulator
+        return
+    back = Elementwise(element, dims, (accumulator,), narrowing(element))
+    f.values[op.result] = f.keep(back, f.plan.last_use(op.result))
+
+
+def accumulate_into(
+    f: FunctionEmitter, op: DotOp, factors: tuple[Tile, Tile], c: Tile, scheme: Scheme
+) -> Strided:
+    """The buffer of the result: that of a tile that a loop hands on, if nothing else reads it."""
+    result = op.result
+    if element_of(result.type) != scheme.accumulator:
+        return f.buffer(scheme.accumulator, c.dims, f.now)
+    target = f.targets.get(result)
+    if isinstance(target, Strided):
+        here = by_slot([target])
+        if only_in_step(c, here) and not any(reads_any(tile, here) for tile in factors):
+            return target
+    return f.buffer(scheme.accumulator, c.dims, f.plan.last_use(result))
+
+
+def is_zero(tile: Tile) -> bool:
+    """Whether a tile is known to be +0 everywhere."""
+    if is_poison(tile):
+        return True
+    if not isinstance(tile, Uniform) or not isinstance(tile.value, ir.Constant):
+        return False
+    return tile.value.get_reference() in ("0x0000000000000000", "0xH0000", "0")
+
+
+def narrowing(element: Element) -> Emit:
+    return lambda b, x: narrow(b, x, element)
+
+
+def scaled(f: FunctionEmitter, tile: Tile, scale: Tile, axis: int) -> Tile:
+    """The tile in f64, times the factor of each block along an axis."""
+    extent = tile.dims[axis] // scale.dims[axis]
+    place = len(tile.dims) + axis
+
+    def block_of(nest: Nest, coords: Coords) -> Coords | None:
+        if not coords[place].splits_bits:
+            return None
+        found = list(coords)
+        found[place] = nest.high_bits(coords[place], extent)
+        return tuple(found)
+
+    spread = Mapped(scale.element, tile.dims, scale, block_of)
+
+    def product(b: Builder, x: Value, y: Value) -> Value:
+        return b.fmul(to_double(b, x, tile.element), to_double(b, y, scale.element))
+
+    return Elementwise(F64, tile.dims, (tile, spread), product)
+
+
+def _products(
+    f: FunctionEmitter,
+    op: DotOp,
+    scheme: Scheme,
+    factors: tuple[Tile, Tile],
+    accumulator: Strided,
+    fresh: Value,
+) -> None:
+    """Add the products of all batches to the accumulator; many of them in a loop, so that code does not grow
+    with their number."""
+    count = prod(accumulator.dims[:-2])
+    if count <= _FEW_BATCHES:
+        for batch in range(count):
+            _product(f, op, scheme, factors, accumulator, batch, fresh)
+        return
+    f.flush()
+    zero, end, one = (ir.Constant(I64, number) for number in (0, count, 1))
+
+    def body(_: Builder, batch: Value) -> None:
+        _product(f, op, scheme, factors, accumulator, batch, fresh)
+
+    llvm.count(f.builder, zero, end, one, body)
+
+
+def _product(
+    f: FunctionEmitter,
+    op: DotOp,
+    scheme: Scheme,
+    factors: tuple[Tile, Tile],
+    accumulator: Strided,
+    batch: Value | int,
+    fresh: Value,
+) -> None:
+    """Add the product of one batch to the accumulator."""
+    a, b = factors
+    (m, k), n = a.dims[-2:], b.dims[-1]
+    shape = shape_of(f.unit.target, scheme, m, n, k)
+    row_bytes = n * scheme.accumulator.buffer_bytes
+    if op in f.gathered:
+        _put_off(f, op, scheme, shape, factors, accumulator)
+        return
+    left = left_rows(f, scheme, a, batch)
+    right = _of_batch(b, batch)
+    offset = _times(f.builder, batch, m * row_bytes)
+    source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
+    target = Target(source, ir.Constant(I64, row_bytes))
+    if len(a.dims) == 2:
+        target = target_of(f, op, accumulator, row_bytes)
+    rest = [source, target.pointer, target.step, fresh]
+
+    def packed() -> None:
+        panel = right_panel(f, op, scheme, shape, right)
+        kernel = kernel_function(f.unit, scheme, shape)
+        f.builder.call(kernel, [left.pointer, left.step, panel, *rest])
+
+    there = None
+    if scheme.group == 1 and scheme.convert_right is None and m <= _FEW_ROWS:
+        there = matrix_there(f, right)
+    if there is None:
+        packed()
+        return
+    f.flush()
+    kernel = kernel_function(f.unit, scheme, shape, there.element)
+    arguments = [left.pointer, left.step, there.pointer, there.step, *rest]
+    if there.inside is None:
+        f.builder.call(kernel, arguments)
+        return
+    with f.builder.if_else(there.inside) as (inside, edge):
+        with inside:
+            f.builder.call(kernel, arguments)
+        with edge:
+            packed()
+
+
+def _put_off(
+    f: FunctionEmitter,
+    op: DotOp,
+    scheme: Scheme,
+    shape: Shape,
+    factors: tuple[Tile, Tile],
+    accumulator: Strided,
+) -> None:
+    """Add the product of this round to the accumulator, now or in a later round."""
+    a, right = factors
+    deferred, gathered = f.deferred[op], f.gathered[op]
+    f.flush()
+    copy = room_for(f, gathered.left, gathered, deferred.left_bytes)
+    rows = left_rows(f, scheme, a, 0, copy)
+    now: Value = ir.Constant(I1, 0)
+    if gathered.right is not None:
+        panel = room_for(f, gathered.right, gathered, deferred.right_bytes)
+        _pack(f, scheme, shape, right, panel)
+    elif (kept := kept_panel(f, op, scheme, shape, right)) is not None:
+        panel, now = kept, is_shared(f, op)
+    else:
+        panel, now = pack(f, scheme, shape, right), ir.Constant(I1, 1)
+
+    def multiply(table: Value, count: Value, first: Value) -> None:
+        b = f.builder
+        running = f.sums.get(op)
+        fresh = first if running is not None and running.fresh else ir.Constant(I1, 0)
+        row_bytes = shape.n * scheme.accumulator.buffer_bytes
+        target = target_of(f, op, accumulator, row_bytes)
+        kernel = kernel_function(f.unit, scheme, shape, rounds=True)
+        arguments = [table, count, accumulator.pointer, target.pointer, target.step, fresh]
+        b.call(kernel, arguments)
+
+    put_off(f, op, Entry(rows.pointer, rows.step, panel), now, multiply)
+
+
+def _times(b: Builder, batch: Value | int, size: int) -> Value:
+    """What lies before a batch, where each has that size."""
+    size_value = ir.Constant(I64, size)
+    return ir.Constant(I64, batch * size) if isinstance(batch, int) else b.mul(batch, size_value)
+
+
+def _of_batch(tile: Tile, batch: Value | int) -> Tile:
+    """One matrix of a batch; a matrix is its own."""
+    if len(tile.dims) == 2:
+        return tile
+    index = fixed(batch) if isinstance(batch, int) else Index(Lane(batch), None, 1)
+    return Mapped(tile.element, tile.dims[1:], tile, lambda nest, coords: (index, *coords))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A matrix whose rows are dense: the address of the first one, and the bytes from row to row."""
+
+    pointer: Value
+    step: Value
+
+
+def left_rows(
+    f: FunctionEmitter, scheme: Scheme, a: Tile, batch: Value | int, room: Value | None = None
+) -> Rows:
+    """The left operand as the kernel reads it; ``room``: where a copy goes, else it is needed only by the
+    operation at hand."""
+    matrix = _of_batch(a, batch)
+    lies = scheme.convert_left is None and a.element.name == scheme.panel.name
+    there = matrix_there(f, matrix) if lies else None
+    if there is None:
+        return _copied(f, scheme, matrix, room)
+    rows = Rows(there.pointer, there.step)
+    if there.inside is None:
+        return rows
+    return _either(f, there.inside, rows, lambda: _copied(f, scheme, matrix, room, masked=True))
+
+
+def _either(
+    f: FunctionEmitter, condition: Value, rows: Rows, otherwise: Callable[[], Rows]
+) -> Rows:
+    """Those rows if a condition holds, else others that are made then."""
+    f.flush()
+    b = f.builder
+    here, make, ready = b.block, b.append_basic_block("copy"), b.append_basic_block("ready")
+    b.cbranch(condition, ready, make)
+    b.position_at_end(make)
+    made = otherwise()
+    found = [([rows.pointer, rows.step], here), ([made.pointer, made.step], b.block)]
+    b.branch(ready)
+    b.position_at_end(ready)
+    return Rows(*merge(b, found))
+
+
+def _copied(
+    f: FunctionEmitter, scheme: Scheme, a: Tile, room: Value | None, *, masked: bool = False
+) -> Rows:
+    """The left operand in a buffer; ``masked``: it is known that not all of it is in bounds."""
+    convert = scheme.convert_left or widening(a.element, scheme.panel)
+    if room is None:
+        panel = f.buffer(scheme.panel, a.dims, f.now)
+    else:
+        panel = Strided(scheme.panel, a.dims, room, row_major(a.dims))
+    source = Elementwise(scheme.panel, a.dims, (a,), convert)
+    if masked:
+        _fill_masked(f, panel, source)
+    else:
+        f.fill([(panel, source)])
+    step = ir.Constant(I64, a.dims[-1] * scheme.panel.buffer_bytes)
+    return Rows(panel.pointer, step)
+
+
+def _fill_masked(f: FunctionEmitter, panel: Strided, source: Tile) -> None:
+    nest = Nest(f.builder, masked=True)
+
+    def body(nest: Nest, coords: Coords) -> None:
+        value = nest.vector(source, coords)
+        store_at(nest, panel.pointer, panel.element, panel.offset(nest, coords), value)
+
+    axis = vector_axis(source.dims)
+    loops(nest, source.dims, axis, f.lanes([source], source.dims[axis]), 1, body)
+    nest.close_all()
+
+
+def right_panel(f: FunctionEmitter, op: DotOp, scheme: Scheme, shape: Shape, b: Tile) -> Value:
+    """The right operand in strips, packed now or still there from a tile block before."""
+    kept = kept_panel(f, op, scheme, shape, b)
+    return pack(f, scheme, shape, b) if kept is None else kept
+
+
+def kept_panel(
+    f: FunctionEmitter, op: DotOp, scheme: Scheme, shape: Shape, b: Tile
+) -> Value | None:
+    """The right operand in strips, in a place where it stays; None where it has none."""
+    kept = f.kept_panels.get(op)
+    if kept is None:
+        return None
+    return panel_of(f, op, kept, b, lambda pointer: _pack(f, scheme, shape, b, pointer))
+
+
+def pack(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile) -> Value:
+    """The right operand in strips, packed now."""
+    size = shape.k * shape.n * scheme.panel.buffer_bytes
+    pointer = f.pointer_to(f.scratch(size))
+    _pack(f, scheme, shape, b, pointer)
+    return pointer
+
+
+def _pack(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile, pointer: Value) -> None:
+    """Write the right operand to memory, in strips."""
+    convert = scheme.convert_right or widening(b.element, scheme.panel)
+    source: Tile = Elementwise(scheme.panel, b.dims, (b,), convert)
+    rows, columns = shape.k // scheme.group, shape.columns
+    if scheme.group > 1:
+        if source.lies_along == 0:
+            source = groups_as_they_lie(f, scheme, source)
+        else:
+            source = Grouped(scheme.unit, (rows, shape.n), source, scheme.group)
+    strides = row_major((shape.n // columns, rows, columns))
+    # As the matrix that it was, so that rows are read as they lie.
+    strips = _Strips(scheme.unit, source.dims, pointer, strides, None, columns)
+    f.fill([(strips, source)])
+
+
+def groups_as_they_lie(f: FunctionEmitter, scheme: Scheme, source: Tile) -> Tile:
+    """The groups of a matrix whose columns lie densely: copied, they are side by side already."""
+    k, n = source.dims
+    slot = f.scratch(k * n * scheme.panel.buffer_bytes)
+    pointer = f.pointer_to(slot)
+    columns = Strided(scheme.panel, source.dims, pointer, (1, k))
+
+    def body(nest: Nest, coords: Coords) -> None:
+        value = nest.vector(source, coords)
+        store_at(nest, pointer, scheme.panel, columns.offset(nest, coords), value)
+
+    f.nest(source.dims, [source], body, axis=0)
+    groups = k // scheme.group
+    return Strided(scheme.unit, (groups, n), pointer, (1, groups))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouped(Tile):
+    """Groups of neighbours along the rows of a matrix, each as one i32, the first in the low bits."""
+
+    source: Tile
+    group: int
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return (self.source,)
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        row, column = coords
+        first = nest.times(row, self.group)
+        parts = [
+            nest.eval(self.source, (nest.shift(first, by), column)) for by in range(self.group)
+        ]
+        lanes = lanes_in(coords)
+        return nest.emit([nest.widened(part, lanes) for part in parts], joined)
+
+
+def joined(b: Builder, *values: Value) -> Value:
+    """Neighbours, of which each vector has one, as the bytes of an i32 for each lane."""
+    lanes, bits = llvm.lanes_of(values[0].type), 32 // len(values)
+    if lanes < len(values):
+        ty = llvm.vector(I32, lanes)
+        total = b.zext(values[0], ty)
+        for place, value in enumerate(values[1:], 1):
+            total = b.or_(total, b.shl(b.zext(value, ty), llvm.number(ty, place * bits)))
+        return total
+    parts = list(values)
+    while len(parts) > 1:
+        both = range(2 * llvm.lanes_of(parts[0].type))
+        parts = [llvm.shuffle(b, *parts[n : n + 2], both) for n in range(0, len(parts), 2)]
+    # First all words that begin with the same columns side by side, then elements within those.
+    words = b.bitcast(parts[0], ir.VectorType(I32, lanes))
+    group = len(values)
+    of_row = lanes // group
+    moved = [row * of_row + word for word in range(of_row) for row in range(group)]
+    near = b.bitcast(llvm.shuffle(b, words, words, moved), parts[0].type)
+    order = [
+        word * group * group + row * group + place
+        for word in range(of_row)
+        for place in range(group)
+        for row in range(group)
+    ]
+    return b.bitcast(llvm.shuffle(b, near, near, order), words.type)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Strips(Strided):
+    """A panel seen as the matrix that it was packed from."""
+
+    columns: int = 1
+
+    def offset(self, nest: Nest, coords: Coords) -> Index:
+        """Where the element at a row and column lies."""
+        row, column = coords
+        strip, place = nest.high_bits(column, self.columns), nest.low_bits(column, self.columns)
+        parts = zip((strip, row, place), self.strides, strict=True)
+        return nest.sum([nest.times(index, stride) for index, stride in parts])

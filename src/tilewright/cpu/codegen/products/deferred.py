@@ -1,0 +1,134 @@
+"""Products of a loop that are made for several rounds at once.
+
+Tiles of a kernel for GPUs are shallow along k. A product of each round alone would load and store all its
+sums for few products. Where a loop carries a sum, its body writes to no memory and the factors are tiles
+of memory, a round only puts down where its factors lie (``rounds``); the product is made when there is a
+good number of them, and in the last round. Sums are added up in the same order.
+
+Which products those are is decided for a whole function before code is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from llvmlite import ir
+from xdsl.ir import BlockArgument, Operation
+
+from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.analysis.plan import Plan
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I1, I8, I64, element_of
+from tilewright.cpu.codegen.ir.types import Value
+from tilewright.cpu.codegen.products.accumulation import scheme_of
+from tilewright.cpu.codegen.products.factors import Entry, write_entry
+from tilewright.cpu.codegen.products.packed_operands import loaded_from
+from tilewright.cpu.codegen.products.state import Deferred, Gathered
+from tilewright.cpu.target import CpuTarget
+from tilewright.dialects import facts
+from tilewright.dialects.facts import Ordering
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
+
+#: How deep products are made: the bytes of a row of the left operand, so that some rows stay in the first cache.
+_ROW_BYTES = 2048
+_MOST_ROUNDS = 16
+#: Products of fewer rows read the right operand where it lies.
+_FEWEST_ROWS = 32
+
+
+def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> dict[DotOp, Deferred]:
+    """The products of a function that are made for several rounds at once."""
+    found: dict[DotOp, Deferred] = {}
+    for op in ops:
+        if not isinstance(op, DotOp) or op.sfa is not None or len(T.dims_of(op.b.type)) != 2:
+            continue
+        loop = _only_carried(op, plan)
+        (m, k), n = T.dims_of(op.a.type), T.dims_of(op.b.type)[1]
+        scheme = scheme_of(target, op)
+        exact = scheme.accumulator == element_of(op.result.type)
+        if loop is None or scheme.row_factor or not exact or m < _FEWEST_ROWS:
+            continue
+        size = scheme.panel.buffer_bytes
+        most = min(_ROW_BYTES // (k * size), _MOST_ROUNDS)
+        loads = [loaded_from(factor, plan) for factor in (op.a, op.b)]
+        if most < 2 or None in loads or any(map(_may_write, loop.walk())):
+            continue
+        found[op] = Deferred(loop, most, m * k * size, k * n * size)
+    return found
+
+
+def _only_carried(op: DotOp, plan: Plan) -> Operation | None:
+    """The loop that hands the sum of a product to the next round, if nothing else there reads it."""
+    argument = plan.in_place.get(op.result)
+    if not isinstance(argument, BlockArgument) or argument.owner is not op.parent:
+        return None
+    loop = argument.owner.parent_op()
+    used = len(list(argument.uses)), len(list(op.result.uses))
+    alone = op.c is argument and used == (1, 1)
+    return loop if loop is not None and loop.name == "scf.for" and alone else None
+
+
+def _may_write(op: Operation) -> bool:
+    """Whether an operation may change memory, or order what others do there."""
+    if isinstance(op, Load):
+        return not cost_model.is_weak(op)
+    return facts.ordering(op) is not Ordering.NONE
+
+
+# -- code ----------------------------------------------------------------------------------------
+
+
+def open_rounds(f: FunctionEmitter, loop: Operation) -> None:
+    """Before a loop: no round waits."""
+    for op, deferred in f.deferred.items():
+        if deferred.loop is not loop:
+            continue
+        last = f.plan.last_inside[loop]
+        left = f.pointer_to(f.scratch(deferred.most * deferred.left_bytes, last))
+        right = None
+        if op not in f.kept_panels:
+            right = f.pointer_to(f.scratch(deferred.most * deferred.right_bytes, last))
+        b = f.builder
+        with b.goto_entry_block():
+            table = llvm.stack(b, ir.ArrayType(I64, 3 * deferred.most))
+            count, begun = llvm.stack(b, I64), llvm.stack(b, I1)
+        b.store(ir.Constant(I64, 0), count)
+        b.store(ir.Constant(I1, 0), begun)
+        f.gathered[op] = Gathered(table, count, begun, left, right)
+
+
+def room_for(f: FunctionEmitter, first: Value, gathered: Gathered, size: int) -> Value:
+    """Where the copy of a factor of this round goes."""
+    b = f.builder
+    number = b.load(gathered.count, typ=I64)
+    return b.gep(first, [b.mul(number, ir.Constant(I64, size))], source_etype=I8)
+
+
+def put_off(
+    f: FunctionEmitter,
+    op: DotOp,
+    entry: Entry,
+    now: Value,
+    multiply: Callable[[Value, Value, Value], None],
+) -> None:
+    """Let the product of this round wait, or make it with those that wait.
+
+    It is made where ``now`` holds, in the last round, and when no more may wait, by ``multiply(table,
+    count, first)``; ``first``: no other has been made.
+    """
+    deferred, gathered, b = f.deferred[op], f.gathered[op], f.builder
+    number = b.load(gathered.count, typ=I64)
+    write_entry(b, gathered.table, number, entry)
+    count = b.add(number, ir.Constant(I64, 1))
+    this = f.rounds[deferred.loop]
+    last = b.icmp_unsigned("<=", b.sub(this.upper, this.counter), this.step)
+    full = b.icmp_unsigned("==", count, ir.Constant(I64, deferred.most))
+    b.store(count, gathered.count)
+    with b.if_then(b.or_(now, b.or_(last, full))):
+        first = b.not_(b.load(gathered.begun, typ=I1))
+        multiply(gathered.table, count, first)
+        b.store(ir.Constant(I1, 1), gathered.begun)
+        b.store(ir.Constant(I64, 0), gathered.count)

@@ -1,0 +1,379 @@
+"""The kernel of a matrix product: panels in, sums of products out.
+
+There is a function of its own for each shape and scheme. It goes over blocks of some rows and ``columns``
+elements that stay in vector registers while k runs: for some rows, which stay in the first cache, over
+all strips of columns, which stream through it from the second. Blocks side by side also write side by
+side, in few pages.
+
+The left operand is read row by row, with any distance between rows, k dense; the right one lies in
+strips of ``columns`` columns, in each of which k goes from top to bottom:
+``[N / columns][K / group][columns]`` of groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.emitter.function import Unit
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID, Element
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Index
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.memory.access import loaded
+from tilewright.cpu.codegen.products import tile_registers
+from tilewright.cpu.codegen.products.accumulation import Scheme, widening
+from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
+from tilewright.cpu.codegen.products.tile_registers import Sums
+from tilewright.cpu.target import CpuTarget
+
+#: Rounds of the loop over k that are written out.
+_UNROLL = 4
+_CACHE_LINE = 64
+#: How many rows of a right operand that is read where it lies are asked for before their turn.
+_ROWS_AHEAD = 64
+#: How many lines are asked for before a strip.
+_MOST_FETCHES = 32
+#: How many vectors of sums stay in registers, and in how many columns of them, on a processor with few and
+#: with many registers. The others hold a row of the right operand and an element of the left one.
+_MANY_REGISTERS = 32
+_BLOCKS = ((12, 2), (24, 4))
+#: How many groups of a row are summed at once, most first.
+_SUM_LANES = (16, 8, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One product: extents, and the largest block that stays in registers."""
+
+    m: int
+    n: int
+    k: int
+    rows: int
+    lanes: int
+    vectors: int
+
+    @property
+    def columns(self) -> int:
+        return self.lanes * self.vectors
+
+    @property
+    def heights(self) -> tuple[tuple[int, int], ...]:
+        """The rows as blocks of nearly one height: how many rows a block has, and how many such blocks
+        there are, the higher ones first."""
+        count = -(-self.m // self.rows)
+        low, higher = divmod(self.m, count)
+        both = ((low + 1, higher), (low, count - higher))
+        return tuple((rows, blocks) for rows, blocks in both if blocks)
+
+
+def shape_of(target: CpuTarget, scheme: Scheme, m: int, n: int, k: int) -> Shape:
+    """The blocking of a product: as many accumulators as registers allow.
+
+    Wide blocks take fewer instructions beside the products: a row has one element to load, which all
+    its columns share. Few rows leave registers for more columns.
+    """
+    lanes = min(target.vector_bits // scheme.accumulator_bits, n)
+    if tile_registers.fits(target, scheme.name, m, n, k):
+        return Shape(m, n, k, tile_registers.ROWS, lanes, tile_registers.COLUMNS // lanes)
+    sums, widest = _BLOCKS[target.vector_registers >= _MANY_REGISTERS]
+    if m * widest < sums:
+        widest = 1 << (sums // m).bit_length() - 1
+    vectors = min(widest, n // lanes)
+    return Shape(m, n, k, min(sums // vectors, m), lanes, vectors)
+
+
+def kernel_function(
+    unit: Unit,
+    scheme: Scheme,
+    shape: Shape,
+    there: Element | None = None,
+    *,
+    rounds: bool = False,
+) -> ir.Function:
+    """The kernel of a shape.
+
+    ``void (left, i64 left_step, right, sums, target, i64 target_step, i1 fresh)``: ``target = left x
+    right`` if ``fresh``, else ``target = sums + left x right``. Steps are the bytes from row to row;
+    the sums are dense. They and the target may be the same.
+
+    With ``there``, the right operand is a matrix of such elements with dense rows, and the bytes from
+    row to row follow it. With ``rounds``, a table of factors and its length (``rounds``) stand in the
+    place of the factors, and all their products are added up.
+    """
+    name = f"tilewright.dot.{scheme.name}.{shape.m}x{shape.n}x{shape.k}"
+    name += ".rounds" if rounds else "" if there is None else f".{there.name}"
+    found = unit.module.globals.get(name)
+    if isinstance(found, ir.Function):
+        return found
+    factors = [("left", PTR), ("left_step", I64), ("right", PTR)]
+    if rounds:
+        factors = [("table", PTR), ("count", I64)]
+    elif there is not None:
+        factors.append(("right_step", I64))
+    rest = [("sums", PTR), ("target", PTR), ("target_step", I64), ("fresh", I1)]
+    names, types = zip(*factors, *rest, strict=True)
+    function = ir.Function(unit.module, ir.FunctionType(VOID, list(types)), name)
+    function.linkage = "internal"
+    unit.prepare(function)
+    llvm.add_attribute(function, "noinline")
+    for argument, given in zip(function.args, names, strict=True):
+        argument.name = given
+        if given in ("left", "right"):
+            argument.add_attribute("noalias")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    arguments = dict(zip(names, function.args, strict=True))
+    source: Table | Entry
+    if rounds:
+        source = Table(arguments["table"], arguments["count"])
+    else:
+        source = Entry(arguments["left"], arguments["left_step"], arguments["right"])
+    sums = Sums(*(arguments[given] for given, _ in rest))
+    if there is None and tile_registers.fits(unit.target, scheme.name, shape.m, shape.n, shape.k):
+        tile_registers.emit(builder, (shape.m, shape.n, shape.k), source, sums)
+    else:
+        row_bytes = _number(shape.columns * scheme.group * scheme.panel.buffer_bytes)
+        right_step = arguments.get("right_step", row_bytes)
+        _Kernel(builder, scheme, shape, there, source, right_step, sums).emit()
+    builder.ret_void()
+    return function
+
+
+class _Kernel:
+    """The body of one kernel under construction."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        scheme: Scheme,
+        shape: Shape,
+        there: Element | None,
+        source: Table | Entry,
+        right_step: Value,
+        sums: Sums,
+    ) -> None:
+        self.nest = Nest(builder)
+        self.scheme, self.shape, self.there = scheme, shape, there
+        self.source, self.right_step = source, right_step
+        self.sums, self.target, self.target_step = sums.pointer, sums.target, sums.target_step
+        self.fresh = sums.fresh
+        self.groups = shape.k // scheme.group
+        self.group_bytes = scheme.group * scheme.panel.buffer_bytes
+        self.vector = llvm.vector(
+            scheme.accumulator.register, shape.lanes if shape.lanes > 1 else 0
+        )
+
+    def emit(self) -> None:
+        first_row = 0
+        for rows, blocks in self.shape.heights:
+            self._blocks(first_row, rows, blocks)
+            first_row += rows * blocks
+
+    def _blocks(self, first_row: int, height: int, blocks: int) -> None:
+        """The products of so many blocks of rows, from a row on."""
+        nest, shape, source = self.nest, self.shape, self.source
+        block = nest.shift(nest.loop(height * blocks, height), first_row)
+        rows: list[Value] = []
+        terms = None
+        if isinstance(source, Entry):
+            rows = self._rows(source, block, height)
+            terms = self._terms(rows) if self.scheme.row_factor else None
+        strip = nest.loop(shape.n, shape.columns)
+        size = self.scheme.accumulator.buffer_bytes
+        row_bytes = _number(shape.n * size)
+        start = self._start(row_bytes, strip, block, height, terms)
+        places = self._places(self.target, self.target_step, strip, block, height)
+        self._fetch(places, write=True)  # They are on their way while k runs.
+        if isinstance(source, Entry):
+            totals = self._summed(source, rows, strip, start)
+        else:
+
+            def add(entry: Entry, before: list[Value]) -> list[Value]:
+                return self._summed(entry, self._rows(entry, block, height), strip, before)
+
+            totals = each_round(nest, source, start, add)
+        b = nest.inner
+        for place, total in zip(places, totals, strict=True):
+            b.store(total, place, align=size)
+        nest.close_all()
+
+    def _rows(self, entry: Entry, block: Index, height: int) -> list[Value]:
+        """Where the rows of a block of the left operand begin."""
+        b = self.nest.inner
+        first = _further(b, entry.left, _value(block), entry.left_step)
+        return [_further(b, first, _number(row), entry.left_step) for row in range(height)]
+
+    def _summed(
+        self, entry: Entry, rows: list[Value], strip: Index, start: list[Value]
+    ) -> list[Value]:
+        """The accumulators after the product of some rows and a strip of columns."""
+        column_bytes = self.groups * self.group_bytes
+        if self.there is not None:
+            column_bytes = self.there.buffer_bytes
+        strip_at = _advance(self.nest.inner, entry.right, _value(strip), column_bytes)
+        self._fetch_next_rows(rows[0], entry.left_step, strip, len(rows))
+        return self._sum_over_k(rows, strip_at, start)
+
+    def _places(
+        self, first: Value, step: Value, strip: Index, block: Index, height: int
+    ) -> list[Value]:
+        """Where the vectors of a block of a matrix lie, row by row."""
+        b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
+        corner = _advance(b, first, _value(strip), size)
+        corner = _further(b, corner, _value(block), step)
+        return [
+            _advance(b, row_at, _number(v * self.shape.lanes), size)
+            for row in range(height)
+            for row_at in [_further(b, corner, _number(row), step)]
+            for v in range(self.shape.vectors)
+        ]
+
+    def _start(
+        self,
+        row_bytes: Value,
+        strip: Index,
+        block: Index,
+        height: int,
+        terms: list[Value] | None,
+    ) -> list[Value]:
+        """What the totals begin with: zero or the sums, and what the scheme adds."""
+        b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
+        before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
+        b.cbranch(self.fresh, begin, add)
+        b.position_at_end(add)
+        places = self._places(self.sums, row_bytes, strip, block, height)
+        found = [b.load(place, typ=self.vector, align=size) for place in places]
+        following = self.nest.shift(strip, self.shape.columns)
+        self._fetch(self._places(self.sums, row_bytes, following, block, height), write=False)
+        b.branch(begin)
+        b.position_at_end(begin)
+        start: list[Value] = []
+        for value in found:
+            phi = b.phi(self.vector)
+            phi.add_incoming(llvm.number(self.vector, 0), before)
+            phi.add_incoming(value, add)
+            start.append(phi)
+        if terms is None:
+            return start
+        spread = [llvm.splat(b, term, llvm.lanes_of(self.vector)) for term in terms]
+        return [b.add(s, spread[i // self.shape.vectors]) for i, s in enumerate(start)]
+
+    def _fetch(self, places: list[Value], *, write: bool) -> None:
+        """Ask for the lines of a block of a matrix."""
+        b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
+        for place in places[:: self.shape.vectors]:
+            for offset in range(0, self.shape.columns * size, _CACHE_LINE):
+                llvm.prefetch(b, _advance(b, place, _number(offset), 1), write=write)
+
+    def _fetch_next_rows(self, first: Value, step: Value, strip: Index, height: int) -> None:
+        """Ask for the rows of the next block, for each strip a part of them."""
+        shape, b = self.shape, self.nest.inner
+        lines_of_row = self.groups * self.group_bytes // _CACHE_LINE
+        lines = height * lines_of_row * shape.columns // shape.n
+        if shape.m == height or not lines:
+            return
+        ahead = _further(b, first, _number(height), step)
+        strips_before = b.udiv(_value(strip), _number(shape.columns))
+        for number in range(min(lines, _MOST_FETCHES)):
+            line = b.add(b.mul(strips_before, _number(lines)), _number(number))
+            row, column = b.udiv(line, _number(lines_of_row)), b.urem(line, _number(lines_of_row))
+            at = _further(b, ahead, row, step)
+            llvm.prefetch(b, _advance(b, at, column, _CACHE_LINE), near=False)
+
+    def _terms(self, rows: list[Value]) -> list[Value]:
+        """For each row the sum of its elements times the scheme's factor."""
+        nest, scheme = self.nest, self.scheme
+        lanes = next((n for n in _SUM_LANES if n <= self.groups), 0)
+        # A whole vector is the least that the instruction takes: of few groups each is in all lanes.
+        zero = llvm.number(ir.VectorType(I32, lanes or _SUM_LANES[-1]), 0)
+        depth = nest.depth
+        group = nest.loop(self.groups, lanes or 1)
+        looped = nest.depth > depth
+        phis = [nest.carried(zero) for _ in rows] if looped else []
+        b = nest.inner
+        totals: list[Value] = []
+        for row, before in zip(rows, phis or [zero] * len(rows), strict=True):
+            here = _advance(b, row, _value(group), self.group_bytes)
+            if lanes:
+                values = scheme.load_right(b, here, 0, lanes)
+            else:
+                values = scheme.load_left(b, here, 0, _SUM_LANES[-1])
+            totals.append(scheme.add_up(b, before, values))
+        sums: list[Value] = list(totals)
+        if looped:
+            nest.close(list(zip(phis, totals, strict=True)))
+            b = nest.inner
+        if lanes:
+            sums = [llvm.intrinsic(b, "vector.reduce.add", [total], I32) for total in sums]
+        else:
+            sums = [b.extract_element(total, ir.Constant(I32, 0)) for total in sums]
+        return [b.mul(total, ir.Constant(I32, scheme.row_factor)) for total in sums]
+
+    def _sum_over_k(self, rows: list[Value], strip: Value, start: list[Value]) -> list[Value]:
+        """The accumulators after all of k."""
+        nest, scheme, shape = self.nest, self.scheme, self.shape
+        unroll = min(_UNROLL, self.groups)
+        depth = nest.depth
+        step = nest.loop(self.groups, unroll)
+        looped = nest.depth > depth
+        phis = [nest.carried(s) for s in start] if looped else []
+        totals: list[Value] = list(phis) or list(start)
+        b = nest.inner
+        right = _further(b, strip, _value(step), self.right_step)
+        here = [_advance(b, row, _value(step), self.group_bytes) for row in rows]
+        for k in range(unroll):
+            row_there = _further(b, right, _number(k), self.right_step)
+            if self.there is not None:
+                self._fetch_row(b, _further(b, right, _number(k + _ROWS_AHEAD), self.right_step))
+            columns = [self._column(b, row_there, v * shape.lanes) for v in range(shape.vectors)]
+            for row, row_at in enumerate(here):
+                factor = scheme.load_left(b, row_at, k, shape.lanes)
+                for v, column in enumerate(columns):
+                    at = row * shape.vectors + v
+                    totals[at] = scheme.multiply(b, totals[at], factor, column)
+        if looped:
+            nest.close(list(zip(phis, totals, strict=True)))
+        return totals
+
+    def _fetch_row(self, b: Builder, row: Value) -> None:
+        """Ask for a row of the right operand that is read where it lies: rows are too far apart for the
+        processor to see a stream. Behind the last one often comes the tile of the next round."""
+        assert self.there is not None
+        for offset in range(0, self.shape.columns * self.there.buffer_bytes, _CACHE_LINE):
+            llvm.prefetch(b, _advance(b, row, _number(offset), 1), near=False)
+
+    def _column(self, b: Builder, row: Value, column: int) -> Value:
+        """A vector of a row of groups of the right operand."""
+        scheme, lanes = self.scheme, self.shape.lanes
+        there = self.there
+        if there is None:
+            return scheme.load_right(b, row, column, lanes)
+        where = b.gep(row, [_number(column)], source_etype=there.buffer)
+        ty = llvm.vector(there.buffer, lanes if lanes > 1 else 0)
+        found = loaded(b, b.load(where, typ=ty, align=there.buffer_bytes), there)
+        return widening(there, scheme.panel)(b, found)
+
+
+def _number(value: int) -> Value:
+    return ir.Constant(I64, value)
+
+
+def _value(index: Index) -> Value:
+    return ir.Constant(I64, index.base) if isinstance(index.base, int) else index.base.value
+
+
+def _advance(b: Builder, pointer: Value, count: Value, unit: int) -> Value:
+    """The pointer ``count`` times ``unit`` bytes further."""
+    return b.gep(pointer, [count], source_etype=ir.ArrayType(I8, unit))
+
+
+def _further(b: Builder, pointer: Value, count: Value, step: Value) -> Value:
+    """The pointer ``count`` rows further."""
+    if isinstance(count, ir.Constant):
+        if count.constant == 0:
+            return pointer
+        if count.constant == 1:
+            return b.gep(pointer, [step], source_etype=I8)
+    return b.gep(pointer, [b.mul(count, step)], source_etype=I8)

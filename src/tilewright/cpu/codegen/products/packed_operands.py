@@ -1,0 +1,243 @@
+"""Packed operands that are kept from tile block to tile block.
+
+The blocks of a matrix product that a thread runs one after the other often multiply by the same right
+operand. Where nothing in the launch writes to its array, a panel that has been packed stays as it is:
+it is kept in the thread's arena for as long as the launch lasts, with a tag that tells from which tile
+it was packed. A loop over k has a slot for each of its rounds; as many groups of such slots as there
+is room for serve tiles with different numbers along the other axis.
+
+Which products keep their panels is decided for a whole function before code is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+
+from llvmlite import ir
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.cpu.abi import PANELS_READY
+from tilewright.cpu.codegen.analysis import cost_model, effects
+from tilewright.cpu.codegen.analysis.plan import Plan
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I8, I64
+from tilewright.cpu.codegen.ir.types import Value
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import Tile, walk
+from tilewright.cpu.codegen.memory.access import ViewLoad
+from tilewright.cpu.codegen.products.accumulation import scheme_of
+from tilewright.cpu.codegen.products.running_sums import can_be_made_before, make_early
+from tilewright.cpu.codegen.products.state import Kept
+from tilewright.dialects.arith import ArithOp
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.dialects.nv_tileaa.ops.shapes import ExpandDimsOp, PermuteOp, ViewOp
+
+#: The part of the last cache that panels of one kernel may take, and the slots of one product.
+_SHARE_OF_CACHE = 8
+MOST_SLOTS = 256
+FEWEST_SLOTS = 2
+_WORD = 8
+#: Operations that only move or convert what one operand holds.
+_MOVES = (PermuteOp, ViewOp, ExpandDimsOp)
+
+
+def find_kept(
+    ops: Iterable[Operation], plan: Plan, *, distinct_arguments: bool
+) -> dict[DotOp, M.TiledLoadOp]:
+    """The products whose right operand is a tile of memory that no block changes, with its load."""
+    every = list(ops)
+    if not distinct_arguments or any(effects.orders(op) for op in every):
+        return {}
+    found: dict[DotOp, M.TiledLoadOp] = {}
+    for op in every:
+        if not isinstance(op, DotOp) or op.sfa is not None or len(T.dims_of(op.b.type)) != 2:
+            continue
+        load = loaded_from(op.b, plan)
+        root = None if load is None else effects.root_of(load.operands[0])
+        if load is None or root is None or any(effects.may_write(o, root) for o in every):
+            continue
+        found[op] = load
+    return found
+
+
+def loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
+    """The load that a tile comes from as it is, moved or converted, but never held in a buffer."""
+    while value not in plan.kept:
+        owner = value.owner
+        if isinstance(owner, M.TiledLoadOp):
+            plain = cost_model.is_weak(owner) and owner.mask is None
+            return owner if plain else None
+        if not isinstance(owner, (ArithOp, *_MOVES)):
+            return None
+        tiles = [v for v in owner.operands if isinstance(v.type, T.TileType)]  # pyright: ignore[reportAttributeAccessIssue]
+        if len(tiles) != 1 or len(owner.operands) != 1:  # pyright: ignore[reportAttributeAccessIssue]
+            return None
+        value = tiles[0]
+    return None
+
+
+def open_panels(f: FunctionEmitter, products: dict[DotOp, M.TiledLoadOp]) -> dict[DotOp, Kept]:
+    """Make room for the panels, before anything else has a place; and, in the first call of a launch,
+    say that there are none."""
+    target = f.unit.target
+    room = max(target.l2_bytes, target.l3_bytes // _SHARE_OF_CACHE) // max(len(products), 1)
+    kept: dict[DotOp, Kept] = {}
+    for op, load in products.items():
+        dims = T.dims_of(op.b.type)
+        panel_bytes = prod(dims) * scheme_of(target, op).panel.buffer_bytes
+        slots = min(room // panel_bytes, MOST_SLOTS)
+        if slots < FEWEST_SLOTS:
+            continue
+        # The tile may have been loaded with more axes than the product sees.
+        words = 1 + 2 * len(T.dims_of(load.moved.type))
+        tags = f.arena.place(slots * words * _WORD, 0, f.plan.end)
+        panels = f.arena.place(slots * panel_bytes, 0, f.plan.end)
+        loop = _loop_around(op)
+        kept[op] = Kept(load, loop, slots, words, panel_bytes, tags.offset, panels.offset)
+    if kept:
+        _forget_old(f, kept.values())
+    return kept
+
+
+def _loop_around(op: Operation) -> Operation | None:
+    parent = op.parent_op()
+    while parent is not None and parent.name != "scf.for":
+        parent = parent.parent_op()
+    return parent
+
+
+def _forget_old(f: FunctionEmitter, kept: Iterable[Kept]) -> None:
+    b = f.builder
+    ready_at = b.gep(f.frame.arena, [ir.Constant(I64, PANELS_READY)], source_etype=I8)
+    ready = b.load(ready_at, typ=I64, align=_WORD)
+    with b.if_then(b.icmp_unsigned("==", ready, ir.Constant(I64, 0)), likely=False):
+        for one in kept:
+            nest = Nest(b)
+            number = nest.loop(one.slots * one.words)
+            at = _at(f, nest.inner, one.tags_at, nest.position(number).value, _WORD)
+            nest.inner.store(ir.Constant(I64, -1), at, align=_WORD)
+            nest.close_all()
+        b.store(ir.Constant(I64, 1), ready_at, align=_WORD)
+
+
+def _at(f: FunctionEmitter, b: ir.IRBuilder, offset: int, number: Value, size: int) -> Value:
+    first = b.gep(f.frame.arena, [ir.Constant(I64, offset)], source_etype=I8)
+    return b.gep(first, [number], source_etype=ir.ArrayType(I8, size))
+
+
+def choose_groups(f: FunctionEmitter, loop: Operation, bounds: tuple[Value, Value, Value]) -> None:
+    """Before a loop: find out which slots its products use, given the loop's range and step."""
+    for op, kept in f.kept_panels.items():
+        if kept.loop is not loop:
+            continue
+        b = f.builder
+        lower, upper, step = bounds
+        span = b.add(b.sub(upper, lower), b.sub(step, ir.Constant(step.type, 1)))
+        rounds = _divided(b, span, step)
+        groups = b.udiv(ir.Constant(I64, kept.slots), _at_least_one(b, rounds))
+        number: Value = ir.Constant(I64, 0)
+        for index in kept.load.indices:
+            if can_be_made_before(loop, index, f.plan) and _may_change_soon(index):
+                make_early(f, index)
+                number = b.add(number, f.as_index(index))
+        group = b.urem(number, _at_least_one(b, groups))
+        f.first_slots[op] = b.mul(group, rounds)
+
+
+def _may_change_soon(index: SSAValue) -> bool:
+    """Whether an index may differ between a tile block and the one that a thread runs next.
+
+    Where it does not depend on the number along the axis that runs fastest, blocks with one index follow
+    one another. Then panels of the next index take the same slots, which lie in the caches already.
+    """
+    pending, seen = [index], {index}
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, GetProgramIdOp):
+            if int_property(owner, "axis") == 0:
+                return True
+        elif not isinstance(owner, (ArithOp, AssumeOp)):
+            return True
+        else:
+            pending += [operand for operand in owner.operands if operand not in seen]
+            seen.update(owner.operands)
+    return False
+
+
+def _divided(b: ir.IRBuilder, number: Value, step: Value) -> Value:
+    """The quotient as an i64. The step of a loop without rounds may be zero."""
+    number = _as_i64(b, number)
+    if isinstance(step, ir.Constant) and step.constant == 1:
+        return number
+    return b.udiv(number, _at_least_one(b, _as_i64(b, step)))
+
+
+def _as_i64(b: ir.IRBuilder, number: Value) -> Value:
+    return number if number.type == I64 else b.zext(number, I64)
+
+
+def _at_least_one(b: ir.IRBuilder, number: Value) -> Value:
+    return llvm.intrinsic(b, "umax", [number, ir.Constant(I64, 1)])
+
+
+def panel_of(
+    f: FunctionEmitter, op: DotOp, kept: Kept, source: Tile, pack: Callable[[Value], None]
+) -> Value | None:
+    """The address of the packed operand, packed by ``pack`` unless it is there already; None where
+    the tile cannot be told from others."""
+    loads = [tile for tile in walk(source) if isinstance(tile, ViewLoad)]
+    if len(loads) != 1:
+        return None
+    f.flush()
+    b = f.builder
+    slot = _slot(f, op, kept)
+    tag_at = _at(f, b, kept.tags_at, slot, kept.words * _WORD)
+    panel_at = _at(f, b, kept.panels_at, slot, kept.panel_bytes)
+    tag = _tag(f, loads[0])
+    assert len(tag) <= kept.words
+    places = [
+        b.gep(tag_at, [ir.Constant(I64, number)], source_etype=I64) for number in range(len(tag))
+    ]
+    differs: Value = ir.Constant(ir.IntType(1), 0)
+    for place, word in zip(places, tag, strict=True):
+        known = b.load(place, typ=I64, align=_WORD)
+        differs = b.or_(differs, b.icmp_unsigned("!=", known, word))
+    with b.if_then(differs):
+        for place, word in zip(places, tag, strict=True):
+            b.store(word, place, align=_WORD)
+        pack(panel_at)
+    return panel_at
+
+
+def is_shared(f: FunctionEmitter, op: DotOp) -> Value:
+    """Whether the slot of the loop's round is that of later rounds too."""
+    kept = f.kept_panels[op]
+    if kept.loop is None:
+        return ir.Constant(ir.IntType(1), 1)
+    last = ir.Constant(I64, kept.slots - 1)
+    return f.builder.icmp_unsigned("==", _slot(f, op, kept), last)
+
+
+def _tag(f: FunctionEmitter, load: ViewLoad) -> Sequence[Value]:
+    """What decides on the elements of a tile: where it begins, how it lies, where it ends."""
+    place = load.place
+    strides = [stride for stride in place.strides if not isinstance(stride, int)]
+    limits = [limit for limit in place.limits if limit is not None]
+    return [f.builder.ptrtoint(place.pointer, I64), *strides, *limits]
+
+
+def _slot(f: FunctionEmitter, op: DotOp, kept: Kept) -> Value:
+    """The slot of the loop's round; all rounds beyond the slots share the last one."""
+    if kept.loop is None:
+        return ir.Constant(I64, 0)
+    now, b = f.rounds[kept.loop], f.builder
+    number = _divided(b, b.sub(now.counter, now.lower), now.step)
+    last = ir.Constant(I64, kept.slots - 1)
+    return llvm.intrinsic(b, "umin", [b.add(f.first_slots[op], number), last])

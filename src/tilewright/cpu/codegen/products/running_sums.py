@@ -1,0 +1,183 @@
+"""Sums of products that a loop carries: where they begin, and where they end up.
+
+Such a sum lies in a buffer from round to round. It need not be set to zero before the loop if the first
+product simply overwrites it; and if all that follows the loop is a store of the sum to an array that
+the kernel does not read, the last product writes its sums there, past the buffer. Which sums those
+are is decided for a whole function before code is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilewright.cpu.codegen.analysis import cost_model, effects
+from tilewright.cpu.codegen.analysis.plan import Plan
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I1, I64, element_of
+from tilewright.cpu.codegen.ir.types import Value
+from tilewright.cpu.codegen.loops.tiles import Strided
+from tilewright.cpu.codegen.memory.access import place_of_tile
+from tilewright.cpu.codegen.memory.views import as_value
+from tilewright.cpu.codegen.products.accumulation import scheme_of
+from tilewright.cpu.codegen.products.state import Destination, RunningSum
+from tilewright.cpu.target import CpuTarget
+from tilewright.dialects.arith import ArithOp, ConstantOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops import memory as M
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, MakeMemrefOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, GetDimSizeOp
+
+#: Operations by which views and indices are made, that may be done before their time.
+_ADDRESSING = (MakeMemrefOp, BlockTileOp, GetDimSizeOp, GetProgramIdOp, AssumeOp, AddPtrOp)
+
+
+def find_sums(
+    ops: Iterable[Operation], plan: Plan, target: CpuTarget, *, checked: bool
+) -> dict[DotOp, RunningSum]:
+    """The products of a function that add to what a loop carries."""
+    found: dict[DotOp, RunningSum] = {}
+    every = list(ops)
+    for op in every:
+        argument = plan.in_place.get(op.results[0]) if isinstance(op, DotOp) else None
+        if not isinstance(op, DotOp) or not isinstance(argument, BlockArgument):
+            continue
+        loop = argument.owner.parent_op()
+        if loop is None or scheme_of(target, op).accumulator != element_of(op.result.type):
+            continue
+        position = argument.index - 1
+        fresh = (
+            op.c is argument
+            and len(list(argument.uses)) == 1
+            and _is_zero(loop.operands[3 + position])
+        )
+        store = None if checked else _only_store(op, loop, position, plan, every)
+        if fresh or store is not None:
+            found[op] = RunningSum(loop, position, fresh, store)
+    return found
+
+
+def _is_zero(value: SSAValue) -> bool:
+    owner = value.owner
+    return isinstance(owner, ConstantOp) and set(owner.bits()) == {0}
+
+
+def _only_store(
+    dot: DotOp, loop: Operation, position: int, plan: Plan, ops: Sequence[Operation]
+) -> M.TiledStoreOp | None:
+    """The store that is all that becomes of a sum, if it may be done while the loop runs."""
+    users = [use.operation for use in loop.results[position].uses]
+    if len(users) != 1 or len(list(dot.result.uses)) != 1 or len(T.dims_of(dot.result.type)) != 2:
+        return None
+    store = users[0]
+    if not isinstance(store, M.TiledStoreOp) or store.parent is not loop.parent:
+        return None
+    if store not in plan.streams or not cost_model.is_weak(store) or store.mask is not None:
+        return None
+    if store.value is not loop.results[position] or "multimem" in store.properties:
+        return None
+    root = effects.root_of(store.operands[0])
+    if any(effects.may_write(op, root) for op in ops if op is not store):
+        return None
+    sources = [store.operands[0], *store.indices]
+    return store if all(can_be_made_before(loop, v, plan) for v in sources) else None
+
+
+def can_be_made_before(loop: Operation, value: SSAValue, plan: Plan) -> bool:
+    """Whether a value is there before a loop, or can be computed by then."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return owner is loop.parent or owner.parent_op() is not loop
+    if plan.position.get(owner, plan.end) < plan.position[loop]:
+        return True
+    pure = isinstance(owner, (ArithOp, *_ADDRESSING))
+    tiles = any(isinstance(result.type, T.TileType) for result in owner.results)
+    return pure and not tiles and all(can_be_made_before(loop, v, plan) for v in owner.operands)
+
+
+# -- code ----------------------------------------------------------------------------------------
+
+
+def destinations(f: FunctionEmitter, sums: Mapping[DotOp, RunningSum]) -> None:
+    """Before a loop: find out where its last products write."""
+    for op, running in sums.items():
+        store = running.store
+        if store is None:
+            continue
+        for value in (store.operands[0], *store.indices):
+            make_early(f, value)
+        place = place_of_tile(f, store, T.dims_of(store.value.type))
+        scheme = scheme_of(f.unit.target, op)
+        if place.contiguous != 1 or place.element.name != scheme.accumulator.name:
+            continue
+        b = f.builder
+        with b.goto_entry_block():
+            there = llvm.stack(b, I1)
+        b.store(ir.Constant(I1, 0), there)
+        size = ir.Constant(I64, place.element.buffer_bytes)
+        step = b.mul(as_value(place.strides[0]), size)
+        possible = ir.Constant(I1, 1) if place.inside is None else place.inside
+        f.destinations[op] = f.destinations[store] = Destination(
+            place.pointer, step, possible, there
+        )
+
+
+def make_early(f: FunctionEmitter, value: SSAValue) -> None:
+    """Make the code of what a value is computed from; when its turn comes it is made again."""
+    owner = value.owner
+    if value in f.values or isinstance(owner, Block):
+        return
+    for operand in owner.operands:
+        make_early(f, operand)
+    now = f.now
+    f.operation(owner)
+    f.now = now
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a product writes its sums, and the bytes from row to row."""
+
+    pointer: Value
+    step: Value
+
+
+def target_of(f: FunctionEmitter, dot: DotOp, buffer: Strided, row_bytes: int) -> Target:
+    """Where the product of this round writes: the buffer, or in the last round the destination."""
+    own = Target(buffer.pointer, ir.Constant(I64, row_bytes))
+    place, b = f.destinations.get(dot), f.builder
+    if place is None or buffer is not f.targets.get(dot.result):
+        return own
+    now = f.rounds[f.sums[dot].loop]
+    last = b.icmp_unsigned("<=", b.sub(now.upper, now.counter), now.step)
+    there = b.and_(last, place.possible)
+    b.store(there, place.there)
+    return Target(
+        b.select(there, place.pointer, own.pointer), b.select(there, place.step, own.step)
+    )
+
+
+def is_fresh(f: FunctionEmitter, dot: DotOp) -> Value:
+    """Whether the sum begins in this round."""
+    running = f.sums.get(dot)
+    if running is None or not running.fresh:
+        return ir.Constant(I1, 0)
+    now = f.rounds[running.loop]
+    return f.builder.icmp_signed("==", now.counter, now.lower)
+
+
+def of_loop(f: FunctionEmitter, loop: Operation) -> dict[DotOp, RunningSum]:
+    """The sums that a loop carries."""
+    return {op: running for op, running in f.sums.items() if running.loop is loop}
+
+
+def fresh_positions(sums: Mapping[DotOp, RunningSum]) -> set[int]:
+    """Which of the carried values need no beginning."""
+    return {running.position for running in sums.values() if running.fresh}

@@ -1,0 +1,93 @@
+"""What the state of making a kernel holds of its matrix products, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from tilewright.cpu.codegen.ir.types import Value
+from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A product of a loop, and of how many rounds it is made at once at most.
+
+    ``left_bytes`` and ``right_bytes`` are the sizes of one tile of each factor in the form that the
+    kernel reads.
+    """
+
+    loop: Operation
+    most: int
+    left_bytes: int
+    right_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The rounds of a loop that a product still has to be made of.
+
+    ``count`` and ``begun`` are cells: how many there are, and whether some have been multiplied.
+    ``left`` and ``right``: room for copies of the factors, one of each for every round; None where the
+    right one lies elsewhere.
+    """
+
+    table: Value
+    count: Value
+    begun: Value
+    left: Value
+    right: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The panels of one product: where tags and panels begin in the arena, and how many there are.
+
+    ``loop`` is that whose rounds have slots of their own, ``load`` where the operand comes from.
+    """
+
+    load: TiledLoadOp
+    loop: Operation | None
+    slots: int
+    words: int
+    panel_bytes: int
+    tags_at: int
+    panels_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSum:
+    """A product that adds to what its loop hands on at a position.
+
+    ``fresh``: the loop begins with zero, which only the product reads. ``store``: takes the sum when
+    the loop is over, and nothing else does.
+    """
+
+    loop: Operation
+    position: int
+    fresh: bool
+    store: TiledStoreOp | None
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the last product of a loop writes.
+
+    ``there`` is a cell that says, when the loop is over, whether it did; it does if ``possible``.
+    """
+
+    pointer: Value
+    step: Value
+    possible: Value
+    there: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The induction value of the round that a loop is in, and its range."""
+
+    counter: Value
+    lower: Value
+    upper: Value
+    step: Value

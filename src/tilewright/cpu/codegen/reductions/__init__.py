@@ -1,0 +1,1 @@
+"""Reductions, scans, and bodies that compute elements."""

@@ -1,0 +1,448 @@
+"""Reductions and scans.
+
+Along an inner axis the elements of one row are spread over lanes and accumulators; along an outer
+axis each lane is a row of its own, and elements follow one another as they are numbered. Bodies
+that are one commutative operation take elements in any order, and so do those that choose one of two
+elements (``analysis.tileaa.choices``); others keep the order of elements, which associativity allows
+to cut into runs: lane i then takes the i-th run.
+
+Only elements are combined; the identities of the operation take no part, as on all machines. An
+accumulator of a commutative operation begins with the number that changes no other (NaN for a maximum
+that drops NaN, -0 for a sum), any other with the first element it gets. One that chooses begins with
+its first elements before the loop, which meets them again: that changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from tilewright.analysis.tileaa import choice_of
+from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, vector_axis
+from tilewright.cpu.codegen.emitter.table import lowers
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I32, Element, bits_constant, element_of
+from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import Strided, Tile, guards, store_at
+from tilewright.cpu.codegen.reductions.scalar_bodies import fold_each
+from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp, MulFOp
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
+from tilewright.numerics.floats import float_to_bits
+
+_NEUTRAL_INTEGERS: dict[str, Callable[[int], int]] = {
+    "arith.addi": lambda width: 0,
+    "arith.muli": lambda width: 1,
+    "arith.andi": lambda width: -1,
+    "arith.ori": lambda width: 0,
+    "arith.xori": lambda width: 0,
+    "arith.maxsi": lambda width: 1 << (width - 1),
+    "arith.maxui": lambda width: 0,
+    "arith.minsi": lambda width: (1 << (width - 1)) - 1,
+    "arith.minui": lambda width: -1,
+}
+_NEUTRAL_FLOATS = {
+    "arith.maximumf": float("-inf"),
+    "arith.minimumf": float("inf"),
+    "arith.maxnumf": float("nan"),
+    "arith.minnumf": float("nan"),
+    AddFOp.name: -0.0,
+    MulFOp.name: 1.0,
+}
+_ACCUMULATORS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What a reduce or scan works on."""
+
+    tiles: tuple[Tile, ...]
+    axis: int
+    body: ElementBody
+    neutral: tuple[Constant, ...] | None
+    """What the accumulators may begin with, where the body is one commutative operation for each."""
+    chooses: bool = False
+    """Whether the body gives one of two elements, the same from either side: in any order, and an
+    element as often as one likes."""
+
+    @property
+    def commutes(self) -> bool:
+        return self.neutral is not None or self.chooses
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.tiles[0].dims
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        return tuple(tile.element for tile in self.tiles)
+
+    def start(self, lanes: int) -> list[Value]:
+        """What the accumulators hold before the first element."""
+        if self.neutral is not None:
+            return [llvm.splat_constant(value, lanes) for value in self.neutral]
+        return [llvm.splat_constant(bits_constant(e, 0), lanes) for e in self.elements]
+
+    def first_or_step(
+        self,
+        b: Builder,
+        elements: Sequence[Value],
+        state: Sequence[Value],
+        index: Index,
+        *,
+        looped: bool,
+    ) -> list[Value]:
+        """The accumulated values after the elements of a round: at index 0 the elements alone."""
+        if not looped:
+            return list(elements)
+        after = self.step(b, elements, state)
+        if self.neutral is not None or self.chooses:
+            return after
+        assert isinstance(index.base, Lane)
+        counter = index.base.value
+        is_first = b.icmp_unsigned("==", counter, ir.Constant(counter.type, 0))
+        pairs = zip(elements, after, strict=True)
+        return [
+            b.select(is_first, llvm.splat(b, element, llvm.lanes_of(found.type)), found)
+            for element, found in pairs
+        ]
+
+    def step(self, b: Builder, elements: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+        """The accumulated values after one more element."""
+        lanes = max(llvm.lanes_of(v.type) for v in (*elements, *state))
+        pairs = zip(elements, state, strict=True)
+        return self.body(b, [llvm.splat(b, v, lanes) for pair in pairs for v in pair])
+
+    def across_lanes(self, b: Builder, state: Sequence[Value]) -> list[Value]:
+        """The lanes combined, the lower ones first, into scalars."""
+        values = list(state)
+        while (lanes := llvm.lanes_of(values[0].type)) > 1:
+            halves = (
+                (range(lanes // 2), range(lanes // 2, lanes))
+                if self.commutes
+                else (range(0, lanes, 2), range(1, lanes, 2))
+            )
+            lower, upper = ([llvm.shuffle(b, v, v, half) for v in values] for half in halves)
+            values = self.step(b, upper, lower)
+        if llvm.lanes_of(values[0].type):
+            values = [b.extract_element(v, ir.Constant(I32, 0)) for v in values]
+        return values
+
+
+def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
+    body = ElementBody(f, op.regions[0].blocks[0])
+    axis = int_property(op, "axis")
+    neutral = _neutral(body)
+    chooses = False
+    if neutral is None and isinstance(op, ReduceOp):
+        choice = choice_of(op)
+        chooses = choice.any_order
+        if not chooses:
+            message = f"a reduction keeps the order of its elements: {choice.reason}"
+            f.unit.remarks.add("reduction", message, op)
+    return Fold(tuple(tiles), axis, body, neutral, chooses)
+
+
+def _neutral(body: ElementBody) -> tuple[Constant, ...] | None:
+    """The numbers that a body leaves all others as they are with: one commutative operation for each
+    pair of its arguments."""
+    *ops, end = body.block.ops
+    arguments = body.block.args
+    if 2 * len(ops) != len(arguments) or list(end.operands) != [op.results[0] for op in ops]:
+        return None
+    pairs = [set(arguments[i : i + 2]) for i in range(0, len(arguments), 2)]
+    found: list[Constant] = []
+    for op, pair in zip(ops, pairs, strict=True):
+        value = _neutral_of(op) if set(op.operands) == pair else None
+        if value is None:
+            return None
+        found.append(value)
+    return tuple(found)
+
+
+def _neutral_of(only: Operation) -> Constant | None:
+    """The number that a commutative operation leaves every other as it is with."""
+    element = element_of(only.results[0].type)
+    if (number := _NEUTRAL_INTEGERS.get(only.name)) is not None:
+        return bits_constant(element, number(element.format.bits))
+    value = _NEUTRAL_FLOATS.get(only.name)
+    if value is None:
+        return None
+    if isinstance(only, AddFOp) and enum_property(only, "rounding_mode") == "negative_inf":
+        # Towards -inf, -0 and +0 make -0.
+        value = 0.0
+    return bits_constant(element, float_to_bits(value, element.format))
+
+
+@lowers("reduce")
+def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
+    if not cost_model.is_body_of_elements(op):
+        fold_each(f, op, int_property(op, "axis"))
+        return
+    fold = fold_of(f, op, f.read_once(op.operands))
+    rest = tuple(extent for axis, extent in enumerate(fold.dims) if axis != fold.axis)
+    targets: list[Strided] = []
+    if rest:
+        targets = [
+            f.buffer(element, rest, f.plan.last_use(result))
+            for element, result in zip(fold.elements, op.results, strict=True)
+        ]
+    inner = all(extent == 1 for extent in fold.dims[fold.axis + 1 :])
+    make = _along_rows if inner and fold.dims[fold.axis] > 1 else _across_rows
+    found = f.versions(guards(*fold.tiles), lambda masked: make(f, fold, rest, targets, masked))
+    for position, result in enumerate(op.results):
+        f.values[result] = targets[position] if rest else found[position]
+    f.settle()
+
+
+def _with_axis(coords: Sequence[Index], axis: int, index: Index) -> Coords:
+    return (*coords[:axis], index, *coords[axis:])
+
+
+def _elements(nest: Nest, fold: Fold, coords: Sequence[Index], index: Index) -> list[Value]:
+    """The elements of each operand at places along the axis."""
+    at = _with_axis(coords, fold.axis, index)
+    return [nest.vector(tile, at) for tile in fold.tiles]
+
+
+def _put(nest: Nest, targets: Sequence[Strided], coords: Coords, values: Sequence[Value]) -> None:
+    for target, value in zip(targets, values, strict=True):
+        store_at(nest, target.pointer, target.element, target.offset(nest, coords), value)
+
+
+def _across_rows(
+    f: FunctionEmitter,
+    fold: Fold,
+    rest: tuple[int, ...],
+    targets: Sequence[Strided],
+    masked: bool,
+) -> list[Value]:
+    """Each lane is a row: the elements of a row one after the other."""
+    nest = Nest(f.builder, masked=masked, work=f.now)
+    along = vector_axis(rest)
+    lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
+    found: list[Value] = []
+    extent = fold.dims[fold.axis]
+    count = len(fold.tiles)
+
+    def rows(nest: Nest, several: Sequence[Coords]) -> None:
+        width = lanes if lanes > 1 else 0
+        if fold.chooses:
+            start = [v for at in several for v in _elements(nest, fold, at, fixed(0))]
+        else:
+            start = [value for _ in several for value in fold.start(width)]
+        depth = nest.depth
+        index = nest.loop(extent)
+        looped = nest.depth > depth
+        state = [nest.carried(value) for value in start] if looped else start
+        after: list[Value] = []
+        for position, coords in enumerate(several):
+            at = _with_axis(coords, fold.axis, index)
+            elements = [nest.vector(tile, at) for tile in fold.tiles]
+            before = state[position * count : (position + 1) * count]
+            after += fold.first_or_step(nest.inner, elements, before, index, looped=looped)
+        if looped:
+            nest.close(list(zip(state, after, strict=True)))  # pyright: ignore[reportArgumentType]
+        for position, coords in enumerate(several):
+            values = after[position * count : (position + 1) * count]
+            if targets:
+                _put(nest, targets, coords, values)
+            else:
+                found.extend(values)
+
+    batch: list[Coords] = []
+    unroll = 1 if masked else _ACCUMULATORS
+
+    def collect(inner: Nest, coords: Coords) -> None:
+        batch.append(coords)
+        if len(batch) == rounds:
+            rows(inner, batch)
+
+    rounds = min(unroll, max(rest[along] // lanes, 1)) if rest else 1
+    loops(nest, rest, along, lanes, rounds, collect)
+    nest.close_all()
+    return found
+
+
+def _along_rows(
+    f: FunctionEmitter,
+    fold: Fold,
+    rest: tuple[int, ...],
+    targets: Sequence[Strided],
+    masked: bool,
+) -> list[Value]:
+    """Lanes and accumulators share a row."""
+    nest = Nest(f.builder, masked=masked, work=f.now)
+    extent = fold.dims[fold.axis]
+    lanes = f.lanes(fold.tiles, extent)
+    coords = [nest.loop(size) for size in rest]
+    vectors = extent // lanes
+    rounds = min(_ACCUMULATORS, vectors) if fold.commutes and not masked else 1
+    width = lanes if lanes > 1 else 0
+    run = tuple(range(lanes)) if width else None
+    if fold.chooses:
+        start = [
+            value
+            for number in range(rounds)
+            for value in _elements(nest, fold, coords, Index(number * lanes, run, lanes))
+        ]
+    else:
+        start = [value for _ in range(rounds) for value in fold.start(width)]
+    depth = nest.depth
+    if fold.commutes:
+        base = nest.loop(extent, lanes * rounds)
+        offsets = run
+        stride = lanes
+    else:
+        base = nest.loop(vectors)
+        offsets = tuple(lane * vectors for lane in range(lanes)) if width else None
+        stride = 0
+    looped = nest.depth > depth
+    state: list[Any] = [nest.carried(value) for value in start] if looped else list(start)
+    after: list[Value] = []
+    count = len(fold.tiles)
+    for number in range(rounds):
+        moved = nest.shift(base, number * stride)
+        elements = _elements(nest, fold, coords, Index(moved.base, offsets, moved.align))
+        before = state[number * count : (number + 1) * count]
+        after += fold.first_or_step(nest.inner, elements, before, base, looped=looped)
+    if looped:
+        nest.close(list(zip(state, after, strict=True)))
+    b = nest.inner
+    while rounds > 1:
+        half = rounds // 2 * count
+        pairs = [
+            fold.step(b, after[half + i : half + i + count], after[i : i + count])
+            for i in range(0, half, count)
+        ]
+        after, rounds = [value for pair in pairs for value in pair], rounds // 2
+    values = fold.across_lanes(b, after)
+    if targets:
+        _put(nest, targets, tuple(coords), values)
+    nest.close_all()
+    return values
+
+
+# -- scans ---------------------------------------------------------------------------------------
+
+
+@lowers("scan")
+def scan(f: FunctionEmitter, op: ScanOp) -> None:
+    reverse = is_set(op, "reverse")
+    if not cost_model.is_body_of_elements(op):
+        fold_each(f, op, int_property(op, "axis"), reverse=reverse)
+        return
+    fold = fold_of(f, op, f.read_once(op.operands))
+    targets = [
+        f.buffer(element, fold.dims, f.plan.last_use(result))
+        for element, result in zip(fold.elements, op.results, strict=True)
+    ]
+    inner = all(extent == 1 for extent in fold.dims[fold.axis + 1 :])
+    lanes = f.lanes(fold.tiles, fold.dims[fold.axis])
+    along = inner and lanes > 1
+    make = _scan_along if along else _scan_across
+
+    def one(masked: bool) -> list[Value]:
+        make(f, fold, targets, reverse, masked)
+        return []
+
+    f.versions(guards(*fold.tiles), one)
+    for target, result in zip(targets, op.results, strict=True):
+        f.values[result] = target
+    f.settle()
+
+
+def _reversed(nest: Nest, index: Index, last: int) -> Index:
+    """``last - index``."""
+    if isinstance(index.base, int):
+        return fixed(last - index.base)
+    from_end = nest.emit([index.base], lambda b, v: b.sub(ir.Constant(v.type, last), v))
+    return Index(from_end, None, 1)
+
+
+def _scan_across(
+    f: FunctionEmitter, fold: Fold, targets: Sequence[Strided], reverse: bool, masked: bool
+) -> None:
+    """Each lane is a row of its own."""
+    nest = Nest(f.builder, masked=masked, work=f.now)
+    extent = fold.dims[fold.axis]
+    rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
+    along = vector_axis(rest)
+    lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
+
+    def row(nest: Nest, coords: Coords) -> None:
+        start = fold.start(lanes if lanes > 1 else 0)
+        depth = nest.depth
+        index = nest.loop(extent)
+        looped = nest.depth > depth
+        state: list[Any] = [nest.carried(value) for value in start] if looped else start
+        place = _reversed(nest, index, extent - 1) if reverse else index
+        at = _with_axis(coords, fold.axis, place)
+        elements = [nest.vector(tile, at) for tile in fold.tiles]
+        after = fold.first_or_step(nest.inner, elements, state, index, looped=looped)
+        _put(nest, targets, at, after)
+        if looped:
+            nest.close(list(zip(state, after, strict=True)))
+
+    loops(nest, rest, along, lanes, 1, row)
+    nest.close_all()
+
+
+def _scan_along(
+    f: FunctionEmitter, fold: Fold, targets: Sequence[Strided], reverse: bool, masked: bool
+) -> None:
+    """Lanes share a row: prefixes within a vector, then with what came before it."""
+    nest = Nest(f.builder, masked=masked, work=f.now)
+    extent = fold.dims[fold.axis]
+    lanes = f.lanes(fold.tiles, extent)
+    rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
+    coords = [nest.loop(size) for size in rest]
+    depth = nest.depth
+    start = fold.start(lanes)
+    base = nest.loop(extent, lanes)
+    looped = nest.depth > depth
+    state: list[Any] = [nest.carried(value) for value in start] if looped else start
+    place = base
+    if reverse:
+        back = _reversed(nest, base, extent - lanes)
+        place = Index(back.base, None, lanes)
+    at = _with_axis(coords, fold.axis, Index(place.base, tuple(range(lanes)), place.align))
+    b = nest.inner
+    values = [nest.vector(tile, at) for tile in fold.tiles]
+    values = _prefixes(b, fold, values, lanes, reverse)
+    found = fold.first_or_step(b, values, state, base, looped=looped)
+    _put(nest, targets, at, found)
+    edge = 0 if reverse else lanes - 1
+    carry = [llvm.shuffle(b, value, value, [edge] * lanes) for value in found]
+    if looped:
+        nest.close(list(zip(state, carry, strict=True)))
+    nest.close_all()
+
+
+def _prefixes(
+    b: Builder, fold: Fold, values: list[Value], lanes: int, reverse: bool
+) -> list[Value]:
+    """Each lane combined with all before it (behind it, if reversed)."""
+    distance = 1
+    while distance < lanes:
+        if reverse:
+            source = [min(lane + distance, lanes - 1) for lane in range(lanes)]
+            has = [int(lane + distance < lanes) for lane in range(lanes)]
+        else:
+            source = [max(lane - distance, 0) for lane in range(lanes)]
+            has = [int(lane >= distance) for lane in range(lanes)]
+        before = [llvm.shuffle(b, v, v, source) for v in values]
+        combined = fold.step(b, values, before)
+        mask = llvm.int_lanes(has, ir.IntType(1))
+        values = [b.select(mask, c, v) for c, v in zip(combined, values, strict=True)]
+        distance *= 2
+    return values

@@ -1,0 +1,110 @@
+"""Regions that compute elements (of reduce, scan, generate) as code on vectors.
+
+Where every operation in them is element-wise, a body runs on many elements at once. Both sides of an
+``scf.if`` are computed then and one is chosen, which costs nothing but time because they have no effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.elementwise.operations import alias_emitter, emitter_of
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.emitter.table import lowers
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import bits_constant, element_of
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
+from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.tiles import Tile
+from tilewright.cpu.codegen.reductions.scalar_bodies import generate_each
+from tilewright.dialects.arith import ArithOp, ConstantOp
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
+from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
+
+_ENDS = (YieldOp, scf.YieldOp)
+
+
+class ElementBody:
+    """A body, ready to be emitted at any place for any number of lanes."""
+
+    def __init__(self, f: FunctionEmitter, block: Block):
+        self.block = block
+        self._f = f
+
+    def __call__(self, b: Builder, arguments: Sequence[Value]) -> list[Value]:
+        """What the body yields for these arguments."""
+        values: dict[SSAValue, Value] = dict(zip(self.block.args, arguments, strict=True))
+        lanes = max((llvm.lanes_of(a.type) for a in arguments), default=0)
+        return self._run(b, self.block, values, lanes)
+
+    def _run(
+        self, b: Builder, block: Block, values: dict[SSAValue, Value], lanes: int
+    ) -> list[Value]:
+        for op in block.ops:
+            if isinstance(op, _ENDS):
+                return [self._value(b, v, values, lanes) for v in op.operands]
+            if op.name == "scf.if":
+                self._choose(b, op, values, lanes)
+            else:
+                self._element(b, op, values, lanes)
+        raise AssertionError("a body ends in a terminator")
+
+    def _value(
+        self, b: Builder, value: SSAValue, values: dict[SSAValue, Value], lanes: int
+    ) -> Value:
+        found = values.get(value)
+        return llvm.splat(b, self._f.scalar(value) if found is None else found, lanes)
+
+    def _element(
+        self, b: Builder, op: Operation, values: dict[SSAValue, Value], lanes: int
+    ) -> None:
+        result = op.results[0]
+        if isinstance(op, ConstantOp):
+            values[result] = bits_constant(element_of(result.type), op.bits()[0])
+            return
+        if op.name == "ub.poison":
+            values[result] = llvm.undefined(element_of(result.type).register)
+            return
+        if isinstance(op, AssumeOp):
+            values[result] = self._value(b, op.operands[0], values, lanes)
+            return
+        emit = emitter_of(op) if isinstance(op, ArithOp) else alias_emitter(op)
+        values[result] = emit(b, *(self._value(b, v, values, lanes) for v in op.operands))
+
+    def _choose(self, b: Builder, op: Operation, values: dict[SSAValue, Value], lanes: int) -> None:
+        condition = self._value(b, op.operands[0], values, lanes)
+        sides = [
+            self._run(b, region.blocks[0], values, lanes) for region in op.regions if region.blocks
+        ]
+        for position, result in enumerate(op.results):
+            values[result] = b.select(condition, *(side[position] for side in sides))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated(Tile):
+    """What a body gives for the positions of the elements."""
+
+    body: ElementBody
+
+    def at(self, nest: Nest, coords: Coords) -> Lane:
+        lanes = lanes_in(coords)
+        numbers = [nest.widened(nest.numbers(index), lanes) for index in coords]
+        return nest.emit(numbers, lambda b, *values: self.body(b, values)[0])
+
+
+@lowers("generate")
+def generate(f: FunctionEmitter, op: GenerateOp) -> None:
+    result = op.result
+    if not cost_model.is_body_of_elements(op):
+        generate_each(f, op)
+        return
+    body = ElementBody(f, op.body.blocks[0])
+    f.define(result, Generated(element_of(result.type), T.dims_of(result.type), body))

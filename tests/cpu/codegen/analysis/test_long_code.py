@@ -1,0 +1,145 @@
+"""Long code: it is cut into parts, compiling it takes work in proportion, and it computes the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import long_code
+from tests.cpu.codegen.support import load
+from tests.cpu.codegen.test_random_tiles import check_seed
+
+import tilewright
+from tilewright.cpu.codegen.analysis import segments
+from tilewright.cpu.codegen.emitter import function
+from tilewright.cpu.codegen.ir import outlining
+from tilewright.cpu.compile import compile_kernel, plan_text
+from tilewright.lowering import lower_to_tileaa
+
+
+def _lowered(source: str) -> Any:
+    module = tilewright.parse(source)
+    tilewright.verify(module)
+    return lower_to_tileaa(module).module
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many calls of Python functions some work makes."""
+    count = 0
+
+    def tell(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(tell)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("rule", long_code.RULES.values(), ids=list(long_code.RULES))
+def test_work_grows_with_the_code_and_not_faster(rule: Callable[[int], str]) -> None:
+    # From 300 to 1,200, so that what all kernels cost, and what only short code does, matters little.
+    modules = [_lowered(rule(count)) for count in (300, 1200)]
+    short, long = (_calls(lambda module=module: compile_kernel(module)) for module in modules)
+    assert long < 5 * short
+    lengths = [len(compile_kernel(module).llvm_ir) for module in modules]
+    assert lengths[1] < 5 * lengths[0]
+
+
+@pytest.mark.parametrize("rule", long_code.RULES.values(), ids=list(long_code.RULES))
+def test_functions_stay_short(rule: Callable[[int], str]) -> None:
+    text = compile_kernel(_lowered(rule(1500))).llvm_ir
+    lengths = [part.count("\n") for part in text.split("\ndefine ")[1:]]
+    # What is left in the kernel's own function are calls, and numbers that several parts use.
+    assert max(lengths) < 12_000
+
+
+def test_operands_that_are_shared_are_not_walked_again_and_again() -> None:
+    # There are more than 2**25 ways from the load to the store.
+    module = _lowered(long_code.element_wise(45))
+    assert _calls(lambda: compile_kernel(module)) < 200_000
+
+
+def test_a_cut_keeps_what_crosses_it_and_no_more() -> None:
+    lines = plan_text(_lowered(long_code.element_wise(480))).splitlines()
+    kept = [line for line in lines if ": buffer;" in line]
+    # At each of the ten cuts the last six values, of which some are used within.
+    assert 10 <= len(kept) <= 80
+
+
+def _batch(count: int) -> str:
+    """A product of as many matrices, one of whose factors lies in memory and one in a buffer."""
+    view, matrices = (
+        f"tensor_view<{count}x8x16xf32, strides=[128, 16, 1]>",
+        f"tile<{count}x8x16xf32>",
+    )
+    part = f"partition_view<tile=({count}x8x16), {view}>"
+    result = f"tensor_view<{count}x8x8xf32, strides=[64, 8, 1]>"
+    return f"""cuda_tile.module @m {{
+      entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %r: tile<ptr<f32>>) {{
+        %i = constant <i32: 0> : tile<i32>
+        %mp = make_tensor_view %p, shape = [{count}, 8, 16], strides = [128, 16, 1] : {view}
+        %vp = make_partition_view %mp : {part}
+        %mq = make_tensor_view %q, shape = [{count}, 8, 16], strides = [128, 16, 1] : {view}
+        %vq = make_partition_view %mq : {part}
+        %mr = make_tensor_view %r, shape = [{count}, 8, 8], strides = [64, 8, 1] : {result}
+        %vr = make_partition_view %mr : partition_view<tile=({count}x8x8), {result}>
+        %x, %t0 = load_view_tko weak %vp[%i, %i, %i]
+          : {part}, tile<i32> -> {matrices}, token
+        %y, %t1 = load_view_tko weak %vq[%i, %i, %i]
+          : {part}, tile<i32> -> {matrices}, token
+        %e = exp2 %y : {matrices}
+        %z = permute %e [0, 2, 1] : {matrices} -> tile<{count}x16x8xf32>
+        %c = constant <f32: 0.0> : tile<{count}x8x8xf32>
+        %d = mmaf %x, %z, %c
+          : {matrices}, tile<{count}x16x8xf32>, tile<{count}x8x8xf32>
+        %t2 = store_view_tko weak %d, %vr[%i, %i, %i]
+          : tile<{count}x8x8xf32>, partition_view<tile=({count}x8x8), {result}>, tile<i32> -> token
+        return
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 32])
+def test_products_of_a_batch_are_right(count: int) -> None:
+    x, y = np.random.default_rng(0).random((2, count, 8, 16)).astype(np.float32)
+    found = np.zeros((count, 8, 8), np.float32)
+    tilewright.run(tilewright.parse(_batch(count)), "k", (1,), (x, y, found), machine="cpu")
+    np.testing.assert_allclose(found, x @ np.exp2(y).transpose(0, 2, 1), rtol=1e-5)
+
+
+def test_code_does_not_grow_with_a_batch() -> None:
+    lengths = [len(compile_kernel(_lowered(_batch(count))).llvm_ir) for count in (8, 256)]
+    assert lengths[1] < 1.1 * lengths[0]
+
+
+@pytest.mark.parametrize("rule", long_code.RULES.values(), ids=list(long_code.RULES))
+@pytest.mark.parametrize("count", [60, 330])
+def test_long_code_computes_what_the_reference_machine_does(
+    rule: Callable[[int], str], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlining, "LONG", 500)
+    module = tilewright.parse(rule(count))
+    numbers = np.random.default_rng(count).random(65536).astype(np.float32) - np.float32(0.5)
+    arrays = [(numbers * np.float32(0.01), np.zeros(65536, np.float32)) for _ in range(2)]
+    assert load(lower_to_tileaa(module).module).run((1,), arrays[0]) == 0
+    tilewright.run(module, "k", (1,), arrays[1], machine="reference")
+    # Sums of 1,024 numbers are taken in another order.
+    np.testing.assert_allclose(arrays[0][1], arrays[1][1], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(2000, 2040))
+def test_code_cut_everywhere_computes_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "_DEPTH_LIMIT", 1 + seed % 3)
+    monkeypatch.setattr(segments, "_PART_LIMIT", 4)
+    monkeypatch.setattr(outlining, "LONG", 0)
+    monkeypatch.setattr(outlining, "_SHORT", 0)
+    monkeypatch.setattr(function, "_LONG_CODE", 0)
+    check_seed(seed)

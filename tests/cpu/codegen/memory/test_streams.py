@@ -1,0 +1,165 @@
+"""Memory at speed: stores past the caches, and tiles that are fetched before their block begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import LaunchOptions
+from tilewright.builder import Builder, ModuleBuilder, Value, ptr
+from tilewright.cpu import Program
+from tilewright.cpu.codegen.memory import access
+from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.cpu.target import cpu_target, missing_features
+from tilewright.lowering import lower_to_tileaa
+
+TILE = (16, 128)
+
+
+def _tiles(k: Builder, base: Value, columns: Value) -> Value:
+    view = k.make_tensor_view(base, shape=[k.args.rows, columns], strides=[k.args.stride, 1])
+    return k.partition(view, tile=TILE, padding="zero")
+
+
+def _double(*, reads_output: bool = False) -> Any:
+    """``y = 2 x``, or ``y = x + y``."""
+    module = ModuleBuilder()
+    sizes = dict.fromkeys(("rows", "columns", "stride"), "i32")
+    with module.entry("double", {"x": ptr("f32"), "y": ptr("f32")} | sizes) as k:
+        row, column, _ = k.get_tile_block_id()
+        x, y = (_tiles(k, base, k.args.columns) for base in (k.args.x, k.args.y))
+        values, _ = k.load_view_tko(x, [row, column])
+        others = k.load_view_tko(y, [row, column])[0] if reads_output else values
+        k.store_view_tko(k.addf(values, others), y, [row, column])
+    return module.build()
+
+
+def _streams(module: Any, **options: Any) -> bool:
+    compiled = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions(**options))
+    return "!nontemporal" in compiled.llvm_ir
+
+
+def test_only_output_that_is_not_read_goes_past_the_caches():
+    assert _streams(_double()) == cpu_target("host").is_x86
+    assert not _streams(_double(reads_output=True))
+    assert not _streams(_double(), distinct_arguments=False)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4], ids=["aligned", "odd", "by 16 bytes"])
+@pytest.mark.parametrize("columns", [4096, 4093])
+def test_all_elements_of_a_large_array_arrive(offset: int, columns: int):
+    rows = 2100
+    x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    room = np.full(rows * columns + 64, -1, np.float32)
+    start = (-room.ctypes.data % 64) // 4 + offset
+    y = room[start : start + x.size].reshape(x.shape)
+    grid = (-(-rows // TILE[0]), -(-columns // TILE[1]))
+    Program(_double()).launch("double", grid, (x, y, rows, columns, columns))
+    assert (y == 2 * x).all()
+    assert (room[:start] == -1).all() and (room[start + x.size :] == -1).all()
+
+
+TARGETS = ["host", "generic", "x86-64-v3", "x86-64-v4"] if cpu_target().is_x86 else ["host"]
+DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16}
+
+
+@pytest.fixture
+def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every array counts as larger than the caches."""
+    monkeypatch.setattr(access, "_LARGER_THAN_CACHES", 1)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "")
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("tile", [(1, 512), (4, 256), (2, 1024)], ids=str)
+def test_rows_that_begin_anywhere_in_a_line(
+    small_caches: None, tile: tuple[int, int], element: str, cpu: str
+):
+    if missing_features(cpu_target(cpu)):
+        pytest.skip("the processor lacks features of this level")
+    module = ModuleBuilder()
+    sizes = dict.fromkeys(("rows", "columns", "stride"), "i32")
+    with module.entry("copy", {"x": ptr(element), "y": ptr(element)} | sizes) as k:
+        row, column, _ = k.get_tile_block_id()
+
+        def cut(base: Value, stride: Value) -> Value:
+            view = k.make_tensor_view(
+                base, shape=[k.args.rows, k.args.columns], strides=[stride, 1]
+            )
+            return k.partition(view, tile=tile, padding="zero")
+
+        values, _ = k.load_view_tko(cut(k.args.x, k.args.columns), [row, column])
+        k.store_view_tko(values, cut(k.args.y, k.args.stride), [row, column])
+    program = Program(module.build(), options=LaunchOptions(cpu=cpu, threads=1))
+    rows, columns = 2 * tile[0] + 1, 2 * tile[1] + 3
+    dtype = np.dtype(DTYPES[element])
+    x = (np.arange(rows * columns) % 97).astype(dtype).reshape(rows, columns)
+    for offset in (0, 1, 5, 16 // dtype.itemsize):
+        room = np.full(rows * (columns + 1) + 128, 99, dtype)
+        start = -room.ctypes.data % 64 // dtype.itemsize + offset
+        y = room[start : start + rows * (columns + 1)].reshape(rows, columns + 1)
+        program.launch("copy", (3, 3), (x, y, rows, columns, columns + 1))
+        assert (y[:, :columns] == x).all()
+        assert (y[:, columns] == 99).all()
+        assert (room[:start] == 99).all() and (room[start + y.size :] == 99).all()
+
+
+def _centred(index: str, width: int = 2048, *, early: bool = False) -> Any:
+    """``y = x - mean(x)`` for each row; ``index`` says how the number of the row is found. ``early``: the tile
+    is read once, as ``y`` may be the same memory."""
+    module = ModuleBuilder()
+    with module.entry("centred", {"x": ptr("f32"), "y": ptr("f32"), "rows": "i32"}) as k:
+        block, other, _ = k.get_tile_block_id()
+        zero, one = (k.constant(value, "i32") for value in (0, 1))
+        row = {"x": block, "y": other, "next": k.addi(block, one)}[index]
+        views = [
+            k.partition(
+                k.make_tensor_view(base, shape=[k.args.rows, width], strides=[width, 1]),
+                tile=(1, width),
+                padding="zero",
+            )
+            for base in (k.args.x, k.args.y)
+        ]
+        values, token = k.load_view_tko(views[0], [row, zero])
+        if early:
+            k.store_view_tko(k.mulf(values, values), views[0], [row, zero], token=token)
+        total = k.reduce(values, 1, 0.0, lambda b, element, total: b.addf(element, total))
+        mean = k.mulf(total, 1.0 / width)
+        spread = k.broadcast(k.reshape(mean, shape=(1, 1)), shape=(1, width))
+        k.store_view_tko(k.subf(values, spread), views[1], [row, zero])
+    return module.build()
+
+
+def _fetches(module: Any) -> bool:
+    compiled = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions())
+    into_second_cache = "i32 0, i32 2, i32 1"
+    return any(
+        "llvm.prefetch" in line and into_second_cache in line
+        for line in compiled.llvm_ir.splitlines()
+    )
+
+
+def test_the_second_pass_over_a_tile_fetches_that_of_the_next_block():
+    assert _fetches(_centred("x"))
+    # The next block is that with the next number along x, and has the next tile.
+    assert not _fetches(_centred("y"))
+    assert not _fetches(_centred("next"))
+    # A tile that is read once leaves no time for it, and one that is small no need.
+    assert not _fetches(_double())
+    # What the second pass reads may be a buffer that was filled from it.
+    assert _fetches(_centred("x", early=True))
+    assert not _fetches(_centred("x", 256))
+
+
+def test_nothing_is_fetched_from_where_there_is_nothing():
+    rows, width = 9, 2048
+    # Small whole numbers: the sum is exact, and so is the mean.
+    x = np.random.default_rng(0).integers(0, 16, (rows, width)).astype(np.float32)
+    y = np.zeros_like(x)
+    Program(_centred("x"), options=LaunchOptions(checked=True)).launch(
+        "centred", rows, (x, y, rows)
+    )
+    assert (y == x - x.mean(axis=1, keepdims=True)).all()

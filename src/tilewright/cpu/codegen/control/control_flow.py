@@ -64,9 +64,9 @@ def assign(
     while pairs:
         together = [pair for pair in pairs if pair[0].dims == pairs[0][0].dims]
         others = [pair for pair in pairs if pair[0].dims != pairs[0][0].dims]
-        targets = by_slot(target for target, _ in together)
-        safe = all(only_in_step(value, targets) for _, value in together)
-        crossing = any(reads_any(value, targets) for _, value in others)
+        slots = by_slot(target for target, _ in together)
+        safe = all(only_in_step(value, slots) for _, value in together)
+        crossing = any(reads_any(value, slots) for _, value in others)
         if safe and not crossing:
             f.fill(together)
         else:

@@ -27,6 +27,7 @@ from tilewright.cpu.codegen.ir.elements import I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.ir.outlining import Part
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
+from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.loops.tiles import (
@@ -216,8 +217,12 @@ class FunctionEmitter:
 
     def define(self, value: SSAValue, tile: Tile) -> None:
         """Let a value be this tile, held in a buffer if the plan keeps it."""
+        run = self.plan.networks.runs.get(value)
+        if run is not None and isinstance(tile, Joined):
+            tile = Stage(tile.element, tile.dims, tile, run)
         if value in self.plan.kept:
-            nest = None if self._lies_across(tile) else self.plan.nest_of(value)
+            alone = isinstance(tile, Stage) or self._lies_across(tile)
+            nest = None if alone else self.plan.nest_of(value)
             if self.pending and not self._goes_along(tile, nest):
                 # They are filled in nests of their own, so fill them now: the buffers that they read are
                 # free then, and few buffers that take turns stay in the first cache.
@@ -248,7 +253,7 @@ class FunctionEmitter:
         A tile whose buffer is still to be filled is computed there and written on the way; the
         operation says ``settle`` when its nest is done.
         """
-        self.flush(keep_last=True)
+        self.flush(keep_last=not any(isinstance(tile, Stage) for _, tile in self.pending[-1:]))
         tiles = [self.tile(value) for value in values]
         if not self.pending:
             return tiles
@@ -315,6 +320,10 @@ class FunctionEmitter:
         if not pairs:
             return
         lanes = self.lanes([tile for _, tile in pairs], _ANY_EXTENT)
+        target, tile = pairs[0]
+        if isinstance(tile, Stage):
+            self._fill_by_runs(target, tile, min(lanes, prod(tile.dims)))
+            return
         pairs = side_by_side(self.builder, pairs, lanes)
         if (flat := flattened(pairs, lanes)) is not None:
             pairs = flat
@@ -337,6 +346,16 @@ class FunctionEmitter:
             tile, vector_axis(tile.dims), lambda nest, at, value: put(nest, at, target, value)
         ):
             self.nest(target.dims, [tile for _, tile in pairs], body)
+
+    def _fill_by_runs(self, target: Strided, tile: Stage, lanes: int) -> None:
+        self.flush()
+
+        def one(masked: bool) -> list[Value]:
+            fill_by_runs(Nest(self.builder, masked=masked), target, tile, lanes)
+            return []
+
+        with self.part():
+            self.versions(guards(tile), one)
 
     def transposes(
         self,

@@ -87,6 +87,10 @@ class Tile(ABC):
         """The axis along which the elements lie side by side in memory; None where none is known."""
         return None
 
+    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+        """The elements as positions below a power of two, and that; None where they are something else."""
+        return None
+
     @property
     def next_row(self) -> NextRow | None:
         """Where the next tile block has what this is for it, if that is worth fetching ahead."""
@@ -133,6 +137,10 @@ class Range(Tile):
     """The integers from ``start`` up, along one axis."""
 
     start: Value
+
+    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+        known = isinstance(self.start, ir.Constant) and self.start.constant == 0
+        return (coords[0], self.dims[0]) if known else None
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
         register, start = self.element.register, self.start
@@ -184,10 +192,40 @@ class Elementwise(Tile):
         return self._along
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
+        if self.name == "andi" and (bits := self._bits_of_place(nest, coords)) is not None:
+            return bits
         lanes = [nest.eval(operand, coords) for operand in self.operands]
         count = max(llvm.lanes_of(lane.value.type) for lane in lanes)
         emit = self.emit if self.name not in _EITHER_WAY else self._emit_pairs
         return nest.emit([nest.widened(lane, count) for lane in lanes], emit)
+
+    def _bits_of_place(self, nest: Nest, coords: Coords) -> Lane | None:
+        """Known bits of the places of elements: a constant where they lie in what is known of the places, one
+        number where they lie in what all lanes share; else None."""
+        first, second = self.operands
+        value = second.value if isinstance(second, Uniform) else None
+        ty = self.element.register
+        if not isinstance(value, ir.Constant) or not isinstance(ty, ir.IntType):
+            return None
+        places = first.positions(nest, coords)
+        if places is None or not isinstance(value.constant, int):
+            return None
+        index, extent = places
+        offsets, mask = index.offsets or (0,), value.constant & ((1 << ty.width) - 1) & (extent - 1)
+        if isinstance(index.base, int) or (index.splits_bits and mask < index.align):
+            base = index.base if isinstance(index.base, int) else 0
+            found = [ir.Constant(ty, (base + offset) & mask) for offset in offsets]
+            vector = ir.VectorType(ty, len(found))
+            return Lane(ir.Constant(vector, found) if index.offsets else found[0])
+        if not index.splits_bits or any(offset & mask for offset in offsets):
+            return None
+        bits = ir.Constant(I64, mask)
+
+        def shared(b: Builder, base: Value) -> Value:
+            found = b.and_(base, bits)
+            return found if ty == I64 else b.trunc(found, ty)
+
+        return nest.emit([index.base], shared)
 
     def _emit_pairs(self, b: Builder, x: Value, y: Value) -> Value:
         return self.emit(b, *of_pairs(b, x, y))
@@ -213,6 +251,10 @@ class Mapped(Tile):
     @property
     def lies_along(self) -> int | None:
         return self.along
+
+    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+        inner = self.mapping(nest, coords)
+        return None if inner is None else self.source.positions(nest, inner)
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
         inner = self.mapping(nest, coords)
@@ -488,9 +530,11 @@ def reshaped(source: Sequence[int], result: Sequence[int]) -> Mapping:
         if not linear.splits_bits:
             return None
         found: list[Index] = []
+        left = prod(source)
         for extent in reversed(source):
-            found.append(nest.low_bits(linear, extent) if prod(source) > extent else linear)
-            linear = nest.high_bits(linear, extent)
+            # Above the bits of the first axis there are none.
+            found.append(nest.low_bits(linear, extent) if left > extent else linear)
+            linear, left = nest.high_bits(linear, extent), left // extent
         return tuple(reversed(found))
 
     return general

@@ -40,6 +40,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     buffer_tile,
     by_slot,
     guards,
+    is_dense,
     is_same_buffer,
     only_in_step,
     store_at,
@@ -321,7 +322,7 @@ class FunctionEmitter:
             return
         lanes = self.lanes([tile for _, tile in pairs], _ANY_EXTENT)
         target, tile = pairs[0]
-        if isinstance(tile, Stage):
+        if len(pairs) == 1 and isinstance(tile, Stage) and is_dense(target):
             self._fill_by_runs(target, tile, min(lanes, prod(tile.dims)))
             return
         pairs = side_by_side(self.builder, pairs, lanes)

@@ -449,6 +449,11 @@ def buffer_tile(element: Element, dims: Sequence[int], pointer: Value, slot: int
     return Strided(element, tuple(dims), pointer, row_major(dims), slot)
 
 
+def is_dense(target: Strided) -> bool:
+    """Whether elements lie in row-major order, one after the other."""
+    return type(target) is Strided and target.strides == row_major(target.dims)
+
+
 # -- buffers that tiles are read from and written to ----------------------------------------------
 
 

@@ -109,6 +109,8 @@ def emit(
         body,
         distinct_arguments=distinct_arguments,
         groups=not checked and unit.strands is None,
+        # Half of the registers; the others hold what is being computed.
+        run_bytes=target.vector_registers * target.vector_bits // 16,
     )
     may_wait = any(effects.waits(op) for op in ops)
     function = _function(module, symbol, may_wait=may_wait)

@@ -34,10 +34,12 @@ class Remarks:
     """Collects remarks, in order, each once."""
 
     found: list[Remark] = field(default_factory=list)
+    _seen: set[Remark] = field(default_factory=set[Remark])
 
     def add(self, kind: str, message: str, op: Operation | None = None) -> None:
         remark = Remark(kind, message, None if op is None else _place(op))
-        if remark not in self.found:
+        if remark not in self._seen:
+            self._seen.add(remark)
             self.found.append(remark)
 
 

@@ -143,12 +143,38 @@ def _joined_stages(count: int) -> str:
     return "\n".join(lines) + _store("%vy", "%out")
 
 
-def test_joined_tiles_that_are_cut_again_are_kept():
-    module = parse(_kernel(_joined_stages(4)))
-    compiled = compile_kernel(module)  # pyright: ignore[reportArgumentType]
-    kept = [remark for remark in compiled.remarks if "parts of it are read" in remark.message]
-    assert len(kept) == 4  # what is loaded, and all that is joined but the last
+def _buffers(body: str) -> list[str]:
+    """Why each tile that has a buffer has one."""
+    compiled = compile_kernel(parse(_kernel(body)))  # pyright: ignore[reportArgumentType]
     assert "masked.gather" not in compiled.llvm_ir
+    return [r.message for r in compiled.remarks if r.kind == "buffer"]
+
+
+_CUT, _END = "parts of it are read", "it ends stages that are computed in registers"
+
+
+def test_stages_of_a_network_stay_in_registers():
+    last, first = _buffers(_joined_stages(4))
+    assert _CUT in first  # what is loaded
+    assert _END in last
+
+
+def test_a_stage_that_something_else_reads_is_kept():
+    stages = _joined_stages(4)
+    other = f"%again = nv_tileaa.view %v2 : tile<64x32x2xf32> -> {_TILE}\n"
+    # Two stages, of which the second is read twice, and two more.
+    assert len(_buffers(stages + other + _store("%vx", "%again"))) == len(_buffers(stages)) + 1
+
+
+def test_halves_that_change_their_places_are_no_network():
+    def swapped(line: str) -> str:
+        return line.replace("cat %s1, %d1 {axis = 2", "cat %s1, %d1 {axis = 1").replace(
+            "tile<64x32x1xf32> -> tile<64x32x2xf32>", "tile<64x32x1xf32> -> tile<64x64x1xf32>"
+        )
+
+    lines = [swapped(line) if "%v2 =" in line else line for line in _joined_stages(2).splitlines()]
+    body = "\n".join(lines).replace("%v2 : tile<64x32x2xf32>", "%v2 : tile<64x64x1xf32>") + "\n"
+    assert not any(_END in reason for reason in _buffers(body))
 
 
 def test_code_grows_with_the_stages_only():

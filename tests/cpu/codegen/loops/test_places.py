@@ -87,3 +87,70 @@ def test_pairs_take_one_rearrangement():
     """The other one of each pair is brought to it."""
     code = _code(_network("i32", 64, (1,)))
     assert "<i32 1, i32 0, i32 3, i32 2" in code
+
+
+def _sorting(element: str, n: int, *, descending: bool) -> Any:
+    """Rows of n numbers in order, by a network whose comparisons rise or fall by place."""
+    module = ModuleBuilder()
+    with module.entry("sorting", {"x": ptr(element), "out": ptr(element)}) as k:
+        row, _, _ = k.get_tile_block_id()
+        views = [
+            k.partition(k.make_tensor_view(base, shape=[4, n], strides=[n, 1]), tile=(1, n))
+            for base in (k.args.x, k.args.out)
+        ]
+        zero, one = k.constant(0, "i32"), k.constant(1, "i32")
+        held, _ = k.load_view_tko(views[0], [row, zero])
+        places = k.iota(shape=(n,), to="i32")
+        sizes = [1 << bit for bit in range(n.bit_length() - 1)]
+        for size, step in [(s, t) for s in sizes for t in reversed(sizes) if t <= s]:
+            part = (n // (2 * step), 1, step)
+            pairs = k.reshape(held, shape=(n // (2 * step), 2, step))
+            low = k.extract(pairs, [zero, zero, zero], shape=part)
+            high = k.extract(pairs, [zero, one, zero], shape=part)
+            if element.startswith("f"):
+                small, large = k.minf(low, high), k.maxf(low, high)
+            else:
+                small = k.mini(low, high, signedness="unsigned")
+                large = k.maxi(low, high, signedness="unsigned")
+            if descending:
+                small, large = large, small
+            at = k.extract(
+                k.reshape(places, shape=(n // (2 * step), 2, step)), [zero, zero, zero], shape=part
+            )
+            rises = k.cmpi(
+                k.andi(at, 2 * size), 0, comparison_predicate="equal", signedness="unsigned"
+            )
+            first, second = k.select(rises, small, large), k.select(rises, large, small)
+            held = k.reshape(k.cat(first, second, dim=1), shape=(1, n))
+        k.store_view_tko(held, views[1], [row, zero])
+    return module.build()
+
+
+_SORTED = [
+    ("f32", 8, False),
+    ("f32", 16, True),
+    ("f64", 128, True),
+    ("i8", 256, False),
+    ("i64", 64, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("element", "n", "descending", "cpu"),
+    [(*each, "host") for each in _SORTED] + [("f32", 256, False, cpu) for cpu in LEVELS],
+)
+def test_sorting_networks(element: str, n: int, descending: bool, cpu: str):
+    rng = np.random.default_rng(n)
+    dtype = dtype_of(element)
+    x = rng.integers(0, 100, (4, n)).astype(dtype)
+    out = np.zeros_like(x)
+    run(
+        _sorting(element, n, descending=descending),
+        "sorting",
+        4,
+        (x, out),
+        machine="cpu",
+        options=LaunchOptions(cpu=cpu),
+    )
+    expected = np.sort(x, 1)
+    assert (out == (expected[:, ::-1] if descending else expected)).all()

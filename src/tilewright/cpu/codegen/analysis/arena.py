@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from tilewright.cpu.abi import ARENA_ALIGNMENT
 
@@ -25,18 +27,39 @@ class Arena:
 
     def __init__(self) -> None:
         self.size = 0
-        self._live: list[Slot] = []
+        self._live: list[tuple[int, int, int]] = []
+        """A heap of the buffers that are used: until when, where, how large."""
+        self._gaps: list[tuple[int, int]] = []
+        """Bytes below ``size`` that nobody uses, in ascending order: where, how many."""
 
     def place(self, size: int, now: int, last: int) -> Slot:
         """Room for ``size`` bytes that are used from position ``now`` to ``last``."""
         rounded = -(-max(size, 1) // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
-        self._live = [slot for slot in self._live if slot.last >= now]
-        offset = 0
-        for slot in sorted(self._live, key=lambda slot: slot.offset):
-            if slot.offset - offset >= rounded:
-                break
-            offset = max(offset, slot.offset + slot.size)
-        placed = Slot(offset, rounded, last)
-        self._live.append(placed)
-        self.size = max(self.size, offset + rounded)
-        return placed
+        while self._live and self._live[0][0] < now:
+            _, offset, dead = heappop(self._live)
+            self._give_back(offset, dead)
+        offset = self._take(rounded)
+        heappush(self._live, (last, offset, rounded))
+        return Slot(offset, rounded, last)
+
+    def _take(self, size: int) -> int:
+        for number, (offset, room) in enumerate(self._gaps):
+            if room >= size:
+                self._gaps[number : number + 1] = [(offset + size, room - size)] * (room > size)
+                return offset
+        offset = self.size
+        if self._gaps and sum(self._gaps[-1]) == self.size:
+            offset = self._gaps.pop()[0]
+        self.size = offset + size
+        return offset
+
+    def _give_back(self, offset: int, size: int) -> None:
+        """Let bytes be a gap, one with those that it touches."""
+        number = bisect_left(self._gaps, (offset, 0))
+        if number < len(self._gaps) and self._gaps[number][0] == offset + size:
+            size += self._gaps.pop(number)[1]
+        if number and sum(self._gaps[number - 1]) == offset:
+            number -= 1
+            first, room = self._gaps.pop(number)
+            offset, size = first, room + size
+        self._gaps.insert(number, (offset, size))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.cpu.codegen.analysis import cost_model, effects, formulas, store_groups
+from tilewright.cpu.codegen.analysis.networks import Networks, find_networks
 from tilewright.cpu.codegen.analysis.segments import Segments, find_segments
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.dialects import facts
@@ -31,6 +32,8 @@ _COST_LIMIT = 1 << 20
 _NESTING_LIMIT = 200
 #: Rows of so many elements are read by whole vectors.
 _LONG_ROW = 16
+#: How many bytes of a tile stay in vector registers, where nothing is known of the processor.
+_RUN_BYTES = 512
 _TOO_LONG = "what it is computed from is too long a chain"
 
 
@@ -54,6 +57,8 @@ class Plan:
     """Stores that are made in the nest of the last one of them (``store_groups``), by each of them."""
     segments: Segments = field(default_factory=Segments)
     """Where long code is cut."""
+    networks: Networks = field(default_factory=Networks)
+    """Joined tiles that are computed in registers, some stages at once."""
 
     def leader(self, op: Operation) -> Operation:
         """In whose nest an operation does its work: its own, but for stores of a group, and for tiles
@@ -93,6 +98,8 @@ class Plan:
             held = "buffer" if value in self.kept or not lazy else "computed where it is read"
             if value in self.in_place:
                 held = "buffer of the loop's tile"
+            if value in self.networks.inside and value not in self.kept:
+                held = "registers, computed with the next stage"
             made = owner.name if isinstance(owner, Operation) else "block argument"
             places = ", ".join(f"{r.name} ({self.position[r]})" for r in readers) or "nothing"
             lines.append(
@@ -119,9 +126,15 @@ class Plan:
         return last
 
 
-def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> Plan:
+def make_plan(
+    body: Block,
+    *,
+    distinct_arguments: bool,
+    groups: bool = True,
+    run_bytes: int = _RUN_BYTES,
+) -> Plan:
     """The plan of a function. ``distinct_arguments``: no two pointer arguments share memory.
-    ``groups``: stores may wait for others."""
+    ``groups``: stores may wait for others. ``run_bytes``: how much of a tile stays in vector registers."""
     plan = Plan()
     ops = _number(body, plan)
     plan.end = len(ops)
@@ -129,6 +142,7 @@ def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> 
     costs = _costs(ops)
     joined = {result for op in ops if _is_cut(op, cut) for result in op.results}
     plan.segments = find_segments(ops, joined)
+    plan.networks = find_networks(ops, joined, run_bytes)
     plan.streams = effects.stores_never_read(ops, distinct_arguments)
     if groups:
         for group in store_groups.find_groups(ops, distinct_arguments=distinct_arguments):
@@ -145,8 +159,8 @@ def make_plan(body: Block, *, distinct_arguments: bool, groups: bool = True) -> 
                         reason = _why_kept(op, result, plan, costs, memory)
                     elif _is_handed_on(op, result, plan, costs):
                         reason = _TOO_LONG
-                    if not reason and result in joined:
-                        reason = "parts of it are read, in another order than it lies in"
+                    if not reason:
+                        reason = plan.networks.why_kept(result, cut=result in joined)
                 if reason:
                     plan.kept.add(result)
                     plan.reasons[result] = reason

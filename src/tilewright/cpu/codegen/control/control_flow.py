@@ -16,7 +16,13 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter, merge
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir.elements import element_of
 from tilewright.cpu.codegen.ir.types import Value
-from tilewright.cpu.codegen.loops.tiles import Strided, is_same_buffer, only_in_step, reads_any
+from tilewright.cpu.codegen.loops.tiles import (
+    Strided,
+    by_slot,
+    is_same_buffer,
+    only_in_step,
+    reads_any,
+)
 from tilewright.cpu.codegen.products import deferred, packed_operands, running_sums
 from tilewright.cpu.codegen.products.state import Round
 from tilewright.dialects.nv_tileaa import types as T
@@ -58,8 +64,9 @@ def assign(
     while pairs:
         together = [pair for pair in pairs if pair[0].dims == pairs[0][0].dims]
         others = [pair for pair in pairs if pair[0].dims != pairs[0][0].dims]
-        safe = all(only_in_step(value, [t for t, _ in together]) for _, value in together)
-        crossing = any(reads_any(value, [t for t, _ in together]) for _, value in others)
+        slots = by_slot(target for target, _ in together)
+        safe = all(only_in_step(value, slots) for _, value in together)
+        crossing = any(reads_any(value, slots) for _, value in others)
         if safe and not crossing:
             f.fill(together)
         else:

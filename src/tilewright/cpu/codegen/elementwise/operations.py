@@ -10,6 +10,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.cpu.codegen.analysis.known_numbers import CASTS, known_factor, known_number
 from tilewright.cpu.codegen.control.loop_values import chosen, rebuilt, types_of_parts
 from tilewright.cpu.codegen.elementwise import EMITTERS
 from tilewright.cpu.codegen.elementwise.floats import clampf
@@ -50,7 +51,6 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import OPERATIONS, int_list, is_set
 from tilewright.dialects.nv_tileaa.ops import shapes as S
-from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, BitcastOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.launching.modules import strides_of
@@ -243,14 +243,9 @@ def nothing(f: FunctionEmitter, op: Operation) -> None:
         f.values[result] = None
 
 
-_CASTS = frozenset(
-    {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", AssumeOp.name}
-)
-
-
 def is_block_number(value: SSAValue) -> bool:
     """Whether a number is that of the tile block along the first axis of the grid."""
-    while isinstance(owner := value.owner, Operation) and owner.name in _CASTS:
+    while isinstance(owner := value.owner, Operation) and owner.name in CASTS:
         value = owner.operands[0]
     owner = value.owner
     if not isinstance(owner, GetProgramIdOp) or owner.program_id is not None:
@@ -367,32 +362,6 @@ def slice_positions(
         offsets.append(_within(f, f.as_index(value), outer, inner))
         aligns.append(unit if outer % unit == 0 else 1)
     return Shifted(tuple(offsets), tuple(aligns))
-
-
-def known_number(value: SSAValue) -> int | None:
-    """An index that is known when code is made."""
-    owner = value.owner
-    if isinstance(owner, ConstantOp):
-        return owner.bits()[0]
-    if isinstance(owner, Operation) and owner.name in _CASTS:
-        return known_number(owner.operands[0])
-    if isinstance(owner, Operation) and owner.name == "arith.muli":
-        lhs, rhs = (known_number(operand) for operand in owner.operands)
-        return None if lhs is None or rhs is None else lhs * rhs
-    return None
-
-
-def known_factor(value: SSAValue) -> int:
-    """A power of two that is known to divide an index."""
-    owner = value.owner
-    if isinstance(owner, Operation) and owner.name == "arith.muli":
-        for operand in owner.operands:
-            source = operand.owner
-            if isinstance(source, ConstantOp):
-                return alignment(source.bits()[0])
-    if isinstance(owner, ConstantOp):
-        return min(alignment(owner.bits()[0]), 1 << 30)
-    return 1
 
 
 def _within(f: FunctionEmitter, index: Value, extent: int, size: int) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -27,6 +27,7 @@ from tilewright.cpu.codegen.ir.elements import I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.ir.outlining import Part
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
+from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.loops.tiles import (
@@ -37,7 +38,9 @@ from tilewright.cpu.codegen.loops.tiles import (
     Uniform,
     Written,
     buffer_tile,
+    by_slot,
     guards,
+    is_dense,
     is_same_buffer,
     only_in_step,
     store_at,
@@ -184,10 +187,12 @@ class FunctionEmitter:
         """Buffers in which values are to be computed, those of tiles that a loop hands on."""
         self.pending: list[tuple[Strided, Tile]] = []
         """Buffers that are filled when something reads them, or before anything has an effect."""
-        self.nests: dict[int, object] = {}
-        """Which of them may be filled in one nest: by their offsets what is the same for these."""
+        self._nest_of_pending: object = None
+        """What is the same for all tiles that one nest may fill with these; None where it fills no more."""
+        self._being_filled: dict[int, Sequence[Strided]] = {}
         self.pending_since = 0
         self._flushing = False
+        self._nests = 0
         self.inside_part = False
         """Whether code goes to a part, which another one cannot be in."""
         self.now = 0
@@ -213,16 +218,35 @@ class FunctionEmitter:
 
     def define(self, value: SSAValue, tile: Tile) -> None:
         """Let a value be this tile, held in a buffer if the plan keeps it."""
+        run = self.plan.networks.runs.get(value)
+        if run is not None and isinstance(tile, Joined):
+            tile = Stage(tile.element, tile.dims, tile, run)
         if value in self.plan.kept:
+            alone = isinstance(tile, Stage) or self._lies_across(tile)
+            nest = None if alone else self.plan.nest_of(value)
+            if self.pending and not self._goes_along(tile, nest):
+                # They are filled in nests of their own, so fill them now: the buffers that they read are
+                # free then, and few buffers that take turns stay in the first cache.
+                self.flush()
             target = self.buffer(tile.element, tile.dims, self.plan.last_use(value))
+            rows = {id(row): row for each in walk(tile) if (row := each.next_row) is not None}
+            target = replace(target, next_rows=tuple(rows.values()))
             if not self.pending:
-                self.pending_since = self.now
+                self.pending_since, self._nest_of_pending = self.now, nest
             self.pending.append((target, tile))
-            self.nests[id(target)] = self.plan.nest_of(value)
+            self._being_filled |= by_slot([target])
             if self.unit.origins is not None and self._at is not None:
                 self.unit.origins.note(self.pending[-1][1], self._at)
             tile = target
         self.values[value] = tile
+
+    def _goes_along(self, tile: Tile, nest: object) -> bool:
+        """Whether a tile can be written to its buffer in the nest that fills those that wait."""
+        return (
+            nest is not None
+            and nest == self._nest_of_pending
+            and only_in_step(tile, self._being_filled)
+        )
 
     def read_once(self, values: Sequence[SSAValue]) -> list[Tile]:
         """Tiles for an operation whose nest reads every element of each once, in any order.
@@ -230,7 +254,7 @@ class FunctionEmitter:
         A tile whose buffer is still to be filled is computed there and written on the way; the
         operation says ``settle`` when its nest is done.
         """
-        self.flush(keep_last=True)
+        self.flush(keep_last=not any(isinstance(tile, Stage) for _, tile in self.pending[-1:]))
         tiles = [self.tile(value) for value in values]
         if not self.pending:
             return tiles
@@ -246,34 +270,18 @@ class FunctionEmitter:
     def settle(self) -> None:
         """The buffer that ``read_once`` promised is filled."""
         self.pending.clear()
+        self._being_filled = {}
 
     def flush(self, *, keep_last: bool = False) -> None:
         """Fill the buffers that wait for it, but for the last one if it may wait on."""
-        if not self.pending:
-            return
-        count = len(self.pending) - keep_last
-        waiting, rest = self.pending[:count], self.pending[count:]
+        waiting, rest = self.pending, []
+        if keep_last:
+            waiting, rest = waiting[:-1], waiting[-1:]
         self.pending, flushing, self._flushing = [], self._flushing, True
-        for pairs in self._filled_together(waiting):
-            self.fill(pairs, in_turn=True)
+        self._being_filled = by_slot(target for target, _ in rest)
+        if waiting:
+            self.fill(waiting, in_turn=True)
         self.pending, self._flushing = rest, flushing
-
-    def _filled_together(
-        self, waiting: Sequence[tuple[Strided, Tile]]
-    ) -> Iterator[list[tuple[Strided, Tile]]]:
-        """Buffers in their order, those together that one nest can fill."""
-        together: list[tuple[Strided, Tile]] = []
-        key: object = None
-        for target, tile in waiting:
-            nest = self.nests.pop(id(target), None)
-            fits = nest is not None and nest == key and not self._lies_across(tile)
-            if not fits or not only_in_step(tile, [other for other, _ in together]):
-                if together:
-                    yield together
-                together, key = [], None if self._lies_across(tile) else nest
-            together.append((target, tile))
-        if together:
-            yield together
 
     def _lies_across(self, tile: Tile) -> bool:
         """Whether a tile is better transposed by blocks when a buffer is filled with it."""
@@ -313,6 +321,10 @@ class FunctionEmitter:
         if not pairs:
             return
         lanes = self.lanes([tile for _, tile in pairs], _ANY_EXTENT)
+        target, tile = pairs[0]
+        if len(pairs) == 1 and isinstance(tile, Stage) and is_dense(target):
+            self._fill_by_runs(target, tile, min(lanes, prod(tile.dims)))
+            return
         pairs = side_by_side(self.builder, pairs, lanes)
         if (flat := flattened(pairs, lanes)) is not None:
             pairs = flat
@@ -335,6 +347,16 @@ class FunctionEmitter:
             tile, vector_axis(tile.dims), lambda nest, at, value: put(nest, at, target, value)
         ):
             self.nest(target.dims, [tile for _, tile in pairs], body)
+
+    def _fill_by_runs(self, target: Strided, tile: Stage, lanes: int) -> None:
+        self.flush()
+
+        def one(masked: bool) -> list[Value]:
+            fill_by_runs(Nest(self.builder, masked=masked), target, tile, lanes)
+            return []
+
+        with self.part():
+            self.versions(guards(tile), one)
 
     def transposes(
         self,
@@ -406,9 +428,11 @@ class FunctionEmitter:
         if it holds, stores go past the caches.
         """
         self.flush()
+        self._nests += 1
+        work = -self._nests  # Others go by positions in the program.
 
         def one(masked: bool, beyond: bool = False) -> list[Value]:
-            nest = Nest(self.builder, masked=masked, past=beyond, work=self.now)
+            nest = Nest(self.builder, masked=masked, past=beyond, work=work)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
             short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE

@@ -18,6 +18,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Strided,
     Tile,
     Uniform,
+    is_dense,
     reshaped,
     walk,
 )
@@ -67,8 +68,7 @@ def flattened(pairs: Sequence[Fill], lanes: int) -> list[Fill] | None:
         return None
     found: list[Fill] = []
     for target, tile in pairs:
-        dense = type(target) is Strided and target.strides == row_major(dims)
-        if not dense or not all(_reads_anywhere(source) for source in walk(tile)):
+        if not is_dense(target) or not all(_reads_anywhere(source) for source in walk(tile)):
             return None
         row = Mapped(tile.element, (count,), tile, reshaped(dims, (count,)))
         found.append((Strided(target.element, (count,), target.pointer, (1,), target.slot), row))

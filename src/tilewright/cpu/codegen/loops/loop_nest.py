@@ -59,6 +59,8 @@ class Nest:
         self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []
+        self._halved: dict[int, tuple[Lane, int]] = {}
+        """Bases that are others shifted right, by how many bits, all of which were zero."""
         self._latches: list[tuple[ir.Block, ir.PhiInstr, int, int]] = []
 
     @property
@@ -281,7 +283,12 @@ class Nest:
         by = extent.bit_length() - 1
         offsets = index.offsets and tuple(offset >> by for offset in index.offsets)
         align = max(index.align >> by, 1)
-        return _settled(Index(self._base("lshr", index.base, by), offsets, align))
+        base = self._base("lshr", index.base, by)
+        if isinstance(base, Lane) and isinstance(index.base, Lane) and index.align >> by:
+            # Nothing was lost, so that multiplying gives the base again.
+            first, before = self._halved.get(id(index.base.value), (index.base, 0))
+            self._halved[id(base.value)] = (first, before + by)
+        return _settled(Index(base, offsets, align))
 
     def position(self, index: Index) -> Lane:
         """The base as an i64."""
@@ -301,6 +308,13 @@ class Nest:
             return _KNOWN[op](base, amount)
         if (op == "mul" and amount == 1) or (op in ("add", "lshr") and not amount):
             return base
+        first, by = self._halved.get(id(base.value), (base, 0))
+        if op == "mul" and by and not amount & (amount - 1) and amount.bit_length() - 1 <= by:
+            left = by - amount.bit_length() + 1
+            found = self._base("lshr", first, left)
+            if left and isinstance(found, Lane):
+                self._halved[id(found.value)] = (first, left)
+            return found
         constant = ir.Constant(I64, amount)
         return self._remember(
             (op, id(base.value), amount), [base], lambda b, v: getattr(b, _METHODS[op])(v, constant)

@@ -7,7 +7,7 @@ element-wise operations, broadcasts, reshapes and loads so become one pass over 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -26,6 +26,39 @@ from tilewright.cpu.codegen.loops.indices import (
 )
 from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.loops.windows import of_pairs, put_together, windows
+
+
+@dataclass(frozen=True, slots=True)
+class NextRow:
+    """A dense row in memory that the next tile block reads where this one reads another: that one's
+    address, how many elements further it lies, and their type."""
+
+    pointer: Value
+    ahead: Value
+    unit: Type
+    readers: list[int]
+    """The work of the nests that have read this block's row, or buffers that were filled from it."""
+
+    def is_due(self, nest: Nest) -> bool:
+        """Whether to fetch it now: in the second nest, as the first waits for memory anyway."""
+        if nest.masked:
+            return False
+        if nest.work is not None and nest.work not in self.readers:
+            self.readers.append(nest.work)
+        return len(self.readers) == 2 and nest.work == self.readers[1]
+
+    def fetch(self, nest: Nest, index: Index) -> None:
+        """Ask for the line of the element at the first of these positions in the row."""
+        first = index.offsets[0] if index.offsets else 0
+        where = address(nest, self.pointer, self.unit, index, first)
+        if where.level != nest.depth:
+            return
+
+        def ask(b: Builder, pointer: Value) -> Value:
+            llvm.prefetch(b, b.gep(pointer, [self.ahead], source_etype=self.unit), near=False)
+            return pointer
+
+        nest.emit([where], ask)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +85,15 @@ class Tile(ABC):
     @property
     def lies_along(self) -> int | None:
         """The axis along which the elements lie side by side in memory; None where none is known."""
+        return None
+
+    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+        """The elements as positions below a power of two, and that; None where they are something else."""
+        return None
+
+    @property
+    def next_row(self) -> NextRow | None:
+        """Where the next tile block has what this is for it, if that is worth fetching ahead."""
         return None
 
     @abstractmethod
@@ -95,6 +137,10 @@ class Range(Tile):
     """The integers from ``start`` up, along one axis."""
 
     start: Value
+
+    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+        known = isinstance(self.start, ir.Constant) and self.start.constant == 0
+        return (coords[0], self.dims[0]) if known else None
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
         register, start = self.element.register, self.start
@@ -146,10 +192,40 @@ class Elementwise(Tile):
         return self._along
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
+        if self.name == "andi" and (bits := self._bits_of_place(nest, coords)) is not None:
+            return bits
         lanes = [nest.eval(operand, coords) for operand in self.operands]
         count = max(llvm.lanes_of(lane.value.type) for lane in lanes)
         emit = self.emit if self.name not in _EITHER_WAY else self._emit_pairs
         return nest.emit([nest.widened(lane, count) for lane in lanes], emit)
+
+    def _bits_of_place(self, nest: Nest, coords: Coords) -> Lane | None:
+        """Known bits of the places of elements: a constant where they lie in what is known of the places, one
+        number where they lie in what all lanes share; else None."""
+        first, second = self.operands
+        value = second.value if isinstance(second, Uniform) else None
+        ty = self.element.register
+        if not isinstance(value, ir.Constant) or not isinstance(ty, ir.IntType):
+            return None
+        places = first.positions(nest, coords)
+        if places is None or not isinstance(value.constant, int):
+            return None
+        index, extent = places
+        offsets, mask = index.offsets or (0,), value.constant & ((1 << ty.width) - 1) & (extent - 1)
+        if isinstance(index.base, int) or (index.splits_bits and mask < index.align):
+            base = index.base if isinstance(index.base, int) else 0
+            found = [ir.Constant(ty, (base + offset) & mask) for offset in offsets]
+            vector = ir.VectorType(ty, len(found))
+            return Lane(ir.Constant(vector, found) if index.offsets else found[0])
+        if not index.splits_bits or any(offset & mask for offset in offsets):
+            return None
+        bits = ir.Constant(I64, mask)
+
+        def shared(b: Builder, base: Value) -> Value:
+            found = b.and_(base, bits)
+            return found if ty == I64 else b.trunc(found, ty)
+
+        return nest.emit([index.base], shared)
 
     def _emit_pairs(self, b: Builder, x: Value, y: Value) -> Value:
         return self.emit(b, *of_pairs(b, x, y))
@@ -175,6 +251,10 @@ class Mapped(Tile):
     @property
     def lies_along(self) -> int | None:
         return self.along
+
+    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+        inner = self.mapping(nest, coords)
+        return None if inner is None else self.source.positions(nest, inner)
 
     def at(self, nest: Nest, coords: Coords) -> Lane:
         inner = self.mapping(nest, coords)
@@ -224,6 +304,8 @@ class Strided(Tile):
     pointer: Value
     strides: tuple[int, ...]
     slot: int | None = None
+    next_rows: tuple[NextRow, ...] = field(default=(), kw_only=True)
+    """What the next tile block fills this buffer from."""
 
     @property
     def lies_along(self) -> int | None:
@@ -238,6 +320,9 @@ class Strided(Tile):
         index, lanes = self.offset(nest, coords), lanes_in(coords)
         if type(self) is Strided:
             index = nest.linear(coords, self.strides)
+        for row in self.next_rows:
+            if index.offsets is not None and is_run(index.offsets) and row.is_due(nest):
+                row.fetch(nest, index)
         extent = 1 + sum((d - 1) * s for d, s in zip(self.dims, self.strides, strict=True))
         held = None if index.offsets is None or is_run(index.offsets) else windows(index, extent)
         if held is None or len(set(index.offsets or ())) == 1:
@@ -364,6 +449,11 @@ def buffer_tile(element: Element, dims: Sequence[int], pointer: Value, slot: int
     return Strided(element, tuple(dims), pointer, row_major(dims), slot)
 
 
+def is_dense(target: Strided) -> bool:
+    """Whether elements lie in row-major order, one after the other."""
+    return type(target) is Strided and target.strides == row_major(target.dims)
+
+
 # -- buffers that tiles are read from and written to ----------------------------------------------
 
 
@@ -381,12 +471,29 @@ def is_same_buffer(target: Strided, tile: Tile) -> bool:
     )
 
 
-def reads_any(tile: Tile, targets: Sequence[Strided]) -> bool:
+Targets = dict[int, Sequence[Strided]]
+"""Buffers, by the slots in which they lie."""
+
+
+def by_slot(targets: Iterable[Strided]) -> Targets:
+    found: Targets = {}
+    for target in targets:
+        if target.slot is not None:
+            found[target.slot] = (*found.get(target.slot, ()), target)
+    return found
+
+
+def _sharing(targets: Targets, tile: Tile) -> Sequence[Strided]:
+    """Those of the buffers from which a tile is read."""
+    return () if not isinstance(tile, Strided) or tile.slot is None else targets.get(tile.slot, ())
+
+
+def reads_any(tile: Tile, targets: Targets) -> bool:
     """Whether a tile is computed from what lies in one of the buffers."""
-    return any(shares_memory(t, source) for source in walk(tile) for t in targets)
+    return any(_sharing(targets, source) for source in walk(tile))
 
 
-def only_in_step(tile: Tile, targets: Sequence[Strided]) -> bool:
+def only_in_step(tile: Tile, targets: Targets) -> bool:
     """Whether each element depends on elements of the targets at the same position only."""
     seen: set[int] = set()
     pending = [tile]
@@ -398,7 +505,7 @@ def only_in_step(tile: Tile, targets: Sequence[Strided]) -> bool:
         if isinstance(tile, Elementwise):
             pending += tile.operands
         elif isinstance(tile, Strided):
-            if any(shares_memory(t, tile) and not is_same_buffer(t, tile) for t in targets):
+            if not all(is_same_buffer(target, tile) for target in _sharing(targets, tile)):
                 return False
         elif reads_any(tile, targets):
             return False
@@ -428,9 +535,11 @@ def reshaped(source: Sequence[int], result: Sequence[int]) -> Mapping:
         if not linear.splits_bits:
             return None
         found: list[Index] = []
+        left = prod(source)
         for extent in reversed(source):
-            found.append(nest.low_bits(linear, extent) if prod(source) > extent else linear)
-            linear = nest.high_bits(linear, extent)
+            # Above the bits of the first axis there are none.
+            found.append(nest.low_bits(linear, extent) if left > extent else linear)
+            linear, left = nest.high_bits(linear, extent), left // extent
         return tuple(reversed(found))
 
     return general

@@ -42,19 +42,45 @@ def put_together(
     lanes = len(offsets)
     first = [window.offsets[0] if window.offsets else 0 for window in held]
     place = {start // lanes: number for number, start in enumerate(first)}
-    total = found[0]
-    for number in range(1, max(len(found), 2)):
-        # Lanes of earlier windows are in their places once the second one has come.
+    return moved(b, [(found[place[offset // lanes]], offset % lanes) for offset in offsets])
+
+
+def moved(b: Builder, wanted: Sequence[tuple[Value, int]]) -> Value:
+    """A vector of lanes of others of its type. Lanes that were moved before are taken from where they came
+    from, so that moving them twice is moving them once, if that takes no more vectors."""
+    traced = [_source(value, lane) for value, lane in wanted]
+    if len({id(value) for value, _ in traced}) > max(2, len({id(value) for value, _ in wanted})):
+        traced = list(wanted)
+    lanes = len(traced)
+    sources = list({id(value): value for value, _ in traced}.values())
+    number = {id(value): position for position, value in enumerate(sources)}
+    if all(lane == place for place, (_, lane) in enumerate(traced)) and len(sources) == 1:
+        return sources[0]
+    total = sources[0]
+    for step in range(1, max(len(sources), 2)):
+        # Lanes of earlier vectors are in their places once the second one has come.
         order: list[int] = []
-        for lane, offset in enumerate(offsets):
-            source = place[offset // lanes]
-            if source == number:
-                order.append(lanes + offset % lanes)
+        for place, (value, lane) in enumerate(traced):
+            source = number[id(value)]
+            if source == step:
+                order.append(lanes + lane)
             else:
-                order.append(offset % lanes if number == 1 and source == 0 else lane)
-        other = found[number] if number < len(found) else total
+                order.append(lane if step == 1 and source == 0 else place)
+        other = sources[step] if step < len(sources) else total
         total = llvm.shuffle(b, total, other, order)
     return total
+
+
+def _source(value: Value, lane: int) -> tuple[Value, int]:
+    """Where a lane was before it was moved by shuffles of vectors of one length."""
+    while isinstance(value, ir.instructions.ShuffleVector):
+        first, second, order = value.operands
+        lanes = llvm.lanes_of(value.type)
+        if llvm.lanes_of(first.type) != lanes:
+            break
+        taken = _numbers(order)[lane]
+        value, lane = (first, taken) if taken < lanes else (second, taken - lanes)
+    return value, lane
 
 
 def of_pairs(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:

@@ -17,7 +17,7 @@ from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import Nest
-from tilewright.cpu.codegen.loops.tiles import Tile, is_run, to_buffer
+from tilewright.cpu.codegen.loops.tiles import NextRow, Tile, is_run, to_buffer
 from tilewright.cpu.codegen.loops.windows import put_together, windows
 from tilewright.cpu.codegen.memory.checks import (
     check_address,
@@ -68,8 +68,17 @@ class ViewLoad(Tile):
     padding: Value
     mask: Tile | None = None
     other: Tile | None = None
-    readers: list[int] = field(default_factory=list, kw_only=True)
-    """The work of the nests that have read it without checks of elements."""
+    _next: NextRow | None = field(init=False)
+    """The tile of the next block, whatever its shape."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_next", _next_row(self.place))
+
+    @property
+    def next_row(self) -> NextRow | None:
+        along = self.place.contiguous
+        one = along is not None and self.dims[along] == prod(self.dims)
+        return self._next if one else None
 
     @property
     def sources(self) -> tuple[Tile, ...]:
@@ -149,24 +158,24 @@ class ViewLoad(Tile):
         nest.emit([where, further], fetch)
 
     def _ask_for_next_tile(self, nest: Nest, where: Lane) -> None:
-        """Fetch the tile of the next block while this one is computed with: in the second loop nest
-        that reads it, as the first waits for memory anyway."""
-        ahead = self.place.ahead
-        size = prod(self.dims) * self.element.memory_bytes
-        if nest.masked or ahead is None or not _SMALLEST_TILE <= size <= _LARGEST_TILE:
+        """Fetch the tile of the next block while this one is computed with."""
+        row = self._next
+        if row is None or not row.is_due(nest) or where.level != nest.depth:
             return
-        if nest.work is not None and nest.work not in self.readers:
-            self.readers.append(nest.work)
-        second = len(self.readers) == 2 and nest.work == self.readers[1]
-        if not second or where.level != nest.depth:
-            return
-        unit = self.element.buffer
 
         def fetch(b: Builder, pointer: Value) -> Value:
-            llvm.prefetch(b, b.gep(pointer, [as_value(ahead)], source_etype=unit), near=False)
+            llvm.prefetch(b, b.gep(pointer, [row.ahead], source_etype=row.unit), near=False)
             return pointer
 
         nest.emit([where], fetch)
+
+
+def _next_row(place: Place) -> NextRow | None:
+    """The tile that the next block of the grid reads where this one reads another, if fetching it pays."""
+    size = prod(place.dims) * place.element.memory_bytes
+    if place.ahead is None or not _SMALLEST_TILE <= size <= _LARGEST_TILE:
+        return None
+    return NextRow(place.pointer, as_value(place.ahead), place.element.buffer, [])
 
 
 def passive_elements(

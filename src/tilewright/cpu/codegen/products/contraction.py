@@ -30,6 +30,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Strided,
     Tile,
     Uniform,
+    by_slot,
     only_in_step,
     reads_any,
     store_at,
@@ -82,7 +83,7 @@ def accumulate_into(
         return f.buffer(scheme.accumulator, c.dims, f.now)
     target = f.targets.get(result)
     if isinstance(target, Strided):
-        here = [target]
+        here = by_slot([target])
         if only_in_step(c, here) and not any(reads_any(tile, here) for tile in factors):
             return target
     return f.buffer(scheme.accumulator, c.dims, f.plan.last_use(result))

@@ -33,7 +33,7 @@ from tilewright.cpu.target import CpuTarget
 _UNROLL = 4
 _CACHE_LINE = 64
 #: How many rows of a right operand that is read where it lies are asked for before their turn.
-_ROWS_AHEAD = 32
+_ROWS_AHEAD = 64
 #: How many lines are asked for before a strip.
 _MOST_FETCHES = 32
 #: How many vectors of sums stay in registers, and in how many columns of them, on a processor with few and

@@ -63,11 +63,14 @@ def products_ahead(func: FuncOp, warps: int, remarks: Remarks | None = None) -> 
             continue
         found = find_candidate(op, warps)
         if isinstance(found, Candidate):
-            remarks.add(
+            remarks.add_instead(
                 "in-flight",
                 "the product of the next round is started before the sums of this one are used",
                 op,
             )
+            if found.going is not None:
+                why = "a product goes on while the next round begins"
+                remarks.add_instead("in-flight", why, found.going.dot)
             pipelines = found.pipelines
             _Ahead(found).rewrite()
             fill_in_order(func, pipelines)

@@ -21,21 +21,26 @@ _SUMS = "tile<64x64xf32>"
 
 def started(
     left: str = _STORED,
+    right: str = _RIGHT,
     sums: str = _SUMS,
     atom: str = "wgmma",
     behind: str = "",
     taken: str = "%sums",
+    how: str = "",
 ) -> str:
-    """A product that goes on, an operation behind it, and the wait for ``taken``."""
-    made = "nv_tileas.alloc_tensor" if "view" in left else "arith.constant dense<0.0>"
+    """A product that goes on, an operation behind it, and ``how`` ``taken`` is waited for."""
+    one, other = (
+        "nv_tileas.alloc_tensor" if "view" in ty else "arith.constant dense<0.0>"
+        for ty in (left, right)
+    )
     return f"""
-%left = {made} : {left}
-%right = nv_tileas.alloc_tensor : {_RIGHT}
+%left = {one} : {left}
+%right = {other} : {right}
 %none = arith.constant dense<0.0> : {sums}
 %sums, %u = nv_tileas.async.dot %left, %right, %none {{warps = array<i64: 4, 1>, atom = "{atom}"}}
-  : {left}, {_RIGHT}, {sums} -> {sums}, !nv_tileas.async_token
+  : {left}, {right}, {sums} -> {sums}, !nv_tileas.async_token
 {behind}
-%r = nv_tileas.async.future_wait {taken}, %u : {sums}, !nv_tileas.async_token -> {sums}
+%r = nv_tileas.async.future_wait {taken}, %u{how} : {sums}, !nv_tileas.async_token -> {sums}
 """
 
 
@@ -121,10 +126,18 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
     (
         "async.dot",
         "as-residency",
-        "operands of a product that goes on lie in smem",
+        "the right operand of wgmma lies in smem",
         started,
+        {"right": "tile<16x64xf16>"},
         {"left": "tile<64x16xf16>"},
-        {},
+    ),
+    (
+        "async.future_wait",
+        "as-layout",
+        "pending must be at least 0",
+        started,
+        {"how": " {pending = -1 : i64}"},
+        {"how": " {pending = 1 : i64}"},
     ),
     (
         "async.dot",

@@ -46,6 +46,7 @@ from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
+from tilewright.passes.tileas.ahead import Ahead
 from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
@@ -149,6 +150,7 @@ PASSES = PassTable(
         Pipeline,
         Schedule,
         Specialize,
+        Ahead,
         TmaPipelines,
         TmaStores,
     ),
@@ -190,6 +192,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileas-schedule",
         "tileas-tma-stores",
         "tileas-specialize{target=sm_80}",
+        "tileas-ahead",
         "tileas-allocate",
         "tileas-insert-barriers",
     ),

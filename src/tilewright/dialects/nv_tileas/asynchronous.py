@@ -172,10 +172,10 @@ _TAKEN = (
 
 @schedule_op("async.dot", group=GROUP)
 class AsyncDotOp(Product):
-    """Starts a product of ``nv_tileas.dot`` by ``wgmma``, of operands in shared memory, each a group of
-    its own; products end in their order.
+    """Starts a product of ``nv_tileas.dot`` by ``wgmma``, each a group of its own; products end in their
+    order.
 
-    Its operands must stay as they are, and its result may only be added to by the next product, until
+    Its operands in shared memory must stay as they are, and its result may only be added to by the next product, until
     the token has been waited for. ``async.future_wait`` gives the sums.
     """
 
@@ -189,11 +189,6 @@ class AsyncDotOp(Product):
         super().check(report)
         if atom_of(self) != "wgmma":
             report.error(LAYOUT, f"only wgmma goes on by itself, got {atom_of(self)}", attr("atom"))
-        for name in "ab":
-            if not isinstance(getattr(self, name).type, S.TiledViewType):
-                report.error(
-                    RESIDENCY, "operands of a product that goes on lie in smem", type_of(name)
-                )
         if T.element_name(T.element_of(self.c.type)) == "f16":
             report.error(LAYOUT, "sums that go on are f32 or i32", type_of("c"))
         found = _early_use(self.result)
@@ -228,14 +223,20 @@ def _early_use(sums: SSAValue) -> Operation | None:
 
 @schedule_op("async.future_wait", group=GROUP)
 class FutureWaitOp(TileAAOp):
-    """The sums of a product, and of all before it, when they have ended."""
+    """The sums of a product, when it and all before it have ended; ``pending`` that were started behind it may go
+    on."""
 
     source = operand_def(NUMBER_TILE)
     token = operand_def(ASYNC)
+    pending = opt_prop_def(INT64)
     result = result_def(NUMBER_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("source", "result"),)
     EXAMPLES: ClassVar = examples(_IN_STORAGE + _TAKEN)
+
+    def check(self, report: Report) -> None:
+        if self.pending is not None and int_property(self, "pending") < 0:
+            report.error(LAYOUT, "pending must be at least 0", type_of("token"))
 
 
 def waits_for_products(token: SSAValue) -> bool:

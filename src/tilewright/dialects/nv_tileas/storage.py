@@ -13,6 +13,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import is_of_other_agent, main_block
+from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, FutureWaitOp
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.numerics.element_types import FORMATS
 
@@ -63,20 +64,38 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
     until the loops that use it have ended: what is started in them is waited for there.
     """
     numbers = {op: number for number, op in enumerate(func.walk())}
-    users: dict[SSAValue, list[Operation]] = {}
-    for op in func.walk():
-        if isinstance(op, S.AllocTensorOp):
-            users.setdefault(op.result, [])
-            continue
-        for value in op.operands:
-            if isinstance(value.type, TiledViewType) and not is_of_other_agent(op):
-                users.setdefault(base_of(value), []).append(op)
+    users = {op.result: [] for op in numbers if isinstance(op, S.AllocTensorOp)} | _users(func)
     return {
         storage: _lifetime(func, storage, ops, numbers)
         if ops
         else Lifetime(0, len(numbers), _is_ring(storage))
         for storage, ops in users.items()
     }
+
+
+def _users(func: FuncOp) -> dict[SSAValue, list[Operation]]:
+    """By storage what uses it, in the order of the text. Of one tile that a product reads while others run, also what
+    waits for products: until then it is read."""
+    found: dict[SSAValue, list[Operation]] = {}
+    waits: list[Operation] = []
+    read_on: set[SSAValue] = set()
+    for op in func.walk():
+        if is_of_other_agent(op):
+            continue
+        bases = [base_of(value) for value in op.operands if isinstance(value.type, TiledViewType)]
+        for base in bases:
+            found.setdefault(base, []).append(op)
+        if isinstance(op, FutureWaitOp):
+            waits.append(op)
+        elif isinstance(op, AsyncDotOp):
+            read_on |= {base for base in bases if not _is_ring(base)}
+    if waits and read_on:
+        numbers = {op: number for number, op in enumerate(func.walk())}
+        for base in read_on:
+            first = numbers[found[base][0]]
+            later = [op for op in waits if numbers[op] > first]
+            found[base] = sorted({*found[base], *later}, key=numbers.__getitem__)
+    return found
 
 
 def _is_ring(storage: SSAValue) -> bool:
@@ -103,13 +122,8 @@ def last_uses(func: FuncOp) -> dict[SSAValue, Operation]:
     """By storage, the operation behind which nobody uses it: one of the function's own block, for a
     ring in a loop one of the loop's. A ring is filled anew in each round of the loop around it,
     behind a barrier, so that it holds nothing from one to the next."""
-    users: dict[SSAValue, list[Operation]] = {}
-    for op in func.walk():
-        for value in op.operands:
-            if isinstance(value.type, TiledViewType) and not is_of_other_agent(op):
-                users.setdefault(base_of(value), []).append(op)
     found: dict[SSAValue, Operation] = {}
-    for storage, ops in users.items():
+    for storage, ops in _users(func).items():
         within = main_block(func)
         if _is_ring(storage):
             within = common_block(ops)

@@ -242,7 +242,7 @@ def _sums(f: Function, op: Operation) -> None:
     register = ir.F32 if isinstance(op.c.type.element_type, Float32Type) else ir.I32
     total = op.c.type.get_shape()[0]
     given = [f.code.element(f.value(op.c), register, ir.integer(ir.I32, i)) for i in range(total)]
-    wait = "wgmma.wait_group.sync.aligned 0;"
+    wait = f"wgmma.wait_group.sync.aligned {op.unfinished};"
     _set_vector(f, op.d, f.code.asm(wait, [register] * total, given, tied=total))
 
 

@@ -13,6 +13,7 @@ from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.model.choices import gpu_of
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
+from tilewright.passes.tileas.ahead import products_ahead
 from tilewright.passes.tileas.allocate import allocate
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.insert_barriers import insert_barriers
@@ -66,6 +67,7 @@ def schedule(
             schedule_products(op, remarks)
             store_by_maps(op, target.shared_bytes, remarks)
             specialize(op, block_warps(op, num_warps), target, remarks)
+            products_ahead(op, block_warps(op, num_warps), remarks)
             allocate(op, target.shared_bytes, remarks)
             insert_barriers(op)
     return Scheduled(module, tuple(remarks.found))

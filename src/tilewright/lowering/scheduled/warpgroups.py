@@ -10,7 +10,7 @@ from xdsl.dialects.arith import AddiOp, AndIOp, ShRUIOp
 from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.dialects.declare import enum_property
+from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, FutureWaitOp
@@ -52,7 +52,10 @@ def async_dot(low: ScheduledKernel, op: AsyncDotOp) -> None:
 @lowers("nv_tileas.async.future_wait")
 def future_wait(low: ScheduledKernel, op: FutureWaitOp) -> None:
     given = low.value(op.source)
-    low.bind(op.result, low.one(WgmmaSumsOp, (given,), given.type))
+    properties: dict[str, Attribute] = {}
+    if op.pending is not None:
+        properties["waitGroup"] = b.IntegerAttr(int_property(op, "pending"), I32)
+    low.bind(op.result, low.one(WgmmaSumsOp, (given,), given.type, properties))
 
 
 def _product(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> SSAValue:

@@ -246,9 +246,10 @@ def create_none(op: S.CreateNoneOp, t: Translator) -> None:
 @implements(S.FutureWaitOp)
 def future_wait(op: S.FutureWaitOp, t: Translator) -> Step:
     source, result, products = t.slot(op.source), t.slot(op.result), _products_slot(t)
+    token, pending = t.slot(op.token), 0 if op.pending is None else int_property(op, "pending")
 
     def step(regs: Registers) -> None:
-        _products(regs, products).end(0)
+        _await_product(_products(regs, products), regs[token], pending)
         regs[result] = regs[source]
 
     return step
@@ -288,17 +289,21 @@ def async_group(op: S.AsyncGroupOp, t: Translator) -> Step:
     return step
 
 
+def _await_product(held: Products, number: int, pending: int) -> None:
+    """End all products but the youngest ``pending`` ones; the one of this number must be among them."""
+    if number > max(held.started - pending, 0):
+        raise Fault(
+            NOT_AWAITED,
+            f"product {number} is waited for while {pending} of {held.started} may go on",
+        )
+    held.end(pending)
+
+
 def _wait_for_products(op: S.AsyncWaitOp, t: Translator) -> Step:
     token, products, pending = t.slot(op.token), _products_slot(t), int_property(op, "pending")
 
     def step(regs: Registers) -> None:
-        held = _products(regs, products)
-        if regs[token] > max(held.started - pending, 0):
-            raise Fault(
-                NOT_AWAITED,
-                f"product {regs[token]} is waited for while {pending} of {held.started} may go on",
-            )
-        held.end(pending)
+        _await_product(_products(regs, products), regs[token], pending)
 
     return step
 

@@ -29,9 +29,11 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncDotOp,
     AsyncTiledLoadOp,
     AsyncWaitOp,
     BarrierOp,
+    FutureWaitOp,
     waits_for_products,
 )
 from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTmaStoreOp
@@ -110,10 +112,13 @@ class _Walk:
         self.facts = Facts(func)
         self.threads = threads_of(func)
         self.copied: list[Bytes] = []
+        self.started: list[Bytes] = []
         self.read_by_proxy: list[Bytes] = []
         for op in func.walk():
             found = [touch for touch in self._touches(op)[0] if isinstance(touch, Bytes)]
             self.copied += [touch for touch in found if touch.by_copy]
+            if isinstance(op, AsyncDotOp):
+                self.started += [touch for touch in found if touch.ring is None]
             self.read_by_proxy += [touch for touch in found if touch.by_proxy]
 
     def run(self) -> dict[Operation, bool]:
@@ -187,6 +192,9 @@ class _Walk:
         if isinstance(op, AsyncWaitOp) and not waits_for_products(op.token):
             # What threads have waited for, others may read when they have met.
             _add(here.left, _of_any_round(dict.fromkeys(self.copied, False)))
+        if isinstance(op, FutureWaitOp | AsyncWaitOp):
+            # Until then products may have read, and those of other threads may still.
+            _add(here.left, dict.fromkeys(self.started, False))
         if isinstance(op, Atomic) and scratch_of(op) is None and _acquires(op):
             following = op.next_op
             assert following is not None

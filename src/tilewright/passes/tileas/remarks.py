@@ -42,6 +42,13 @@ class Remarks:
             self._seen.add(remark)
             self.found.append(remark)
 
+    def add_instead(self, kind: str, message: str, op: Operation) -> None:
+        """Add a remark in the stead of those of its kind at its place: a later pass has decided otherwise."""
+        place = _place(op)
+        if place is not None:
+            self.found = [told for told in self.found if (told.kind, told.place) != (kind, place)]
+        self.add(kind, message, op)
+
 
 def _place(op: Operation) -> Place | None:
     """Where an operation comes from: the line of the author's program that debug information names, for what was

@@ -150,7 +150,7 @@ def _running(dot: S.DotOp) -> _Running | str:
     if others or read is None or read.parent is not body:
         return "its operands do not come from one stage of a pipeline"
     views = [use.operation for view in read.views for use in view.uses]
-    if any(at_level(_user(user), body) is not dot for user in views):
+    if any(at_level(user_of(user), body) is not dot for user in views):
         return "the round reads the stage otherwise, too"
     wait, release = read.stage.owner, None
     for use in read.stage.uses:
@@ -161,7 +161,7 @@ def _running(dot: S.DotOp) -> _Running | str:
     return _Running(dot, loop, number, wait, release)
 
 
-def _user(op: Operation) -> Operation:
+def user_of(op: Operation) -> Operation:
     """What uses a view in the end, where its axes only change their order before."""
     while isinstance(op, S.PermuteViewOp):
         users = {use.operation for use in op.result.uses}

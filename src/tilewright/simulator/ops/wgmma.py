@@ -212,11 +212,11 @@ def _product(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.wgmma.sums")
 def _sums(op: Any, t: Translator) -> Step:
-    source, result = t.slot(op.c), t.slot(op.d)
+    source, result, unfinished = t.slot(op.c), t.slot(op.d), op.unfinished
 
     def step(warp: Warp) -> None:
         collective(warp, op)
-        wait_products(warp, 0, op)
+        wait_products(warp, unfinished, op)
         held = warp.regs[source]
         warp.regs[result] = held.data if isinstance(held, Pending) else held
 

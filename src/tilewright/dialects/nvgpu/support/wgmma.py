@@ -204,10 +204,11 @@ class WgmmaProductOp(SupportOp):
 
 @support_op("nvvm", "wgmma.sums")
 class WgmmaSumsOp(SupportOp):
-    """The sums of a product that may be unfinished, when all groups have ended: ``wgmma.wait_group 0``, with
-    the registers that products write; not upstream's."""
+    """The sums of a product that may be unfinished, when all groups have ended but the ``waitGroup`` youngest (0):
+    ``wgmma.wait_group``, with the registers that products write; not upstream's."""
 
     c = operand_def(VECTOR)
+    waitGroup = opt_prop_def(INT32)
     d = result_def(VECTOR)
 
     SYNTAX: ClassVar = (Operand("c"), ATTRIBUTES, COLON, TypeOf("c"), ARROW, TypeOf("d"))
@@ -218,6 +219,12 @@ class WgmmaSumsOp(SupportOp):
         %d = nvvm.wgmma.sums %sums : vector<32xf32> -> vector<32xf32>
         """
     )
+
+    @property
+    def unfinished(self) -> int:
+        """How many groups may be unfinished behind it."""
+        held = self.waitGroup
+        return held.value.data if isinstance(held, IntegerAttr) else 0
 
     def check(self, report: Report) -> None:
         if self.c.type != self.d.type or element_of(self.c.type) not in SUMS.values():

@@ -1,0 +1,309 @@
+"""``tileas-ahead``: a loop starts the product of its next round before it works with the sums of this one.
+
+A loop that ::
+
+    waits for a stage, multiplies, releases it; computes with the sums S(i)
+
+becomes ::
+
+    product 0
+    for all rounds but the last: start product i + 1; compute with S(i); wait for the product, release its stage
+    compute with the sums of the last round
+
+In attention the tensor cores have ``Q K`` of the next round while threads are at the softmax of this one. The
+second product, ``P V``, which such a loop adds up, goes on while the next round begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from tilewright.dialects import arith
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, CreateNoneOp, FutureWaitOp
+from tilewright.dialects.nv_tileas.elementwise import is_elementwise
+from tilewright.dialects.nv_tileas.storage import at_level
+from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
+from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas.ahead_fills import fill_in_order
+from tilewright.passes.tileas.ahead_products import Candidate, Going, fills, find_candidate, shared
+from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.pipeline import BELOW, BELOW_UNSIGNED, Filler
+from tilewright.passes.tileas.remarks import Remarks
+
+
+@dataclass(frozen=True)
+class Ahead(FunctionPass):
+    """Starts the product of the next round before the sums of this one are used."""
+
+    name: ClassVar[str] = "tileas-ahead"
+
+    num_warps: int = 4
+
+    def rewrite_function(self, func: FuncOp) -> None:
+        products_ahead(func, block_warps(func, self.num_warps))
+
+
+def products_ahead(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
+    """Start products of loops of a function of ``warps`` warps a round ahead, where that can be done, and registers
+    do."""
+    remarks = Remarks() if remarks is None else remarks
+    for op in list(func.walk()):
+        if not isinstance(op, S.DotOp) or S.atom_of(op) != "wgmma" or op.parent is None:
+            continue
+        found = find_candidate(op, warps)
+        if isinstance(found, Candidate):
+            remarks.add_instead(
+                "in-flight",
+                "the product of the next round is started before the sums of this one are used",
+                op,
+            )
+            if found.going is not None:
+                why = "a product goes on while the next round begins"
+                remarks.add_instead("in-flight", why, found.going.dot)
+            pipelines = found.pipelines
+            _Ahead(found).rewrite()
+            fill_in_order(func, pipelines)
+        elif found:
+            remarks.add("in-flight", f"a product is not started a round ahead: {found}", op)
+
+
+class _Ahead:
+    """A loop while a product is put ahead."""
+
+    def __init__(self, found: Candidate):
+        self.found, self.dot, self.loop, self.going = found, found.dot, found.loop, found.going
+
+    @property
+    def body(self) -> Block:
+        return self.loop.body.block
+
+    def rewrite(self) -> None:
+        """The loop with the product of the next round in each; a loop of no rounds makes none."""
+        loop = self.loop
+        before = Filler(InsertPoint.before(loop), loop)
+        below = BELOW_UNSIGNED if "unsignedCmp" in loop.attributes else BELOW
+        lower, upper, step = loop.operands[:3]
+        some = before.compare(below, lower, upper)
+        rounds, none = Block(), Block([scf.YieldOp.create(operands=loop.operands[3:])])
+        chosen = scf.IfOp.create(
+            operands=(some,),
+            result_types=[result.type for result in loop.results],
+            regions=[Region(rounds), Region(none)],
+        )
+        before.add(chosen)
+        for old, new in zip(loop.results, chosen.results, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        filler = Filler(InsertPoint.at_end(rounds), loop)
+        given, sums = self._first_product(filler)
+        second = filler.one(arith.AddiOp, (lower, step), lower.type)
+        start = filler.select(filler.compare(below, lower, second), second, upper)
+        given += [lower, sums]
+        if self.going is not None:
+            given.append(filler.one(CreateNoneOp, (), ASYNC_TOKEN))
+            given.append(filler.one(P.CreateNullTokenOp, (self.going.wait.pipeline,), P.STAGE))
+        round_ = self._put_ahead()
+        self.loop = _loop_from(loop, start, given)
+        filler.add(self.loop)
+        filler.add(scf.YieldOp.create(operands=round_.last(filler, self)))
+
+    def _first_product(self, filler: Filler) -> tuple[list[SSAValue], SSAValue]:
+        """Makes the product of round 0: what the loop begins with, and the sums."""
+        body, loop = self.body, self.loop
+        end = body.last_op
+        assert end is not None
+        values: dict[SSAValue, SSAValue] = {body.args[0]: loop.operands[0]}
+        values |= {
+            body.args[1 + number]: loop.operands[3 + number] for number in self.found.carried
+        }
+        for op in (*self.found.early, self.dot, *self.found.releases):
+            filler.add(op.clone(values))
+        given = list(loop.operands[3:])
+        for number in self.found.carried:
+            given[number] = values.get(end.operands[number], end.operands[number])
+        return given, values[self.dot.result]
+
+    def _put_ahead(self) -> _Round:
+        """Make the body one in which the counter, and what the product comes from, are those of the next round. The
+        loop then carries the counter of this one, and its sums, too."""
+        body, dot = self.body, self.dot
+        end, counter = body.last_op, body.args[0]
+        assert end is not None
+        own = {*self.found.early, dot, *self.found.releases}
+        _compute_again(self.found, own)
+        late = [op for op in body.ops if op not in own and op is not end]
+        types = (counter.type, dot.result.type)
+        behind, current = (body.insert_arg(ty, len(body.args)) for ty in types)
+        current.name_hint = dot.result.name_hint
+        for use in list(counter.uses):
+            if use.operation not in own:
+                use.operation.operands[use.index] = behind
+        dot.result.replace_all_uses_with(current)
+        early, behind_reduction = self._anchors(late, current)
+        here = Filler(InsertPoint.before(behind_reduction if self.going else early), dot)
+        round_ = _Round(late, len(end.operands))
+        end.operands = [*end.operands, counter]
+        if self.going is not None and not self.found.overlaps:
+            self._take(self.going, round_, Filler(InsertPoint.before(early), dot))
+        for op in self.found.early:
+            op.detach()
+            here.add(op)
+        if self.going is not None and self.found.overlaps:
+            self._take(self.going, round_, here)
+        started = here.add(_started(dot))
+        started.results[0].name_hint = "ahead"
+        last = Filler(InsertPoint.before(end), dot)
+        following = FutureWaitOp.create(
+            operands=started.results,
+            result_types=(dot.result.type,),
+            properties={} if self.going is None else {"pending": b.IntegerAttr(1, b.i64)},
+        )
+        last.add(following)
+        for op in self.found.releases:
+            op.detach()
+            last.add(op)
+        dot.detach()
+        dot.erase()
+        end.operands = [*end.operands, following.result]
+        if self.going is not None:
+            self._let_go_on(self.going, round_)
+        return round_
+
+    def _take(self, going: Going, round_: _Round, here: Filler) -> None:
+        """Wait for the second product of the round before, and give its stage back."""
+        body = self.body
+        token, stage = (body.insert_arg(ty, len(body.args)) for ty in (ASYNC_TOKEN, P.STAGE))
+        sums = body.args[1 + going.number]
+        taken = FutureWaitOp.create(operands=(sums, token), result_types=(sums.type,))
+        here.add(taken)
+        sums.replace_all_uses_with(taken.result)
+        taken.operands = (sums, token)
+        taken.result.name_hint = sums.name_hint
+        here.add(P.ConsumerReleaseOp.create(operands=(going.wait.pipeline, stage)))
+        for op in round_.ops:
+            if fills(op):
+                op.detach()
+                here.add(op)
+        round_.taken = {taken.result: sums}
+
+    def _let_go_on(self, going: Going, round_: _Round) -> None:
+        """Start the second product without waiting for it."""
+        dot, end = going.dot, self.body.last_op
+        assert end is not None
+        started = Filler(InsertPoint.before(dot), dot).add(_started(dot))
+        dot.result.replace_all_uses_with(started.results[0])
+        for op in (dot, going.release):
+            op.detach()
+        round_.made = {started.results[0]: dot.result}
+        end.operands = [*end.operands, started.results[1], going.wait.result]
+
+    def _anchors(self, late: Sequence[Operation], sums: SSAValue) -> tuple[Operation, Operation]:
+        """In front of what the round may wait for tensor cores, and have them start: at first where the sums are used,
+        then where they have been reduced. What makes a tile of the sums, and nothing else does, comes before: the next
+        ones may have their registers. Both stay behind what fills stages, and before what uses other sums."""
+        body, end = self.body, self.body.last_op
+        assert end is not None
+        places = {op: number for number, op in enumerate((*late, end))}
+        tops = [at_level(use.operation, body) for use in sums.uses]
+        first = min(places[top] for top in tops)
+        if len(tops) == 1 and is_elementwise(tops[0]):
+            first += 1
+        filled = max((number for op, number in places.items() if fills(op)), default=-1)
+        first = max(first, filled + 1)
+        second = next(
+            (n + 1 for op, n in places.items() if n >= first and op.name == kinds.REDUCE), first
+        )
+        if self.going is not None:
+            carried = body.args[1 + self.going.number]
+            used = min(places[at_level(use.operation, body)] for use in carried.uses)
+            first, second = min(first, used), min(second, used)
+        ordered = list(places)
+        return ordered[first], ordered[second]
+
+
+@dataclass(slots=True)
+class _Round:
+    """What a round does with the sums of its product, in order, in a body that has the next product, too. ``count``: the
+    values that the loop carried before."""
+
+    ops: list[Operation]
+    count: int
+    taken: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    made: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def last(self, filler: Filler, ahead: _Ahead) -> list[SSAValue]:
+        """What the last round does, behind the loop, where it waits for its second product; what all rounds leave."""
+        loop, going = ahead.loop, ahead.going
+        body = loop.body.block
+        end = body.last_op
+        assert end is not None
+        values: dict[SSAValue, SSAValue] = dict(zip(body.args[1:], loop.results, strict=True))
+        if going is not None:
+            token, stage = loop.results[-2:]
+            for result, sums in self.taken.items():
+                found = FutureWaitOp.create(
+                    operands=(values[sums], token), result_types=(sums.type,)
+                )
+                values[result] = filler.add(found).results[0]
+            filler.add(P.ConsumerReleaseOp.create(operands=(going.wait.pipeline, stage)))
+        for op in self.ops:
+            filler.add(op.clone(values))
+        values |= {started: values[dot] for started, dot in self.made.items()}
+        if going is not None:
+            going.release.erase()
+            going.dot.erase()
+        return [
+            loop.results[number] if number in ahead.found.carried else values.get(value, value)
+            for number, value in enumerate(end.operands[: self.count])
+        ]
+
+
+def _started(dot: S.DotOp) -> AsyncDotOp:
+    """A product that goes on, instead of one that is waited for."""
+    return AsyncDotOp.create(
+        operands=dot.operands,
+        result_types=(dot.result.type, ASYNC_TOKEN),
+        properties=dot.properties,
+        attributes=dot.attributes,
+    )
+
+
+def _loop_from(loop: scf.ForOp, start: SSAValue, given: Sequence[SSAValue]) -> scf.ForOp:
+    """The loop from ``start`` on, that begins with what is ``given``; in the place of none."""
+    region = loop.body
+    loop.detach_region(region)
+    new = scf.ForOp.create(
+        operands=[start, *loop.operands[1:3], *given],
+        result_types=[value.type for value in given],
+        attributes=loop.attributes,
+        properties=loop.properties,
+        regions=[region],
+    )
+    for result, argument in zip(new.results, region.block.args[1:], strict=True):
+        result.name_hint = argument.name_hint
+    loop.detach()
+    loop.erase()
+    return new
+
+
+def _compute_again(found: Candidate, own: set[Operation]) -> None:
+    """Compute again for the others what they share with the product."""
+    values: dict[SSAValue, SSAValue] = {}
+    for op in shared(found.early, own, found.loop, found.carried):
+        again = op.clone(values)
+        Filler(InsertPoint.after(op), op).add(again)
+        for mine, result in zip(op.results, again.results, strict=True):
+            for use in list(mine.uses):
+                if use.operation not in own and not found.keeps(use):
+                    use.operation.operands[use.index] = result

@@ -1,0 +1,113 @@
+"""The agent that fills pipelines does so in the order in which they are waited for.
+
+Where a product is started a round ahead, its operands are wanted a round before the others. A round of the filling
+agent then fills the stage of the product for round i, and those of the others for round i - 1: what the first rounds,
+in front of the loop, would fill last, the loop fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.traits import is_side_effect_free
+
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.agents import agent_switch
+from tilewright.passes.tileas.pipeline import Filler, carrying
+
+#: With more stages than that the copies of a round come early enough in any order.
+_FEW = 2
+
+
+def fill_in_order(func: FuncOp, first: Sequence[SSAValue]) -> None:
+    """Let agents fill the pipelines in ``first`` a round before those that they fill beside them."""
+    switch = agent_switch(func)
+    if switch is None:
+        return
+    if any(_stages(pipeline) > _FEW for pipeline in first):
+        return
+    for region in switch.agents[1:]:
+        for loop in [op for op in region.walk() if isinstance(op, scf.ForOp)]:
+            _fill_in_order(loop, set(first))
+
+
+def _fill_in_order(loop: scf.ForOp, first: set[SSAValue]) -> None:
+    fills = [op for op in loop.body.block.ops if _pipelines(op) & first]
+    before = loop.prev_op
+    while before is not None and not _pipelines(before) & first:
+        before = before.prev_op
+    if len(fills) != 1 or not isinstance(fill := fills[0], scf.IfOp):
+        return
+    if not isinstance(before, scf.IfOp) or _pipelines(before) != _pipelines(fill):
+        return
+    inside, earlier = ([*op.true_region.block.ops] for op in (fill, before))
+    if [op.name for op in inside] != [op.name for op in earlier]:
+        return
+    late = _late(inside, first)
+    if not late:
+        return
+    block = fill.true_region.block
+    pairs = {fill.operands[0]: before.operands[0]}
+    for mine, other in zip(inside, earlier, strict=True):
+        if mine in late:
+            pairs |= {
+                now: then
+                for now, then in zip(mine.operands, other.operands, strict=True)
+                if now.owner not in inside and now is not then
+            }
+    # What a round would do last is done in the next one, with values of this one.
+    body = loop.body.block
+    arguments = {value: body.insert_arg(value.type, len(body.args)) for value in pairs}
+    delayed = Block()
+    filler = Filler(InsertPoint.at_end(delayed), fill)
+    values: dict[SSAValue, SSAValue] = dict(arguments)
+    for op in inside:
+        if op in late:
+            filler.add(op.clone(values))
+    filler.add(scf.YieldOp.create())
+    Filler(InsertPoint.after(fill), fill).add(
+        scf.IfOp.create(
+            operands=(arguments[fill.operands[0]],),
+            regions=[Region(delayed), Region(Block([scf.YieldOp.create()]))],
+        )
+    )
+    for mine, other in reversed([*zip(inside, earlier, strict=True)]):
+        if mine in late and (mine.parent is block) and not is_side_effect_free(mine):
+            for dead in (mine, other):
+                dead.detach()
+                dead.erase()
+    end = body.last_op
+    assert end is not None
+    end.operands = [*end.operands, *pairs]
+    carrying(loop, list(pairs.values()))
+
+
+def _stages(pipeline: SSAValue) -> int:
+    ty = pipeline.type
+    assert isinstance(ty, P.PipelineType)
+    return ty.stages.data
+
+
+def _pipelines(op: Operation) -> set[SSAValue]:
+    """The pipelines that an operation fills, if there is a stage to fill."""
+    if not isinstance(op, scf.IfOp):
+        return set()
+    return {inner.pipeline for inner in op.walk() if isinstance(inner, P.ProducerAcquireOp)}
+
+
+def _late(ops: Sequence[Operation], first: set[SSAValue]) -> set[Operation]:
+    """What fills stages of others than the pipelines in ``first``, and what that comes from."""
+    found: set[Operation] = set()
+    for op in ops:
+        if isinstance(op, P.ProducerAcquireOp) and op.pipeline not in first:
+            found.add(op)
+            found |= {use.operation for use in op.result.uses}
+    for op in reversed(ops):
+        results = [use.operation for result in op.results for use in result.uses]
+        if any(user in found for user in results) and is_side_effect_free(op):
+            found.add(op)
+    return found

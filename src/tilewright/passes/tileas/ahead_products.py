@@ -1,0 +1,300 @@
+"""Which products of loops can be started a round ahead, and what stands in the way of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
+from xdsl.traits import is_side_effect_free
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
+from tilewright.dialects.nv_tileas.storage import base_of
+from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
+from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.schedule import user_of
+from tilewright.passes.tileas.warpgroup_products import ROWS, WARPS
+
+#: The registers of a multiprocessor, the most of a thread, and what a round needs beside the tiles that it holds.
+_REGISTERS, _MOST, _BESIDE = 1 << 16, 255, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A second product of the loop, that goes on while the next round begins: its sums are what the loop carries as
+    ``number``, and the stage that it reads."""
+
+    dot: S.DotOp
+    number: int
+    wait: P.ConsumerWaitOp
+    release: P.ConsumerReleaseOp
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A product of a loop that can be started a round ahead.
+
+    ``early``: the operations of the body that its operands come from, in order; ``carried``: the numbers of the values that
+    the loop carries for these; ``releases``: of the stages that it reads. ``overlaps``: registers do for ``going`` to go on
+    until this round has reduced its sums.
+    """
+
+    dot: S.DotOp
+    loop: scf.ForOp
+    early: list[Operation]
+    carried: list[int]
+    releases: list[P.ConsumerReleaseOp]
+    going: Going | None
+    overlaps: bool = False
+
+    @property
+    def pipelines(self) -> list[SSAValue]:
+        """Those that the product reads."""
+        return [op.pipeline for op in self.early if isinstance(op, P.ConsumerWaitOp)]
+
+    def keeps(self, use: Use) -> bool:
+        """Whether a use is that of the loop, which carries the value for the product."""
+        return _keeps(use, self.loop, self.carried)
+
+    def lack_of_registers(self, warps: int) -> str:
+        """Why the registers of a thread would not do for the sums of two rounds; empty where they do."""
+        given = _registers_of(self.loop, warps)
+        sums = _held(self.dot.result)
+        carried = sum(_held(value) for value in self.loop.body.block.args[1:])
+        needed = 2 * sums + carried + _BESIDE
+        if needed > given:
+            return (
+                f"twice {sums} sums, {carried} registers that the loop carries and {_BESIDE} for all else are more "
+                f"than the {given} of a thread"
+            )
+        if self.going is not None:
+            # Its left operand is read from registers until it has ended; of the sums of the next round then those of
+            # one block of rows have been begun.
+            blocks = max(T.dims_of(self.dot.c.type)[-2] // ROWS * WARPS // _warps_down(self.dot), 1)
+            needed += _held(self.going.dot.a) - sums + sums // blocks
+            self.overlaps = needed <= given and not any(
+                fills(op) for op in self.loop.body.block.ops
+            )
+        return ""
+
+
+def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
+    """A product of a block of ``warps`` warps that can be started a round ahead, or why not; empty for one that no loop
+    makes anew in each round."""
+    loop = dot.parent_op()
+    if not isinstance(loop, scf.ForOp) or _is_inside(dot.c, loop):
+        return ""
+    end = loop.body.block.last_op
+    if T.element_name(T.element_of(dot.c.type)) == "f16":
+        return "its sums are rounded to f16"
+    if not dot.result.uses or any(use.operation is end for use in dot.result.uses):
+        return "the round does not use its sums"
+    if not isinstance(dot.a.type, TiledViewType) or not isinstance(dot.b.type, TiledViewType):
+        return "an operand lies in registers"
+    closure = _Closure(dot, loop)
+    why = closure.find() or closure.obstacle()
+    if why:
+        return why
+    early, carried = closure.in_order, sorted(closure.carried)
+    found = Candidate(dot, loop, early, carried, closure.releases, _going(dot, loop))
+    return found.lack_of_registers(warps) or found
+
+
+def _going(first: S.DotOp, loop: scf.ForOp) -> Going | None:
+    """The second product of a loop, if it can go on into the next round."""
+    body = loop.body.block
+    end = body.last_op
+    others = [op for op in loop.walk() if isinstance(op, S.Product) and op is not first]
+    if len(others) != 1 or not isinstance(dot := others[0], S.DotOp) or dot.parent is not body:
+        return None
+    uses = list(dot.result.uses)
+    if S.atom_of(dot) != "wgmma" or len(uses) != 1 or uses[0].operation is not end:
+        return None
+    if T.element_name(T.element_of(dot.c.type)) == "f16":
+        return None
+    number = uses[0].index
+    if not body.args[1 + number].uses:
+        return None
+    read = dot.b.owner
+    while isinstance(read, S.PermuteViewOp | S.ExtractSliceOp):
+        read = read.source.owner
+    if not isinstance(read, P.ConsumerReadOp) or read.parent is not body:
+        return None
+    if isinstance(dot.a.type, TiledViewType):
+        return None
+    views = [use.operation for view in read.views for use in view.uses]
+    if any(user_of(user) is not dot for user in views):
+        return None
+    wait = read.stage.owner
+    found = [
+        use.operation for use in read.stage.uses if isinstance(use.operation, P.ConsumerReleaseOp)
+    ]
+    if not isinstance(wait, P.ConsumerWaitOp) or len(found) != 1 or found[0].parent is not body:
+        return None
+    (release,) = found
+    assert isinstance(release, P.ConsumerReleaseOp)
+    return Going(dot, number, wait, release)
+
+
+class _Closure:
+    """What the operands of a product come from, in its loop."""
+
+    def __init__(self, dot: S.DotOp, loop: scf.ForOp):
+        self.dot, self.loop, self.body = dot, loop, loop.body.block
+        self.ops: set[Operation] = set()
+        self.carried: set[int] = set()
+        self.releases: list[P.ConsumerReleaseOp] = []
+
+    @property
+    def in_order(self) -> list[Operation]:
+        return [op for op in self.body.ops if op in self.ops]
+
+    def find(self) -> str:
+        """Find it; why the product cannot be ahead of it."""
+        end = self.body.last_op
+        assert end is not None
+        waiting = [self.dot.a, self.dot.b]
+        while waiting:
+            value = waiting.pop()
+            if not _is_inside(value, self.loop) or value is self.body.args[0]:
+                continue
+            owner = value.owner
+            if isinstance(owner, Block):
+                assert isinstance(value, BlockArgument)
+                if isinstance(value.type, T.TileType):
+                    return "it comes from a tile that the loop carries"
+                if value.index - 1 not in self.carried:
+                    self.carried.add(value.index - 1)
+                    waiting.append(end.operands[value.index - 1])
+            elif owner not in self.ops:
+                allowed = isinstance(owner, P.ConsumerWaitOp | P.ConsumerReadOp)
+                if owner.regions or not (allowed or is_side_effect_free(owner)):
+                    return f"it comes from '{owner.name}' in the loop"
+                self.ops.add(owner)
+                waiting += owner.operands
+        return ""
+
+    def obstacle(self) -> str:
+        """Why the product may not leave its round, though what it comes from could."""
+        reads = [op for op in self.ops if isinstance(op, P.ConsumerReadOp)]
+        if not reads:
+            return "no operand comes from a pipeline"
+        for side in (self.dot.a, self.dot.b):
+            if not _is_inside(side, self.loop) and _is_written(base_of(side), self.loop):
+                return "the loop writes an operand"
+            if _is_inside(side, self.loop) and not any(_leads_to(side, op) for op in reads):
+                return "the loop may write an operand"
+        for op in self.in_order:
+            if isinstance(op, P.ConsumerWaitOp):
+                found = [
+                    use.operation
+                    for use in op.result.uses
+                    if isinstance(use.operation, P.ConsumerReleaseOp)
+                ]
+                if len(found) != 1 or found[0].parent is not self.body:
+                    return "its stage is not released in the round"
+                self.releases += found  # pyright: ignore[reportArgumentType]
+        return self._use_by_others()
+
+    def _use_by_others(self) -> str:
+        """Whether what remains in the round uses what goes ahead, and cannot compute it again."""
+        own = {*self.ops, self.dot, *self.releases}
+        also = set(shared(self.in_order, own, self.loop, self.carried))
+        if any(isinstance(op, P.ConsumerWaitOp | P.ConsumerReadOp) for op in also):
+            return "the round reads the stage otherwise, too"
+        arguments = {self.body.args[1 + number] for number in self.carried}
+        for argument in arguments:
+            for use in argument.uses:
+                kept = _keeps(use, self.loop, self.carried)
+                if not kept and (use.operation not in own or use.operation in also):
+                    return "the round uses what its operands are found by"
+        return ""
+
+
+def shared(
+    early: Sequence[Operation],
+    own: set[Operation],
+    loop: scf.ForOp,
+    carried: Iterable[int],
+) -> list[Operation]:
+    """Those of the operations that others use as well, or what these come from; what the loop carries for the product
+    does not count."""
+    numbers = set(carried)
+    found: set[Operation] = set()
+    for op in reversed(early):
+        for result in op.results:
+            for use in result.uses:
+                kept = _keeps(use, loop, numbers)
+                if use.operation in found or (use.operation not in own and not kept):
+                    found.add(op)
+    return [op for op in early if op in found]
+
+
+def _keeps(use: Use, loop: scf.ForOp, carried: Iterable[int]) -> bool:
+    """Whether a use is that of the loop, which carries the value to the next round under one of these numbers."""
+    return use.operation is loop.body.block.last_op and use.index in carried
+
+
+def _is_inside(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether a value is made in a loop."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None:
+        outer = block.parent_op()
+        if outer is loop:
+            return True
+        block = None if outer is None else outer.parent
+    return False
+
+
+def _is_written(storage: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether anything but a product uses a storage in a loop."""
+    return any(
+        isinstance(value.type, TiledViewType)
+        and base_of(value) is storage
+        and not isinstance(op, S.Product | S.PermuteViewOp | S.ExtractSliceOp)
+        for op in loop.walk()
+        for value in op.operands
+    )
+
+
+def _leads_to(view: SSAValue, read: Operation) -> bool:
+    """Whether a view is one of a stage that was opened there."""
+    owner = view.owner
+    while isinstance(owner, S.PermuteViewOp | S.ExtractSliceOp):
+        owner = owner.source.owner
+    return owner is read
+
+
+def fills(op: Operation) -> bool:
+    """Whether an operation fills stages."""
+    return any(isinstance(inner, P.ProducerAcquireOp) for inner in op.walk())
+
+
+def _held(value: SSAValue) -> int:
+    """The registers of a thread that a value takes: of tiles."""
+    layout = layout_of(value.type)
+    if layout is None:
+        return 0
+    return max(layout.registers * element_bytes(value.type) // 4, 1)
+
+
+def _warps_down(dot: S.DotOp) -> int:
+    """The warps of a product along its rows."""
+    return int_list(dot.properties["warps"])[0]
+
+
+def _registers_of(op: Operation, warps: int) -> int:
+    """The registers that a thread may have."""
+    switch = op.parent_op()
+    while switch is not None and not isinstance(switch, AgentSwitchOp):
+        switch = switch.parent_op()
+    if switch is None:
+        return min(_REGISTERS // (32 * warps), _MOST)
+    if switch.registers:
+        return min(switch.registers[0], _MOST)
+    return min(_REGISTERS // (32 * sum(switch.warps)) // 8 * 8, _MOST)

@@ -277,17 +277,28 @@ def test_options_of_another_level(name: str) -> None:
         ({"patience": 0}, "above 0"),
         ({"block": (1, 2, 3, 4)}, "block must be one to three integers of at least 1"),
         ({"cluster": 0}, "cluster must be one to three integers of at least 1, not 0"),
-        (
-            {"breakpoints": [("a.py", 3)]},
-            "must be Breakpoints of tilewright.machine.inspect, not (",
-        ),
+        ({"breakpoints": [3]}, "must be Breakpoints, or (FILE, LINE) of a cuTile program, not 3"),
         ({"breakpoints": "addf"}, "breakpoints must be a list of Breakpoints, not 'addf'"),
-        ({"trace": print}, "trace must be a Trace of tilewright.machine.inspect, not <built-in"),
+        ({"trace": "t"}, "trace must be a Trace of tilewright.machine.inspect, not 't'"),
         ({"memory": [1]}, "memory must be a list of NumPy arrays, not [1]"),
     ],
 )
 def test_values_that_make_no_sense(options: dict[str, Any], says: str) -> None:
     (found,) = refused(lambda: LaunchOptions(**options))
+    assert found.code == "bad-run-option" and says in found.message
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"breakpoints": [("a.py", 3)]}, "lines are breakpoints in cuTile programs only"),
+        ({"trace": print}, "a launch of a module records a Trace, not <built-in function print>"),
+    ],
+)
+def test_options_of_programs_are_none_of_modules(options: dict[str, Any], says: str) -> None:
+    x, out = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    wanted, given = LaunchOptions(**options), [x, x, out, 1000]
+    (found,) = refused(lambda: tilewright.run(vector_add(), None, 8, given, options=wanted))
     assert found.code == "bad-run-option" and says in found.message
 
 

@@ -277,12 +277,9 @@ def test_options_of_another_level(name: str) -> None:
         ({"deadlock_timeout": 0}, "above 0"),
         ({"block": (1, 2, 3, 4)}, "block must be one to three integers of at least 1"),
         ({"cluster": 0}, "cluster must be one to three integers of at least 1, not 0"),
-        (
-            {"breakpoints": [("a.py", 3)]},
-            "must be Breakpoints of tilewright.machine.inspect, not (",
-        ),
+        ({"breakpoints": [3]}, "must be Breakpoints, or (FILE, LINE) of a cuTile program, not 3"),
         ({"breakpoints": "addf"}, "breakpoints must be a list of Breakpoints, not 'addf'"),
-        ({"trace": print}, "trace must be a Trace of tilewright.machine.inspect, not <built-in"),
+        ({"trace": "t"}, "trace must be a Trace of tilewright.machine.inspect, not 't'"),
         ({"memory": [1]}, "memory must be a list of NumPy arrays, not [1]"),
     ],
 )
@@ -295,6 +292,20 @@ def test_the_old_name_of_an_option_warns() -> None:
     with pytest.warns(DeprecationWarning, match="patience is called deadlock_timeout"):
         options = LaunchOptions(patience=2.5)
     assert options.deadlock_timeout == 2.5 and options.changed == ("deadlock_timeout",)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"breakpoints": [("a.py", 3)]}, "lines are breakpoints in cuTile programs only"),
+        ({"trace": print}, "a launch of a module records a Trace, not <built-in function print>"),
+    ],
+)
+def test_options_of_programs_are_none_of_modules(options: dict[str, Any], says: str) -> None:
+    x, out = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    wanted, given = LaunchOptions(**options), [x, x, out, 1000]
+    (found,) = refused(lambda: tilewright.run(vector_add(), None, 8, given, options=wanted))
+    assert found.code == "bad-run-option" and says in found.message
 
 
 # Numbers of threads, which may come from the environment, are the CPU machine's to refuse.

@@ -158,15 +158,19 @@ def _breakpoints(value: object) -> str:
     # By what they have: the package that makes them stands above this one.
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return f"must be a list of Breakpoints, not {value!r:.60}"
-    wrong = [each for each in value if not _has(each, "target", "action")]
+    wrong = [each for each in value if not (_has(each, "action") or _is_line(each))]
     if not wrong:
         return ""
-    where = "tilewright.cutile.on takes lines of a program"
-    return f"must be Breakpoints of tilewright.machine.inspect, not {wrong[0]!r:.60}; {where}"
+    return f"must be Breakpoints, or (FILE, LINE) of a cuTile program, not {wrong[0]!r:.60}"
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, tuple) and 2 <= len(value) <= 3 and isinstance(value[0], str)
 
 
 def _trace(value: object) -> str:
-    if value is None or _has(value, "blocks", "values", "limit"):
+    # Programs of cuTile, which launch many times, give each trace to a function.
+    if value is None or callable(value) or _has(value, "blocks", "values", "limit"):
         return ""
     return f"must be a Trace of tilewright.machine.inspect, not {value!r:.60}"
 
@@ -341,7 +345,7 @@ class LaunchOptions:
         default=(),
         metadata=_about(
             "Where the run stops, and what is done there.",
-            values="a list of `tilewright.machine.inspect.Breakpoint`",
+            values="a list of `tilewright.machine.inspect.Breakpoint`; of cuTile programs also `(FILE, LINE)`",
             machines="reference",
             check=_breakpoints,
         ),

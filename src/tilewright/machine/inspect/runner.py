@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.launching.modules import cuda_kernel_of
-from tilewright.launching.options import LaunchOptions, check_options, with_deprecated
+from tilewright.launching.options import (
+    BAD_RUN_OPTION,
+    LaunchOptions,
+    check_options,
+    with_deprecated,
+)
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
 from tilewright.machine.find_nan import NanFinder
 from tilewright.machine.grid import BlockId
@@ -125,6 +131,9 @@ def stopper(
     given: Breakpoint, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]
 ) -> _Stopper:
     """What stops at a breakpoint in a launch. A TileIRError where it names what there is not."""
+    if not isinstance(given, Breakpoint):
+        message = f"lines are breakpoints in cuTile programs only, not in launches of modules: {given!r:.60}"
+        raise TileIRError.single(BAD_RUN_OPTION, message, help="Breakpoint stops at operations")
     return _Stopper(
         given, resolve(given.target, kernel, names), block_filter(given.block, grid), names
     )
@@ -197,6 +206,9 @@ def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> Insp
     """:func:`run_with`, with arguments that have been checked."""
     kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "a run that looks at operations")
     trace: Trace | None = options.trace
+    if trace is not None and not isinstance(trace, Trace):
+        message = f"a launch of a module records a Trace, not {trace!r:.60}"
+        raise TileIRError.single(BAD_RUN_OPTION, message)
     program = InspectingProgram(loaded.module, options.arithmetic)
     program.share_memory_of(loaded)
     names = names_for(program.module, kernel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -216,7 +217,7 @@ def _write_bools(out: Output, buffer: ByteWriter, value: Attribute) -> None:
 
 def _write_array(out: Output, buffer: ByteWriter, value: Attribute) -> None:
     assert isinstance(value, ArrayAttr)
-    write_array(out, buffer, value)
+    write_array(out, buffer, cast(ArrayAttr[Attribute], value))
 
 
 def _write_hints(out: Output, buffer: ByteWriter, value: Attribute) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region
@@ -365,15 +366,16 @@ def _read_argument_attributes(cursor: Cursor, tables: Tables, parameters: int) -
     """A dictionary for each parameter; a lone dictionary stands for a list of one."""
     start = cursor.pos
     found = read_tagged(cursor, tables)
-    items = found.data if isinstance(found, ArrayAttr) else (found,)
-    if not all(isinstance(item, DictionaryAttr) for item in items):
+    given = cast(ArrayAttr[Attribute], found).data if isinstance(found, ArrayAttr) else (found,)
+    items = [item for item in given if isinstance(item, DictionaryAttr)]
+    if len(items) != len(given):
         raise DecodeError(
             BAD_ATTRIBUTE,
             f"expected a dictionary for each parameter, got {found}",
             start,
             cursor.pos,
         )
-    if not any(item.data for item in items):  # pyright: ignore[reportAttributeAccessIssue]
+    if not any(item.data for item in items):
         return None
     if len(items) != parameters:
         raise DecodeError(

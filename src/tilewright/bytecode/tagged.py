@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
     DictionaryAttr,
     FloatAttr,
-    IntAttr,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -34,6 +34,7 @@ from tilewright.dialects.cuda_tile.attributes import (
     DivByAttr,
     OptimizationHintsAttr,
     SameElementsAttr,
+    number_of,
 )
 from tilewright.dialects.cuda_tile.constants import FloatBitsAttr, scalar_bits
 from tilewright.dialects.cuda_tile.types import ELEMENT_TYPES, element_name
@@ -106,7 +107,7 @@ def _integer(cursor: Cursor, tables: Tables, depth: int) -> Attribute:
         raise DecodeError(
             BAD_ATTRIBUTE, f"expected an integer type, got {shown_type(ty)}", start, cursor.pos
         )
-    width = ty.width.data
+    width = cast(IntegerType, ty).width.data
     value = int(cursor.byte() != 0) if width == 1 else read_int_pattern(cursor, width)
     return integer(value, width)
 
@@ -334,7 +335,7 @@ def _write_bounded(out: Output, buffer: ByteWriter, attribute: BoundedAttr, dept
 def _write_optional_pair(
     out: Output, buffer: ByteWriter, first: Attribute, second: Attribute
 ) -> None:
-    given = [part.data if isinstance(part, IntAttr) else None for part in (first, second)]
+    given = (number_of(first), number_of(second))
     buffer.byte(sum(1 << index for index, value in enumerate(given) if value is not None))
     for value in given:
         if value is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from tilewright.bytecode.body_writer import BodyWriter
 from tilewright.bytecode.debug import DebugWriter
@@ -242,5 +244,6 @@ class _FileWriter:
 def _has_entries(attributes: object) -> bool:
     """Whether an array of dictionaries holds anything."""
     return isinstance(attributes, ArrayAttr) and any(
-        not isinstance(item, DictionaryAttr) or item.data for item in attributes.data
+        not isinstance(item, DictionaryAttr) or item.data
+        for item in cast(ArrayAttr[Attribute], attributes).data
     )

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emit",
         choices=(*_EMITS, *(name for name in compile_gpu.EMITS if name not in _EMITS)),
-        help="for the CPU llvm, asm (the default) or obj; for GPUs nvgpu (the code of threads), llvm, "
+        help="for the CPU llvm, asm (the default) or obj; for GPUs nvgpu (per-thread code), llvm, "
         "ptx (the default), cubin or sass, the last two by NVIDIA's tools",
     )
     parser.add_argument(

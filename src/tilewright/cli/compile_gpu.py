@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: What can be emitted for GPUs, and what it is.
 EMITS = {
     "tileas": "the kernel with layouts and schedules (nv_tileas)",
-    "nvgpu": "the code of threads that a kernel of Tile IR becomes",
+    "nvgpu": "per-thread code that a kernel of Tile IR becomes",
     "llvm": "the LLVM IR after LLVM's passes",
     "ptx": "the assembly of NVIDIA's virtual machine",
     "cubin": "machine code, by ptxas",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from types import FrameType
@@ -74,6 +74,6 @@ def parts_of(
     yield described, error
     yield from parts_of(described.__cause__, error and error.__cause__)
     yield from parts_of(described.__context__, error and error.__context__)
-    grouped = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    grouped: Sequence[BaseException] = getattr(error, "exceptions", ())
     for part, raised in zip_longest(described.exceptions or (), grouped):
         yield from parts_of(part, raised)

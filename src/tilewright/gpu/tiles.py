@@ -1,4 +1,4 @@
-"""Kernels of Tile IR on a GPU: lowered to the code of threads, compiled, and launched."""
+"""Kernels of Tile IR on a GPU: lowered to per-thread code, compiled, and launched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of Tile IR as the code of threads: what the simulator and GPUs share of a launch."""
+"""Per-thread code of kernels: what the simulator and GPUs share of a launch."""
 
 from __future__ import annotations
 

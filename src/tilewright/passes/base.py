@@ -49,7 +49,7 @@ CUDA_TILE = Level(
 )
 #: The level below it, where pointers, memory order and bounds are explicit.
 NV_TILEAA = Level("nv_tileaa", NO_TILEAA, "put lower-cuda-tile-to-tileaa before the pass")
-#: The code of threads: kernels in a ``gpu.module``.
+#: Per-thread code: kernels in a ``gpu.module``.
 NVGPU = Level("gpu", NO_TILEAA, "there are no passes on this level")
 LEVELS = (CUDA_TILE, NV_TILEAA)
 

@@ -19,13 +19,14 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright import LaunchOptions
 from tilewright.analysis.tileaa import Facts
-from tilewright.analysis.tileaa.geometry import cut_by, dim_groups, view_axes
+from tilewright.analysis.tileaa.geometry import cut_by, view_axes
 from tilewright.analysis.tileaa.integers import width_of
 from tilewright.analysis.tileaa.patterns import AxisPattern, measure
 from tilewright.bytecode import read
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.lowering import lower_to_tileaa
 from tilewright.machine.compile import Translator
@@ -114,7 +115,7 @@ class ClaimChecker:
         axes = view_axes(access.operands[0], T.dims_of(access.moved.type))
         assert axes is not None
         cutter = cut_by(access.operands[0])
-        dims = range(len(axes)) if cutter is None else [g[0] for g in dim_groups(cutter)]
+        dims = range(len(axes)) if cutter is None else _axes_behind(cutter)
         indices = [np.asarray(held[index]) for index in access.indices]  # pyright: ignore[reportAttributeAccessIssue]
         size = FORMATS[T.element_name(T.element_of(access.moved.type))].storage_bytes
         starts = np.array([view.base], np.int64)
@@ -184,7 +185,13 @@ class ClaimChecker:
         cutter = cut_by(access.operands[0])
         if cutter is None:
             return list(view.shape)
-        return [view.shape[group[0]] for group in dim_groups(cutter)]
+        return [view.shape[axis] for axis in _axes_behind(cutter)]
+
+
+def _axes_behind(cutter: BlockTileOp) -> tuple[int, ...]:
+    """The axis of the memref behind each axis of the tiles."""
+    assert cutter.cut is not None
+    return cutter.cut.dim_map
 
 
 def _is_in_a_body(op: Operation) -> bool:

@@ -1,6 +1,6 @@
 """The ``nv_tileas`` dialect: where tiles are, and when they move.
 
-It stands between ``nv_tileaa`` and the code of threads. Operations whose meaning a schedule does not
+It stands between ``nv_tileaa`` and per-thread code. Operations whose meaning a schedule does not
 change stay those of ``nv_tileaa``, on tiles that carry a layout: ``tile<8x16xf32, #nv_tileas.layout<...>>``.
 ``load()`` gives the xDSL dialect.
 """

@@ -84,7 +84,7 @@ class LoweredThreads:
 def lower_to_nvgpu(
     module: b.ModuleOp, options: NvgpuOptions | None = None, entry: str | None = None
 ) -> LoweredThreads:
-    """The kernels of a verified module of ``nv_tileaa`` as code of threads; all, or that named.
+    """The kernels of a verified module of ``nv_tileaa`` as per-thread code; all, or that named.
 
     The elements of a tile are dealt to the threads of a block (``layouts``). A pointer parameter
     becomes ``!llvm.ptr<1>``, a number stays one; pointers to other memory follow (``ThreadKernel``).

@@ -1,4 +1,4 @@
-"""The lowering to the code of threads as a pass."""
+"""The lowering to per-thread code, as a pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.passes.base import NV_TILEAA, NVGPU, TilePass
 
 @dataclass(frozen=True)
 class LowerTileAAToNvgpu(TilePass):
-    """Makes code of threads of the kernels of nv_tileaa: a ``gpu.module`` takes their place."""
+    """Lowers the kernels of nv_tileaa to per-thread code: a ``gpu.module`` takes their place."""
 
     name: ClassVar[str] = "lower-tileaa-to-nvgpu"
     LEVEL: ClassVar = NV_TILEAA

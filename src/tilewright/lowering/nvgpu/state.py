@@ -68,7 +68,7 @@ class View:
 
 
 Held: TypeAlias = SSAValue | Memref | View | Fragments | None
-"""What stands for a value: tokens are held by nothing."""
+"""What stands for a value: tokens have no run-time value."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Sync:
 
 
 class Threads(Filler[Operation]):
-    """Fills blocks with what each thread of a block does.
+    """Builds the per-thread code of a kernel.
 
     ``op`` is the operation being lowered, whose place new operations inherit. ``block`` is where
     they go; what is the same all along goes to the ``prologue``, once. ``origins`` tells for each

@@ -280,7 +280,7 @@ def test_options_of_another_level(name: str) -> None:
         ({"breakpoints": [3]}, "must be Breakpoints, or (FILE, LINE) of a cuTile program, not 3"),
         ({"breakpoints": "addf"}, "breakpoints must be a list of Breakpoints, not 'addf'"),
         ({"trace": "t"}, "trace must be a Trace of tilewright.machine.inspect, not 't'"),
-        ({"memory": [1]}, "memory must be a list of NumPy arrays, not [1]"),
+        ({"memory": 1}, "memory must be a list of NumPy arrays, not 1"),
     ],
 )
 def test_values_that_make_no_sense(options: dict[str, Any], says: str) -> None:

@@ -180,7 +180,8 @@ def _text(value: object) -> str:
 
 
 def _arrays(value: object) -> str:
-    if isinstance(value, Sequence) and all(_has(each, "ctypes", "dtype") for each in value):
+    # Whether they are arrays of NumPy that a kernel can reach, the machine says.
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ""
     return f"must be a list of NumPy arrays, not {value!r:.60}"
 

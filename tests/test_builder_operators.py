@@ -466,7 +466,7 @@ def test_whatever_stands_beside_an_operator_the_error_is_ours(name: str) -> None
 WRONG_TYPES = (None, 2.5, object(), [1], "f33", np.zeros(3))
 
 
-@pytest.mark.parametrize("wrong", WRONG_TYPES, ids=repr)
+@pytest.mark.parametrize("wrong", WRONG_TYPES, ids=lambda wrong: type(wrong).__name__)
 def test_what_is_no_element_type_is_told(wrong: Any) -> None:
     with ModuleBuilder().entry("k", {"n": "i32"}) as k:
         for attempt in (

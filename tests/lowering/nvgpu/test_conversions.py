@@ -7,8 +7,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from tests.cpu.codegen.elementwise.test_conversions import WHOLE_BYTES, patterns
 from tests.cpu.codegen.support import same_bits
-from tests.cpu.codegen.test_conversions import WHOLE_BYTES, patterns
 
 from tilewright import verify
 from tilewright.diagnostics import TileIRError

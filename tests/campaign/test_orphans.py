@@ -50,12 +50,19 @@ def test_an_error_of_who_asks_ends_all(fifo: Fifo) -> None:
     fifo.wait_for_end()
 
 
+def default_signals() -> None:
+    """Whoever runs the tests may ignore some, as ``nohup`` does."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_signals_to_who_asks_end_all(fifo: Fifo, number: signal.Signals) -> None:
     asking = subprocess.Popen(
         [sys.executable, "-m", "tests.campaign.sample_jobs", fifo.path],
         cwd=ROOT,
         stderr=subprocess.DEVNULL,
+        preexec_fn=default_signals,
     )
     try:
         fifo.wait_for(2)
@@ -107,6 +114,7 @@ def test_a_search_that_is_interrupted(fifo: Fifo, tmp_path: Path, number: signal
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        preexec_fn=default_signals,
     )
     try:
         fifo.wait_for(2)

@@ -216,7 +216,6 @@ class _Timing:
         busiest = max(times, key=lambda name: times[name])
         busy = times[busiest] / clocks
         times["waiting"] = clocks - times[busiest]
-        rooflines = (times[name] for name in ("tensor", "memory") if name in times)
         return Profile(
             self._kernel.name,
             gpu.name,
@@ -226,7 +225,7 @@ class _Timing:
             clocks / (gpu["clock"] * 1e9),
             max(times, key=lambda name: times[name]),
             {name: time / clocks for name, time in sorted(times.items(), key=lambda t: -t[1])},
-            max(rooflines, default=0.0) / (gpu["clock"] * 1e9),
+            max(times.get("tensor", 0.0), times["memory"]) / (gpu["clock"] * 1e9),
             self._occupancy,
             each / resident,
             grid / (math.ceil(grid / (sms * resident)) * sms * resident),

@@ -21,7 +21,7 @@ from tilewright.model.codes import BAD_TABLE, UNKNOWN_GPU
 MODEL_VERSION = "3"
 #: What is known of its error; there has been no hardware to compare with.
 KNOWN_ERROR = (
-    "not measured; published times of like kernels differ by 3 % in the median and 31 % on average of 22 (docs/model.md); ratios of like "
+    "not measured; published times of like kernels differ by 11 % in the median and 27 % on average of 28 (docs/model.md); ratios of like "
     "kernels are more reliable than times"
 )
 

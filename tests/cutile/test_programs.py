@@ -20,6 +20,8 @@ pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cu
 import cuda.tile as ct
 
 import tilewright
+from tilewright.cli.compile import EMITS as CPU_EMITS
+from tilewright.cli.compile_gpu import EMITS
 from tilewright.cutile import Compiled, KernelError, compile, on
 from tilewright.cutile.program import show_exception
 from tilewright.machine.inspect import StopRun
@@ -259,6 +261,29 @@ def test_ctrl_c_shows_frames_of_the_program_only(capsys: pytest.CaptureFixture[s
     assert told.endswith(
         f"KeyboardInterrupt\ntilewright: tile block (0, 0, 0) was in the loop at {__file__}:{loop}\n"
     )
+
+
+TEXTS = [
+    *(("cpu", emit, sign) for emit, sign in (("asm", "#"), ("llvm", ";"))),
+    *(("sm_80", emit, "//") for emit in ("tileas", "nvgpu", "llvm", "ptx")),
+]
+
+
+def test_texts_are_all_that_can_be_emitted() -> None:
+    assert {emit for target, emit, _ in TEXTS if target == "cpu"} == set(CPU_EMITS) - {"obj"}
+    assert {emit for target, emit, _ in TEXTS if target != "cpu"} == set(EMITS) - {"cubin", "sass"}
+
+
+@pytest.mark.parametrize(("target", "emit", "sign"), TEXTS)
+def test_code_of_several_kernels(
+    target: str, emit: str, sign: str, folder: Path, tool: Tool
+) -> None:
+    """Each below a comment of its own, in whatever is emitted."""
+    done = tool("compile", "--target", target, "--emit", emit, "program.py", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    sign = ";" if emit == "llvm" else sign
+    titles = [line for line in done.stdout.splitlines() if line.startswith(f"{sign} more")]
+    assert len(titles) == 2
 
 
 @pytest.mark.parametrize("name", ["check", "dis", "compile"])

@@ -30,7 +30,7 @@ STAGES = {
     "asm": "the assembly",
 }
 #: What can be emitted for the CPU, and what it is.
-_EMITS = {
+EMITS = {
     "llvm": "the LLVM IR after LLVM's passes",
     "asm": "the assembly",
     "obj": "an object file",
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
     parser.add_argument(
         "--emit",
-        choices=(*_EMITS, *(name for name in compile_gpu.EMITS if name not in _EMITS)),
+        choices=(*EMITS, *(name for name in compile_gpu.EMITS if name not in EMITS)),
         help="for the CPU llvm, asm (the default) or obj; for GPUs nvgpu (per-thread code), llvm, "
         "ptx (the default), cubin or sass, the last two by NVIDIA's tools",
     )
@@ -94,11 +94,11 @@ def _elsewhere(emit: str, target: str) -> str:
     """Which target emits what this one does not."""
     if target == CPU and emit in compile_gpu.EMITS:
         return f"; {emit} needs the target of a GPU, such as --target sm_90"
-    return f"; {emit} needs --target {CPU}" if target != CPU and emit in _EMITS else ""
+    return f"; {emit} needs --target {CPU}" if target != CPU and emit in EMITS else ""
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    emits = _EMITS if options.target == CPU else compile_gpu.EMITS
+    emits = EMITS if options.target == CPU else compile_gpu.EMITS
     if options.emit is not None and options.emit not in emits:
         raise UsageError.because(
             f"--emit {options.emit} is not for --target {options.target}",

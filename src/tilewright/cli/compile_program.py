@@ -10,7 +10,14 @@ from tilewright.cli.programs import Taken, only, take
 from tilewright.cli.session import Session, UsageError
 
 #: How a line becomes a comment in what is emitted.
-_COMMENTS = {"asm": "#", "llvm": ";", "ptx": "//", "nvgpu": "//", "sass": "//"}
+_COMMENTS = {
+    "asm": "#",
+    "llvm": ";",
+    "ptx": "//",
+    "nvgpu": "//",
+    "sass": "//",
+    "tileas": "//",
+}
 _BINARY = frozenset({"obj", "cubin"})
 
 

@@ -160,6 +160,34 @@ def test_threads_that_read_what_they_copied_do_not_meet() -> None:
     assert len(barriers(synchronised(K.product()))) == 1
 
 
+@pytest.mark.parametrize(("token", "count"), [(" token = %read", 1), ("", 0)])
+def test_what_others_still_copy_is_not_written(token: str, count: int) -> None:
+    """Behind a ring in which threads meet nowhere they do before they store to what copies have read, where tokens
+    say that the store comes behind."""
+    tile = "tile<64x64xf32>"
+    text = K.entry(
+        {"a": TILE, "c": TILE},
+        f"  %nothing = constant <f32: 0.0> : {tile}\n  %begin = make_token : token\n"
+        "  %sum, %read = for %s in (%zero to %steps, step %one) : tile<i32> "
+        f"iter_values(%acc = %nothing, %before = %begin) -> ({tile}, token) {{\n"
+        + K.load("l", "a", "%s, %zero", TILE)
+        + "    %both = join_tokens %before, %l_t : token\n"
+        f"    %next = addf %acc, %l rounding<nearest_even> : {tile}\n"
+        f"    continue %next, %both : {tile}, token\n  }}\n"
+        + K.store("sum", "a", "%zero, %zero", TILE).replace(" :", f"{token} :", 1),
+    )
+    module = synchronised(text)
+    assert any(isinstance(op, AsyncTiledLoadOp) for op in module.walk())
+    assert len(barriers(module)) == count
+
+
+def test_tiles_without_layouts_are_of_all_threads() -> None:
+    """What has no layout is dealt to the threads of a block: folds over its warps have scratch memory, and meet."""
+    module = K.lowered(folds(3, looped=False), "tileaa," + PLACES)
+    places = [op.attributes[SCRATCH] for op in module.walk() if SCRATCH in op.attributes]
+    assert len([place for place in places if len(int_list(place)) == 2]) == 3
+
+
 def test_fences_only_for_what_is_read_past_threads() -> None:
     """On sm_90a products read by another way what threads write: the second one of attention its operand, a copy."""
     text = K.product()

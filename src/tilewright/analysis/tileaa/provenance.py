@@ -171,12 +171,16 @@ class Aliases:
             return True
         if _space(one) != _space(other) and 0 not in (_space(one), _space(other)):
             return False
-        a, b = self.provenances.of(one.operands[0]), self.provenances.of(other.operands[0])
-        if a.scope is not None and b.scope is not None and a.scope != b.scope:
-            return False
-        if not any(may_overlap(x, y) for x in a.roots for y in b.roots):
+        if not self.bases_may_alias(one.operands[0], other.operands[0]):
             return False
         return not self._boxes_apart(one, other)
+
+    def bases_may_alias(self, one: SSAValue, other: SSAValue) -> bool:
+        """Whether what two values point to, or view, can have a common byte."""
+        a, b = self.provenances.of(one), self.provenances.of(other)
+        if a.scope is not None and b.scope is not None and a.scope != b.scope:
+            return False
+        return any(may_overlap(x, y) for x in a.roots for y in b.roots)
 
     def _boxes_apart(self, one: Access, other: Access) -> bool:
         """Whether both cut tiles at fixed places out of the same memref that do not meet.

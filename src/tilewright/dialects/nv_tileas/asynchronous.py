@@ -60,7 +60,7 @@ class AsyncTiledLoadOp(TileAAOp):
     ``vector`` neighbours, which are aligned in both, go by one copy. With ``proven`` only so many are known
     to be aligned in the view, and in it as a whole or not at all: where at run time ``vector`` of them are
     not, threads bring them by themselves before they go on. With ``ordered`` it comes behind what the kernel has
-    written to memory before.
+    written to memory before, and in front of what it writes when the copy has been waited for.
 
     The tile is there when the token of a group that holds this one's has been waited for.
     """

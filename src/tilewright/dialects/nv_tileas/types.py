@@ -245,6 +245,12 @@ def layout_of(ty: Attribute) -> Layout | None:
     return None
 
 
+def layout_or_dealt(ty: Attribute, threads: int) -> Layout:
+    """The layout of a tile type; where it has none, that of operations without a rule for layouts, which deal elements
+    to ``threads`` in order."""
+    return layout_of(ty) or Layout.dealt(prod(T.dims_of(ty)), threads)
+
+
 def with_layout(ty: Attribute, layout: Layout) -> T.TileType:
     """A tile type with another layout."""
     assert isinstance(ty, T.TileType)

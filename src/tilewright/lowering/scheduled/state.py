@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin as b
@@ -18,7 +17,7 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import agent_switch
 from tilewright.dialects.nv_tileas.storage import storage_bytes
-from tilewright.dialects.nv_tileas.types import layout_of
+from tilewright.dialects.nv_tileas.types import layout_or_dealt
 from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.support.vector_shapes import ShuffleOp
 from tilewright.layouts import Layout
@@ -84,7 +83,7 @@ class ScheduledKernel(Kernel):
     def _read_places(self) -> None:
         """Read where storages lie, and see to it that all has its place and its barriers."""
         if SYNCHRONISED not in self.func.attributes:
-            insert_barriers(self.func)
+            insert_barriers(self.func, self.threads)
         for op in self.func.walk():
             if isinstance(op, S.AllocTensorOp):
                 self.storage[op.result] = int_property(op, "offset")
@@ -173,7 +172,7 @@ class ScheduledKernel(Kernel):
 
     def layout_of(self, ty: Attribute) -> Layout:
         """The layout of a tile type; that of operations without a rule, where it has none."""
-        return layout_of(ty) or Layout.dealt(prod(T.dims_of(ty)), self.threads)
+        return layout_or_dealt(ty, self.threads)
 
     def count(self, ty: Attribute) -> int:
         return self.layout_of(ty).registers

@@ -23,13 +23,12 @@ from tilewright.dialects.nv_tileas.storage import last_uses, lifetimes, storage_
 from tilewright.passes.tileas.exchanges import SCRATCH, exchanged_bytes, threads_of
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 #: What a storage begins at a multiple of: the period of the widest swizzle, in bytes.
 ALIGNMENT = 1024
 #: The bytes in which exchanges take turns.
 MOST_IN_TURN = 8 << 10
-#: What every architecture has, in bytes.
-SHARED_BYTES = 99 << 10
 #: The discardable attribute of a function in which all has its place.
 ALLOCATED = "nv_tileas.allocated"
 
@@ -43,22 +42,26 @@ class Allocate(FunctionPass):
 
     name: ClassVar[str] = "tileas-allocate"
 
-    shared_bytes: int = SHARED_BYTES
+    shared_bytes: int = LEAST_SHARED_BYTES
 
     def rewrite_function(self, func: FuncOp) -> None:
         allocate(func, self.shared_bytes)
 
 
 def allocate(
-    func: FuncOp, shared_bytes: int = SHARED_BYTES, remarks: Remarks | None = None
+    func: FuncOp,
+    shared_bytes: int = LEAST_SHARED_BYTES,
+    remarks: Remarks | None = None,
+    threads: int | None = None,
 ) -> None:
     """Give each storage of a function its place: the first one that is free while it is needed. Scratch memory lies
-    behind, within ``shared_bytes`` where there is a choice."""
+    behind, within ``shared_bytes`` where there is a choice. ``threads`` are those of a block that have tiles, by
+    default those that layouts speak of."""
     placed = _places(func)
     for op in func.walk():
         if isinstance(op, S.AllocTensorOp):
             op.properties["offset"] = b.IntegerAttr(placed[op.result][0], b.i64)
-    _Scratch(func, placed, shared_bytes).place()
+    _Scratch(func, placed, shared_bytes, threads or threads_of(func)).place()
     func.attributes[ALLOCATED] = b.UnitAttr()
     saved = sum(end - start for start, end in placed.values()) - peak(func)
     if saved and remarks is not None:
@@ -106,9 +109,11 @@ def _first_free(taken: list[Range], size: int) -> int:
 class _Scratch:
     """Places the scratch memory of a function's operations, in the order of the text."""
 
-    def __init__(self, func: FuncOp, placed: dict[SSAValue, Range], shared_bytes: int):
+    def __init__(
+        self, func: FuncOp, placed: dict[SSAValue, Range], shared_bytes: int, threads: int
+    ):
         self.func, self.placed, self.shared_bytes = func, placed, shared_bytes
-        self.threads = threads_of(func)
+        self.threads = threads
         #: By storage that is still needed, the operation behind which nobody uses it.
         self.needed = last_uses(func)
         self.start = self._behind_storage()

@@ -6,10 +6,9 @@ Such an operation writes its scratch memory, lets all threads meet, and reads it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from xdsl.dialects import builtin as b
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import facts
 from tilewright.dialects.declare import int_property
@@ -31,11 +30,11 @@ from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractSliceOp, PermuteOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.base import is_schedule_op
-from tilewright.dialects.nv_tileas.types import layout_of
+from tilewright.dialects.nv_tileas.types import layout_of, layout_or_dealt
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.folds import partials_layouts, places_along, totals_layout
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.assign_layouts import goes_by_element, updates_in_place
+from tilewright.passes.tileas.assign_layouts import block_warps, goes_by_element, updates_in_place
 from tilewright.passes.tileas.part_layouts import cat_keeps_places, part_keeps_places
 
 #: The discardable attribute of an operation with scratch memory: the first of its bytes, and the one behind the last where
@@ -62,7 +61,7 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
     """The bytes of shared memory by which an operation hands elements to other threads, 0 for none; None where they
     are not known: for what has no rule for layouts."""
     if isinstance(op, S.ConvertLayoutOp):
-        layouts = (_layout(value.type, threads) for value in (op.source, op.result))
+        layouts = (layout_or_dealt(value.type, threads) for value in (op.source, op.result))
         return _conversion([op.source], *layouts)
     if isinstance(op, ReduceOp | ScanOp):
         return _fold(op, threads)
@@ -81,17 +80,13 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
 
 
 def threads_of(func: FuncOp) -> int:
-    """The threads that layouts of a function speak of; those of one warp where it has no layouts."""
+    """The threads that layouts of a function speak of; those of a block where it has no layouts."""
     for op in func.walk():
         for value in op.results:
             layout = layout_of(value.type)
             if layout is not None:
                 return layout.threads
-    return 32
-
-
-def _layout(ty: Attribute, threads: int) -> Layout:
-    return layout_of(ty) or Layout.dealt(prod(T.dims_of(ty)), threads)
+    return 32 * block_warps(func)
 
 
 def _has_tiles(op: Operation) -> bool:
@@ -102,7 +97,7 @@ def _has_no_rule(op: Access, threads: int) -> bool:
     if not isinstance(op.moved.type, T.TileType):
         return True
     if isinstance(op, Atomic):
-        return not updates_in_place(op, _layout(op.moved.type, threads))
+        return not updates_in_place(op, layout_or_dealt(op.moved.type, threads))
     return goes_by_element(op)
 
 
@@ -117,7 +112,7 @@ def _conversion(values: Sequence[SSAValue], source: Layout, target: Layout) -> i
 def _fold(op: ReduceOp | ScanOp, threads: int) -> int:
     """What warps tell one another of their parts."""
     given = op.operands[0].type
-    dims, axis, layout = T.dims_of(given), int_property(op, "axis"), _layout(given, threads)
+    dims, axis, layout = T.dims_of(given), int_property(op, "axis"), layout_or_dealt(given, threads)
     if isinstance(op, ReduceOp):
         both = partials_layouts(layout, dims, axis)
     else:

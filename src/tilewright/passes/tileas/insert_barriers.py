@@ -69,11 +69,13 @@ class InsertBarriers(FunctionPass):
         insert_barriers(func)
 
 
-def insert_barriers(func: FuncOp) -> None:
-    """Put barriers into a function, where there are none that would do. What has no place in shared memory gets one."""
+def insert_barriers(func: FuncOp, threads: int | None = None) -> None:
+    """Put barriers into a function, where there are none that would do. What has no place in shared memory gets one.
+    ``threads`` are those of a block that have tiles, by default those that layouts speak of."""
+    threads = threads or threads_of(func)
     if ALLOCATED not in func.attributes:
-        allocate(func)
-    for op, fenced in _Walk(func).run().items():
+        allocate(func, threads=threads)
+    for op, fenced in _Walk(func, threads).run().items():
         barrier = op
         if not isinstance(op, BarrierOp):
             barrier = BarrierOp.create()
@@ -107,16 +109,19 @@ class _Walk:
     """Goes over the blocks of a function. What an operation with blocks does is found once, for it does not depend on
     what comes before it."""
 
-    def __init__(self, func: FuncOp):
-        self.func = func
+    def __init__(self, func: FuncOp, threads: int):
+        self.func, self.threads = func, threads
         self.facts = Facts(func)
-        self.threads = threads_of(func)
-        self.copied: list[Bytes] = []
+        self.known: dict[Operation, list[Summary]] = {}
+        self.copied: list[Touch] = []
         self.started: list[Bytes] = []
         self.read_by_proxy: list[Bytes] = []
         for op in func.walk():
             found = [touch for touch in self._touches(op)[0] if isinstance(touch, Bytes)]
-            self.copied += [touch for touch in found if touch.by_copy]
+            # Of any round: a value that is the number of a stage is another one there.
+            self.copied += [replace(touch, stage=None) for touch in found if touch.by_copy]
+            if isinstance(op, AsyncTiledLoadOp) and is_set(op, "ordered"):
+                self.copied.append(Memory(op, copy=True))
             if isinstance(op, AsyncDotOp):
                 self.started += [touch for touch in found if touch.ring is None]
             self.read_by_proxy += [touch for touch in found if touch.by_proxy]
@@ -140,7 +145,9 @@ class _Walk:
         elif isinstance(op, FenceOp):
             self._clear(here, PLAIN)
         elif isinstance(op, scf.IfOp | scf.ForOp | scf.WhileOp | AgentSwitchOp):
-            self._choose(here, op, self._ways(op))
+            if op not in self.known:
+                self.known[op] = self._ways(op)
+            self._choose(here, op, self.known[op])
         else:
             self._do(here, op)
 
@@ -190,8 +197,8 @@ class _Walk:
             self._clear(here, PLAIN)
         _add(here.left, dict.fromkeys(ends, False))
         if isinstance(op, AsyncWaitOp) and not waits_for_products(op.token):
-            # What threads have waited for, others may read when they have met.
-            _add(here.left, _of_any_round(dict.fromkeys(self.copied, False)))
+            # What threads have waited for, others may read when they have met; what they copied it from, change.
+            _add(here.left, dict.fromkeys(self.copied, False))
         if isinstance(op, FutureWaitOp | AsyncWaitOp):
             # Until then products may have read, and those of other threads may still.
             _add(here.left, dict.fromkeys(self.started, False))
@@ -252,8 +259,13 @@ class _Walk:
     def _must_wait(self, old: Memory, new: Memory) -> bool:
         first, second = old.op, new.op
         if new.copy:
-            return writes(first)
-        if old.copy or not must_stay(first, second, self.facts.aliases):
+            return not old.copy and writes(first)
+        aliases = self.facts.aliases
+        if old.copy:
+            return writes(second) and aliases.bases_may_alias(
+                *(op.operands[0] for op in (first, second))
+            )
+        if not must_stay(first, second, aliases):
             return False
         # Accesses without tokens keep the order of the program.
         tokens = self.facts.tokens

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from math import prod
-
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
-from tilewright.dialects.nv_tileas.types import layout_of
+from tilewright.dialects.nv_tileas.types import layout_or_dealt
 from tilewright.dialects.syntax.engine import values_of
-from tilewright.layouts import Layout
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import Part, joined_layout, part_layout, part_of, registers_of_part
 from tilewright.passes.tileaa.matching import integer_of
@@ -40,8 +37,8 @@ def part_keeps_places(op: Operation, threads: int) -> bool:
     """Whether each element of the part that an operation takes or puts stays with its thread."""
     takes = not isinstance(op, InsertSliceOp)
     whole, other = op.operands[0], op.results[0] if takes else op.operands[1]
-    part, layout = static_part(op, whole, other), _layout(whole.type, threads)
-    if part is None or _layout(other.type, threads) != part_layout(layout, part):
+    part, layout = static_part(op, whole, other), layout_or_dealt(whole.type, threads)
+    if part is None or layout_or_dealt(other.type, threads) != part_layout(layout, part):
         return False
     return not takes or registers_of_part(layout, part) is not None
 
@@ -50,8 +47,4 @@ def cat_keeps_places(op: TileAAOp, threads: int) -> bool:
     """Whether the elements of tiles that become one stay with their threads."""
     given, result = op.operands[0].type, op.results[0].type
     bit = axis_bits(T.dims_of(result))[int_property(op, "axis")].stop - 1
-    return _layout(result, threads) == joined_layout(_layout(given, threads), bit)
-
-
-def _layout(ty: Attribute, threads: int) -> Layout:
-    return layout_of(ty) or Layout.dealt(prod(T.dims_of(ty)), threads)
+    return layout_or_dealt(result, threads) == joined_layout(layout_or_dealt(given, threads), bit)

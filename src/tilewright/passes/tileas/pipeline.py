@@ -67,12 +67,12 @@ from tilewright.passes.tileas.assign_layouts import goes_by_element
 from tilewright.passes.tileas.exchange_room import exchange_room
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 INDEX = b.IndexType()
 #: The least that an asynchronous copy moves, in bytes.
 LEAST_BYTES = 4
 DEFAULT_STAGES = 3
-SHARED_BYTES = 99 << 10
 
 
 def copy_layout(op: AsyncTiledLoadOp, threads: int) -> Layout:
@@ -100,7 +100,7 @@ class Pipeline(FunctionPass):
     name: ClassVar[str] = "tileas-pipeline"
 
     stages: int = DEFAULT_STAGES
-    shared_bytes: int = SHARED_BYTES
+    shared_bytes: int = LEAST_SHARED_BYTES
 
     def rewrite_function(self, func: FuncOp) -> None:
         pipeline(func, self.stages, self.shared_bytes)
@@ -203,7 +203,7 @@ class LoopAhead:
         self.stages, self.shared_bytes, self.remarks = stages, shared_bytes, remarks
         self.gpu = gpu
         self.facts = Facts(func)
-        #: Whether a load that is brought ahead comes behind accesses ahead of the loop.
+        #: Whether a load that is brought ahead comes behind accesses ahead of the loop, or in front of some.
         self._ordered: dict[TiledLoadOp, bool] = {}
 
     def run(self) -> None:
@@ -358,6 +358,17 @@ class LoopAhead:
             for op in self.func.walk()
         )
 
+    def _leads_access(self, load: TiledLoadOp) -> bool:
+        """Whether an access that may change what is loaded comes behind a load."""
+        tokens, aliases = self.facts.tokens, self.facts.aliases
+        return any(
+            isinstance(op, Access)
+            and op is not load
+            and must_stay(load, op, aliases)
+            and (not tokens.is_effect(op) or tokens.ordered(load, op, around=True))
+            for op in self.func.walk()
+        )
+
     def _width(self, load: TiledLoadOp, target: TiledViewType) -> int:
         """How many neighbours, in the view and in storage, a thread copies at once."""
         shape = access_shape(self.facts, load)
@@ -409,7 +420,10 @@ class LoopAhead:
     def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
         loop, body = self.loop, self.body
         rings = [self.ring(load, stages) for load in loads]
-        self._ordered = {load.load: self.follows_access(load.load) for load in loads}
+        self._ordered = {
+            load.load: self.follows_access(load.load) or self._leads_access(load.load)
+            for load in loads
+        }
         before = Filler(InsertPoint.before(loop), loop)
         lower, upper, step = loop.operands[:3]
         ahead, previous, tokens = lower, None, []

@@ -38,7 +38,8 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An access to global memory; ``copy``: an asynchronous copy that comes behind accesses of the kernel."""
+    """An access to global memory; ``copy``: an asynchronous copy that has its place among the kernel's
+    accesses, when it begins, or when the threads that made it have waited for it."""
 
     op: Operation
     copy: bool = False

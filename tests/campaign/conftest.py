@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 #: Seconds that anything may take on a machine that has much else to do.
 PATIENCE = 60.0
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Fifo:
@@ -46,6 +50,30 @@ class Fifo:
 
     def close(self) -> None:
         os.close(self._end)
+
+
+def default_signals() -> None:
+    """Whoever runs the tests may ignore some, as ``nohup`` does."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def end_who_asks(fifo: Fifo, number: signal.Signals, *words: str) -> None:
+    """Let a process ask for jobs that wait, send it a signal, and see all of it end."""
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "tests.campaign.sample_jobs", fifo.path, *words],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=default_signals,
+    )
+    try:
+        fifo.wait_for(2)
+        asking.send_signal(number)
+        assert asking.wait(PATIENCE) != 0
+    finally:
+        asking.kill()
+        asking.wait()
+    fifo.wait_for_end()
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.campaign.conftest import PATIENCE, Fifo
+from tests.campaign.conftest import Fifo, end_who_asks
 from tests.campaign.sample_jobs import job
 
 from tilewright.campaign.jobs import Status
@@ -78,19 +76,7 @@ def test_jobs_of_a_worker_that_dies_go_to_another(cluster: Any, tmp_path: Path) 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_what_runs_for_who_is_gone_ends(cluster: Any, fifo: Fifo, number: signal.Signals) -> None:
     address = cluster.scheduler_address
-    asking = subprocess.Popen(
-        [sys.executable, "-m", "tests.campaign.sample_jobs", fifo.path, address],
-        cwd=Path(__file__).resolve().parents[2],
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        fifo.wait_for(2)
-        asking.send_signal(number)
-        assert asking.wait(PATIENCE) != 0
-    finally:
-        asking.kill()
-        asking.wait()
-    fifo.wait_for_end()
+    end_who_asks(fifo, number, address)
     with executor(Where(dask=address)) as running:
         (found,) = running.run([job("square", number=3)])
     assert found.value == 9

@@ -12,14 +12,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.campaign.conftest import PATIENCE, Fifo
+from tests.campaign.conftest import PATIENCE, ROOT, Fifo, default_signals, end_who_asks
 from tests.campaign.sample_jobs import job
 
 from tilewright.campaign.jobs import Status
 from tilewright.campaign.workers import LocalProcesses
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="fifos and signals are of POSIX")
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_job_that_is_late_takes_its_processes_with_it(fifo: Fifo) -> None:
@@ -50,28 +49,9 @@ def test_an_error_of_who_asks_ends_all(fifo: Fifo) -> None:
     fifo.wait_for_end()
 
 
-def default_signals() -> None:
-    """Whoever runs the tests may ignore some, as ``nohup`` does."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_signals_to_who_asks_end_all(fifo: Fifo, number: signal.Signals) -> None:
-    asking = subprocess.Popen(
-        [sys.executable, "-m", "tests.campaign.sample_jobs", fifo.path],
-        cwd=ROOT,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=default_signals,
-    )
-    try:
-        fifo.wait_for(2)
-        asking.send_signal(number)
-        assert asking.wait(PATIENCE) != 0
-    finally:
-        asking.kill()
-        asking.wait()
-    fifo.wait_for_end()
+    end_who_asks(fifo, number)
 
 
 PROGRAM = """

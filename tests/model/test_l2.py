@@ -120,7 +120,10 @@ def test_bands_are_another_order_of_the_same_blocks() -> None:
     grid = (16, 16, 1)
     assert _share(_product, grid, in_flight=16, held=100) == pytest.approx(17 / 32)
     assert _share(_product, grid, in_flight=16, held=100, band=4) == pytest.approx(8 / 32)
-    odd = lambda b: [(b[0] * b[0], k) for k in range(4)]  # noqa: E731
+
+    def odd(block: Place) -> list[tuple[int, int]]:
+        return [(block[0] * block[0], k) for k in range(4)]
+
     assert _misses(odd, grid, 16, 100, 4) is None
 
 

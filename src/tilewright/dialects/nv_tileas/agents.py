@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 from xdsl.irdl import opt_prop_def, prop_def, traits_def, var_region_def
 from xdsl.traits import IsTerminator, MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
 
@@ -15,7 +15,7 @@ from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import I64_ARRAY
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
 from tilewright.dialects.nv_tileaa.signature import Bodies, Dictionary
-from tilewright.dialects.nv_tileas.base import schedule_op
+from tilewright.dialects.nv_tileas.base import is_within, schedule_op
 
 GROUP = "agents"
 AGENTS = define_code(
@@ -154,23 +154,12 @@ class AgentSwitchOp(TileAAOp):
                 for value in op.operands:
                     if not isinstance(value.type, T.TileType):
                         continue
-                    if number or not _is_within(value, self):
+                    if number or not is_within(value, self):
                         report.error(
                             AGENTS,
                             f"'{op.name}' of agent {number} uses a tile, and only agent 0 has any, which it makes",
                         )
                         return
-
-
-def _is_within(value: SSAValue, op: Operation) -> bool:
-    """Whether a value is made in an operation's regions."""
-    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    while block is not None:
-        outer = block.parent_op()
-        if outer is op:
-            return True
-        block = None if outer is None else outer.parent
-    return False
 
 
 def agent_switch(func: FuncOp) -> AgentSwitchOp | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import declare_op
@@ -55,6 +55,17 @@ def schedule_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
         return defined
 
     return declare
+
+
+def is_within(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is made in an operation's regions."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None:
+        outer = block.parent_op()
+        if outer is op:
+            return True
+        block = None if outer is None else outer.parent
+    return False
 
 
 def is_schedule_op(op: Operation) -> bool:

@@ -14,6 +14,7 @@ from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
+from tilewright.dialects.nv_tileas.base import is_within
 from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.passes.tileas.access_layouts import element_bytes
@@ -87,7 +88,7 @@ def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
     """A product of a block of ``warps`` warps that can be started a round ahead, or why not; empty for one that no loop
     makes anew in each round."""
     loop = dot.parent_op()
-    if not isinstance(loop, scf.ForOp) or _is_inside(dot.c, loop):
+    if not isinstance(loop, scf.ForOp) or is_within(dot.c, loop):
         return ""
     end = loop.body.block.last_op
     if T.element_name(T.element_of(dot.c.type)) == "f16":
@@ -161,7 +162,7 @@ class _Closure:
         waiting = [self.dot.a, self.dot.b]
         while waiting:
             value = waiting.pop()
-            if not _is_inside(value, self.loop) or value is self.body.args[0]:
+            if not is_within(value, self.loop) or value is self.body.args[0]:
                 continue
             owner = value.owner
             if isinstance(owner, Block):
@@ -185,9 +186,9 @@ class _Closure:
         if not reads:
             return "no operand comes from a pipeline"
         for side in (self.dot.a, self.dot.b):
-            if not _is_inside(side, self.loop) and _is_written(base_of(side), self.loop):
+            if not is_within(side, self.loop) and _is_written(base_of(side), self.loop):
                 return "the loop writes an operand"
-            if _is_inside(side, self.loop) and not any(_leads_to(side, op) for op in reads):
+            if is_within(side, self.loop) and not any(_leads_to(side, op) for op in reads):
                 return "the loop may write an operand"
         for op in self.in_order:
             if isinstance(op, P.ConsumerWaitOp):
@@ -238,17 +239,6 @@ def shared(
 def _keeps(use: Use, loop: scf.ForOp, carried: Iterable[int]) -> bool:
     """Whether a use is that of the loop, which carries the value to the next round under one of these numbers."""
     return use.operation is loop.body.block.last_op and use.index in carried
-
-
-def _is_inside(value: SSAValue, loop: scf.ForOp) -> bool:
-    """Whether a value is made in a loop."""
-    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    while block is not None:
-        outer = block.parent_op()
-        if outer is loop:
-            return True
-        block = None if outer is None else outer.parent
-    return False
 
 
 def _is_written(storage: SSAValue, loop: scf.ForOp) -> bool:

@@ -42,6 +42,7 @@ from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncTiledLoadOp,
     AsyncWaitOp,
 )
+from tilewright.dialects.nv_tileas.base import is_within
 from tilewright.dialects.nv_tileas.types import (
     ASYNC_TOKEN,
     SharedAttr,
@@ -323,7 +324,7 @@ class LoopAhead:
         """Why a load cannot be brought ahead, whatever takes it."""
         if load.mask is not None or goes_by_element(load):
             return "it is ordered, volatile or masked"
-        if not isinstance(load.base.type, T.TiledViewType) or self._inside(load.base):
+        if not isinstance(load.base.type, T.TiledViewType) or is_within(load.base, self.loop):
             return "its view is made in the loop"
         if self._padding(load) not in ("", "zero"):
             return "copies ahead can pad with zeros only"
@@ -386,16 +387,6 @@ class LoopAhead:
             return own
         return enum_property(cutter, "padding_value")
 
-    def _inside(self, value: SSAValue) -> bool:
-        """Whether a value is made in the loop."""
-        block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-        while block is not None:
-            if block is self.body:
-                return True
-            parent = block.parent_op()
-            block = None if parent is None else parent.parent
-        return False
-
     def _needs(self, load: TiledLoadOp) -> tuple[Operation, ...] | None:
         """The operations of the body from which the indices are computed, in order; None where they
         need more than the counter of the loop."""
@@ -403,7 +394,7 @@ class LoopAhead:
         waiting = list(load.indices)
         while waiting:
             value = waiting.pop()
-            if not self._inside(value) or value is self.body.args[0]:
+            if not is_within(value, self.loop) or value is self.body.args[0]:
                 continue
             owner = value.owner
             if isinstance(owner, Block) or owner.parent is not self.body:

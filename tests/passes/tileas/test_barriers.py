@@ -250,3 +250,12 @@ def test_scratch_places_are_text() -> None:
     places = [op.attributes[SCRATCH] for op in again.walk() if SCRATCH in op.attributes]
     assert len(places) == 2
     assert all(isinstance(place, DenseArrayBase) for place in places)
+
+
+def test_scratch_memory_that_is_missing_is_told() -> None:
+    """Code is not made from places that barriers were not placed by."""
+    module = synchronised(folds(1))
+    for op in module.walk():
+        op.attributes.pop(SCRATCH, None)
+    with pytest.raises(TileIRError, match="bytes of scratch memory, which it was not given"):
+        run_pipeline(module, "convert-tileas-to-nvgpu")

@@ -300,6 +300,18 @@ class ScheduledKernel(Kernel):
 
     # Order.
 
+    def room_for_exchange(self, needs: int | None) -> int:
+        """What an operation with a rule for layouts needs, it must have been given: barriers were placed by that."""
+        if needs is not None:
+            scratch = scratch_of(self.op)
+            end = None if scratch is None else scratch[1]
+            if end is None or self.exchange_start + needs > end:
+                raise self.refuse(
+                    f"it needs {needs} bytes of scratch memory, which it was not given",
+                    help="the pass tileas-allocate gives it its place, and tileas-insert-barriers those of barriers",
+                )
+        return super().room_for_exchange(needs)
+
     def barrier(self) -> None:
         """All threads of the agent meet."""
         if self.agent is None:

@@ -9,6 +9,7 @@ from xdsl.dialects import scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.irdl import (
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -29,9 +30,11 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, TileAAOp, int_list
 from tilewright.dialects.nv_tileaa.constraints import (
     FLAG,
+    I1,
     INDEX,
     INT64,
     NUMBER_TILE,
+    PTRS,
     TILED_VIEW,
     ClassKind,
 )
@@ -53,8 +56,42 @@ GROUP = "asynchronous"
 ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
 
 
+class CopyAhead(TileAAOp):
+    """Rules of copies from global to shared memory that threads start."""
+
+    target = operand_def(STORAGE)
+    irdl_options = (ALL_SEGMENTS,)
+    UNDEFINED: ClassVar = ("an access to the target before the token has been waited for",)
+
+    def check_target(self, report: Report, target: S.TiledViewType) -> None:
+        """Storage in shared memory, which vectors of 4, 8 or 16 bytes and no more than all of it fit."""
+        if target.residency.data != "smem":
+            report.error(
+                RESIDENCY,
+                f"asynchronous copies write smem, got {target.residency.data}",
+                type_of("target"),
+            )
+        vector = int_property(self, "vector")
+        if "proven" in self.properties:
+            proven = int_property(self, "proven")
+            if not 0 < proven < vector or proven & (proven - 1):
+                report.error(
+                    VIEW_SHAPE,
+                    f"proven is a power of two below vector, {vector}, got {proven}",
+                    attr("proven"),
+                )
+        bits = FORMATS[T.element_name(target.element_type)].storage_bits * vector
+        if bits not in (32, 64, 128) or vector > prod(target.dims):
+            report.error(
+                VIEW_SHAPE,
+                f"a copy moves 4, 8 or 16 bytes, but {vector} elements of "
+                f"'{format_type(target.element_type)}' are none of these",
+                attr("vector"),
+            )
+
+
 @schedule_op("async.tiled_load", group=GROUP)
-class AsyncTiledLoadOp(TileAAOp):
+class AsyncTiledLoadOp(CopyAhead):
     """Starts to bring a tile of a view from global to shared memory; outside of the view zeros.
 
     ``vector`` neighbours, which are aligned in both, go by one copy. With ``proven`` only so many are known
@@ -74,7 +111,6 @@ class AsyncTiledLoadOp(TileAAOp):
     ordered = opt_prop_def(FLAG)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (ALL_SEGMENTS,)
     BRACKETS: ClassVar = "indices"
     EXAMPLES: ClassVar = examples(
         """
@@ -84,7 +120,6 @@ class AsyncTiledLoadOp(TileAAOp):
             !nv_tileas.tiled_view<8x16xf32, smem> -> !nv_tileas.async_token
         """
     )
-    UNDEFINED: ClassVar = ("an access to the target before the token has been waited for",)
 
     def check(self, report: Report) -> None:
         view, target = self.base.type, self.target.type
@@ -93,12 +128,6 @@ class AsyncTiledLoadOp(TileAAOp):
             report.error(
                 VIEW_SHAPE,
                 f"a tile of '{format_type(view)}' does not fit '{format_type(target)}'",
-                type_of("target"),
-            )
-        if target.residency.data != "smem":
-            report.error(
-                RESIDENCY,
-                f"asynchronous copies write smem, got {target.residency.data}",
                 type_of("target"),
             )
         if len(self.indices) != len(view.dims):
@@ -114,27 +143,57 @@ class AsyncTiledLoadOp(TileAAOp):
                 f"expected {len(view.dims)} booleans in in_bounds, got {len(int_list(promised))}",
                 attr("in_bounds"),
             )
-        self._check_vector(report, target)
+        self.check_target(report, target)
 
-    def _check_vector(self, report: Report, target: S.TiledViewType) -> None:
-        """A copy moves 4, 8 or 16 bytes, and no more than a tile has."""
-        vector = int_property(self, "vector")
-        if "proven" in self.properties:
-            proven = int_property(self, "proven")
-            if not 0 < proven < vector or proven & (proven - 1):
-                report.error(
-                    VIEW_SHAPE,
-                    f"proven is a power of two below vector, {vector}, got {proven}",
-                    attr("proven"),
-                )
-        bits = FORMATS[T.element_name(target.element_type)].storage_bits * vector
-        if bits not in (32, 64, 128) or vector > prod(target.dims):
+
+@schedule_op("async.load", group=GROUP)
+class AsyncLoadOp(CopyAhead):
+    """Starts to bring what a tile of pointers points to from global to shared memory; zeros where the mask is off.
+
+    Each thread copies what it holds the pointers of: ``vector`` neighbours, which are aligned and lie side by side in
+    both, by one copy. With ``proven`` only so many are known to be aligned in global memory, and to share their mask:
+    where at run time not all of a thread's are, it brings them by itself before it goes on. ``ordered`` and the token
+    are those of ``async.tiled_load``.
+    """
+
+    base = operand_def(PTRS)
+    mask = opt_operand_def(I1)
+    target = operand_def(STORAGE)
+    vector = prop_def(INT64)
+    proven = opt_prop_def(INT64)
+    ordered = opt_prop_def(FLAG)
+    result = result_def(ASYNC)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    EXAMPLES: ClassVar = examples(
+        """
+        %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<8xf32, smem>
+        %u = nv_tileas.async.load %ps, %mask, %s {vector = 1 : i64}
+          : tile<8x!nv_tileaa.ptr<f32, 1>>, tile<8xi1>, !nv_tileas.tiled_view<8xf32, smem>
+          -> !nv_tileas.async_token
+        """,
+    )
+
+    def check(self, report: Report) -> None:
+        base, target = self.base.type, self.target.type
+        assert isinstance(target, S.TiledViewType)
+        pointer = T.element_of(base)
+        assert isinstance(pointer, T.PtrType)
+        if (T.dims_of(base), pointer.pointee) != (target.dims, target.element_type):
             report.error(
                 VIEW_SHAPE,
-                f"a copy moves 4, 8 or 16 bytes, but {vector} elements of "
-                f"'{format_type(target.element_type)}' are none of these",
-                attr("vector"),
+                f"what '{format_type(base)}' points to does not fit '{format_type(target)}'",
+                type_of("target"),
             )
+        if self.mask is not None and T.dims_of(self.mask.type) != T.dims_of(base):
+            report.error(
+                VIEW_SHAPE,
+                f"expected a mask of shape [{T.show_dims(T.dims_of(base))}], got "
+                f"'{format_type(self.mask.type)}'",
+                type_of("mask"),
+            )
+        elif self.mask is not None and S.layout_of(self.mask.type) != S.layout_of(base):
+            report.error(LAYOUT, "pointers and mask have different layouts", type_of("mask"))
+        self.check_target(report, target)
 
 
 @schedule_op("async.group", group=GROUP)

@@ -105,20 +105,13 @@ class Moves:
 
     def _guard(self, axis: int) -> SSAValue | None:
         """Whether the thread's groups are aligned in memory, and all there or none."""
-        low = self.low
-        found: SSAValue | None = None
-        size = element_bytes(self.op.moved.type)
-        if self.places is not None:
-            found = self.places.guard(axis, self.wide, size)
-        elif self.wide * size > 1:
+        low, size = self.low, element_bytes(self.op.moved.type)
+        mask = self.mask if self._asks_mask else None
+        if self.places is None:
             assert self.addresses is not None
-            bits = low.picked(self.addresses, range(0, self.layout.registers, self.wide))
-            total = low.binary(A.AndIOp, _folded(low, bits, A.OrIOp), self.wide * size - 1)
-            found = low.compare("eq", total, 0)
-        if self._asks_mask:
-            assert self.mask is not None
-            found = low.both(found, _folded(low, self.mask, A.AndIOp))
-        return found
+            return guard_of_pointers(low, self.addresses, mask, self.wide, size)
+        found = self.places.guard(axis, self.wide, size)
+        return found if mask is None else low.both(found, _folded(low, mask, A.AndIOp))
 
     def each(self, work: Callable[[int, list[Group]], Sequence[SSAValue]]) -> Sequence[SSAValue]:
         """What ``work`` makes with the width and the groups: both ways where it has to be asked which."""
@@ -129,6 +122,19 @@ class Moves:
             lambda: work(self.wide, self.groups(self.wide, guarded=True)),
             lambda: work(self.known, self.groups(self.known)),
         )
+
+
+def guard_of_pointers(
+    low: ScheduledKernel, addresses: SSAValue, mask: SSAValue | None, wide: int, size: int
+) -> SSAValue | None:
+    """Whether a thread's groups of ``wide`` elements of ``size`` bytes are aligned, and no lane of a mask is off."""
+    found: SSAValue | None = None
+    if wide * size > 1:
+        assert isinstance(addresses.type, b.VectorType)
+        firsts = range(0, addresses.type.get_shape()[0], wide)
+        bits = _folded(low, low.picked(addresses, firsts), A.OrIOp)
+        found = low.compare("eq", low.binary(A.AndIOp, bits, wide * size - 1), 0)
+    return found if mask is None else low.both(found, _folded(low, mask, A.AndIOp))
 
 
 def _folded(low: ScheduledKernel, value: SSAValue, kind: type[Operation]) -> SSAValue:

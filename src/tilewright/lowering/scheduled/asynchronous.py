@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import vector
@@ -16,6 +17,7 @@ from tilewright.dialects.declare import bool_values, int_property
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncGroupOp,
+    AsyncLoadOp,
     AsyncTiledLoadOp,
     AsyncWaitOp,
     BarrierOp,
@@ -30,8 +32,9 @@ from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.types import DeviceAsyncTokenType
 from tilewright.layouts import Layout
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, INDEX, element_bytes
-from tilewright.lowering.scheduled.accesses import ViewPlaces
-from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
+from tilewright.lowering.nvgpu.vectors import part
+from tilewright.lowering.scheduled.accesses import ViewPlaces, guard_of_pointers
+from tilewright.lowering.scheduled.conversions import storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 from tilewright.passes.tileas.pipeline import copy_layout, inner_axis
@@ -43,50 +46,120 @@ _TOKEN = DeviceAsyncTokenType()
 @lowers("nv_tileas.async.tiled_load")
 def tiled_load(low: ScheduledKernel, op: AsyncTiledLoadOp) -> None:
     """Each thread copies vectors of up to 16 bytes; what lies outside of the view is zeros."""
-    layout, width = copy_layout(op, low.threads), int_property(op, "vector")
+    layout = copy_layout(op, low.threads)
     promised = bool_values(op.properties.get("in_bounds"))
     places = ViewPlaces(low, low.view(op.base), op.indices, promised, layout)
-    tile = storage_tile(low, op.target)
-    size = element_bytes(tile.memory.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
-    total = width * size
-    with low.filling(low.prologue):
-        base = low.one(ExtractAlignedPointerAsIndexOp, (tile.memory,), INDEX)
-    targets = [tile.layout.place(basis) for basis in layout.thread]
-    cache = nvvm.LoadCacheModifier.CG if total == 16 else nvvm.LoadCacheModifier.CA
-    properties = {
-        "size": b.IntegerAttr(total, I32),
-        "modifier": nvvm.LoadCacheModifierAttr(cache),
-    }
+    copy = _Copy(low, op, layout)
+    guard = None
+    if "proven" in op.properties:
+        guard = places.guard(_inner_axis(op), copy.width, copy.size)
 
-    def start(register: int) -> None:
-        place = tile.index(targets, tile.layout.place(layout.offsets[register]))
-        with low.filling(low.prologue if tile.start is None else low.block):
-            address = low.binary(AddiOp, base, low.binary(MuliOp, place, size))
-            number = low.one(V.IndexCastOp, (address,), I64)
-            target = low.one(L.IntToPtrOp, (number,), SHARED_POINTER)
-        source = low.one(L.IntToPtrOp, (places.address(register),), GLOBAL_POINTER)
-        operands: list[SSAValue] = [target, source]
-        inside = places.inside(register)
-        if inside is not None:
-            counts = (low.constant(total, I32), low.constant(0, I32))
-            operands.append(low.select(inside, *counts))
-        low.emit(nvvm.CpAsyncSharedGlobalOp, operands, (), properties)
-
-    def start_all() -> Sequence[SSAValue]:
+    def groups() -> Groups:
         places.afresh()
-        for register in range(0, layout.registers, width):
-            start(register)
-        return ()
+        return places.address, places.inside
+
+    copy.all(guard, groups, groups)
+
+
+@lowers("nv_tileas.async.load")
+def load(low: ScheduledKernel, op: AsyncLoadOp) -> None:
+    """Each thread copies what the pointers that it holds point to."""
+    copy = _Copy(low, op, low.layout_of(op.base.type))
+    addresses = low.value(op.base)
+    mask = None if op.mask is None else low.value(op.mask)
+
+    def address(register: int) -> SSAValue:
+        return part(low, addresses, register)
+
+    def inside(register: int) -> SSAValue | None:
+        return None if mask is None else part(low, mask, register)
 
     guard = None
     if "proven" in op.properties:
-        guard = places.guard(_inner_axis(op), width, size)
+        guard = guard_of_pointers(low, addresses, mask, copy.width, copy.size)
+    whole = inside if guard is None else lambda register: None
+    copy.all(guard, lambda: (address, whole), lambda: (address, inside))
 
-    def bring() -> Sequence[SSAValue]:
-        _bring(low, places, tile, layout, int_property(op, "proven"))
-        return ()
 
-    low.either(low.owner_of(layout), lambda: low.either(guard, start_all, bring))
+Groups: TypeAlias = tuple[Callable[[int], SSAValue], Callable[[int], SSAValue | None]]
+"""Of the group from a register on: where it lies in global memory, and whether it is there; None always."""
+
+
+class _Copy:
+    """What a thread copies, in groups of ``width`` elements of ``size`` bytes."""
+
+    def __init__(self, low: ScheduledKernel, op: AsyncTiledLoadOp | AsyncLoadOp, layout: Layout):
+        self.low, self.op, self.layout = low, op, layout
+        self.width = int_property(op, "vector")
+        self.tile = storage_tile(low, op.target)
+        self.element = self.tile.memory.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+        self.size = element_bytes(self.element)
+        with low.filling(low.prologue):
+            self.base = low.one(ExtractAlignedPointerAsIndexOp, (self.tile.memory,), INDEX)
+        self.targets = [self.tile.layout.place(basis) for basis in layout.thread]
+
+    def all(
+        self, guard: SSAValue | None, whole: Callable[[], Groups], parts: Callable[[], Groups]
+    ) -> None:
+        """Start the copies of ``whole`` groups; those of ``parts``, as far as they are known to move at once, where
+        a guard does not hold."""
+        low = self.low
+
+        def start() -> Sequence[SSAValue]:
+            self._start(*whole())
+            return ()
+
+        def bring() -> Sequence[SSAValue]:
+            self._bring(*parts(), int_property(self.op, "proven"))
+            return ()
+
+        low.either(low.owner_of(self.layout), lambda: low.either(guard, start, bring))
+
+    def _place(self, register: int) -> SSAValue:
+        place = self.tile.layout.place(self.layout.offsets[register])
+        return self.tile.index(self.targets, place)
+
+    def _start(
+        self, address: Callable[[int], SSAValue], inside: Callable[[int], SSAValue | None]
+    ) -> None:
+        low, total = self.low, self.width * self.size
+        cache = nvvm.LoadCacheModifier.CG if total == 16 else nvvm.LoadCacheModifier.CA
+        properties = {
+            "size": b.IntegerAttr(total, I32),
+            "modifier": nvvm.LoadCacheModifierAttr(cache),
+        }
+        for register in range(0, self.layout.registers, self.width):
+            place = self._place(register)
+            with low.filling(low.prologue if self.tile.start is None else low.block):
+                number = low.binary(AddiOp, self.base, low.binary(MuliOp, place, self.size))
+                number = low.one(V.IndexCastOp, (number,), I64)
+                target = low.one(L.IntToPtrOp, (number,), SHARED_POINTER)
+            source = low.one(L.IntToPtrOp, (address(register),), GLOBAL_POINTER)
+            operands: list[SSAValue] = [target, source]
+            condition = inside(register)
+            if condition is not None:
+                counts = (low.constant(total, I32), low.constant(0, I32))
+                operands.append(low.select(condition, *counts))
+            low.emit(nvvm.CpAsyncSharedGlobalOp, operands, (), properties)
+
+    def _bring(
+        self,
+        address: Callable[[int], SSAValue],
+        inside: Callable[[int], SSAValue | None],
+        width: int,
+    ) -> None:
+        """Threads copy ``width`` elements at a time themselves; the barrier that all copies are waited for by
+        makes them seen."""
+        low, ty = self.low, b.VectorType(self.element, [width])
+        aligned = {"alignment": b.IntegerAttr(width * self.size, I64)}
+        for register in range(0, self.layout.registers, width):
+
+            def load(register: int = register) -> Sequence[SSAValue]:
+                pointer = low.one(L.IntToPtrOp, (address(register),), GLOBAL_POINTER)
+                return (low.one(L.LoadOp, (pointer,), ty, aligned),)
+
+            (found,) = low.either(inside(register), load, lambda: (low.constant(0, ty),))
+            low.emit(vector.StoreOp, (found, self.tile.memory, self._place(register)))
 
 
 def _inner_axis(op: AsyncTiledLoadOp) -> int:
@@ -94,28 +167,6 @@ def _inner_axis(op: AsyncTiledLoadOp) -> int:
     target = op.target.type
     assert isinstance(target, TiledViewType)
     return inner_axis(target)
-
-
-def _bring(
-    low: ScheduledKernel, places: ViewPlaces, tile: SharedTile, layout: Layout, width: int
-) -> None:
-    """Threads copy ``width`` elements at a time themselves; the barrier that all copies are waited for
-    by makes them seen."""
-    places.afresh()
-    element = tile.memory.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
-    ty, size = b.VectorType(element, [width]), element_bytes(element)
-    aligned = {"alignment": b.IntegerAttr(width * size, I64)}
-    targets = [tile.layout.place(basis) for basis in layout.thread]
-    for register in range(0, layout.registers, width):
-
-        def load(register: int = register) -> Sequence[SSAValue]:
-            pointer = low.one(L.IntToPtrOp, (places.address(register),), GLOBAL_POINTER)
-            return (low.one(L.LoadOp, (pointer,), ty, aligned),)
-
-        inside = places.inside(register)
-        (found,) = low.either(inside, load, lambda: (low.constant(0, ty),))
-        place = tile.index(targets, tile.layout.place(layout.offsets[register]))
-        low.emit(vector.StoreOp, (found, tile.memory, place))
 
 
 @lowers("nv_tileas.async.group")

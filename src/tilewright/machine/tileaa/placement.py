@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import enum_property, int_property
@@ -22,6 +23,7 @@ from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.launching.value_types import tile_like
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator, implements
 from tilewright.machine.faults import Fault
+from tilewright.machine.ops import memory as pointer_steps
 from tilewright.machine.ops import views as view_steps
 from tilewright.machine.ops.matrix import integer_step
 from tilewright.machine.ops.tiles import rearranged
@@ -262,18 +264,39 @@ def async_tiled_load(op: S.AsyncTiledLoadOp, t: Translator) -> Step | SwitchPoin
     moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
     assert moved is not None
     parts = Parts(op, op.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]
-    target, scratch, copies = t.slot(op.target), t.new_slot(), _copies_slot(t)
+    scratch = t.new_slot()
     t.preset(op.result, 0)
 
     def whole_tile(access: ViewAccess, padding: Array) -> Step:
         return view_steps.load_step(t, access, scratch, padding, is_weak=True)
 
-    load = with_view(parts, t, whole_tile)
+    return _started(t, with_view(parts, t, whole_tile), scratch, op.target)
+
+
+@implements(S.AsyncLoadOp)
+def async_load(op: S.AsyncLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
+    target_type = op.target.type
+    assert isinstance(target_type, TiledViewType)
+    moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
+    assert moved is not None
+    storage = pointer_steps.storage_behind(op, op.mnemonic(), op.base)
+    scratch = t.new_slot()
+    t.preset(op.result, 0)
+    pointers, mask = t.slot(op.base), t.optional(op.mask)
+    load = pointer_steps.load_step(t, storage, pointers, scratch, moved, mask, None)
+    return _started(t, load, scratch, op.target)
+
+
+def _started(t: Translator, load: Step, scratch: int, storage: SSAValue) -> Step:
+    """The step of a copy which has what ``load`` leaves in a slot; its storage holds noise until it ends."""
+    ty = storage.type
+    assert isinstance(ty, TiledViewType)
+    target, copies = t.slot(storage), _copies_slot(t)
 
     def step(regs: Registers) -> None:
         load(regs)
         held: Array = regs[target]
-        held[...] = noise(target_type)
+        held[...] = noise(ty)
         _copies(regs, copies).open.append((held, np.array(regs[scratch])))
 
     return step

@@ -281,7 +281,8 @@ class _Assigner:
 
     def by_default(self, op: Operation) -> None:
         """Operations for which threads have no layout of their own."""
-        if op.regions or isinstance(op, _SLOW):
+        one = isinstance(op, ExtractOp) and prod(T.dims_of(op.source.type)) == 1
+        if op.regions or (isinstance(op, _SLOW) and not one):
             self.remarks.add("layout", f"'{op.name}' goes through shared memory", op)
         elif isinstance(op, Access) and goes_by_element(op):
             self.remarks.add(

@@ -6,6 +6,7 @@ Such an operation writes its scratch memory, lets all threads meet, and reads it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects import builtin as b
 from xdsl.ir import Operation, SSAValue
@@ -27,7 +28,13 @@ from tilewright.dialects.nv_tileaa.ops.hints import (
 )
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic
 from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
-from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractSliceOp, PermuteOp
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BroadcastOp,
+    CatOp,
+    ExtractOp,
+    ExtractSliceOp,
+    PermuteOp,
+)
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.dialects.nv_tileas.types import layout_of, layout_or_dealt
@@ -72,6 +79,8 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
     if isinstance(op, CatOp):
         return 0 if cat_keeps_places(op, threads) else None
     kept = facts.elements(op) in _KEPT or isinstance(op, _IN_PLACE)
+    if isinstance(op, ExtractOp) and prod(T.dims_of(op.source.type)) == 1:
+        kept = True
     if isinstance(op, BitcastOp):
         kept = T.dims_of(op.source.type) == T.dims_of(op.result.type)
     if kept or is_schedule_op(op) or not isinstance(op, TileAAOp) or not _has_tiles(op):

@@ -30,9 +30,9 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncDotOp,
-    AsyncTiledLoadOp,
     AsyncWaitOp,
     BarrierOp,
+    CopyAhead,
     FutureWaitOp,
     waits_for_products,
 )
@@ -120,7 +120,7 @@ class _Walk:
             found = [touch for touch in self._touches(op)[0] if isinstance(touch, Bytes)]
             # Of any round: a value that is the number of a stage is another one there.
             self.copied += [replace(touch, stage=None) for touch in found if touch.by_copy]
-            if isinstance(op, AsyncTiledLoadOp) and is_set(op, "ordered"):
+            if isinstance(op, CopyAhead) and is_set(op, "ordered"):
                 self.copied.append(Memory(op, copy=True))
             if isinstance(op, AsyncDotOp):
                 self.started += [touch for touch in found if touch.ring is None]
@@ -285,7 +285,7 @@ class _Walk:
             both = [touched(op.source, by_proxy=True)]
         elif isinstance(op, AsyncStoreWaitOp):
             return [], [touched(op.storage)]
-        elif isinstance(op, AsyncTiledLoadOp):
+        elif isinstance(op, CopyAhead):
             ordered: list[Touch] = [Memory(op, copy=True)] if is_set(op, "ordered") else []
             layout = copy_layout(op, self.threads)
             copied = touched(op.target, writes=True, layout=layout, by_copy=True)

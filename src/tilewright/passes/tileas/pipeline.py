@@ -12,7 +12,7 @@ have waited for their parts of stage i, and have done with stage i - 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -23,39 +23,33 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
-from tilewright.analysis.tileaa import Facts, must_stay
-from tilewright.analysis.tileaa.geometry import source_of_assumes
 from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import scalar_value
-from tilewright.dialects.declare import bool_array, enum_property, int_property
+from tilewright.dialects.declare import bool_array, int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import int_list
-from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
-from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
-from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncGroupOp,
+    AsyncLoadOp,
     AsyncTiledLoadOp,
     AsyncWaitOp,
+    CopyAhead,
 )
-from tilewright.dialects.nv_tileas.base import is_within
 from tilewright.dialects.nv_tileas.types import (
     ASYNC_TOKEN,
-    SharedAttr,
     TiledViewType,
     layout_of,
     permuted_view,
 )
 from tilewright.layouts import Layout, plan_conversion
-from tilewright.layouts.conversions import WIDEST, ordered_for, plan_exchange
+from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.layouts.layout import axis_bits
 from tilewright.model.choices import RING_STAGES, stages_that_hide
 from tilewright.model.tables import Gpu
-from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import inherit_place
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
@@ -64,20 +58,23 @@ from tilewright.passes.tileas.access_layouts import (
     coalesced,
     element_bytes,
 )
-from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.assign_layouts import default_layout
 from tilewright.passes.tileas.exchange_room import exchange_room
 from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 INDEX = b.IndexType()
-#: The least that an asynchronous copy moves, in bytes.
-LEAST_BYTES = 4
 DEFAULT_STAGES = 3
 
 
-def copy_layout(op: AsyncTiledLoadOp, threads: int) -> Layout:
-    """Which thread copies which elements of a tile."""
+def copy_layout(op: CopyAhead, threads: int) -> Layout:
+    """Which thread copies which elements of a tile: of pointers the one that holds them."""
+    if isinstance(op, AsyncLoadOp):
+        layout = layout_of(op.base.type)
+        return default_layout(op.base.type, threads) if layout is None else layout
+    assert isinstance(op, AsyncTiledLoadOp)
     target = op.target.type
     assert isinstance(target, TiledViewType)
     shape = Shape(inner_axis(target), int_property(op, "vector"))
@@ -124,71 +121,7 @@ def pipeline(
     return [remark.message for remark in remarks.found if remark.kind == "pipeline"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """A copy of a loaded tile to storage, after changes of its shape and at last maybe of the order of
-    its axes."""
-
-    copy: S.CopyOp
-    shapes: tuple[Operation, ...]
-
-    @property
-    def storage(self) -> SSAValue:
-        return self.copy.target
-
-    @property
-    def users(self) -> set[Operation]:
-        """What reads the storage."""
-        return {use.operation for use in self.storage.uses} - {self.copy}
-
-    @property
-    def order(self) -> list[int] | None:
-        """The order of axes, where it changes."""
-        if not self.shapes or self.shapes[-1].name != kinds.PERMUTE:
-            return None
-        return list(int_list(self.shapes[-1].properties["permutation"]))
-
-    @property
-    def unpermuted(self) -> TiledViewType:
-        """The storage before its axes are put in order."""
-        ty, order = self.storage.type, self.order
-        assert isinstance(ty, TiledViewType)
-        if order is None:
-            return ty
-        return permuted_view(ty, [order.index(axis) for axis in range(len(order))])
-
-
-@dataclass(frozen=True, slots=True)
-class LoadAhead:
-    """A load of the loop that can be brought ahead, and the operations that its indices come from.
-
-    ``target`` is a stage, in the shape of what is loaded. Where all that takes the tile are copies to
-    storage of one layout, products read the stage itself; else, without ``readers``, the tile is read
-    from there to registers.
-    """
-
-    load: TiledLoadOp
-    target: TiledViewType
-    readers: tuple[Reader, ...]
-    needs: tuple[Operation, ...]
-    width: int
-
-    @property
-    def users(self) -> set[Operation]:
-        """What reads the tile from storage."""
-        return {user for reader in self.readers for user in reader.users}
-
-    @property
-    def storage_bytes(self) -> int:
-        """What the tile takes in storage now, which a ring replaces."""
-        return self.bytes * len(self.readers)
-
-    @property
-    def bytes(self) -> int:
-        return prod(self.target.dims) * element_bytes(self.target.element_type)
-
-
-class LoopAhead:
+class LoopAhead(LoopLoads):
     """A loop while what it loads for products is brought ahead."""
 
     def __init__(
@@ -200,12 +133,10 @@ class LoopAhead:
         remarks: Remarks,
         gpu: Gpu | None = None,
     ):
-        self.func, self.loop, self.body = func, loop, loop.body.block
-        self.stages, self.shared_bytes, self.remarks = stages, shared_bytes, remarks
-        self.gpu = gpu
-        self.facts = Facts(func)
+        super().__init__(func, loop, remarks)
+        self.stages, self.shared_bytes, self.gpu = stages, shared_bytes, gpu
         #: Whether a load that is brought ahead comes behind accesses ahead of the loop, or in front of some.
-        self._ordered: dict[TiledLoadOp, bool] = {}
+        self._ordered: dict[TileLoad, bool] = {}
 
     def run(self) -> None:
         loads = self.loads()
@@ -255,164 +186,13 @@ class LoopAhead:
                 total += prod(ty.dims) * element_bytes(ty.element_type)
         return total
 
-    # What can be loaded ahead.
-
-    def loads(self, *, boxes: bool = False) -> list[LoadAhead]:
-        """What can be loaded ahead, thread by thread, or in ``boxes``, for which neighbours need not be
-        aligned, and which products read as they come. Of threads remarks say why others cannot."""
-        return [
-            found
-            for op in self.body.ops
-            if isinstance(op, TiledLoadOp) and (found := self._candidate(op, boxes)) is not None
-        ]
-
-    def _candidate(self, load: TiledLoadOp, boxes: bool) -> LoadAhead | None:
-        if not self.is_wanted(load):
-            return None
-        readers = _readers(load)
-        if boxes and not readers:
-            return None
-        target = _stage(load, readers[0]) if readers else self._whole(load)
-        needs = self._needs(load)
-        why = self._obstacle(load) or self._obstacle_of_storage(readers)
-        if not why and needs is None:
-            why = "its indices depend on what the loop carries"
-        width = 0 if why else self._width(load, target)
-        if not boxes and not why and width * element_bytes(target.element_type) < LEAST_BYTES:
-            # Storage may have its neighbours along another axis than memory.
-            readers, target = (), self._whole(load)
-            width = self._width(load, target)
-            if width * element_bytes(target.element_type) < LEAST_BYTES:
-                why = (
-                    f"neighbours of {width * element_bytes(target.element_type)} bytes only are known "
-                    "to be aligned in memory and in storage"
-                )
-        if why and boxes:
-            return None
-        if why:
-            name = load.result.name_hint or "a tile"
-            self.remarks.add("pipeline", f"'{name}' is not loaded ahead: {why}", load)
-            return None
-        assert needs is not None
-        return LoadAhead(load, target, readers, needs, width)
-
-    def is_wanted(self, load: TiledLoadOp) -> bool:
-        """Whether a product of the loop's body takes what is loaded, or what is computed from it."""
-        waiting: list[SSAValue] = [load.result]
-        seen: set[Operation] = set()
-        while waiting:
-            for use in waiting.pop().uses:
-                op = use.operation
-                if isinstance(op, S.CopyOp | S.DotOp):
-                    if op.parent is self.body:
-                        return True
-                elif op not in seen and not op.regions and is_side_effect_free(op):
-                    seen.add(op)
-                    waiting += op.results
-        return False
-
-    def _whole(self, load: TiledLoadOp) -> TiledViewType:
-        """Storage that a thread fills and reads in the layout of the load, without conflicts."""
-        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
-        assert layout is not None
-        element = T.element_of(load.result.type)
-        own = layout.without_copies()
-        shared = plan_exchange(own, own, element_bytes(load.result.type)).shared
-        return TiledViewType(dims, element, "smem", SharedAttr.of(shared))
-
-    def _obstacle(self, load: TiledLoadOp) -> str:
-        """Why a load cannot be brought ahead, whatever takes it."""
-        if load.mask is not None or goes_by_element(load):
-            return "it is ordered, volatile or masked"
-        if not isinstance(load.base.type, T.TiledViewType) or is_within(load.base, self.loop):
-            return "its view is made in the loop"
-        if self._padding(load) not in ("", "zero"):
-            return "copies ahead can pad with zeros only"
-        if FORMATS[T.element_name(T.element_of(load.result.type))].storage_bits < 8:
-            return "its elements have less than 8 bits"
-        tokens, aliases = self.facts.tokens, self.facts.aliases
-        for op in self.body.walk():
-            if not isinstance(op, Access) or op is load or not must_stay(op, load, aliases):
-                continue
-            if tokens.ordered(op, load, around=True):
-                return "an access in the loop must be done before it"
-        return ""
-
-    def _obstacle_of_storage(self, readers: Sequence[Reader]) -> str:
-        users = {user for reader in readers for user in reader.users}
-        if any(user.parent is not self.body for user in users):
-            return "its storage is used outside of the loop"
-        if any(isinstance(user, S.CopyOp) for user in users):
-            return "its storage is written by others"
-        return ""
-
-    def follows_access(self, load: TiledLoadOp) -> bool:
-        """Whether tokens order an access outside of the loop, which may touch the same memory, before a
-        load: what threads have done there must be visible to others before copies start."""
-        tokens, aliases = self.facts.tokens, self.facts.aliases
-        within = set(self.body.walk())
-        return any(
-            isinstance(op, Access)
-            and op not in within
-            and must_stay(op, load, aliases)
-            and tokens.ordered(op, load, around=True)
-            for op in self.func.walk()
-        )
-
-    def _leads_access(self, load: TiledLoadOp) -> bool:
-        """Whether an access that may change what is loaded comes behind a load."""
-        tokens, aliases = self.facts.tokens, self.facts.aliases
-        return any(
-            isinstance(op, Access)
-            and op is not load
-            and must_stay(load, op, aliases)
-            and (not tokens.is_effect(op) or tokens.ordered(load, op, around=True))
-            for op in self.func.walk()
-        )
-
-    def _width(self, load: TiledLoadOp, target: TiledViewType) -> int:
-        """How many neighbours, in the view and in storage, a thread copies at once."""
-        shape = access_shape(self.facts, load)
-        layout = layout_of(load.result.type)
-        assert layout is not None
-        dims = T.dims_of(load.result.type)
-        layout = coalesced(dims, layout.threads, shape)
-        width = min(shape.width, layout.run(dims, shape.axis))
-        return min(width, target.shared.vector(layout, width))
-
-    def _padding(self, load: TiledLoadOp) -> str:
-        own = enum_property(load, "padding_value") if "padding_value" in load.properties else ""
-        cutter = source_of_assumes(load.base).owner
-        if own or not isinstance(cutter, BlockTileOp):
-            return own
-        return enum_property(cutter, "padding_value")
-
-    def _needs(self, load: TiledLoadOp) -> tuple[Operation, ...] | None:
-        """The operations of the body from which the indices are computed, in order; None where they
-        need more than the counter of the loop."""
-        found: set[Operation] = set()
-        waiting = list(load.indices)
-        while waiting:
-            value = waiting.pop()
-            if not is_within(value, self.loop) or value is self.body.args[0]:
-                continue
-            owner = value.owner
-            if isinstance(owner, Block) or owner.parent is not self.body:
-                return None
-            if not is_side_effect_free(owner) or owner.regions:
-                return None
-            if owner not in found:
-                found.add(owner)
-                waiting += owner.operands
-        return tuple(op for op in self.body.ops if op in found)
-
     # The rewrite.
 
     def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
         loop, body = self.loop, self.body
         rings = [self.ring(load, stages) for load in loads]
         self._ordered = {
-            load.load: self.follows_access(load.load) or self._leads_access(load.load)
+            load.load: self.follows_access(load.load) or self.leads_access(load.load)
             for load in loads
         }
         before = Filler(InsertPoint.before(loop), loop)
@@ -443,8 +223,11 @@ class LoopAhead:
         )
         end = body.last_op
         assert end is not None
-        starter = Filler(InsertPoint.before(end), loop) if self.starts_late(loads) else inner
-        self._start(starter, loads, rings, (body.args[0], counter, upper), free)
+        counters = (body.args[0], counter, upper)
+        early = self._loaded_early(inner, loads, counters)
+        starter = Filler(InsertPoint.before(end), loop)
+        starter = starter if early or self.starts_late(loads) else inner
+        self._start(starter, loads, rings, counters, free, early)
         started = starter.one(AsyncGroupOp, (), ASYNC_TOKEN)
         following = inner.select(
             inner.compare(EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
@@ -457,6 +240,7 @@ class LoopAhead:
         for gone in dead:
             gone.detach()
             gone.erase()
+        self.drop_needs(inner, loads)
         end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
         self.replace_loop([first, ahead, *tokens])
 
@@ -485,10 +269,12 @@ class LoopAhead:
         rings: Sequence[SSAValue],
         counters: tuple[SSAValue | None, SSAValue, SSAValue],
         slot: SSAValue,
+        early: Mapping[SSAValue, SSAValue] | None = None,
     ) -> None:
-        """Start the copies of a round into a stage, if there is such a round."""
+        """Start the copies of a round into a stage, if there is such a round. ``early``: what was loaded for it before."""
 
         def fill(inner: Filler, values: dict[SSAValue, SSAValue]) -> None:
+            values |= early or {}
             for load, ring in zip(loads, rings, strict=True):
                 self.index_of_round(inner, load, values)
                 stage = inner.stage(ring, slot, load.target)
@@ -505,49 +291,87 @@ class LoopAhead:
         """What ``fill`` does with values of another round, if there is such a round: its counter is below
         the upper bound, and has not wrapped. ``counters``: that of the round before it, if that is known,
         its own, the bound."""
+        block = Block()
+        inner = Filler(InsertPoint.at_end(block), self.loop)
+        fill(inner, {self.body.args[0]: counters[1]})
+        inner.add(scf.YieldOp.create())
+        _erase_unused(list(block.ops))
+        empty = Block([scf.YieldOp.create()])
+        condition = self._is_round(filler, counters)
+        filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+
+    def _is_round(
+        self, filler: Filler, counters: tuple[SSAValue | None, SSAValue, SSAValue]
+    ) -> SSAValue:
+        """Whether there is the round of ``counters``."""
         previous, counter, upper = counters
         below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
         condition = filler.compare(below, counter, upper)
-        if previous is not None:
-            grows = filler.compare(below, previous, counter)
-            condition = filler.one(arith.AndIOp, (condition, grows), b.i1)
-        block = Block()
-        inner = Filler(InsertPoint.at_end(block), self.loop)
-        fill(inner, {self.body.args[0]: counter})
-        inner.add(scf.YieldOp.create())
-        empty = Block([scf.YieldOp.create()])
-        filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+        if previous is None:
+            return condition
+        grows = filler.compare(below, previous, counter)
+        return filler.one(arith.AndIOp, (condition, grows), b.i1)
+
+    def _loaded_early(
+        self,
+        filler: Filler,
+        loads: Sequence[LoadAhead],
+        counters: tuple[SSAValue, SSAValue, SSAValue],
+    ) -> dict[SSAValue, SSAValue]:
+        """Load what says where the loads of a round lie, at the beginning of the round that starts their copies at its end;
+        where there is no such round, what says it of the round that runs. The values by those that they stand for."""
+        wanted = {op for load in loads for op in load.loaded}
+        if not wanted:
+            return {}
+        own, counter, _ = counters
+        values = {own: filler.select(self._is_round(filler, counters), counter, own)}
+        made: list[Operation] = []
+        for load in loads:
+            for op in load.needs:
+                if op.results[0] not in values:
+                    made.append(filler.add(op.clone(values)))
+        found: dict[SSAValue, SSAValue] = {op.moved: values[op.moved] for op in wanted}
+        _erase_unused(made, keep=set(found.values()))
+        return found
+
+    def drop_needs(self, filler: Filler, loads: Sequence[LoadAhead]) -> None:
+        """Take away what has said where tiles lie, as far as nothing else uses it."""
+        needs = {op for load in loads for op in load.needs}
+        order = [op for op in self.body.ops if op in needs]
+        for op in reversed(order):
+            if isinstance(op, Load) and op.moved.first_use is None:
+                self._without_token(filler, op)
+        _erase_unused(order)
 
     @staticmethod
     def index_of_round(inner: Filler, load: LoadAhead, values: dict[SSAValue, SSAValue]) -> None:
-        """Compute the indices of a load for the round of ``values``, which take the results."""
+        """Compute where a load lies for the round of ``values``, which take the results."""
         for op in load.needs:
             if op.results[0] not in values:
                 inner.add(op.clone(values))
 
     def _copy(
         self, load: LoadAhead, values: dict[SSAValue, SSAValue], stage: SSAValue
-    ) -> AsyncTiledLoadOp:
+    ) -> CopyAhead:
         op = load.load
-        indices = [values.get(index, index) for index in op.indices]
-        bounds = self.facts.bounds.of(op)
-        inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(indices)
-        sizes = [1, len(indices), 1]
-        properties: dict[str, Attribute] = {
-            "operandSegmentSizes": b.DenseArrayBase.from_list(b.i32, sizes),
-            "in_bounds": bool_array(inside),
-            "vector": b.IntegerAttr(load.width, b.i64),
-        }
+        properties: dict[str, Attribute] = {"vector": b.IntegerAttr(load.width, b.i64)}
         if self._ordered[op]:
             properties["ordered"] = b.UnitAttr()
         proven = access_shape(self.facts, op).known
         if proven < load.width:
             properties["proven"] = b.IntegerAttr(proven, b.i64)
-        return AsyncTiledLoadOp.create(
-            operands=(op.base, *indices, stage),
-            result_types=(ASYNC_TOKEN,),
-            properties=properties,
-        )
+        roots = [values.get(value, value) for value in load.roots]
+        if isinstance(op, LoadOp):
+            sizes = [1, len(roots) - 1, 1]
+            operands, kind = [*roots, stage], AsyncLoadOp
+        else:
+            bounds = self.facts.bounds.of(op)
+            inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(roots)
+            properties["in_bounds"] = bool_array(inside)
+            sizes = [1, len(roots), 1]
+            operands, kind = [op.base, *roots, stage], AsyncTiledLoadOp
+        properties["operandSegmentSizes"] = b.DenseArrayBase.from_list(b.i32, sizes)
+        return kind.create(operands=operands, result_types=(ASYNC_TOKEN,), properties=properties)
 
     def _read_stage(
         self, filler: Filler, load: LoadAhead, ring: SSAValue, slot: SSAValue
@@ -556,7 +380,7 @@ class LoopAhead:
         in vain then."""
         op = load.load
         if load.readers:
-            return self.read_from(filler, load, filler.stage(ring, slot, seen_from(load)))
+            return self.read_from(filler, load, filler.stage(ring, slot, load.seen))
         stage = filler.stage(ring, slot, load.target)
         # What is wanted in another layout is read in that one, where banks do not conflict.
         users = [use.operation for use in op.result.uses]
@@ -600,7 +424,7 @@ class LoopAhead:
         return [*copies, *reversed(shapes), load.load, *storages]
 
     @staticmethod
-    def _without_token(filler: Filler, op: TiledLoadOp) -> None:
+    def _without_token(filler: Filler, op: Load) -> None:
         """What is ordered behind a load is ordered behind what came before it."""
         if op.result_token is not None:
             order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
@@ -615,7 +439,7 @@ class StreamAhead(LoopAhead):
     """A loop without products while what it loads is brought ahead. Threads hide latency by then only as far as there
     are registers for tiles and blocks on a multiprocessor: rings keep more bytes under way."""
 
-    def is_wanted(self, load: TiledLoadOp) -> bool:
+    def is_wanted(self, load: TileLoad) -> bool:
         if layout_of(load.result.type) is None:
             return False
         return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
@@ -641,39 +465,14 @@ def _reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
     return stage.shared.waves(ordered, width, size) == 1
 
 
-def _readers(load: TiledLoadOp) -> tuple[Reader, ...]:
-    """The copies to storage that take a tile; none where anything else does, or where they do not take
-    it as it could lie in one storage."""
-    found: list[Reader] = []
-
-    def follow(value: SSAValue, shapes: tuple[Operation, ...]) -> bool:
-        for use in value.uses:
-            op = use.operation
-            permuted = bool(shapes) and shapes[-1].name == kinds.PERMUTE
-            if op.parent is not load.parent:
-                return False
-            if isinstance(op, S.CopyOp):
-                found.append(Reader(op, shapes))
-                continue
-            kept = not permuted and op.name in (kinds.PERMUTE, *kinds.RESHAPES)
-            if not kept or not follow(op.results[0], (*shapes, op)):
-                return False
-        return True
-
-    if not follow(load.result, ()) or len({reader.unpermuted for reader in found}) != 1:
-        return ()
-    return tuple(found)
-
-
-def _stage(load: TiledLoadOp, reader: Reader) -> TiledViewType:
-    """The storage of a reader, as what is loaded lies there."""
-    ty = reader.unpermuted
-    return TiledViewType(T.dims_of(load.result.type), ty.element_type, ty.residency.data, ty.layout)
-
-
-def seen_from(load: LoadAhead) -> TiledViewType:
-    """A stage in the shape that it has before its axes are put in order."""
-    return load.readers[0].unpermuted if load.readers else load.target
+def _erase_unused(ops: Sequence[Operation], keep: Collection[SSAValue] = ()) -> None:
+    """Erase those of some operations, in their order, whose results nobody uses and that do nothing else than give them:
+    loads, too."""
+    for op in reversed(ops):
+        unused = all(result.first_use is None and result not in keep for result in op.results)
+        if op.results and unused and (is_side_effect_free(op) or isinstance(op, Load)):
+            op.detach()
+            op.erase()
 
 
 def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:

@@ -31,13 +31,8 @@ from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.model.tables import Gpu
 from tilewright.passes.tileas.exchange_room import BESIDE_RINGS, exchange_room
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.pipeline import (
-    Filler,
-    LoadAhead,
-    LoopAhead,
-    carrying,
-    seen_from,
-)
+from tilewright.passes.tileas.loads_ahead import LoadAhead
+from tilewright.passes.tileas.pipeline import Filler, LoopAhead, carrying
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
@@ -205,6 +200,7 @@ class _TmaLoop(LoopAhead):
         ]
         for ring, iterator in zip(rings, reads, strict=True):
             ring.read(iterator)
+        self.drop_needs(inner, list(boxes))
         end = body.last_op
         assert end is not None
         end.operands = [*end.operands, *following]
@@ -289,7 +285,7 @@ class _Pipeline:
         stage = first.one(P.ConsumerWaitOp, (self.value, iterator), P.STAGE)
         opened = P.ConsumerReadOp.create(
             operands=(self.value, stage),
-            result_types=[seen_from(load) for load in self.loads],
+            result_types=[load.seen for load in self.loads],
         )
         first.add(opened)
         last = Filler(InsertPoint.after(order[-1]), order[-1])

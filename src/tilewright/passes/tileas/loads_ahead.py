@@ -1,0 +1,366 @@
+"""What a loop loads that can be brought to shared memory some rounds ahead, by threads or by tensor maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from tilewright.analysis.tileaa import Facts, must_stay
+from tilewright.analysis.tileaa.geometry import source_of_assumes
+from tilewright.dialects.arith.constants import ConstantOp
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, BroadcastOp, SplatOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.base import is_within
+from tilewright.dialects.nv_tileas.types import (
+    SharedAttr,
+    TiledViewType,
+    layout_of,
+    permuted_view,
+)
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.layouts.conversions import plan_exchange
+from tilewright.numerics.element_types import FORMATS
+from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas.access_layouts import access_shape, coalesced, element_bytes
+from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.remarks import Remarks
+
+#: The least that an asynchronous copy moves, in bytes.
+LEAST_BYTES = 4
+TileLoad: TypeAlias = TiledLoadOp | LoadOp
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A copy of a loaded tile to storage, after changes of its shape and at last maybe of the order of
+    its axes."""
+
+    copy: S.CopyOp
+    shapes: tuple[Operation, ...]
+
+    @property
+    def storage(self) -> SSAValue:
+        return self.copy.target
+
+    @property
+    def users(self) -> set[Operation]:
+        """What reads the storage."""
+        return {use.operation for use in self.storage.uses} - {self.copy}
+
+    @property
+    def order(self) -> list[int] | None:
+        """The order of axes, where it changes."""
+        if not self.shapes or self.shapes[-1].name != kinds.PERMUTE:
+            return None
+        return list(int_list(self.shapes[-1].properties["permutation"]))
+
+    @property
+    def unpermuted(self) -> TiledViewType:
+        """The storage before its axes are put in order."""
+        ty, order = self.storage.type, self.order
+        assert isinstance(ty, TiledViewType)
+        if order is None:
+            return ty
+        return permuted_view(ty, [order.index(axis) for axis in range(len(order))])
+
+
+@dataclass(frozen=True, slots=True)
+class LoadAhead:
+    """A load of the loop that can be brought ahead, and the operations that its indices, or its pointers and mask, come
+    from, other loads among them.
+
+    ``target`` is a stage, in the shape of what is loaded. Where all that takes the tile are copies to
+    storage of one layout, products read the stage itself; else, without ``readers``, the tile is read
+    from there to registers.
+    """
+
+    load: TileLoad
+    target: TiledViewType
+    readers: tuple[Reader, ...]
+    needs: tuple[Operation, ...]
+    width: int
+
+    @property
+    def users(self) -> set[Operation]:
+        """What reads the tile from storage."""
+        return {user for reader in self.readers for user in reader.users}
+
+    @property
+    def storage_bytes(self) -> int:
+        """What the tile takes in storage now, which a ring replaces."""
+        return self.bytes * len(self.readers)
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.target.dims) * element_bytes(self.target.element_type)
+
+    @property
+    def loaded(self) -> tuple[Load, ...]:
+        """The loads that have to be made before it can begin."""
+        return tuple(op for op in self.needs if isinstance(op, Load))
+
+    @property
+    def roots(self) -> list[SSAValue]:
+        """What is computed anew for each round."""
+        return roots_of(self.load)
+
+    @property
+    def seen(self) -> TiledViewType:
+        """A stage in the shape that it has before its axes are put in order."""
+        return self.readers[0].unpermuted if self.readers else self.target
+
+
+def roots_of(load: TileLoad) -> list[SSAValue]:
+    """What says from where a tile is loaded: indices of a view, or pointers, and a mask."""
+    if isinstance(load, TiledLoadOp):
+        return list(load.indices)
+    return [load.base, *values_of(load, "mask")]
+
+
+class LoopLoads:
+    """Finds what can be loaded ahead in a loop."""
+
+    def __init__(self, func: FuncOp, loop: scf.ForOp, remarks: Remarks):
+        self.func, self.loop, self.body = func, loop, loop.body.block
+        self.remarks = remarks
+        self.facts = Facts(func)
+
+    def loads(self, *, boxes: bool = False) -> list[LoadAhead]:
+        """What can be loaded ahead, thread by thread, or in ``boxes``, for which neighbours need not be
+        aligned, and which products read as they come. Of threads remarks say why others cannot."""
+        taken = TiledLoadOp if boxes else (TiledLoadOp, LoadOp)
+        found = [
+            candidate
+            for op in self.body.ops
+            if isinstance(op, taken) and (candidate := self._candidate(op, boxes)) is not None
+        ]
+        # What says where others lie must be there before their copies begin.
+        indices = {load for candidate in found for load in candidate.loaded}
+        return [candidate for candidate in found if candidate.load not in indices]
+
+    def _candidate(self, load: TileLoad, boxes: bool) -> LoadAhead | None:
+        if not self.is_wanted(load):
+            return None
+        readers = _readers(load)
+        if boxes and not readers:
+            return None
+        target = _stage(load, readers[0]) if readers else self._whole(load)
+        needs = self._needs(roots_of(load))
+        why = self._obstacle(load) or self._obstacle_of_storage(readers)
+        if not why and needs is None:
+            why = "where it lies depends on what the loop carries, or on memory that it may change"
+        width = 0 if why else self._width(load, target)
+        if not boxes and not why and width * element_bytes(target.element_type) < LEAST_BYTES:
+            # Storage may have its neighbours along another axis than memory.
+            readers, target = (), self._whole(load)
+            width = self._width(load, target)
+            if width * element_bytes(target.element_type) < LEAST_BYTES:
+                why = (
+                    f"neighbours of {width * element_bytes(target.element_type)} bytes only are known "
+                    "to be aligned in memory and in storage"
+                )
+        if boxes and (why or needs is None or any(map(_has_tile, needs))):
+            return None
+        if why:
+            name = load.result.name_hint or "a tile"
+            self.remarks.add("pipeline", f"'{name}' is not loaded ahead: {why}", load)
+            return None
+        assert needs is not None
+        return LoadAhead(load, target, readers, needs, width)
+
+    def is_wanted(self, load: TileLoad) -> bool:
+        """Whether a product of the loop's body takes what is loaded, or what is computed from it, and not only to find
+        what it takes."""
+        waiting: list[SSAValue] = [load.result]
+        seen: set[Operation] = set()
+        while waiting:
+            for use in waiting.pop().uses:
+                op = use.operation
+                if isinstance(op, S.CopyOp | S.DotOp):
+                    if op.parent is self.body:
+                        return True
+                elif op not in seen and not op.regions and is_side_effect_free(op):
+                    seen.add(op)
+                    waiting += op.results
+        return False
+
+    def _whole(self, load: TileLoad) -> TiledViewType:
+        """Storage that a thread fills and reads in the layout of the load, without conflicts."""
+        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
+        assert layout is not None
+        element = T.element_of(load.result.type)
+        own = layout.without_copies()
+        shared = plan_exchange(own, own, element_bytes(load.result.type)).shared
+        return TiledViewType(dims, element, "smem", SharedAttr.of(shared))
+
+    def _obstacle(self, load: TileLoad) -> str:
+        """Why a load cannot be brought ahead, whatever takes it."""
+        why = _of_view(load, self.loop) if isinstance(load, TiledLoadOp) else _of_pointers(load)
+        if why:
+            return why
+        if isinstance(load, TiledLoadOp) and self._padding(load) not in ("", "zero"):
+            return "copies ahead can pad with zeros only"
+        if FORMATS[T.element_name(T.element_of(load.result.type))].storage_bits < 8:
+            return "its elements have less than 8 bits"
+        return "an access in the loop must be done before it" if self._waits(load) else ""
+
+    def _waits(self, load: Load) -> bool:
+        """Whether tokens put an access of the loop, which may touch the same memory, before a load."""
+        tokens, aliases = self.facts.tokens, self.facts.aliases
+        return any(
+            isinstance(op, Access)
+            and op is not load
+            and must_stay(op, load, aliases)
+            and (
+                not (tokens.is_effect(op) and tokens.is_effect(load))
+                or tokens.ordered(op, load, around=True)
+            )
+            for op in self.body.walk()
+        )
+
+    def _obstacle_of_storage(self, readers: Sequence[Reader]) -> str:
+        users = {user for reader in readers for user in reader.users}
+        if any(user.parent is not self.body for user in users):
+            return "its storage is used outside of the loop"
+        if any(isinstance(user, S.CopyOp) for user in users):
+            return "its storage is written by others"
+        return ""
+
+    def follows_access(self, load: Load) -> bool:
+        """Whether tokens order an access outside of the loop, which may touch the same memory, before a
+        load: what threads have done there must be visible to others before copies start."""
+        tokens, aliases = self.facts.tokens, self.facts.aliases
+        within = set(self.body.walk())
+        return any(
+            isinstance(op, Access)
+            and op not in within
+            and must_stay(op, load, aliases)
+            and tokens.ordered(op, load, around=True)
+            for op in self.func.walk()
+        )
+
+    def leads_access(self, load: Load) -> bool:
+        """Whether an access that may change what is loaded comes behind a load."""
+        tokens, aliases = self.facts.tokens, self.facts.aliases
+        return any(
+            isinstance(op, Access)
+            and op is not load
+            and must_stay(load, op, aliases)
+            and (not tokens.is_effect(op) or tokens.ordered(load, op, around=True))
+            for op in self.func.walk()
+        )
+
+    def _width(self, load: TileLoad, target: TiledViewType) -> int:
+        """How many neighbours, in memory and in storage, a thread copies at once."""
+        shape = access_shape(self.facts, load)
+        layout = layout_of(load.result.type)
+        assert layout is not None
+        dims = T.dims_of(load.result.type)
+        if isinstance(load, TiledLoadOp):
+            layout = coalesced(dims, layout.threads, shape)
+        width = min(shape.width, layout.run(dims, shape.axis))
+        return min(width, target.shared.vector(layout, width))
+
+    def _padding(self, load: TiledLoadOp) -> str:
+        own = enum_property(load, "padding_value") if "padding_value" in load.properties else ""
+        cutter = source_of_assumes(load.base).owner
+        if own or not isinstance(cutter, BlockTileOp):
+            return own
+        return enum_property(cutter, "padding_value")
+
+    def _needs(self, roots: Iterable[SSAValue]) -> tuple[Operation, ...] | None:
+        """The operations of the body from which values are computed, in order; None where they need more than the
+        counter of the loop and memory that the loop leaves as it is."""
+        found: set[Operation] = set()
+        waiting = list(roots)
+        while waiting:
+            value = waiting.pop()
+            if not is_within(value, self.loop) or value is self.body.args[0]:
+                continue
+            owner = value.owner
+            if isinstance(owner, Block) or owner.parent is not self.body or owner.regions:
+                return None
+            if not (is_side_effect_free(owner) or self._may_come_early(owner)):
+                return None
+            if owner not in found:
+                found.add(owner)
+                waiting += owner.operands
+        return tuple(op for op in self.body.ops if op in found)
+
+    def _may_come_early(self, op: Operation) -> bool:
+        """Whether an operation is a load that gives the same in an earlier round, for the indices of this one."""
+        if not isinstance(op, Load) or goes_by_element(op) or self._waits(op):
+            return False
+        return all(not is_within(token, self.loop) for token in values_of(op, "token"))
+
+
+def _has_tile(op: Operation) -> bool:
+    """Whether an operation makes a tile of several elements, of which each thread holds some."""
+    return any(prod(T.dims_of(value.type)) > 1 for value in kinds.tiles_of(op.results))
+
+
+def _of_view(load: TiledLoadOp, loop: scf.ForOp) -> str:
+    if load.mask is not None or goes_by_element(load):
+        return "it is ordered, volatile or masked"
+    if not isinstance(load.base.type, T.TiledViewType) or is_within(load.base, loop):
+        return "its view is made in the loop"
+    return ""
+
+
+def _of_pointers(load: LoadOp) -> str:
+    if goes_by_element(load):
+        return "it is ordered or volatile"
+    if not isinstance(T.element_of(load.base.type), T.PtrType) or not kinds.is_tile(load.base):
+        return "it is not through a tile of pointers"
+    if load.other is not None and not _is_zero(load.other):
+        return "copies ahead can pad with zeros only"
+    return ""
+
+
+def _is_zero(value: SSAValue) -> bool:
+    """Whether all bits of all elements are known to be 0."""
+    while isinstance(value.owner, SplatOp | BroadcastOp):
+        value = value.owner.operands[0]
+    return isinstance(value.owner, ConstantOp) and not any(value.owner.bits())
+
+
+def _readers(load: TileLoad) -> tuple[Reader, ...]:
+    """The copies to storage that take a tile; none where anything else does, or where they do not take
+    it as it could lie in one storage."""
+    found: list[Reader] = []
+
+    def follow(value: SSAValue, shapes: tuple[Operation, ...]) -> bool:
+        for use in value.uses:
+            op = use.operation
+            permuted = bool(shapes) and shapes[-1].name == kinds.PERMUTE
+            if op.parent is not load.parent:
+                return False
+            if isinstance(op, S.CopyOp):
+                found.append(Reader(op, shapes))
+                continue
+            kept = not permuted and op.name in (kinds.PERMUTE, *kinds.RESHAPES)
+            if not kept or not follow(op.results[0], (*shapes, op)):
+                return False
+        return True
+
+    if not follow(load.result, ()) or len({reader.unpermuted for reader in found}) != 1:
+        return ()
+    return tuple(found)
+
+
+def _stage(load: TileLoad, reader: Reader) -> TiledViewType:
+    """The storage of a reader, as what is loaded lies there."""
+    ty = reader.unpermuted
+    return TiledViewType(T.dims_of(load.result.type), ty.element_type, ty.residency.data, ty.layout)

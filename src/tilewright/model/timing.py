@@ -333,12 +333,13 @@ class _Timing:
         """The bytes of the memory of the GPU, the part of the loaded bytes that miss L2, and of the loads that wait for
         them. Each byte of the arrays comes once at least."""
         whole, footprint = loaded + stored, self._options.footprint_bytes
+        memory = (whole if footprint is None else min(whole, footprint)) or footprint or 0.0
+        once = min(1.0, memory / whole) if whole else 1.0
         if missed is None:
-            memory = (whole if footprint is None else min(whole, footprint)) or footprint or 0.0
-            share = min(1.0, memory / whole) if whole else 1.0
-            return memory, share, share
+            return memory, once, once
+        # Of loads whose places are not known each byte comes once.
         share, late = (
-            part * missed.known + 1 - missed.known for part in (missed.share, missed.late)
+            part * missed.known + once * (1 - missed.known) for part in (missed.share, missed.late)
         )
         memory = max(loaded * share + stored, min(footprint or 0, whole))
         return memory, share, late

@@ -24,6 +24,7 @@ from tilewright.lowering.nvgpu.places import known, padding_name, view_of_access
 from tilewright.lowering.nvgpu.state import View
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, element_type, scalar_of
 from tilewright.lowering.nvgpu.vectors import part
+from tilewright.lowering.scheduled.lanes import lanes_of
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 from tilewright.numerics.element_types import FORMATS
@@ -84,17 +85,20 @@ class Moves:
         """The groups of ``width`` registers; ``guarded``: where the guard holds."""
         low = self.low
         firsts = range(0, self.layout.registers, width)
-
-        def masked(at: int) -> SSAValue | None:
-            if self.mask is None or not isinstance(self.mask.type, b.VectorType):
-                return self.mask
-            return None if guarded and self._asks_mask else part(low, self.mask, at)
-
+        masks: Sequence[SSAValue | None] = [self.mask] * len(firsts)
+        if self.mask is not None and isinstance(self.mask.type, b.VectorType):
+            masks = [None] * len(firsts)
+            if not (guarded and self._asks_mask):
+                masks = chosen(low, self.mask, firsts)
         if self.places is not None:
             places = self.places.afresh()
-            return [Group(places.address(at), places.inside(at), masked(at)) for at in firsts]
+            return [
+                Group(places.address(at), places.inside(at), mask)
+                for at, mask in zip(firsts, masks, strict=True)
+            ]
         assert self.addresses is not None
-        return [Group(part(low, self.addresses, at), None, masked(at)) for at in firsts]
+        addresses = chosen(low, self.addresses, firsts)
+        return [Group(each, None, mask) for each, mask in zip(addresses, masks, strict=True)]
 
     @property
     def _asks_mask(self) -> bool:
@@ -124,6 +128,12 @@ class Moves:
         )
 
 
+def chosen(low: ScheduledKernel, value: SSAValue, lanes: Sequence[int]) -> list[SSAValue]:
+    """Elements of a vector."""
+    held = lanes_of(low, value, lanes)
+    return [part(low, held, number) for number in range(len(lanes))]
+
+
 def guard_of_pointers(
     low: ScheduledKernel, addresses: SSAValue, mask: SSAValue | None, wide: int, size: int
 ) -> SSAValue | None:
@@ -132,7 +142,7 @@ def guard_of_pointers(
     if wide * size > 1:
         assert isinstance(addresses.type, b.VectorType)
         firsts = range(0, addresses.type.get_shape()[0], wide)
-        bits = _folded(low, low.picked(addresses, firsts), A.OrIOp)
+        bits = _folded(low, lanes_of(low, addresses, firsts), A.OrIOp)
         found = low.compare("eq", low.binary(A.AndIOp, bits, wide * size - 1), 0)
     return found if mask is None else low.both(found, _folded(low, mask, A.AndIOp))
 

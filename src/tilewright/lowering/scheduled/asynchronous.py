@@ -32,8 +32,7 @@ from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.types import DeviceAsyncTokenType
 from tilewright.layouts import Layout
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, INDEX, element_bytes
-from tilewright.lowering.nvgpu.vectors import part
-from tilewright.lowering.scheduled.accesses import ViewPlaces, guard_of_pointers
+from tilewright.lowering.scheduled.accesses import ViewPlaces, chosen, guard_of_pointers
 from tilewright.lowering.scheduled.conversions import storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
@@ -65,20 +64,22 @@ def tiled_load(low: ScheduledKernel, op: AsyncTiledLoadOp) -> None:
 def load(low: ScheduledKernel, op: AsyncLoadOp) -> None:
     """Each thread copies what the pointers that it holds point to."""
     copy = _Copy(low, op, low.layout_of(op.base.type))
-    addresses = low.value(op.base)
-    mask = None if op.mask is None else low.value(op.mask)
+    pointers, mask = low.value(op.base), None if op.mask is None else low.value(op.mask)
 
-    def address(register: int) -> SSAValue:
-        return part(low, addresses, register)
+    def groups(width: int, mask: SSAValue | None) -> Groups:
+        firsts = range(0, copy.layout.registers, width)
+        addresses = dict(zip(firsts, chosen(low, pointers, firsts), strict=True))
+        if mask is None:
+            return addresses.__getitem__, lambda register: None
+        inside = dict(zip(firsts, chosen(low, mask, firsts), strict=True))
+        return addresses.__getitem__, inside.__getitem__
 
-    def inside(register: int) -> SSAValue | None:
-        return None if mask is None else part(low, mask, register)
-
-    guard = None
-    if "proven" in op.properties:
-        guard = guard_of_pointers(low, addresses, mask, copy.width, copy.size)
-    whole = inside if guard is None else lambda register: None
-    copy.all(guard, lambda: (address, whole), lambda: (address, inside))
+    if "proven" not in op.properties:
+        copy.all(None, lambda: groups(copy.width, mask), lambda: groups(copy.width, mask))
+        return
+    guard = guard_of_pointers(low, pointers, mask, copy.width, copy.size)
+    known = int_property(op, "proven")
+    copy.all(guard, lambda: groups(copy.width, None), lambda: groups(known, mask))
 
 
 Groups: TypeAlias = tuple[Callable[[int], SSAValue], Callable[[int], SSAValue | None]]

@@ -61,6 +61,8 @@ class ScheduledKernel(Kernel):
         #: What lanes have handed to one another, by what, how and where (``shuffles``).
         self.shuffled: dict[tuple[object, ...], SSAValue] = {}
         self.storage: dict[SSAValue, int] = {}
+        #: Vectors of some lanes of others, by these and the lanes.
+        self.parts: dict[tuple[SSAValue, tuple[int, ...]], SSAValue] = {}
         #: By pipeline its barriers; by descriptor the parameter that it becomes, and its argument.
         self.pipelines: dict[SSAValue, Ring] = {}
         self._maps = {

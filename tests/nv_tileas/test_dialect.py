@@ -19,7 +19,7 @@ load()
 
 ROSTER = {
     "placement": "convert_layout alloc_tensor extract_slice copy local_load permute_view dot",
-    "asynchronous": "async.tiled_load async.group async.create_none async.dot async.future_wait async.wait barrier",
+    "asynchronous": "async.tiled_load async.load async.group async.create_none async.dot async.future_wait async.wait barrier",
     "pipelines": "async.pipeline.create_pipeline async.pipeline.create_iterator "
     "async.pipeline.create_null_token async.pipeline.inc_iter "
     "async.pipeline.producer_acquire async.pipeline.consumer_wait async.pipeline.producer_write "

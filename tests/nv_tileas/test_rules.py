@@ -100,6 +100,18 @@ def load_tile(
     )
 
 
+def load_pointers(
+    target: str = "8xf32, smem",
+    mask: str = "%mask: tile<8xi1>",
+    attributes: str = "vector = 1 : i64",
+) -> str:
+    value, _, ty = mask.partition(": ")
+    return (
+        f"{alloc(target)}\n%u = nv_tileas.async.load %ps, {value}, %s {{{attributes}}} : "
+        f"tile<8x!nv_tileaa.ptr<f32, 1>>, {ty}, {storage(target)} -> {_TOKEN}"
+    )
+
+
 def dot(
     warps: str = "1, 1",
     a: str = "tile<16x32xf16>",
@@ -592,6 +604,22 @@ CASES = [
         "expected 2 booleans in in_bounds, got 1",
         load_tile(attributes="vector = 4 : i64, in_bounds = array<i1: true>"),
         load_tile(attributes="vector = 4 : i64, in_bounds = array<i1: true, false>"),
+    ),
+    *(
+        Case("async.load", "as-view-shape", words, load_pointers(**bad), load_pointers())
+        for words, bad in (
+            ("does not fit '!nv_tileas.tiled_view<16xf32, smem>'", {"target": "16xf32, smem"}),
+            ("does not fit '!nv_tileas.tiled_view<8xi32, smem>'", {"target": "8xi32, smem"}),
+            ("moves 4, 8 or 16 bytes, but 8 elements", {"attributes": "vector = 8 : i64"}),
+            ("a power of two below vector", {"attributes": "vector = 4 : i64, proven = 3 : i64"}),
+        )
+    ),
+    Case(
+        "async.load",
+        "as-residency",
+        "asynchronous copies write smem, got tmem",
+        load_pointers("8xf32, tmem"),
+        load_pointers(),
     ),
     Case("async.wait", "as-layout", "pending must be at least 0", wait(-1), wait(0)),
     Case(

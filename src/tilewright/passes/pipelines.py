@@ -51,6 +51,7 @@ from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
 from tilewright.passes.tileas.pipeline import Pipeline
+from tilewright.passes.tileas.remove_conversions import RemoveConversions
 from tilewright.passes.tileas.schedule import Schedule
 from tilewright.passes.tileas.specialize import Specialize
 from tilewright.passes.tileas.tma import TmaPipelines
@@ -148,6 +149,7 @@ PASSES = PassTable(
         AssignLayouts,
         InsertBarriers,
         Pipeline,
+        RemoveConversions,
         Schedule,
         Specialize,
         Ahead,
@@ -187,6 +189,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
     "tileas": (
         "tileas-assign-layouts",
+        "tileas-remove-conversions",
         "tileas-tma{target=sm_80}",
         "tileas-pipeline",
         "tileas-schedule",

@@ -19,6 +19,7 @@ from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.insert_barriers import insert_barriers
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
+from tilewright.passes.tileas.remove_conversions import remove_conversions
 from tilewright.passes.tileas.schedule import schedule_products
 from tilewright.passes.tileas.specialize import specialize
 from tilewright.passes.tileas.target import Target
@@ -60,6 +61,7 @@ def schedule(
     for op in module.ops:
         if isinstance(op, FuncOp):
             assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
+            remove_conversions(op, remarks)
             gpu = gpu_of(target.compute)
             choose_tma_stores(op, target, remarks)
             tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks, gpu)

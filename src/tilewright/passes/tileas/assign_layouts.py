@@ -187,14 +187,6 @@ class _Assigner:
             operands=(value,), result_types=(with_layout(value.type, layout),)
         )
         self._behind(value, op)
-        size = element_bytes(value.type)
-        plan = plan_conversion(self.layouts[value], layout, min(size, WIDEST))
-        if plan.exchange is not None:
-            name = value.name_hint or "a tile"
-            shape = "x".join(map(str, T.dims_of(value.type)))
-            self.remarks.add(
-                "layout", f"'{name}' ({shape}) changes its layout through shared memory", op
-            )
         self.settle(op.results[0], layout, self.strength.get(value, 0))
         return op.results[0]
 
@@ -214,36 +206,15 @@ class _Assigner:
         """What a value without a layout is, computed in one."""
         op = value.owner
         assert isinstance(op, Operation)
-        sources = self._sources(op, layout)
         new = op.clone({})
-        for position, source in sources.items():
-            new.operands[position] = source
+        for position, wanted in operand_layouts(op, layout).items():
+            new.operands[position] = self.wanted(op.operands[position], wanted)
         inherit_place(new, op)
         Rewriter.insert_op(new, InsertPoint.after(op))
         (result,) = new.results
         self.settle(result, layout)
         result.name_hint = value.name_hint
         return result
-
-    def _sources(self, op: Operation, layout: Layout) -> dict[int, SSAValue]:
-        """The operands with which an operation gives its result in a layout."""
-        if op.name == kinds.BROADCAST:
-            source = op.operands[0]
-            if not is_tile(source):
-                return {}
-            wanted = spread_from(layout, T.dims_of(source.type), T.dims_of(op.results[0].type))
-            return {0: self.wanted(source, wanted)}
-        if op.name == kinds.PERMUTE:
-            dims = T.dims_of(op.operands[0].type)
-            order = int_list(op.properties["permutation"])
-            inverse = [order.index(axis) for axis in range(len(order))]
-            wanted = layout.permuted([dims[axis] for axis in order], inverse)
-            return {0: self.wanted(op.operands[0], wanted)}
-        return {
-            position: self.wanted(operand, layout)
-            for position, operand in enumerate(op.operands)
-            if is_tile(operand)
-        }
 
     def give(self, op: Operation, layouts: dict[int, Layout]) -> None:
         """Make operands, by position, those in these layouts."""
@@ -771,6 +742,22 @@ def _fastest(layout: Layout, dims: Sequence[int]) -> int:
             axis,
         ),
     )
+
+
+def operand_layouts(op: Operation, layout: Layout) -> dict[int, Layout]:
+    """The layouts of operands, by position, with which an operation gives its result in one: broadcasts, permutations,
+    and what keeps elements at their places."""
+    if op.name == kinds.BROADCAST:
+        source = op.operands[0]
+        if not is_tile(source):
+            return {}
+        return {0: spread_from(layout, T.dims_of(source.type), T.dims_of(op.results[0].type))}
+    if op.name == kinds.PERMUTE:
+        dims = T.dims_of(op.operands[0].type)
+        order = int_list(op.properties["permutation"])
+        inverse = [order.index(axis) for axis in range(len(order))]
+        return {0: layout.permuted([dims[axis] for axis in order], inverse)}
+    return {n: layout for n, operand in enumerate(op.operands) if is_tile(operand)}
 
 
 def spread_from(layout: Layout, given: Sequence[int], wanted: Sequence[int]) -> Layout:

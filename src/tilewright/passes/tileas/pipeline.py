@@ -12,7 +12,7 @@ have waited for their parts of stage i, and have done with stage i - 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -21,16 +21,13 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import is_side_effect_free
 
 from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import scalar_value
 from tilewright.dialects.declare import bool_array, int_property
-from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
-from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp
+from tilewright.dialects.nv_tileaa.ops.memory import LoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncGroupOp,
@@ -59,6 +56,7 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
 )
 from tilewright.passes.tileas.assign_layouts import default_layout
+from tilewright.passes.tileas.cleaning import erase_unused, pass_token_on
 from tilewright.passes.tileas.exchange_room import exchange_room
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad
@@ -240,7 +238,7 @@ class LoopAhead(LoopLoads):
         for gone in dead:
             gone.detach()
             gone.erase()
-        self.drop_needs(inner, loads)
+        self.drop_needs(loads)
         end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
         self.replace_loop([first, ahead, *tokens])
 
@@ -295,7 +293,7 @@ class LoopAhead(LoopLoads):
         inner = Filler(InsertPoint.at_end(block), self.loop)
         fill(inner, {self.body.args[0]: counters[1]})
         inner.add(scf.YieldOp.create())
-        _erase_unused(list(block.ops))
+        erase_unused(list(block.ops))
         empty = Block([scf.YieldOp.create()])
         condition = self._is_round(filler, counters)
         filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
@@ -331,17 +329,13 @@ class LoopAhead(LoopLoads):
                 if op.results[0] not in values:
                     made.append(filler.add(op.clone(values)))
         found: dict[SSAValue, SSAValue] = {op.moved: values[op.moved] for op in wanted}
-        _erase_unused(made, keep=set(found.values()))
+        erase_unused(made, keep=set(found.values()))
         return found
 
-    def drop_needs(self, filler: Filler, loads: Sequence[LoadAhead]) -> None:
+    def drop_needs(self, loads: Sequence[LoadAhead]) -> None:
         """Take away what has said where tiles lie, as far as nothing else uses it."""
         needs = {op for load in loads for op in load.needs}
-        order = [op for op in self.body.ops if op in needs]
-        for op in reversed(order):
-            if isinstance(op, Load) and op.moved.first_use is None:
-                self._without_token(filler, op)
-        _erase_unused(order)
+        erase_unused([op for op in self.body.ops if op in needs])
 
     @staticmethod
     def index_of_round(inner: Filler, load: LoadAhead, values: dict[SSAValue, SSAValue]) -> None:
@@ -395,7 +389,7 @@ class LoopAhead(LoopLoads):
             tile = here.one(S.LocalLoadOp, (stage,), result.type)
             tile.name_hint = result.name_hint or op.result.name_hint
             result.replace_all_uses_with(tile)
-        self._without_token(filler, op)
+        pass_token_on(op)
         return [*converted, op]
 
     def read_from(self, filler: Filler, load: LoadAhead, stage: SSAValue) -> list[Operation]:
@@ -419,16 +413,9 @@ class LoopAhead(LoopLoads):
             assert isinstance(reader.storage.owner, Operation)
             storages.append(reader.storage.owner)
             shapes |= dict.fromkeys(reader.shapes)
-        self._without_token(filler, load.load)
+        pass_token_on(load.load)
         copies = [reader.copy for reader in load.readers]
         return [*copies, *reversed(shapes), load.load, *storages]
-
-    @staticmethod
-    def _without_token(filler: Filler, op: Load) -> None:
-        """What is ordered behind a load is ordered behind what came before it."""
-        if op.result_token is not None:
-            order = op.token or filler.one(CreateMemTokenOp, (), T.MEM_TOKEN)
-            op.result_token.replace_all_uses_with(order)
 
     def replace_loop(self, more: Sequence[SSAValue]) -> scf.ForOp:
         """The loop with more values that it carries."""
@@ -463,16 +450,6 @@ def _reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
     ordered, _ = ordered_for(target, stage.shared, size)
     width = stage.shared.vector(ordered, WIDEST // size)
     return stage.shared.waves(ordered, width, size) == 1
-
-
-def _erase_unused(ops: Sequence[Operation], keep: Collection[SSAValue] = ()) -> None:
-    """Erase those of some operations, in their order, whose results nobody uses and that do nothing else than give them:
-    loads, too."""
-    for op in reversed(ops):
-        unused = all(result.first_use is None and result not in keep for result in op.results)
-        if op.results and unused and (is_side_effect_free(op) or isinstance(op, Load)):
-            op.detach()
-            op.erase()
 
 
 def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:

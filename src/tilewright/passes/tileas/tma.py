@@ -200,7 +200,7 @@ class _TmaLoop(LoopAhead):
         ]
         for ring, iterator in zip(rings, reads, strict=True):
             ring.read(iterator)
-        self.drop_needs(inner, list(boxes))
+        self.drop_needs(list(boxes))
         end = body.last_op
         assert end is not None
         end.operands = [*end.operands, *following]

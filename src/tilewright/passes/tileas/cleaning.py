@@ -1,0 +1,44 @@
+"""Taking away what a pass has left without use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
+from tilewright.passes.base import inherit_place
+from tilewright.passes.tileas.assign_layouts import goes_by_element
+
+
+def pass_token_on(op: Access) -> None:
+    """Let what is ordered behind an access be ordered behind what came before it."""
+    if op.result_token is None or op.result_token.first_use is None:
+        return
+    before = op.token
+    if before is None:
+        made = CreateMemTokenOp.create(result_types=(T.MEM_TOKEN,))
+        inherit_place(made, op)
+        Rewriter.insert_op(made, InsertPoint.before(op))
+        before = made.results[0]
+    op.result_token.replace_all_uses_with(before)
+
+
+def erase_unused(ops: Sequence[Operation], keep: Collection[SSAValue] = ()) -> None:
+    """Erase those of some operations, given in their order, whose results nobody uses and that do nothing else than give
+    them: loads that nothing waits for, too."""
+    for op in reversed(ops):
+        if isinstance(op, Load) and not goes_by_element(op):
+            if op.moved.first_use is not None or op.moved in keep:
+                continue
+            pass_token_on(op)
+        elif not op.results or not is_side_effect_free(op):
+            continue
+        if all(result.first_use is None and result not in keep for result in op.results):
+            op.detach()
+            op.erase()

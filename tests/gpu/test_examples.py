@@ -14,9 +14,9 @@ from tilewright import gpu
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nvgpu import load
 from tilewright.dialects.nvgpu.base import OPERATIONS
-from tilewright.dialects.nvgpu.support import arith, memref, nvvm, vector
-from tilewright.dialects.nvgpu.support import gpu as gpu_dialect
-from tilewright.dialects.nvgpu.support.base import OPERATIONS as AROUND
+from tilewright.dialects.upstream import arith, memref, nvvm, vector
+from tilewright.dialects.upstream import gpu as gpu_dialect
+from tilewright.dialects.upstream.base.operations import OPERATIONS as AROUND
 from tilewright.gpu.architectures import ARCHITECTURES, needs
 from tilewright.text import parse
 

@@ -595,7 +595,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
             if op_type.name == "scf.for":
                 return self._parse_for(op_type)
             if op_type.name == "scf.while":
-                from tilewright.dialects.nvgpu.support.scf import parse_while
+                from tilewright.dialects.upstream.scf import parse_while
 
                 return parse_while(self)
             return op_type.parse(self)

@@ -13,9 +13,9 @@ from tilewright.dialects.nvgpu import load
 from tilewright.dialects.nvgpu.base import OPERATIONS
 from tilewright.dialects.nvgpu.enums import ENUM_ATTRIBUTES
 from tilewright.dialects.nvgpu.examples import wrap
-from tilewright.dialects.nvgpu.support import arith, gpu, llvm, memref, nvvm, vector
-from tilewright.dialects.nvgpu.support.base import OPERATIONS as AROUND
 from tilewright.dialects.nvgpu.types import TYPES
+from tilewright.dialects.upstream import arith, gpu, llvm, memref, nvvm, vector
+from tilewright.dialects.upstream.base.operations import OPERATIONS as AROUND
 from tilewright.text import parse, print_text, same_module
 
 load()

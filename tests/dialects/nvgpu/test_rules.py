@@ -11,9 +11,9 @@ from tests.dialects.nvgpu.test_llvm import CASES as CASES_LLVM
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import Span
-from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import OPERATIONS
 from tilewright.dialects.nvgpu.examples import wrap
+from tilewright.dialects.upstream.base import codes
 from tilewright.text import parse
 
 ALL = [*CASES, *CASES_AROUND, *CASES_LLVM, *CASES_OF_CONVERSIONS]

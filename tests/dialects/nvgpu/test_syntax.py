@@ -12,10 +12,10 @@ from xdsl.parser import Parser
 from tilewright.dialects.nvgpu import load
 from tilewright.dialects.nvgpu.enums import TensorMapSwizzleKindAttr
 from tilewright.dialects.nvgpu.examples import wrap
-from tilewright.dialects.nvgpu.support import gpu
-from tilewright.dialects.nvgpu.support.gpu_attributes import WORKGROUP
 from tilewright.dialects.nvgpu.tensor_maps import box_bytes
 from tilewright.dialects.nvgpu.types import MBarrierGroupType, TensorMapDescriptorType
+from tilewright.dialects.upstream import gpu
+from tilewright.dialects.upstream.gpu.attributes import WORKGROUP
 from tilewright.text import parse, print_text
 
 _SPELLINGS = [

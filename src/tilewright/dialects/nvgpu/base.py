@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright.dialects.declare import DeclaredOp, declare_op
-from tilewright.dialects.nvgpu.type_syntax import TYPE_SYNTAX
+from tilewright.dialects.upstream.base.type_syntax import TYPE_SYNTAX
 
 SEGMENTS = AttrSizedOperandSegments(as_property=True)
 

@@ -14,7 +14,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.cuda_tile.type_syntax import INVALID_TYPE
 from tilewright.dialects.declare import DeclaredOp
-from tilewright.dialects.nvgpu.constraints import INT32
 from tilewright.dialects.nvgpu.enums import RcpRoundingModeAttr
 from tilewright.dialects.nvgpu.types import (
     MBarrierGroupType,
@@ -34,6 +33,7 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
+from tilewright.dialects.upstream.base.constraints import INT32
 
 _SEGMENTS = "operandSegmentSizes"
 _INTEGER_TYPE = re.compile(r":\s*i[0-9]+\b")

@@ -15,9 +15,11 @@ from xdsl.irdl import (
 )
 
 from tilewright.dialects.declare import Report, attr, examples, int_property, operand, type_of
-from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import SEGMENTS, NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import (
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES, IndexNumber, More, Tokens
+from tilewright.dialects.syntax.directives import COLON, COMMA, Keyword, Operand, Operands, TypeOf
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import (
     ASYNC_TOKEN,
     FLAG,
     INDEX,
@@ -25,11 +27,9 @@ from tilewright.dialects.nvgpu.constraints import (
     INT32,
     MEMREF,
 )
-from tilewright.dialects.nvgpu.shapes import bit_width, has_unit_stride
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, IndexNumber, More, Tokens
-from tilewright.dialects.nvgpu.spaces import is_shared
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import COLON, COMMA, Keyword, Operand, Operands, TypeOf
+from tilewright.dialects.upstream.base.shapes import bit_width, has_unit_stride
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 GROUP = "asynchronous copies"
 

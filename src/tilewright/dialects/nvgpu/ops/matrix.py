@@ -29,9 +29,12 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, int_property, operand, type_of
-from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import (
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES, Parenthesized, ParenthesizedTypes
+from tilewright.dialects.syntax.directives import ARROW, COLON, Operand, Operands, TypeOf
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import (
     BOOL,
     FLAG,
     I64_ARRAY,
@@ -42,12 +45,9 @@ from tilewright.dialects.nvgpu.constraints import (
     METADATA_TYPE,
     VECTOR,
 )
-from tilewright.dialects.nvgpu.shapes import bit_width, is_fixed_matrix, show_shape
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, Parenthesized, ParenthesizedTypes
-from tilewright.dialects.nvgpu.spaces import is_shared
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import ARROW, COLON, Operand, Operands, TypeOf
-from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.base.shapes import bit_width, is_fixed_matrix, show_shape
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 GROUP = "matrices of a warp"
 

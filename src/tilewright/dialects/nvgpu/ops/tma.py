@@ -9,15 +9,6 @@ from xdsl.irdl import operand_def, opt_operand_def, result_def, var_operand_def
 
 from tilewright.dialects.declare import Report, examples
 from tilewright.dialects.nvgpu.base import SEGMENTS, NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import (
-    I1,
-    I16,
-    INDEX,
-    MBARRIER_GROUP,
-    MEMREF,
-    TENSOR_MAP,
-    UNRANKED_MEMREF,
-)
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES, Clause, Index, barrier_type, map_type
 from tilewright.dialects.nvgpu.tensor_maps import check_box, check_coordinates, check_map
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
@@ -29,6 +20,15 @@ from tilewright.dialects.syntax.directives import (
     Operand,
     Operands,
     TypeOf,
+)
+from tilewright.dialects.upstream.base.constraints import (
+    I1,
+    I16,
+    INDEX,
+    MBARRIER_GROUP,
+    MEMREF,
+    TENSOR_MAP,
+    UNRANKED_MEMREF,
 )
 
 GROUP = "TMA"

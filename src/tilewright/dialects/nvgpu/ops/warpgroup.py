@@ -20,17 +20,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, opt_prop_def, result_def
 
 from tilewright.dialects.declare import Report, attr, examples, type_of
-from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import (
-    ACCUMULATOR,
-    FLAG,
-    INT32,
-    MATRIX_DESCRIPTOR,
-    MEMREF,
-    TENSOR_MAP,
-)
-from tilewright.dialects.nvgpu.shapes import is_fixed_matrix, is_static, show_shape
 from tilewright.dialects.nvgpu.signature import (
     ATTRIBUTES,
     accumulator_type,
@@ -38,13 +28,23 @@ from tilewright.dialects.nvgpu.signature import (
     map_type,
 )
 from tilewright.dialects.nvgpu.tensor_maps import check_map, check_tile
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.nvgpu.types import (
     TensorMapDescriptorType,
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
 from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Keyword, Operand, TypeOf
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import (
+    ACCUMULATOR,
+    FLAG,
+    INT32,
+    MATRIX_DESCRIPTOR,
+    MEMREF,
+    TENSOR_MAP,
+)
+from tilewright.dialects.upstream.base.shapes import is_fixed_matrix, is_static, show_shape
+from tilewright.dialects.upstream.base.type_syntax import format_type
 
 GROUP = "products of a warpgroup"
 

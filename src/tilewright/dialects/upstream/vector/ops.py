@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType
-from xdsl.dialects.vector import Vector
-from xdsl.ir import Attribute, Dialect
+from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import ANY_VALUE, VECTOR
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support import vector_indexed, vector_memory, vector_shapes
-from tilewright.dialects.nvgpu.support.base import OPERATIONS, SupportOp, support_op
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import ANY_VALUE, VECTOR
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.type_syntax import format_type
 
 
 def _element(state: ParseState) -> list[Attribute]:
@@ -85,12 +82,3 @@ class ShapeCastOp(SupportOp):
                 f"'{format_type(result)}'",
                 type_of("result"),
             )
-
-
-@cache
-def load() -> Dialect:
-    """xDSL's operations, with ours, which take the place of those of the same name."""
-    assert all((vector_indexed, vector_memory, vector_shapes))
-    operations = {op.name: op for op in Vector.operations}
-    operations |= {op.name: op for op in OPERATIONS["vector"].values()}
-    return Dialect("vector", list(operations.values()), list(Vector.attributes))

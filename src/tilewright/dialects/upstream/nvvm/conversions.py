@@ -18,12 +18,12 @@ from xdsl.traits import Pure
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.declare import Report, attr, examples
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import BOOL, I32, Kind
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
-from tilewright.dialects.nvgpu.support.nvvm import BracketedEnumAttr
 from tilewright.dialects.syntax.directives import Operand
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import BOOL, I32, Kind
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.nvvm.ops import BracketedEnumAttr
 
 #: The first compute capability, times ten, that rounds f32 to tf32 to even; those before round `rna` only.
 ROUNDS_TO_TF32 = 90

@@ -11,14 +11,14 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import Report, attr, examples, operand
-from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import SEGMENTS
-from tilewright.dialects.nvgpu.constraints import ANY_VALUE, STRING, Kind
-from tilewright.dialects.nvgpu.intrinsics import INTRINSICS, mismatch
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
 from tilewright.dialects.syntax.directives import StringField, parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import ANY_VALUE, STRING, Kind
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.llvm.intrinsics import INTRINSICS, mismatch
 
 
 class Arguments(Directive):

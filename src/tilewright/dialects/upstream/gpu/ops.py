@@ -17,8 +17,17 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import (
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.syntax.directives import (
+    COLON,
+    COMMA,
+    Flag,
+    Operand,
+    StringField,
+    TypeOf,
+)
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import (
     ANY_VALUE,
     FLAG,
     I1,
@@ -29,10 +38,7 @@ from tilewright.dialects.nvgpu.constraints import (
     STRING,
     Kind,
 )
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.spaces import is_shared
-from tilewright.dialects.nvgpu.support import gpu_attributes as A
-from tilewright.dialects.nvgpu.support.base import (
+from tilewright.dialects.upstream.base.operations import (
     Choice,
     Number,
     OneToOne,
@@ -40,15 +46,9 @@ from tilewright.dialects.nvgpu.support.base import (
     TypedValues,
     support_op,
 )
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import (
-    COLON,
-    COMMA,
-    Flag,
-    Operand,
-    StringField,
-    TypeOf,
-)
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.gpu import attributes as A
+from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 _UPPER_BOUND = Number("upper_bound", "upper_bound")
 _DIMENSION = Kind("a dimension", DimensionAttr)

@@ -24,14 +24,14 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 
 from tilewright.dialects.declare import Report, attr, examples, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import FLAG, I64_ARRAY, INT32, VECTOR, Kind
 from tilewright.dialects.nvgpu.ops.warpgroup import FLOAT_COLUMNS, INTEGER_COLUMNS, WGMMA_M
-from tilewright.dialects.nvgpu.shapes import bit_width, element_of
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Operand, TypeOf
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import FLAG, I64_ARRAY, INT32, VECTOR, Kind
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.shapes import bit_width, element_of
+from tilewright.dialects.upstream.base.type_syntax import format_type
 
 _F32, _I32 = Float32Type(), IntegerType(32)
 #: The sums of products of these elements.

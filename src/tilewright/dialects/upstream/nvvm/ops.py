@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import auto
-from functools import cache
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -29,21 +28,9 @@ from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, int_property, operand
 from tilewright.dialects.keywords import AngledAttr
-from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import SEGMENTS
-from tilewright.dialects.nvgpu.constraints import FLAG, I1, I32, INT32, Kind
 from tilewright.dialects.nvgpu.enums import NvgpuEnumAttribute, parse_keyword
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES, More
-from tilewright.dialects.nvgpu.support.base import (
-    OPERATIONS,
-    Choice,
-    NamedOperand,
-    Number,
-    SupportOp,
-    support_op,
-)
-from tilewright.dialects.nvgpu.support.llvm_syntax import POINTER
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
     ARROW,
     COLON,
@@ -54,6 +41,17 @@ from tilewright.dialects.syntax.directives import (
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import consume, fail, token_text
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import FLAG, I1, I32, INT32, Kind
+from tilewright.dialects.upstream.base.operations import (
+    Choice,
+    NamedOperand,
+    Number,
+    SupportOp,
+    support_op,
+)
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.llvm.syntax import POINTER
 
 
 class ProxyKind(StrEnum):
@@ -501,13 +499,3 @@ ATTRIBUTE_TYPES = (
     SetMaxRegisterActionAttr,
     TargetAttr,
 )
-
-
-@cache
-def load() -> Dialect:
-    """The operations and attributes here, and the conversions."""
-    from tilewright.dialects.nvgpu.support import nvvm_conversions, wgmma
-
-    assert wgmma.WgmmaProductOp
-    attributes = [*ATTRIBUTE_TYPES, *nvvm_conversions.ATTRIBUTE_TYPES]
-    return Dialect("nvvm", list(OPERATIONS["nvvm"].values()), attributes)

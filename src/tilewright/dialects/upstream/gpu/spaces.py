@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, UnrankedMemRefType
 from xdsl.ir import Attribute
 
-from tilewright.dialects.nvgpu.support.gpu_attributes import AddressSpaceAttr
+from tilewright.dialects.upstream.gpu.attributes import AddressSpaceAttr
 
 GLOBAL, SHARED, LOCAL = 1, 3, 5
 _NUMBERS = {"global": GLOBAL, "workgroup": SHARED, "private": LOCAL}

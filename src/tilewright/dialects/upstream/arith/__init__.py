@@ -9,8 +9,9 @@ from xdsl.dialects.arith import Arith
 from xdsl.ir import Dialect
 
 from tilewright.dialects.declare import examples
-from tilewright.dialects.nvgpu.support import arith_floats, arith_vectors
-from tilewright.dialects.nvgpu.support.base import support_op
+from tilewright.dialects.upstream.arith import floats as arith_floats
+from tilewright.dialects.upstream.arith import vectors as arith_vectors
+from tilewright.dialects.upstream.base.operations import support_op
 
 
 @support_op("arith", "index_castui")

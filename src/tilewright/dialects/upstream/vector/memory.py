@@ -9,13 +9,7 @@ from xdsl.irdl import operand_def, result_def, traits_def, var_operand_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from tilewright.dialects.declare import Report, examples, operand, same_type, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import INDEX, MEMREF, VECTOR, Kind
-from tilewright.dialects.nvgpu.shapes import show_shape
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
-from tilewright.dialects.nvgpu.support.vector_shapes import element_of, shape_of
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -25,6 +19,12 @@ from tilewright.dialects.syntax.directives import (
     TypeOf,
 )
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import INDEX, MEMREF, VECTOR, Kind
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.shapes import show_shape
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.vector.shapes import element_of, shape_of
 
 _MASK = Kind(
     "a vector of i1",

@@ -6,12 +6,10 @@ LLVM 21 and later do; `!llvm.vec<8 x ptr<1>>` of older ones is read.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.dialects.llvm import LLVM
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_operand_def,
@@ -24,18 +22,27 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, operand, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import FLAG, INT32, INT64, STRING, Kind
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES, More
-from tilewright.dialects.nvgpu.support import llvm_calls
-from tilewright.dialects.nvgpu.support.base import OPERATIONS, SupportOp, support_op
-from tilewright.dialects.nvgpu.support.llvm_atomics import (
+from tilewright.dialects.syntax.directives import (
+    ARROW,
+    COLON,
+    COMMA,
+    Flag,
+    Keyword,
+    Operand,
+    TypeOf,
+)
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import FLAG, INT32, INT64, STRING, Kind
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.llvm.atomics import (
     OUTSIDE,
     UNORDERED,
     check_alignment,
     is_atomic,
 )
-from tilewright.dialects.nvgpu.support.llvm_syntax import (
+from tilewright.dialects.upstream.llvm.syntax import (
     DYNAMIC_PLACE,
     INTEGERS,
     MASK,
@@ -48,20 +55,9 @@ from tilewright.dialects.nvgpu.support.llvm_syntax import (
     Atomic,
     ElementType,
     FunctionType,
-    OldVectorType,
     Places,
     lane_count,
     ordering_of,
-)
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import (
-    ARROW,
-    COLON,
-    COMMA,
-    Flag,
-    Keyword,
-    Operand,
-    TypeOf,
 )
 
 
@@ -406,12 +402,3 @@ class StoreOp(SupportOp):
 
     def check(self, report: Report) -> None:
         _check_access(self, self.value.type, ("acquire", "acq_rel"), report)
-
-
-@cache
-def load() -> Dialect:
-    """xDSL's operations, and ours in place of some of them."""
-    assert llvm_calls
-    operations = {op.name: op for op in LLVM.operations}
-    operations |= {op.name: op for op in OPERATIONS["llvm"].values()}
-    return Dialect("llvm", list(operations.values()), [*LLVM.attributes, OldVectorType])

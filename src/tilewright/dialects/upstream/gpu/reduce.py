@@ -19,15 +19,15 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import FLAG, Kind
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import Choice, OneToOne, SupportOp, support_op
-from tilewright.dialects.nvgpu.support.gpu_attributes import AllReduceOperationAttr, combines
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import Flag, Operand
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import FLAG, Kind
+from tilewright.dialects.upstream.base.operations import Choice, OneToOne, SupportOp, support_op
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.gpu.attributes import AllReduceOperationAttr, combines
 
 _NUMBER = Kind("an integer or float", Attribute, lambda t: isinstance(t, IntegerType | AnyFloat))
 

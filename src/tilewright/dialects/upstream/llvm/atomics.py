@@ -11,12 +11,15 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_de
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import FLAG, INT64, STRING, Kind
-from tilewright.dialects.nvgpu.shapes import bit_width
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
-from tilewright.dialects.nvgpu.support.llvm_syntax import (
+from tilewright.dialects.syntax.directives import COLON, COMMA, Flag, Operand, TypeOf
+from tilewright.dialects.syntax.engine import ParseState
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import FLAG, INT64, STRING, Kind
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.shapes import bit_width
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.llvm.syntax import (
     BIN_OP,
     BIN_OPS,
     ORDERING,
@@ -32,9 +35,6 @@ from tilewright.dialects.nvgpu.support.llvm_syntax import (
     member_type,
     ordering_of,
 )
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import COLON, COMMA, Flag, Operand, TypeOf
-from tilewright.dialects.syntax.engine import ParseState
 
 UNORDERED = "two threads access the same memory, one writes, and not both accesses are atomic"
 OUTSIDE = "an address that is accessed is no allocated memory, or not aligned as stated"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 from xdsl.dialects import memref
@@ -16,7 +15,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
 )
-from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -32,8 +31,12 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import (
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.syntax.directives import COMMA, Operand, Operands, format_symbol
+from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
+from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import (
     ANY_VALUE,
     FLAG,
     INDEX,
@@ -43,15 +46,8 @@ from tilewright.dialects.nvgpu.constraints import (
     STRING,
     Kind,
 )
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support import memref_transpose
-from tilewright.dialects.nvgpu.support.base import OPERATIONS, SupportOp, support_op
-from tilewright.dialects.nvgpu.support.formats import with_format
-from tilewright.dialects.nvgpu.support.memref_scope import AllocaScopeOp
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import COMMA, Operand, Operands, format_symbol
-from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.type_syntax import format_type
 
 #: The numbers of ``memref.atomic_rmw``'s operations, by keyword.
 RMW_KINDS = {
@@ -272,7 +268,7 @@ class AtomicRMWOp(SupportOp):
 
 
 _CAST = "$source attr-dict `:` type($source) `to` type($dest)"
-_FORMATS: dict[type[Operation], str] = {
+FORMATS: dict[type[Operation], str] = {
     memref.CastOp: _CAST,
     memref.MemorySpaceCastOp: _CAST,
     memref.RankOp: "$source attr-dict `:` type($source)",
@@ -301,13 +297,3 @@ class StoreOp(memref.StoreOp):
 def _check_index_count(ty: Attribute, count: int) -> None:
     if isinstance(ty, MemRefType) and count != ty.get_num_dims():
         raise VerifyException(f"expected {ty.get_num_dims()} indices, got {count}")
-
-
-@cache
-def load() -> Dialect:
-    """xDSL's operations, with more custom forms, and ours in place of some of them."""
-    operations = {op.name: with_format(op, _FORMATS.get(op)) for op in memref.MemRef.operations}
-    assert memref_transpose
-    ours = (LoadOp, StoreOp, AllocaScopeOp, *OPERATIONS["memref"].values())
-    operations |= {op.name: op for op in ours}
-    return Dialect("memref", list(operations.values()), list(memref.MemRef.attributes))

@@ -23,9 +23,6 @@ from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
-from tilewright.dialects.nvgpu.constraints import Kind
-from tilewright.dialects.nvgpu.shapes import element_of
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import BAD_KEYWORD, parse_operand, parse_type_into, quote
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
@@ -36,6 +33,9 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
+from tilewright.dialects.upstream.base.constraints import Kind
+from tilewright.dialects.upstream.base.shapes import element_of
+from tilewright.dialects.upstream.base.type_syntax import format_type
 
 #: The numbers of memory orderings, by keyword; 0 is an access that is not atomic.
 ORDERINGS = {

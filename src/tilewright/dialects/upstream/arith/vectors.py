@@ -20,12 +20,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, same_type, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import ANY_VALUE, Kind
-from tilewright.dialects.nvgpu.shapes import bit_width, element_of
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -36,6 +31,11 @@ from tilewright.dialects.syntax.directives import (
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import ANY_VALUE, Kind
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.shapes import bit_width, element_of
+from tilewright.dialects.upstream.base.type_syntax import format_type
 
 INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 FLOAT_PREDICATES = (

@@ -9,7 +9,7 @@ from xdsl.ir import Block
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tilewright.dialects.nvgpu.support.scf import arrow_types
+from tilewright.dialects.upstream.scf import arrow_types
 
 
 class AllocaScopeOp(memref.AllocaScopeOp):

@@ -34,19 +34,19 @@ from xdsl.traits import (
 )
 
 from tilewright.dialects.declare import Report, attr, examples
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import (
+from tilewright.dialects.nvgpu.signature import ATTRIBUTES
+from tilewright.dialects.syntax.directives import format_symbol
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import (
     ANY_VALUE,
     ARRAY,
     FUNCTION_TYPE,
     STRING,
 )
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, TypedValues, support_op
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import format_symbol
-from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
+from tilewright.dialects.upstream.base.operations import SupportOp, TypedValues, support_op
+from tilewright.dialects.upstream.base.type_syntax import format_type
 
 KERNEL = "gpu.kernel"
 WORKGROUP_COUNT = "workgroup_attributions"

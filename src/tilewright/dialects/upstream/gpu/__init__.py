@@ -7,15 +7,13 @@ from functools import cache
 from xdsl.dialects.gpu import GPU, TerminatorOp, YieldOp
 from xdsl.ir import Dialect, Operation
 
-from tilewright.dialects.nvgpu.support import (
-    gpu_attributes,
-    gpu_kernels,
-    gpu_launch,
-    gpu_ops,
-    gpu_reduce,
-)
-from tilewright.dialects.nvgpu.support.base import OPERATIONS
-from tilewright.dialects.nvgpu.support.formats import with_format
+from tilewright.dialects.upstream.base.formats import with_format
+from tilewright.dialects.upstream.base.operations import OPERATIONS
+from tilewright.dialects.upstream.gpu import attributes as gpu_attributes
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
+from tilewright.dialects.upstream.gpu import launch as gpu_launch
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
+from tilewright.dialects.upstream.gpu import reduce as gpu_reduce
 
 _FORMATS: dict[type[Operation], str] = {
     TerminatorOp: "attr-dict",

@@ -15,10 +15,10 @@ from xdsl.printer import Printer
 
 from tilewright.dialects.declare import DeclaredOp, declare_op
 from tilewright.dialects.nvgpu.enums import parse_keyword
-from tilewright.dialects.nvgpu.type_syntax import TYPE_SYNTAX
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import is_value_name, previous_end, token_start, token_text
+from tilewright.dialects.upstream.base.type_syntax import TYPE_SYNTAX
 
 
 class SupportOp(DeclaredOp):

@@ -32,14 +32,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import ANY_VALUE, I64_ARRAY, VECTOR, Kind
 from tilewright.dialects.nvgpu.enums import parse_keyword
-from tilewright.dialects.nvgpu.shapes import element_of, show_shape
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
-from tilewright.dialects.nvgpu.support.gpu_attributes import combines
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.directives import (
     COLON,
@@ -54,6 +48,12 @@ from tilewright.dialects.syntax.directives import (
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import previous_end, token_start
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import ANY_VALUE, I64_ARRAY, VECTOR, Kind
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.shapes import element_of, show_shape
+from tilewright.dialects.upstream.base.type_syntax import format_type
+from tilewright.dialects.upstream.gpu.attributes import combines
 
 _ARROW = Punct("->")
 _DENSE = Kind(

@@ -10,11 +10,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import Report, examples, type_of
-from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.constraints import INDEX, MEMREF, VECTOR
 from tilewright.dialects.nvgpu.signature import ATTRIBUTES
-from tilewright.dialects.nvgpu.support.base import SupportOp, support_op
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -24,6 +20,10 @@ from tilewright.dialects.syntax.directives import (
     parse_operand,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
+from tilewright.dialects.upstream.base import codes
+from tilewright.dialects.upstream.base.constraints import INDEX, MEMREF, VECTOR
+from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.type_syntax import format_type
 
 
 class Selected(Directive):

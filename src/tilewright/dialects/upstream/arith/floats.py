@@ -11,18 +11,18 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import examples
-from tilewright.dialects.nvgpu.constraints import Kind
-from tilewright.dialects.nvgpu.support.arith_vectors import (
+from tilewright.dialects.syntax.directives import Operand
+from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.tokens import consume, previous_end, token_start, token_text
+from tilewright.dialects.upstream.arith.vectors import (
     CONVERSION_TYPES,
     FAST_MATH,
     FLOAT,
     Conversion,
     FastMath,
 )
-from tilewright.dialects.nvgpu.support.base import support_op
-from tilewright.dialects.syntax.directives import Operand
-from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import consume, previous_end, token_start, token_text
+from tilewright.dialects.upstream.base.constraints import Kind
+from tilewright.dialects.upstream.base.operations import support_op
 
 #: The rounding modes of ``arith``; their places are their numbers.
 ROUNDING_MODES = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_away")

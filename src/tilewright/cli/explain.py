@@ -110,8 +110,9 @@ def _other_operations() -> dict[str, type[DeclaredOp]]:
         found |= {op.name: op for op in base.OPERATIONS.values()}
     for dialect in ("arith", "gpu", "nvvm", "memref", "vector", "llvm"):
         import_module(f"tilewright.dialects.upstream.{dialect}").load()
-    around = import_module("tilewright.dialects.upstream.base.operations").OPERATIONS
-    for operations in around.values():
+    upstream = import_module("tilewright.dialects.upstream.base.operations").OPERATIONS
+    ours = import_module("tilewright.dialects.nvgpu.wgmma").OPERATIONS
+    for operations in (*upstream.values(), ours):
         # Of operations that tiles have too, those of tiles are told.
         found = {op.name: op for op in operations.values()} | found
     return found

@@ -75,9 +75,9 @@ def _gpu() -> Dialect:
 
 
 def _nvvm() -> Dialect:
-    from tilewright.dialects.upstream.nvvm import load
+    from tilewright.dialects.nvgpu import load_nvvm
 
-    return load()
+    return load_nvvm()
 
 
 def _memref() -> Dialect:

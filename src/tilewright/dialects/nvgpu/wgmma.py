@@ -1,4 +1,4 @@
-"""``nvvm.wgmma.product``: a product of a warpgroup whose sums are numbers in registers.
+"""``nvvm.wgmma.product``: a product of a warpgroup whose sums are numbers in registers; not upstream's.
 
 ``nvgpu.warpgroup.mma`` and its accumulators hide which thread holds which sum, and take both operands
 from shared memory. A compiler that has computed with sums before, or will, needs to say both.
@@ -6,7 +6,8 @@ from shared memory. A compiler that has computed with sums before, or will, need
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -23,15 +24,30 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 
-from tilewright.dialects.declare import Report, attr, examples, type_of
+from tilewright.dialects.declare import Report, attr, declare_op, examples, type_of
+from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.ops.warpgroup import FLOAT_COLUMNS, INTEGER_COLUMNS, WGMMA_M
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Operand, TypeOf
-from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, I64_ARRAY, INT32, VECTOR, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import UpstreamOp
 from tilewright.dialects.upstream.base.shapes import bit_width, element_of
 from tilewright.dialects.upstream.base.type_syntax import format_type
+
+_OpT = TypeVar("_OpT", bound=type[UpstreamOp])
+
+#: What ``nvvm`` has here and not upstream, by mnemonic.
+OPERATIONS: dict[str, type[UpstreamOp]] = {}
+
+
+def _nvvm_op(mnemonic: str) -> Callable[[_OpT], _OpT]:
+    def declare(cls: _OpT) -> _OpT:
+        defined = declare_op(cls, "nvvm", mnemonic, "nvvm")
+        OPERATIONS[mnemonic] = defined
+        return defined
+
+    return declare
+
 
 _F32, _I32 = Float32Type(), IntegerType(32)
 #: The sums of products of these elements.
@@ -63,8 +79,8 @@ def integers(value: Attribute | None) -> tuple[int, ...]:
     return tuple(held.value.data for held in value.data if isinstance(held, IntegerAttr))
 
 
-@support_op("nvvm", "wgmma.product")
-class WgmmaProductOp(SupportOp):
+@_nvvm_op("wgmma.product")
+class WgmmaProductOp(UpstreamOp):
     """``A B + C`` by the four warps of a warpgroup, as one group of ``wgmma.mma_async`` with the fence
     before it; not upstream's.
 
@@ -202,8 +218,8 @@ class WgmmaProductOp(SupportOp):
                 )
 
 
-@support_op("nvvm", "wgmma.sums")
-class WgmmaSumsOp(SupportOp):
+@_nvvm_op("wgmma.sums")
+class WgmmaSumsOp(UpstreamOp):
     """The sums of a product that may be unfinished, when all groups have ended but the ``waitGroup`` youngest (0):
     ``wgmma.wait_group``, with the registers that products write; not upstream's."""
 

@@ -1,4 +1,4 @@
-"""The ``scf`` dialect around ``nvgpu``: xDSL's, with custom forms of ``parallel`` and ``reduce``."""
+"""``scf``: custom forms of ``parallel``, ``reduce`` and ``while``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from xdsl.ir import Attribute, Dialect, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import SingleBlockImplicitTerminator, ensure_terminator
+
+from tilewright.dialects.upstream.base.operations import extended
 
 
 class ParallelOp(scf.ParallelOp):
@@ -167,7 +169,5 @@ def _assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOp
 
 @cache
 def load() -> Dialect:
-    """xDSL's operations, with other custom forms."""
-    ours = {scf.ParallelOp: ParallelOp, scf.ReduceOp: ReduceOp}
-    operations = [ours.get(op, op) for op in scf.Scf.operations]  # pyright: ignore[reportArgumentType, reportCallIssue]
-    return Dialect("scf", operations, list(scf.Scf.attributes))
+    """xDSL's dialect with the custom forms that are here."""
+    return extended(scf.Scf, (ParallelOp, ReduceOp))

@@ -22,7 +22,7 @@ from tilewright.dialects.upstream.arith.vectors import (
     FastMath,
 )
 from tilewright.dialects.upstream.base.constraints import Kind
-from tilewright.dialects.upstream.base.operations import support_op
+from tilewright.dialects.upstream.base.operations import upstream_op
 
 #: The rounding modes of ``arith``; their places are their numbers.
 ROUNDING_MODES = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_away")
@@ -67,7 +67,7 @@ class FloatConversion(Conversion):
     HIDDEN: ClassVar = frozenset({"fastmath", "roundingmode"})
 
 
-@support_op("arith", "extf")
+@upstream_op("arith", "extf")
 class ExtFOp(FloatConversion):
     """The same number in a wider type of floats."""
 
@@ -76,7 +76,7 @@ class ExtFOp(FloatConversion):
     EXAMPLES: ClassVar = examples("%wide = arith.extf %a : vector<4x2xf16> to vector<4x2xf32>")
 
 
-@support_op("arith", "truncf")
+@upstream_op("arith", "truncf")
 class TruncFOp(FloatConversion):
     """The number of a narrower type that is next in the direction of the rounding mode.
 
@@ -93,6 +93,3 @@ class TruncFOp(FloatConversion):
         %cut = arith.truncf %v toward_zero : vector<2x2xf32> to vector<2x2xf16>
         """
     )
-
-
-OPERATIONS = (ExtFOp, TruncFOp)

@@ -20,7 +20,6 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, same_type, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -33,7 +32,8 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type,
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import bit_width, element_of
 from tilewright.dialects.upstream.base.type_syntax import format_type
 
@@ -136,7 +136,7 @@ _PAIR = (Operand("lhs"), COMMA, Operand("rhs"))
 _TYPE_OF_LHS = (ATTRIBUTES, COLON, TypeOf("lhs"))
 
 
-class Comparison(SupportOp):
+class Comparison(UpstreamOp):
     """What comparisons share."""
 
     predicate = prop_def(_PREDICATE)
@@ -160,7 +160,7 @@ class Comparison(SupportOp):
             report.error(codes.ELEMENT_TYPE, f"there is no comparison {number.value.data}")
 
 
-@support_op("arith", "cmpi")
+@upstream_op("arith", "cmpi")
 class CmpiOp(Comparison):
     """Compares integers: s... read signed, u... unsigned, eq and ne either way."""
 
@@ -173,7 +173,7 @@ class CmpiOp(Comparison):
     EXAMPLES: ClassVar = examples("%less = arith.cmpi slt, %i, %i : index")
 
 
-@support_op("arith", "cmpf")
+@upstream_op("arith", "cmpf")
 class CmpfOp(Comparison):
     """Compares floats: o... is false where an operand is NaN, u... true."""
 
@@ -213,8 +213,8 @@ class SelectTypes(Directive):
         return "`:` [type(%condition) `,`] type(%result)"
 
 
-@support_op("arith", "select")
-class SelectOp(SupportOp):
+@upstream_op("arith", "select")
+class SelectOp(UpstreamOp):
     """The first value where the condition holds, else the second; by element for a vector of i1."""
 
     condition = operand_def(BIT)
@@ -260,7 +260,7 @@ class SelectOp(SupportOp):
             )
 
 
-class Conversion(SupportOp):
+class Conversion(UpstreamOp):
     """A conversion element by element; ``WIDENS`` says how widths must differ: 1 if the result is
     wider, -1 if it is narrower, 0 if nothing is asked."""
 
@@ -335,21 +335,21 @@ def _example(name: str, source: str, result: str) -> tuple[str, ...]:
     )
 
 
-@support_op("arith", "extsi")
+@upstream_op("arith", "extsi")
 class ExtSIOp(Extension):
     """The same number, read signed, in a wider type."""
 
     EXAMPLES: ClassVar = _example("arith.extsi", "i8", "i32")
 
 
-@support_op("arith", "extui")
+@upstream_op("arith", "extui")
 class ExtUIOp(Extension):
     """The same number, read unsigned, in a wider type."""
 
     EXAMPLES: ClassVar = _example("arith.extui", "i8", "i32")
 
 
-@support_op("arith", "trunci")
+@upstream_op("arith", "trunci")
 class TruncIOp(Conversion):
     """The low bits of integers."""
 
@@ -383,43 +383,50 @@ class IndexCast(Conversion):
             )
 
 
-@support_op("arith", "index_cast")
+@upstream_op("arith", "index_cast")
 class IndexCastOp(IndexCast):
     """An index as an integer or the reverse, read signed."""
 
     EXAMPLES: ClassVar = examples("%wide = arith.index_cast %i : index to i64")
 
 
-@support_op("arith", "sitofp")
+@upstream_op("arith", "index_castui")
+class IndexCastUIOp(IndexCast):
+    """An index as an integer or the reverse; what is too narrow is filled with zeros."""
+
+    EXAMPLES: ClassVar = examples("%wide = arith.index_castui %i : index to i64")
+
+
+@upstream_op("arith", "sitofp")
 class SIToFPOp(FromInteger):
     """Integers, read signed, as floats."""
 
     EXAMPLES: ClassVar = _example("arith.sitofp", "i32", "f32")
 
 
-@support_op("arith", "uitofp")
+@upstream_op("arith", "uitofp")
 class UIToFPOp(FromInteger):
     """Integers, read unsigned, as floats."""
 
     EXAMPLES: ClassVar = _example("arith.uitofp", "i32", "f32")
 
 
-@support_op("arith", "fptosi")
+@upstream_op("arith", "fptosi")
 class FPToSIOp(ToInteger):
     """Floats as signed integers, truncated."""
 
     EXAMPLES: ClassVar = _example("arith.fptosi", "f32", "i32")
 
 
-@support_op("arith", "fptoui")
+@upstream_op("arith", "fptoui")
 class FPToUIOp(ToInteger):
     """Floats as unsigned integers, truncated."""
 
     EXAMPLES: ClassVar = _example("arith.fptoui", "f32", "i32")
 
 
-@support_op("arith", "remf")
-class RemFOp(SupportOp):
+@upstream_op("arith", "remf")
+class RemFOp(UpstreamOp):
     """lhs - trunc(lhs / rhs) * rhs, exact; the sign follows lhs."""
 
     lhs = operand_def(FLOAT)
@@ -438,19 +445,3 @@ class RemFOp(SupportOp):
         %rest = arith.remf %seven, %seven : f32
         """
     )
-
-
-OPERATIONS = (
-    RemFOp,
-    CmpiOp,
-    CmpfOp,
-    SelectOp,
-    ExtSIOp,
-    ExtUIOp,
-    TruncIOp,
-    IndexCastOp,
-    SIToFPOp,
-    UIToFPOp,
-    FPToSIOp,
-    FPToUIOp,
-)

@@ -1,4 +1,4 @@
-"""The diagnostic codes of the rules of ``nvgpu``."""
+"""The diagnostic codes of the rules of upstream dialects. Those that begin with ``nvgpu`` are its, too."""
 
 from tilewright.diagnostics import define_code
 
@@ -13,9 +13,6 @@ ELEMENT_TYPE = define_code(
 INDEX_COUNT = define_code(
     "nvgpu-index-count", "A memref or tensor map is indexed with another number than its rank."
 )
-STRIDE = define_code(
-    "nvgpu-stride", "The elements along the last dimension of a memref do not lie side by side."
-)
 COPY_SIZE = define_code(
     "nvgpu-copy-size",
     "An asynchronous copy moves a number of bytes that the instruction does not.",
@@ -26,48 +23,6 @@ FRAGMENT = define_code(
     "The part of a matrix that a thread holds has another shape than the instruction gives it.",
     "Each row of a fragment is what one register holds.",
 )
-LDMATRIX = define_code(
-    "nvgpu-ldmatrix",
-    "The instruction cannot load such matrices.",
-    "`ldmatrix` loads 1, 2 or 4 matrices of 8 rows of 16 bytes, and transposes elements of "
-    "16 bits only.",
-)
-MMA_TYPE = define_code(
-    "nvgpu-mma-type", "The tensor cores have no product of matrices of these types."
-)
-MMA_SHAPE = define_code(
-    "nvgpu-mma-shape", "The tensor cores have no product of matrices of this shape."
-)
-SPARSITY = define_code("nvgpu-sparsity", "The sparsity selector does not exist.")
-TF32 = define_code("nvgpu-tf32", "tf32Enabled is for products of f32 operands.")
-RCP = define_code(
-    "nvgpu-rcp", "The reciprocal has the approximate mode that flushes subnormals only."
-)
-TENSOR_MAP = define_code(
-    "nvgpu-tensor-map",
-    "A tensor map describes a box that cannot be copied.",
-    "A box is a static memref in shared memory, with extents from 1 to 256; it is not interleaved. "
-    "Rows of a swizzled box are 128 bytes long.",
-)
-BOX = define_code("nvgpu-box", "A memref does not hold the box of its tensor map.")
-DESCRIPTOR = define_code(
-    "nvgpu-descriptor",
-    "A warpgroup matrix descriptor cannot be made of such a tensor map.",
-    "Descriptors are made for tensor maps with swizzle_128b, not interleaved.",
-)
-WGMMA_SHAPE = define_code(
-    "nvgpu-wgmma-shape",
-    "The extents of a warpgroup product do not fit together, or no instruction has them.",
-    "An instruction has 64 rows of A and of the accumulator, 8 to 256 columns of B in steps of 8, "
-    "and for integers fewer steps.",
-)
-WGMMA_TYPE = define_code(
-    "nvgpu-wgmma-type", "There is no warpgroup product of matrices of these types."
-)
-WGMMA_TRANSPOSE = define_code(
-    "nvgpu-wgmma-transpose", "Warpgroup products take A by rows, and B transposed or not."
-)
-WGMMA_STORE = define_code("nvgpu-wgmma-store", "An accumulator cannot be stored to such a memref.")
 KERNEL = define_code(
     "gpu-function",
     "A function of gpu stands in the wrong place, or its body does not fit its type.",

@@ -1,4 +1,4 @@
-"""What operands, results and properties of ``nvgpu`` may be."""
+"""What operands, results and properties of upstream operations may be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    Float32Type,
     FunctionType,
     IndexType,
     IntegerAttr,
@@ -25,8 +24,6 @@ from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.cuda_tile.constraints import NamedConstraint
-from tilewright.dialects.nvgpu import types as T
-from tilewright.dialects.nvgpu.enums import RcpRoundingModeAttr
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,8 @@ class Kind(NamedConstraint):
         return self.fixed
 
 
-def _exactly(description: str, ty: Attribute) -> Kind:
+def exactly(description: str, ty: Attribute) -> Kind:
     return Kind(description, type(ty), lambda attr: attr == ty, ty)
-
-
-def _is_f32_vector(attr: Attribute) -> bool:
-    return (
-        isinstance(attr, VectorType)
-        and isinstance(attr.element_type, Float32Type)
-        and attr.get_num_dims() > 0
-    )
 
 
 def _is_integer_of(*types: Attribute) -> Callable[[Attribute], bool]:
@@ -70,12 +59,10 @@ def _is_i64_array(attr: Attribute) -> bool:
     return isinstance(attr, ArrayAttr) and all(map(is_i64, attr.data))
 
 
-METADATA_TYPE = VectorType(IntegerType(16), [2])
-
-INDEX = _exactly("an index", IndexType())
-I1 = _exactly("an i1", IntegerType(1))
-I16 = _exactly("an i16", IntegerType(16))
-I32 = _exactly("an i32", IntegerType(32))
+INDEX = exactly("an index", IndexType())
+I1 = exactly("an i1", IntegerType(1))
+I16 = exactly("an i16", IntegerType(16))
+I32 = exactly("an i32", IntegerType(32))
 _SIZES = (IndexType(), IntegerType(32), IntegerType(64))
 SIZE = Kind("an index, i32 or i64", Attribute, lambda t: t in _SIZES)
 GPU_TOKEN = Kind("a !gpu.async.token", AsyncTokenType)
@@ -84,14 +71,6 @@ ADDRESS = Kind("an i32 or i64", IntegerType, lambda t: t in (IntegerType(32), In
 MEMREF = Kind("a ranked memref", MemRefType)
 UNRANKED_MEMREF = Kind("an unranked memref", UnrankedMemRefType)
 VECTOR = Kind("a vector", VectorType)
-F32_VECTOR = Kind("a vector of f32", VectorType, _is_f32_vector)
-METADATA = _exactly("a vector<2xi16>", METADATA_TYPE)
-ASYNC_TOKEN = _exactly("a device.async.token", T.DEVICE_ASYNC_TOKEN)
-MBARRIER_TOKEN = _exactly("an mbarrier.token", T.MBARRIER_TOKEN)
-MBARRIER_GROUP = Kind("an mbarrier.group", T.MBarrierGroupType)
-TENSOR_MAP = Kind("a tensormap.descriptor", T.TensorMapDescriptorType)
-ACCUMULATOR = Kind("a warpgroup.accumulator", T.WarpgroupAccumulatorType)
-MATRIX_DESCRIPTOR = Kind("a warpgroup.descriptor", T.WarpgroupMatrixDescriptorType)
 
 FLAG = Kind("a unit attribute", UnitAttr)
 STRING = Kind("a string", StringAttr)
@@ -104,4 +83,3 @@ INT64 = Kind("a 64-bit integer", IntegerAttr, _is_integer_of(IntegerType(64)))
 MEMREF_TYPE = Kind("a ranked memref type", MemRefType)
 INDEX_NUMBER = Kind("an integer of type index", IntegerAttr, _is_integer_of(IndexType()))
 I64_ARRAY = Kind("an array of 64-bit integers", ArrayAttr, _is_i64_array)
-RCP_ROUNDING = Kind("a rcp_rounding_mode", RcpRoundingModeAttr)

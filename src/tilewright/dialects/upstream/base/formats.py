@@ -11,13 +11,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 
-def with_format(cls: type[Operation], form: str | None) -> type[Operation]:
-    """A subclass that is read and printed in a declarative format; the class itself without one.
+def with_format(cls: type[Operation], form: str) -> type[Operation]:
+    """A subclass that is read and printed in a declarative format.
 
     Its instances are instances of the class, so whoever knows that knows them.
     """
-    if form is None:
-        return cls
     assert issubclass(cls, IRDLOperation)
     program = FormatProgram.from_str(form, cls.get_irdl_definition())
 

@@ -1,4 +1,4 @@
-"""How types stand in the text of operations of ``nvgpu``, and how they are shown to people."""
+"""How types stand in the text of upstream operations, and how they are shown to people."""
 
 from __future__ import annotations
 

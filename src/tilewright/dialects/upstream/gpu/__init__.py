@@ -1,32 +1,26 @@
-"""The ``gpu`` dialect as our texts know it."""
+"""``gpu``: custom forms, address spaces, numbers of threads, barriers, reductions."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.gpu import GPU, TerminatorOp, YieldOp
-from xdsl.ir import Dialect, Operation
-
-from tilewright.dialects.upstream.base.formats import with_format
-from tilewright.dialects.upstream.base.operations import OPERATIONS
-from tilewright.dialects.upstream.gpu import attributes as gpu_attributes
-from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
-from tilewright.dialects.upstream.gpu import launch as gpu_launch
-from tilewright.dialects.upstream.gpu import ops as gpu_ops
-from tilewright.dialects.upstream.gpu import reduce as gpu_reduce
-
-_FORMATS: dict[type[Operation], str] = {
-    TerminatorOp: "attr-dict",
-    YieldOp: "attr-dict ($values^ `:` type($values))?",
-}
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
 
 
 @cache
 def load() -> Dialect:
-    """Our operations and attributes, and those of xDSL that we do not declare."""
-    assert all((gpu_kernels, gpu_launch, gpu_ops, gpu_reduce))
-    operations = {op.name: with_format(op, _FORMATS.get(op)) for op in GPU.operations}
-    operations |= {op.name: op for op in OPERATIONS["gpu"].values()}
-    attributes = {attribute.name: attribute for attribute in GPU.attributes}
-    attributes |= {attribute.name: attribute for attribute in gpu_attributes.ATTRIBUTES}
-    return Dialect("gpu", list(operations.values()), list(attributes.values()))
+    """xDSL's dialect with what is declared here, which takes the place of what it has under the same name."""
+    from xdsl.dialects.gpu import GPU, TerminatorOp, YieldOp
+
+    from tilewright.dialects.upstream.base.formats import with_format
+    from tilewright.dialects.upstream.base.operations import extended
+    from tilewright.dialects.upstream.gpu import attributes, kernels, launch, ops, reduce
+
+    assert all((kernels, launch, ops, reduce))
+    formatted = (
+        with_format(TerminatorOp, "attr-dict"),
+        with_format(YieldOp, "attr-dict ($values^ `:` type($values))?"),
+    )
+    return extended(GPU, formatted, attributes.ATTRIBUTES)

@@ -12,7 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
-from tilewright.dialects.nvgpu.enums import NvgpuEnumAttribute, parse_keyword
+from tilewright.dialects.upstream.base.enums import BareEnumAttr, parse_keyword
 
 
 class AddressSpace(StrEnum):
@@ -64,13 +64,13 @@ class AddressSpaceAttr(EnumAttribute[AddressSpace]):
 
 
 @irdl_attr_definition
-class ShuffleModeAttr(NvgpuEnumAttribute, EnumAttribute[ShuffleMode], SpacedOpaqueSyntaxAttribute):
+class ShuffleModeAttr(BareEnumAttr, EnumAttribute[ShuffleMode], SpacedOpaqueSyntaxAttribute):
     name = "gpu.shuffle_mode"
 
 
 @irdl_attr_definition
 class AllReduceOperationAttr(
-    NvgpuEnumAttribute, EnumAttribute[AllReduceOperation], SpacedOpaqueSyntaxAttribute
+    BareEnumAttr, EnumAttribute[AllReduceOperation], SpacedOpaqueSyntaxAttribute
 ):
     name = "gpu.all_reduce_op"
 

@@ -34,18 +34,13 @@ from xdsl.traits import (
 )
 
 from tilewright.dialects.declare import Report, attr, examples
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
 from tilewright.dialects.upstream.base import codes
-from tilewright.dialects.upstream.base.constraints import (
-    ANY_VALUE,
-    ARRAY,
-    FUNCTION_TYPE,
-    STRING,
-)
-from tilewright.dialects.upstream.base.operations import SupportOp, TypedValues, support_op
+from tilewright.dialects.upstream.base.constraints import ANY_VALUE, ARRAY, FUNCTION_TYPE, STRING
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES, TypedValues
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 
 KERNEL = "gpu.kernel"
@@ -103,8 +98,8 @@ class ModuleTail(Directive):
         return "[TARGETS] [`attributes` attr-dict] REGION"
 
 
-@support_op("gpu", "module")
-class ModuleOp(SupportOp):
+@upstream_op("gpu", "module")
+class ModuleOp(UpstreamOp):
     """Kernels, functions and memory that are compiled together, for ``targets``."""
 
     sym_name = prop_def(STRING)
@@ -141,8 +136,8 @@ class ModuleOp(SupportOp):
                 seen.add(name.data)
 
 
-@support_op("gpu", "module_end")
-class ModuleEndOp(SupportOp):
+@upstream_op("gpu", "module_end")
+class ModuleEndOp(UpstreamOp):
     """Ends a module, in generic forms of LLVM 19 and before."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
@@ -253,8 +248,8 @@ class FunctionTail(Directive):
         )
 
 
-@support_op("gpu", "func")
-class FuncOp(SupportOp):
+@upstream_op("gpu", "func")
+class FuncOp(UpstreamOp):
     """A kernel, or a function that kernels call.
 
     ``workgroup`` arguments are memory that the block has, ``private`` ones memory of the thread.
@@ -340,8 +335,8 @@ class FuncOp(SupportOp):
             )
 
 
-@support_op("gpu", "return")
-class ReturnOp(SupportOp):
+@upstream_op("gpu", "return")
+class ReturnOp(UpstreamOp):
     """Ends a kernel, or a function with its results."""
 
     args = var_operand_def(ANY_VALUE)

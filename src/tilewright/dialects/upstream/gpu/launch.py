@@ -17,18 +17,12 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import examples
-from tilewright.dialects.nvgpu.base import SEGMENTS
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, GPU_TOKEN, I32, SIZE, SYMBOL
-from tilewright.dialects.upstream.base.operations import (
-    NamedOperand,
-    SupportOp,
-    infer_types,
-    support_op,
-)
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES, NamedOperand, infer_types
+from tilewright.dialects.upstream.base.operations import SEGMENTS, UpstreamOp, upstream_op
 
 _ARGUMENTS = "kernelOperands"
 _EXTENTS = [f"{what}Size{axis}" for what in ("grid", "block", "cluster") for axis in "XYZ"]
@@ -114,8 +108,8 @@ class Arguments(Directive):
         return "[`args` `(` %a `:` TYPE {`,` ...} `)`]"
 
 
-@support_op("gpu", "launch_func")
-class LaunchFuncOp(SupportOp):
+@upstream_op("gpu", "launch_func")
+class LaunchFuncOp(UpstreamOp):
     """Launches a kernel with so many blocks, of so many threads each, and waits for it.
 
     Asynchronous launches have a generic form only.

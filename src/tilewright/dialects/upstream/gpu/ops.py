@@ -17,7 +17,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -38,14 +37,14 @@ from tilewright.dialects.upstream.base.constraints import (
     STRING,
     Kind,
 )
-from tilewright.dialects.upstream.base.operations import (
+from tilewright.dialects.upstream.base.directives import (
+    ATTRIBUTES,
     Choice,
     Number,
     OneToOne,
-    SupportOp,
     TypedValues,
-    support_op,
 )
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu import attributes as A
 from tilewright.dialects.upstream.gpu.spaces import is_shared
@@ -55,7 +54,7 @@ _DIMENSION = Kind("a dimension", DimensionAttr)
 _REDUCTION = Kind("an all_reduce_op", A.AllReduceOperationAttr)
 
 
-class DimensionOp(SupportOp):
+class DimensionOp(UpstreamOp):
     """A number of the launch along one dimension, less than ``upper_bound`` where that is there."""
 
     dimension = prop_def(_DIMENSION)
@@ -72,71 +71,71 @@ class DimensionOp(SupportOp):
         return "xyz".index(enum_property(self, "dimension"))
 
 
-@support_op("gpu", "thread_id")
+@upstream_op("gpu", "thread_id")
 class ThreadIdOp(DimensionOp):
     """The place of the thread in its block."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.thread_id x upper_bound 128")
 
 
-@support_op("gpu", "block_id")
+@upstream_op("gpu", "block_id")
 class BlockIdOp(DimensionOp):
     """The place of the block in the grid."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.block_id y")
 
 
-@support_op("gpu", "block_dim")
+@upstream_op("gpu", "block_dim")
 class BlockDimOp(DimensionOp):
     """How many threads a block has."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.block_dim z")
 
 
-@support_op("gpu", "grid_dim")
+@upstream_op("gpu", "grid_dim")
 class GridDimOp(DimensionOp):
     """How many blocks the grid has."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.grid_dim x")
 
 
-@support_op("gpu", "global_id")
+@upstream_op("gpu", "global_id")
 class GlobalIdOp(DimensionOp):
     """The place of the thread among those of all blocks."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.global_id x")
 
 
-@support_op("gpu", "cluster_id")
+@upstream_op("gpu", "cluster_id")
 class ClusterIdOp(DimensionOp):
     """The place of the cluster in the grid."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.cluster_id x")
 
 
-@support_op("gpu", "cluster_dim")
+@upstream_op("gpu", "cluster_dim")
 class ClusterDimOp(DimensionOp):
     """How many clusters the grid has."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.cluster_dim x")
 
 
-@support_op("gpu", "cluster_block_id")
+@upstream_op("gpu", "cluster_block_id")
 class ClusterBlockIdOp(DimensionOp):
     """The place of the block in its cluster."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.cluster_block_id x")
 
 
-@support_op("gpu", "cluster_dim_blocks")
+@upstream_op("gpu", "cluster_dim_blocks")
 class ClusterDimBlocksOp(DimensionOp):
     """How many blocks a cluster has."""
 
     EXAMPLES: ClassVar = examples("%x = gpu.cluster_dim_blocks x")
 
 
-@support_op("gpu", "lane_id")
-class LaneIdOp(SupportOp):
+@upstream_op("gpu", "lane_id")
+class LaneIdOp(UpstreamOp):
     """The place of the thread in its warp."""
 
     upper_bound = opt_prop_def(INDEX_NUMBER)
@@ -148,7 +147,7 @@ class LaneIdOp(SupportOp):
     EXAMPLES: ClassVar = examples("%lane = gpu.lane_id")
 
 
-class SubgroupNumberOp(SupportOp):
+class SubgroupNumberOp(UpstreamOp):
     """A number about the warps of a block."""
 
     upper_bound = opt_prop_def(INDEX_NUMBER)
@@ -159,29 +158,29 @@ class SubgroupNumberOp(SupportOp):
     SYNTAX: ClassVar = (_UPPER_BOUND, ATTRIBUTES, COLON, TypeOf("result"))
 
 
-@support_op("gpu", "subgroup_id")
+@upstream_op("gpu", "subgroup_id")
 class SubgroupIdOp(SubgroupNumberOp):
     """The place of the warp in the block, whose threads are counted x first."""
 
     EXAMPLES: ClassVar = examples("%warp = gpu.subgroup_id : index")
 
 
-@support_op("gpu", "num_subgroups")
+@upstream_op("gpu", "num_subgroups")
 class NumSubgroupsOp(SubgroupNumberOp):
     """How many warps the block has."""
 
     EXAMPLES: ClassVar = examples("%warps = gpu.num_subgroups : index")
 
 
-@support_op("gpu", "subgroup_size")
+@upstream_op("gpu", "subgroup_size")
 class SubgroupSizeOp(SubgroupNumberOp):
     """How many threads a warp has: 32."""
 
     EXAMPLES: ClassVar = examples("%size = gpu.subgroup_size : index")
 
 
-@support_op("gpu", "barrier")
-class BarrierOp(SupportOp):
+@upstream_op("gpu", "barrier")
+class BarrierOp(UpstreamOp):
     """Waits for all threads of the block, and orders their accesses of memory."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
@@ -189,8 +188,8 @@ class BarrierOp(SupportOp):
     EXAMPLES: ClassVar = examples("gpu.barrier")
 
 
-@support_op("gpu", "dynamic_shared_memory")
-class DynamicSharedMemoryOp(SupportOp):
+@upstream_op("gpu", "dynamic_shared_memory")
+class DynamicSharedMemoryOp(UpstreamOp):
     """The shared memory whose size the launch says."""
 
     resultMemref = result_def(MEMREF)
@@ -210,8 +209,8 @@ class DynamicSharedMemoryOp(SupportOp):
             )
 
 
-@support_op("gpu", "shuffle")
-class ShuffleOp(SupportOp):
+@upstream_op("gpu", "shuffle")
+class ShuffleOp(UpstreamOp):
     """``value`` of another lane among ``width`` lanes, and whether there is such a lane."""
 
     value = operand_def(ANY_VALUE)
@@ -246,8 +245,8 @@ class ShuffleOp(SupportOp):
     )
 
 
-@support_op("gpu", "subgroup_reduce")
-class SubgroupReduceOp(SupportOp):
+@upstream_op("gpu", "subgroup_reduce")
+class SubgroupReduceOp(UpstreamOp):
     """The values of all lanes of the warp, combined."""
 
     value = operand_def(ANY_VALUE)
@@ -281,8 +280,8 @@ class SubgroupReduceOp(SupportOp):
             )
 
 
-@support_op("gpu", "printf")
-class PrintfOp(SupportOp):
+@upstream_op("gpu", "printf")
+class PrintfOp(UpstreamOp):
     """Prints values as the C function of that name does."""
 
     args = var_operand_def(ANY_VALUE)

@@ -19,13 +19,13 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import Flag, Operand
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, Kind
-from tilewright.dialects.upstream.base.operations import Choice, OneToOne, SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES, Choice, OneToOne
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu.attributes import AllReduceOperationAttr, combines
 
@@ -51,8 +51,8 @@ class Body(Directive):
         return "REGION"
 
 
-@support_op("gpu", "all_reduce")
-class AllReduceOp(SupportOp):
+@upstream_op("gpu", "all_reduce")
+class AllReduceOp(UpstreamOp):
     """The values of all threads of the block, combined by a named operation or by a body.
 
     The order in which they are combined is open.

@@ -1,4 +1,4 @@
-"""The ``llvm`` dialect: xDSL's, with pointers and what reaches memory by them."""
+"""``llvm``: pointers and what reaches memory by them, atomics, intrinsics of NVIDIA's GPUs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ if TYPE_CHECKING:
 
 @cache
 def load() -> Dialect:
-    """xDSL's operations, and ours in place of some of them."""
+    """xDSL's dialect with what is declared here, which takes the place of what it has under the same name."""
     from xdsl.dialects.llvm import LLVM
-    from xdsl.ir import Dialect
 
-    from tilewright.dialects.upstream.base.operations import OPERATIONS
+    from tilewright.dialects.upstream.base.operations import extended
     from tilewright.dialects.upstream.llvm import atomics, calls, ops
     from tilewright.dialects.upstream.llvm.syntax import OldVectorType
 
     assert all((atomics, calls, ops))
-    operations = {op.name: op for op in LLVM.operations}
-    operations |= {op.name: op for op in OPERATIONS["llvm"].values()}
-    return Dialect("llvm", list(operations.values()), [*LLVM.attributes, OldVectorType])
+    return extended(LLVM, attributes=[OldVectorType])

@@ -11,12 +11,12 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_de
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import COLON, COMMA, Flag, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, INT64, STRING, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.llvm.syntax import (
@@ -43,7 +43,7 @@ OUTSIDE = "an address that is accessed is no allocated memory, or not aligned as
 # Rules of all accesses
 
 
-def check_alignment(op: SupportOp, report: Report) -> None:
+def check_alignment(op: UpstreamOp, report: Report) -> None:
     """The rule of every stated alignment."""
     found = op.properties.get("alignment")
     if isinstance(found, IntegerAttr):
@@ -78,8 +78,8 @@ def _fits_update(keyword: str, ty: Attribute) -> bool:
     return is_integer(ty) and bit_width(ty) in (8, 16, 32, 64)
 
 
-@support_op("llvm", "atomicrmw")
-class AtomicRMWOp(SupportOp):
+@upstream_op("llvm", "atomicrmw")
+class AtomicRMWOp(UpstreamOp):
     """Combines ``val`` with what is in memory, undivided; gives what was there.
 
     `add`, `sub`, `_and`, `_or`, `_xor`, `nand`, `xchg`; `max`, `min` of signed and `umax`, `umin` of
@@ -154,8 +154,8 @@ def exchange_type(ty: Attribute) -> LLVMStructType:
     return LLVMStructType.from_type_list([ty, IntegerType(1)])
 
 
-@support_op("llvm", "cmpxchg")
-class AtomicCmpXchgOp(SupportOp):
+@upstream_op("llvm", "cmpxchg")
+class AtomicCmpXchgOp(UpstreamOp):
     """Replaces what is in memory by ``val`` where it has the bits of ``cmp``, undivided."""
 
     ptr = operand_def(POINTER)
@@ -230,8 +230,8 @@ class AtomicCmpXchgOp(SupportOp):
             )
 
 
-@support_op("llvm", "fence")
-class FenceOp(SupportOp):
+@upstream_op("llvm", "fence")
+class FenceOp(UpstreamOp):
     """Orders the thread's accesses before it and behind it for the threads of its scope."""
 
     ordering = prop_def(ORDERING)
@@ -251,8 +251,8 @@ class FenceOp(SupportOp):
             )
 
 
-@support_op("llvm", "extractvalue")
-class ExtractValueOp(SupportOp):
+@upstream_op("llvm", "extractvalue")
+class ExtractValueOp(UpstreamOp):
     """A member of a struct."""
 
     container = operand_def(STRUCT)

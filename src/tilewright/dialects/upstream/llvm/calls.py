@@ -11,13 +11,12 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import Report, attr, examples, operand
-from tilewright.dialects.nvgpu.base import SEGMENTS
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import StringField, parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, STRING, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import SEGMENTS, UpstreamOp, upstream_op
 from tilewright.dialects.upstream.llvm.intrinsics import INTRINSICS, mismatch
 
 
@@ -64,8 +63,8 @@ class CallType(Directive):
         return "`:` `(` types(%args) `)` `->` (type(%ress) | `(` `)`)"
 
 
-@support_op("llvm", "call_intrinsic")
-class CallIntrinsicOp(SupportOp):
+@upstream_op("llvm", "call_intrinsic")
+class CallIntrinsicOp(UpstreamOp):
     """What an intrinsic gives for these operands; `docs/nvgpu.md` lists those that kernels may call.
 
     Those of numbers apply to each element of vectors.

@@ -22,7 +22,6 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, operand, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, More
 from tilewright.dialects.syntax.directives import (
     ARROW,
     COLON,
@@ -34,7 +33,8 @@ from tilewright.dialects.syntax.directives import (
 )
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, INT32, INT64, STRING, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES, More
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.llvm.atomics import (
     OUTSIDE,
@@ -61,7 +61,7 @@ from tilewright.dialects.upstream.llvm.syntax import (
 )
 
 
-class CastOp(SupportOp):
+class CastOp(UpstreamOp):
     """A value of one type as one of another."""
 
     traits = traits_def(Pure())
@@ -85,7 +85,7 @@ class CastOp(SupportOp):
             )
 
 
-@support_op("llvm", "ptrtoint")
+@upstream_op("llvm", "ptrtoint")
 class PtrToIntOp(CastOp):
     """The address that a pointer is, or those of a vector of pointers."""
 
@@ -100,7 +100,7 @@ class PtrToIntOp(CastOp):
     )
 
 
-@support_op("llvm", "inttoptr")
+@upstream_op("llvm", "inttoptr")
 class IntToPtrOp(CastOp):
     """The pointer that an address is, or those of a vector of addresses."""
 
@@ -115,7 +115,7 @@ class IntToPtrOp(CastOp):
     )
 
 
-@support_op("llvm", "addrspacecast")
+@upstream_op("llvm", "addrspacecast")
 class AddrSpaceCastOp(CastOp):
     """The same place, by a pointer of another space."""
 
@@ -130,8 +130,8 @@ class AddrSpaceCastOp(CastOp):
     )
 
 
-@support_op("llvm", "getelementptr")
-class GetElementPtrOp(SupportOp):
+@upstream_op("llvm", "getelementptr")
+class GetElementPtrOp(UpstreamOp):
     """The pointer so many elements behind another; further places are those inside an element.
 
     With a vector of pointers or of places, a vector of pointers.
@@ -210,8 +210,8 @@ def _check_lanes(
     check_alignment(op, report)
 
 
-@support_op("llvm", "intr.masked.gather")
-class MaskedGatherOp(SupportOp):
+@upstream_op("llvm", "intr.masked.gather")
+class MaskedGatherOp(UpstreamOp):
     """Loads the element that each pointer points at, where the mask holds.
 
     Elsewhere the result has that of ``pass_thru``, and without it any.
@@ -254,8 +254,8 @@ class MaskedGatherOp(SupportOp):
             )
 
 
-@support_op("llvm", "intr.masked.scatter")
-class MaskedScatterOp(SupportOp):
+@upstream_op("llvm", "intr.masked.scatter")
+class MaskedScatterOp(UpstreamOp):
     """Stores elements where the mask holds; of several to one address, the last one remains."""
 
     value = operand_def(VALUE_VECTOR)
@@ -326,8 +326,8 @@ def _check_access(
         report.error(codes.LLVM_ALIGNMENT, "expected an atomic access to state its alignment")
 
 
-@support_op("llvm", "load")
-class LoadOp(SupportOp):
+@upstream_op("llvm", "load")
+class LoadOp(UpstreamOp):
     """Loads the value that a pointer points at. Without ``alignment`` it has that of its type."""
 
     addr = operand_def(POINTER)
@@ -365,8 +365,8 @@ class LoadOp(SupportOp):
         _check_access(self, self.res.type, ("release", "acq_rel"), report)
 
 
-@support_op("llvm", "store")
-class StoreOp(SupportOp):
+@upstream_op("llvm", "store")
+class StoreOp(UpstreamOp):
     """Stores a value where a pointer points to."""
 
     value = operand_def(VALUE)

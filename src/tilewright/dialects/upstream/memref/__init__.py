@@ -1,4 +1,4 @@
-"""The ``memref`` dialect: xDSL's, with the custom forms and operations that it lacks."""
+"""``memref``: ``global``, ``atomic_rmw``, ``transpose``, and custom forms."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ if TYPE_CHECKING:
 
 @cache
 def load() -> Dialect:
-    """xDSL's operations, with more custom forms, and ours in place of some of them."""
+    """xDSL's dialect with what is declared here, which takes the place of what it has under the same name."""
     from xdsl.dialects.memref import MemRef
-    from xdsl.ir import Dialect
 
     from tilewright.dialects.upstream.base.formats import with_format
-    from tilewright.dialects.upstream.base.operations import OPERATIONS
+    from tilewright.dialects.upstream.base.operations import extended
     from tilewright.dialects.upstream.memref import ops, transpose
     from tilewright.dialects.upstream.memref.scope import AllocaScopeOp
 
     assert transpose
-    operations = {op.name: with_format(op, ops.FORMATS.get(op)) for op in MemRef.operations}
-    ours = (ops.LoadOp, ops.StoreOp, AllocaScopeOp, *OPERATIONS["memref"].values())
-    operations |= {op.name: op for op in ours}
-    return Dialect("memref", list(operations.values()), list(MemRef.attributes))
+    formatted = [with_format(op, form) for op, form in ops.FORMATS.items()]
+    return extended(MemRef, [*formatted, ops.LoadOp, ops.StoreOp, AllocaScopeOp])

@@ -31,7 +31,6 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import COMMA, Operand, Operands, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
@@ -46,7 +45,8 @@ from tilewright.dialects.upstream.base.constraints import (
     STRING,
     Kind,
 )
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 
 #: The numbers of ``memref.atomic_rmw``'s operations, by keyword.
@@ -121,8 +121,8 @@ class GlobalHead(Directive):
         return "[STRING] [`constant`] @NAME `:` TYPE [`=` (`uninitialized` | `dense` `<` ... `>`)]"
 
 
-@support_op("memref", "global")
-class GlobalOp(SupportOp):
+@upstream_op("memref", "global")
+class GlobalOp(UpstreamOp):
     """Memory with a name. In space 3 it is memory that each block has."""
 
     sym_name = prop_def(STRING)
@@ -214,8 +214,8 @@ class RmwTypes(Directive):
         return "`:` `(` type(%value) `,` type(%memref) `)` `->` type(%result)"
 
 
-@support_op("memref", "atomic_rmw")
-class AtomicRMWOp(SupportOp):
+@upstream_op("memref", "atomic_rmw")
+class AtomicRMWOp(UpstreamOp):
     """Combines ``value`` with an element of memory, undivided; gives what was there."""
 
     value = operand_def(ANY_VALUE)

@@ -19,13 +19,13 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, examples, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import MEMREF, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 
 
@@ -76,8 +76,8 @@ def _open(number: int | None) -> int:
     return DYNAMIC_INDEX if number is None else number
 
 
-@support_op("memref", "transpose")
-class TransposeOp(SupportOp):
+@upstream_op("memref", "transpose")
+class TransposeOp(UpstreamOp):
     """The same memory with its dimensions in another order; nothing moves."""
 
     source = operand_def(MEMREF)

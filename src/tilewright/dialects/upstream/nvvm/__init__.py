@@ -1,4 +1,4 @@
-"""The ``nvvm`` dialect, which xDSL has not: what ``nvgpu`` has no operation for."""
+"""``nvvm``, which xDSL has not: fences, groups, named barriers, clusters, conversions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ def load() -> Dialect:
     """The operations and attributes here."""
     from xdsl.ir import Dialect
 
-    from tilewright.dialects.nvgpu import wgmma
-    from tilewright.dialects.upstream.base.operations import OPERATIONS
+    from tilewright.dialects.upstream.base.operations import extended
     from tilewright.dialects.upstream.nvvm import conversions, ops
 
-    assert wgmma.WgmmaProductOp
-    attributes = [*ops.ATTRIBUTE_TYPES, *conversions.ATTRIBUTE_TYPES]
-    return Dialect("nvvm", list(OPERATIONS["nvvm"].values()), attributes)
+    attributes = (*ops.ATTRIBUTE_TYPES, *conversions.ATTRIBUTE_TYPES)
+    return extended(Dialect("nvvm"), attributes=attributes)

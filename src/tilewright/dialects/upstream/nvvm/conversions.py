@@ -18,12 +18,12 @@ from xdsl.traits import Pure
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.declare import Report, attr, examples
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import Operand
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import BOOL, I32, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
-from tilewright.dialects.upstream.nvvm.ops import BracketedEnumAttr
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.enums import AngledEnumAttr
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
 #: The first compute capability, times ten, that rounds f32 to tf32 to even; those before round `rna` only.
 ROUNDS_TO_TF32 = 90
@@ -44,19 +44,19 @@ class SaturationMode(StrEnum):
 
 
 @irdl_attr_definition
-class FPRoundingModeAttr(BracketedEnumAttr, EnumAttribute[FPRoundingMode]):
+class FPRoundingModeAttr(AngledEnumAttr, EnumAttribute[FPRoundingMode]):
     name = "nvvm.fp_rnd_mode"
 
 
 @irdl_attr_definition
-class SaturationModeAttr(BracketedEnumAttr, EnumAttribute[SaturationMode]):
+class SaturationModeAttr(AngledEnumAttr, EnumAttribute[SaturationMode]):
     name = "nvvm.sat_mode"
 
 
 _F32 = Kind("an f32", Float32Type, fixed=Float32Type())
 
 
-class ToTf32(SupportOp):
+class ToTf32(UpstreamOp):
     """The bits of the tf32 that is next to an f32: `rn` to even, `rna` away from zero, `rz` toward it.
 
     ``relu`` makes zero of what is negative, and ``sat`` a finite number of what is infinite.
@@ -98,7 +98,7 @@ class ToTf32(SupportOp):
             report.error(codes.NVVM_ROUNDING, "relu goes with rn and rz only", attr("relu"))
 
 
-@support_op("nvvm", "cvt.float.to.tf32")
+@upstream_op("nvvm", "cvt.float.to.tf32")
 class CvtFloatToTF32Op(ToTf32):
     __doc__ = ToTf32.__doc__
 
@@ -110,7 +110,7 @@ class CvtFloatToTF32Op(ToTf32):
     )
 
 
-@support_op("nvvm", "convert.float.to.tf32")
+@upstream_op("nvvm", "convert.float.to.tf32")
 class ConvertFloatToTF32Op(ToTf32):
     """`nvvm.cvt.float.to.tf32` by its name of LLVM 21 and later."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import auto
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
@@ -27,10 +27,6 @@ from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, int_property, operand
-from tilewright.dialects.keywords import AngledAttr
-from tilewright.dialects.nvgpu.base import SEGMENTS
-from tilewright.dialects.nvgpu.enums import NvgpuEnumAttribute, parse_keyword
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, More
 from tilewright.dialects.syntax.directives import (
     ARROW,
     COLON,
@@ -43,13 +39,15 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import consume, fail, token_text
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, I1, I32, INT32, Kind
-from tilewright.dialects.upstream.base.operations import (
+from tilewright.dialects.upstream.base.directives import (
+    ATTRIBUTES,
     Choice,
+    More,
     NamedOperand,
     Number,
-    SupportOp,
-    support_op,
 )
+from tilewright.dialects.upstream.base.enums import AngledEnumAttr, BareEnumAttr, parse_keyword
+from tilewright.dialects.upstream.base.operations import SEGMENTS, UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.llvm.syntax import POINTER
 
@@ -79,36 +77,26 @@ class SetMaxRegisterAction(StrEnum):
     INCREASE = auto()
 
 
-class BracketedEnumAttr(AngledAttr):
-    """An enumeration attribute that is written ``#nvvm.NAME<value>``."""
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Any:
-        what = cls.name.removeprefix("nvvm.").replace("_", " ")
-        with parser.in_angle_brackets():
-            return parse_keyword(parser, cls.enum_type, what)
-
-
 @irdl_attr_definition
-class ProxyKindAttr(BracketedEnumAttr, EnumAttribute[ProxyKind]):
+class ProxyKindAttr(AngledEnumAttr, EnumAttribute[ProxyKind]):
     name = "nvvm.proxy_kind"
 
 
 @irdl_attr_definition
-class SharedSpaceAttr(BracketedEnumAttr, EnumAttribute[SharedSpace]):
+class SharedSpaceAttr(AngledEnumAttr, EnumAttribute[SharedSpace]):
     name = "nvvm.shared_space"
 
 
 @irdl_attr_definition
 class LoadCacheModifierAttr(
-    NvgpuEnumAttribute, EnumAttribute[LoadCacheModifier], SpacedOpaqueSyntaxAttribute
+    BareEnumAttr, EnumAttribute[LoadCacheModifier], SpacedOpaqueSyntaxAttribute
 ):
     name = "nvvm.load_cache_modifier"
 
 
 @irdl_attr_definition
 class SetMaxRegisterActionAttr(
-    NvgpuEnumAttribute, EnumAttribute[SetMaxRegisterAction], SpacedOpaqueSyntaxAttribute
+    BareEnumAttr, EnumAttribute[SetMaxRegisterAction], SpacedOpaqueSyntaxAttribute
 ):
     name = "nvvm.action"
 
@@ -176,16 +164,16 @@ class MoreTypes(Directive):
         return "[`,` T]"
 
 
-@support_op("nvvm", "barrier0")
-class Barrier0Op(SupportOp):
+@upstream_op("nvvm", "barrier0")
+class Barrier0Op(UpstreamOp):
     """Waits for all threads of the block, at barrier 0."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
     EXAMPLES: ClassVar = examples("nvvm.barrier0")
 
 
-@support_op("nvvm", "barrier")
-class BarrierOp(SupportOp):
+@upstream_op("nvvm", "barrier")
+class BarrierOp(UpstreamOp):
     """Waits at one of 16 barriers of the block, 0 where none is given, for so many threads.
 
     All threads of the block where no number is given.
@@ -210,8 +198,8 @@ class BarrierOp(SupportOp):
     )
 
 
-@support_op("nvvm", "barrier.arrive")
-class BarrierArriveOp(SupportOp):
+@upstream_op("nvvm", "barrier.arrive")
+class BarrierArriveOp(UpstreamOp):
     """Arrives at a barrier of the block without waiting."""
 
     barrierId = opt_operand_def(I32)
@@ -232,8 +220,8 @@ class BarrierArriveOp(SupportOp):
     )
 
 
-@support_op("nvvm", "bar.warp.sync")
-class SyncWarpOp(SupportOp):
+@upstream_op("nvvm", "bar.warp.sync")
+class SyncWarpOp(UpstreamOp):
     """Waits for the lanes of the warp that are in ``mask``."""
 
     mask = operand_def(I32)
@@ -264,8 +252,8 @@ class _Cache(Directive):
         return "`cache` `=` (`ca` | `cg`)"
 
 
-@support_op("nvvm", "cp.async.shared.global")
-class CpAsyncSharedGlobalOp(SupportOp):
+@upstream_op("nvvm", "cp.async.shared.global")
+class CpAsyncSharedGlobalOp(UpstreamOp):
     """Starts to copy ``size`` bytes, 4, 8 or 16, from global to shared memory; with ``cpSize`` only that
     many are read, and zeros stand for the others.
 
@@ -334,8 +322,8 @@ class CpAsyncSharedGlobalOp(SupportOp):
                 )
 
 
-@support_op("nvvm", "elect.sync")
-class ElectSyncOp(SupportOp):
+@upstream_op("nvvm", "elect.sync")
+class ElectSyncOp(UpstreamOp):
     """Whether the thread is the one that the warp elects."""
 
     pred = result_def(I1)
@@ -345,8 +333,8 @@ class ElectSyncOp(SupportOp):
     EXAMPLES: ClassVar = examples("%elected = nvvm.elect.sync -> i1")
 
 
-@support_op("nvvm", "fence.proxy")
-class FenceProxyOp(SupportOp):
+@upstream_op("nvvm", "fence.proxy")
+class FenceProxyOp(UpstreamOp):
     """Orders accesses of one proxy before those of another that come after."""
 
     kind = prop_def(Kind("a proxy_kind", ProxyKindAttr))
@@ -369,23 +357,23 @@ class FenceProxyOp(SupportOp):
             )
 
 
-@support_op("nvvm", "fence.mbarrier.init")
-class FenceMbarrierInitOp(SupportOp):
+@upstream_op("nvvm", "fence.mbarrier.init")
+class FenceMbarrierInitOp(UpstreamOp):
     """Makes initialized barriers visible to the other blocks of the cluster."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
     EXAMPLES: ClassVar = examples("nvvm.fence.mbarrier.init")
 
 
-@support_op("nvvm", "cp.async.bulk.commit.group")
-class CpAsyncBulkCommitGroupOp(SupportOp):
+@upstream_op("nvvm", "cp.async.bulk.commit.group")
+class CpAsyncBulkCommitGroupOp(UpstreamOp):
     """A group of all bulk stores that the thread has started and that are in no group yet."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
     EXAMPLES: ClassVar = examples("nvvm.cp.async.bulk.commit.group")
 
 
-class GroupOp(SupportOp):
+class GroupOp(UpstreamOp):
     """Waits until at most ``group`` groups, the youngest, are unfinished."""
 
     group = prop_def(INT32)
@@ -402,7 +390,7 @@ class GroupOp(SupportOp):
             )
 
 
-@support_op("nvvm", "cp.async.bulk.wait_group")
+@upstream_op("nvvm", "cp.async.bulk.wait_group")
 class CpAsyncBulkWaitGroupOp(GroupOp):
     """Waits until at most ``group`` groups of bulk stores, the youngest, are unfinished.
 
@@ -416,8 +404,8 @@ class CpAsyncBulkWaitGroupOp(GroupOp):
     )
 
 
-@support_op("nvvm", "wgmma.fence.aligned")
-class WgmmaFenceAlignedOp(SupportOp):
+@upstream_op("nvvm", "wgmma.fence.aligned")
+class WgmmaFenceAlignedOp(UpstreamOp):
     """Orders accesses of registers before the products of the warpgroup that come after."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
@@ -425,8 +413,8 @@ class WgmmaFenceAlignedOp(SupportOp):
     EXAMPLES: ClassVar = examples("nvvm.wgmma.fence.aligned")
 
 
-@support_op("nvvm", "wgmma.commit.group.sync.aligned")
-class WgmmaGroupSyncAlignedOp(SupportOp):
+@upstream_op("nvvm", "wgmma.commit.group.sync.aligned")
+class WgmmaGroupSyncAlignedOp(UpstreamOp):
     """A group of all products that the warpgroup has started and that are in no group yet."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
@@ -434,7 +422,7 @@ class WgmmaGroupSyncAlignedOp(SupportOp):
     EXAMPLES: ClassVar = examples("nvvm.wgmma.commit.group.sync.aligned")
 
 
-@support_op("nvvm", "wgmma.wait.group.sync.aligned")
+@upstream_op("nvvm", "wgmma.wait.group.sync.aligned")
 class WgmmaWaitGroupSyncOp(GroupOp):
     """Waits until at most ``group`` groups of products, the youngest, are unfinished."""
 
@@ -442,32 +430,32 @@ class WgmmaWaitGroupSyncOp(GroupOp):
     EXAMPLES: ClassVar = examples("nvvm.wgmma.wait.group.sync.aligned 0")
 
 
-@support_op("nvvm", "cluster.arrive")
-class ClusterArriveOp(SupportOp):
+@upstream_op("nvvm", "cluster.arrive")
+class ClusterArriveOp(UpstreamOp):
     """Arrives at the barrier of the cluster; accesses of memory before it become visible."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
     EXAMPLES: ClassVar = examples("nvvm.cluster.arrive")
 
 
-@support_op("nvvm", "cluster.arrive.relaxed")
-class ClusterArriveRelaxedOp(SupportOp):
+@upstream_op("nvvm", "cluster.arrive.relaxed")
+class ClusterArriveRelaxedOp(UpstreamOp):
     """Arrives at the barrier of the cluster."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
     EXAMPLES: ClassVar = examples("nvvm.cluster.arrive.relaxed")
 
 
-@support_op("nvvm", "cluster.wait")
-class ClusterWaitOp(SupportOp):
+@upstream_op("nvvm", "cluster.wait")
+class ClusterWaitOp(UpstreamOp):
     """Waits until all threads of the cluster have arrived."""
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
     EXAMPLES: ClassVar = examples("nvvm.cluster.wait")
 
 
-@support_op("nvvm", "setmaxregister")
-class SetMaxRegisterOp(SupportOp):
+@upstream_op("nvvm", "setmaxregister")
+class SetMaxRegisterOp(UpstreamOp):
     """Lets the warp have so many registers for each thread: gives others back, or waits for them."""
 
     regCount = prop_def(INT32)

@@ -1,4 +1,4 @@
-"""The ``vector`` dialect: xDSL's, with the operations and spellings that it lacks."""
+"""``vector``: rearrangements, masks, reductions, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ if TYPE_CHECKING:
 
 @cache
 def load() -> Dialect:
-    """xDSL's operations, with ours, which take the place of those of the same name."""
+    """xDSL's dialect with what is declared here, which takes the place of what it has under the same name."""
     from xdsl.dialects.vector import Vector
-    from xdsl.ir import Dialect
 
-    from tilewright.dialects.upstream.base.operations import OPERATIONS
+    from tilewright.dialects.upstream.base.operations import extended
     from tilewright.dialects.upstream.vector import indexed, memory, ops, shapes
 
     assert all((indexed, memory, ops, shapes))
-    operations = {op.name: op for op in Vector.operations}
-    operations |= {op.name: op for op in OPERATIONS["vector"].values()}
-    return Dialect("vector", list(operations.values()), list(Vector.attributes))
+    return extended(Vector)

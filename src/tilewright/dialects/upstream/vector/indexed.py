@@ -10,7 +10,6 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import Report, examples, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -22,7 +21,8 @@ from tilewright.dialects.syntax.directives import (
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import INDEX, MEMREF, VECTOR
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 
 
@@ -70,7 +70,7 @@ _SHARED_TYPES = (
 )
 
 
-class IndexedOp(SupportOp):
+class IndexedOp(UpstreamOp):
     """What a gather and a scatter check; ``MOVED`` names the vector that moves."""
 
     MOVED: ClassVar[str] = ""
@@ -114,7 +114,7 @@ class IndexedOp(SupportOp):
             )
 
 
-@support_op("vector", "gather")
+@upstream_op("vector", "gather")
 class GatherOp(IndexedOp):
     """For each element of the mask that holds the element of memory at the index, counted along the
     last dimension from the given place; the element of ``pass_thru`` for the others."""
@@ -157,7 +157,7 @@ class GatherOp(IndexedOp):
             )
 
 
-@support_op("vector", "scatter")
+@upstream_op("vector", "scatter")
 class ScatterOp(IndexedOp):
     """Writes each element of the vector, where the mask holds, to the element of memory at the index,
     counted along the last dimension from the given place; of two at one place the later one stays."""

@@ -9,7 +9,6 @@ from xdsl.irdl import operand_def, result_def, traits_def, var_operand_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from tilewright.dialects.declare import Report, examples, operand, same_type, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -21,7 +20,8 @@ from tilewright.dialects.syntax.directives import (
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import INDEX, MEMREF, VECTOR, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import show_shape
 from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.vector.shapes import element_of, shape_of
@@ -33,7 +33,7 @@ _MASK = Kind(
 )
 
 
-class CompactOp(SupportOp):
+class CompactOp(UpstreamOp):
     """What both check; ``VALUE`` names the vector that has the elements of the memref."""
 
     VALUE: ClassVar[str] = "result"
@@ -72,7 +72,7 @@ class CompactOp(SupportOp):
             )
 
 
-@support_op("vector", "expandload")
+@upstream_op("vector", "expandload")
 class ExpandLoadOp(CompactOp):
     """Elements that lie side by side in memory, one after the other for the places where ``mask``
     holds; others are those of ``pass_thru``."""
@@ -112,7 +112,7 @@ class ExpandLoadOp(CompactOp):
     )
 
 
-@support_op("vector", "compressstore")
+@upstream_op("vector", "compressstore")
 class CompressStoreOp(CompactOp):
     """Stores the elements where ``mask`` holds side by side."""
 

@@ -11,12 +11,12 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, type_of
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, VECTOR
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.type_syntax import format_type
 
 
@@ -25,8 +25,8 @@ def _element(state: ParseState) -> list[Attribute]:
     return [ty.element_type if isinstance(ty, VectorType) else ty]
 
 
-@support_op("vector", "splat")
-class SplatOp(SupportOp):
+@upstream_op("vector", "splat")
+class SplatOp(UpstreamOp):
     """A vector whose elements are all ``input``; ``vector.broadcast`` says the same."""
 
     input = operand_def(ANY_VALUE)
@@ -53,8 +53,8 @@ class SplatOp(SupportOp):
             )
 
 
-@support_op("vector", "shape_cast")
-class ShapeCastOp(SupportOp):
+@upstream_op("vector", "shape_cast")
+class ShapeCastOp(UpstreamOp):
     """The elements of a vector in another shape, in the same order."""
 
     source = operand_def(VECTOR)

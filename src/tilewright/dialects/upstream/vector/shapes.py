@@ -32,8 +32,6 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
-from tilewright.dialects.nvgpu.enums import parse_keyword
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.directives import (
     COLON,
@@ -50,7 +48,9 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type,
 from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, I64_ARRAY, VECTOR, Kind
-from tilewright.dialects.upstream.base.operations import SupportOp, support_op
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.enums import parse_keyword
+from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import element_of, show_shape
 from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu.attributes import combines
@@ -164,7 +164,7 @@ class CombiningKind(Directive):
         return "`<` KIND `>`"
 
 
-def _expect(report: Report, op: SupportOp, group: str, shape: Sequence[int], like: str) -> None:
+def _expect(report: Report, op: UpstreamOp, group: str, shape: Sequence[int], like: str) -> None:
     """Report a group whose shape or element type is another than that of ``like`` asks for."""
     (value,), (source,) = values_of(op, group), values_of(op, like)
     element = element_of(source.type)
@@ -178,7 +178,7 @@ def _expect(report: Report, op: SupportOp, group: str, shape: Sequence[int], lik
 
 
 def _check_slice(
-    op: SupportOp, report: Report, extents: Sequence[int], shape: Sequence[int]
+    op: UpstreamOp, report: Report, extents: Sequence[int], shape: Sequence[int]
 ) -> bool:
     """Whether a slice of these extents lies within a shape; its steps must be 1."""
     offsets, steps = numbers_of(op, "offsets"), numbers_of(op, "strides")
@@ -199,8 +199,8 @@ def _check_slice(
     return True
 
 
-@support_op("vector", "extract_strided_slice")
-class ExtractStridedSliceOp(SupportOp):
+@upstream_op("vector", "extract_strided_slice")
+class ExtractStridedSliceOp(UpstreamOp):
     """A part of a vector: ``sizes`` elements from ``offsets`` on along its first dimensions."""
 
     vector = operand_def(VECTOR)
@@ -237,8 +237,8 @@ class ExtractStridedSliceOp(SupportOp):
             _expect(report, self, "result", (*sizes, *shape[len(sizes) :]), "vector")
 
 
-@support_op("vector", "insert_strided_slice")
-class InsertStridedSliceOp(SupportOp):
+@upstream_op("vector", "insert_strided_slice")
+class InsertStridedSliceOp(UpstreamOp):
     """``dest`` with the elements of ``source`` from ``offsets`` on, along the last dimensions of
     source."""
 
@@ -284,8 +284,8 @@ class InsertStridedSliceOp(SupportOp):
             _check_slice(self, report, (*leading, *source), dest)
 
 
-@support_op("vector", "transpose")
-class TransposeOp(SupportOp):
+@upstream_op("vector", "transpose")
+class TransposeOp(UpstreamOp):
     """A vector with its dimensions in another order: those of the result, by numbers of the source."""
 
     vector = operand_def(VECTOR)
@@ -327,8 +327,8 @@ def _shuffled(state: ParseState) -> list[Attribute]:
     return [VectorType(element_of(first), [len(mask.data), *shape_of(first)[1:]])]
 
 
-@support_op("vector", "shuffle")
-class ShuffleOp(SupportOp):
+@upstream_op("vector", "shuffle")
+class ShuffleOp(UpstreamOp):
     """Rows of two vectors, by their places in both, one behind the other; -1 for any row."""
 
     v1 = operand_def(VECTOR)
@@ -376,7 +376,7 @@ class ShuffleOp(SupportOp):
 
 
 def _check_position(
-    op: SupportOp, report: Report, vector: Attribute, part: Part = ("operand", "position", 0)
+    op: UpstreamOp, report: Report, vector: Attribute, part: Part = ("operand", "position", 0)
 ) -> None:
     rank, given = len(shape_of(vector)), len(values_of(op, "position"))
     if rank > 1 or rank != given:
@@ -395,8 +395,8 @@ def _element_of_vector(group: str) -> Callable[[ParseState], list[Attribute]]:
     return lambda state: [element_of(state.types[group][0])]
 
 
-@support_op("vector", "extractelement")
-class ExtractElementOp(SupportOp):
+@upstream_op("vector", "extractelement")
+class ExtractElementOp(UpstreamOp):
     """An element of a vector of one dimension, at a place that is computed."""
 
     vector = operand_def(VECTOR)
@@ -420,8 +420,8 @@ class ExtractElementOp(SupportOp):
             _expect(report, self, "result", (), "vector")
 
 
-@support_op("vector", "insertelement")
-class InsertElementOp(SupportOp):
+@upstream_op("vector", "insertelement")
+class InsertElementOp(UpstreamOp):
     """A vector of one dimension with another element, at a place that is computed."""
 
     source = operand_def(ANY_VALUE)
@@ -456,8 +456,8 @@ class InsertElementOp(SupportOp):
             _expect(report, self, "source", (), "dest")
 
 
-@support_op("vector", "constant_mask")
-class ConstantMaskOp(SupportOp):
+@upstream_op("vector", "constant_mask")
+class ConstantMaskOp(UpstreamOp):
     """A mask that holds at the places below ``mask_dim_sizes`` along every dimension."""
 
     mask_dim_sizes = prop_def(I64_ARRAY)
@@ -487,8 +487,8 @@ def _one_for_each(state: ParseState) -> list[Attribute]:
     return [element_of(ty)] * len(state.operands["elements"])
 
 
-@support_op("vector", "from_elements")
-class FromElementsOp(SupportOp):
+@upstream_op("vector", "from_elements")
+class FromElementsOp(UpstreamOp):
     """A vector of its elements, in order."""
 
     elements = var_operand_def(ANY_VALUE)
@@ -516,8 +516,8 @@ class FromElementsOp(SupportOp):
             )
 
 
-@support_op("vector", "interleave")
-class InterleaveOp(SupportOp):
+@upstream_op("vector", "interleave")
+class InterleaveOp(UpstreamOp):
     """The elements of two vectors in turn, along the last dimension."""
 
     lhs = operand_def(VECTOR)
@@ -546,8 +546,8 @@ class InterleaveOp(SupportOp):
         _expect(report, self, "result", (*shape[:-1], 2 * shape[-1]), "lhs")
 
 
-@support_op("vector", "deinterleave")
-class DeinterleaveOp(SupportOp):
+@upstream_op("vector", "deinterleave")
+class DeinterleaveOp(UpstreamOp):
     """The elements of a vector at even and at odd places, along the last dimension."""
 
     source = operand_def(VECTOR)
@@ -582,8 +582,8 @@ class DeinterleaveOp(SupportOp):
             _expect(report, self, group, (*shape[:-1], shape[-1] // 2), "source")
 
 
-@support_op("vector", "step")
-class StepOp(SupportOp):
+@upstream_op("vector", "step")
+class StepOp(UpstreamOp):
     """The numbers from 0 on."""
 
     result = result_def(_INDICES)
@@ -593,8 +593,8 @@ class StepOp(SupportOp):
     EXAMPLES: ClassVar = examples("%numbers = vector.step : vector<4xindex>")
 
 
-@support_op("vector", "multi_reduction")
-class MultiReductionOp(SupportOp):
+@upstream_op("vector", "multi_reduction")
+class MultiReductionOp(UpstreamOp):
     """The elements of a vector along some dimensions combined, together with ``acc``."""
 
     source = operand_def(VECTOR)

@@ -18,12 +18,7 @@ from tilewright.dialects.nv_tileaa.constraints import PropertyKind
 from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN, GroupedOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import format_symbol, parse_operand, parse_type_into
-from tilewright.dialects.syntax.engine import (
-    COUNT_MISMATCH,
-    Directive,
-    ParseState,
-    values_of,
-)
+from tilewright.dialects.syntax.engine import COUNT_MISMATCH, Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import (
     fail,
     is_identifier,

@@ -10,7 +10,6 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.cuda_tile.type_syntax import INVALID_TYPE
 from tilewright.dialects.nvgpu.enums import RcpRoundingModeAttr
 from tilewright.dialects.nvgpu.types import (
     MBarrierGroupType,
@@ -30,6 +29,7 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
+from tilewright.dialects.syntax.types import INVALID_TYPE
 
 
 def begins_operation(parser: Parser) -> bool:

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import MemRefType
 from tilewright.dialects.declare import Report, operand, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
 from tilewright.dialects.upstream.base.shapes import bit_width, is_static, show_shape
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 MAX_BOX_EXTENT = 256

@@ -28,11 +28,11 @@ from tilewright.dialects.declare import Report, attr, declare_op, examples, type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.ops.warpgroup import FLOAT_COLUMNS, INTEGER_COLUMNS, WGMMA_M
 from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Operand, TypeOf
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base.constraints import FLAG, I64_ARRAY, INT32, VECTOR, Kind
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp
 from tilewright.dialects.upstream.base.shapes import bit_width, element_of
-from tilewright.dialects.upstream.base.type_syntax import format_type
 
 _OpT = TypeVar("_OpT", bound=type[UpstreamOp])
 

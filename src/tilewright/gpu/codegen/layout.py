@@ -38,8 +38,8 @@ from tilewright.dialects.nvgpu.types import (
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base.shapes import bit_width
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu.spaces import space_number
 from tilewright.gpu.codegen.ir import GENERIC, I32, I64, SHARED, Value, pointer
 from tilewright.gpu.codes import UNSUPPORTED

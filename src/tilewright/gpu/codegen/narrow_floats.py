@@ -18,8 +18,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.arith.floats import rounding_of
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.nvvm.conversions import ToTf32
 from tilewright.gpu.architectures import (
     FP4_CONVERSIONS,

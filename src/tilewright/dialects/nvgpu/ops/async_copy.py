@@ -20,12 +20,12 @@ from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import ASYNC_TOKEN
 from tilewright.dialects.nvgpu.signature import IndexNumber, Tokens
 from tilewright.dialects.syntax.directives import COLON, COMMA, Keyword, Operand, Operands, TypeOf
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
 from tilewright.dialects.upstream.base.constraints import FLAG, INDEX, INDEX_NUMBER, INT32, MEMREF
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES, More
 from tilewright.dialects.upstream.base.operations import SEGMENTS
 from tilewright.dialects.upstream.base.shapes import bit_width, has_unit_stride
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 GROUP = "asynchronous copies"

@@ -35,6 +35,7 @@ from tilewright.dialects.nvgpu.constraints import METADATA, METADATA_TYPE
 from tilewright.dialects.nvgpu.signature import Parenthesized, ParenthesizedTypes
 from tilewright.dialects.syntax.directives import ARROW, COLON, Operand, Operands, TypeOf
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
 from tilewright.dialects.upstream.base.constraints import (
     BOOL,
@@ -47,7 +48,6 @@ from tilewright.dialects.upstream.base.constraints import (
 )
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.shapes import bit_width, is_fixed_matrix, show_shape
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 GROUP = "matrices of a warp"

@@ -31,11 +31,11 @@ from tilewright.dialects.nvgpu.types import (
     WarpgroupMatrixDescriptorType,
 )
 from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Keyword, Operand, TypeOf
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
 from tilewright.dialects.upstream.base.constraints import FLAG, INT32, MEMREF
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.shapes import is_fixed_matrix, is_static, show_shape
-from tilewright.dialects.upstream.base.type_syntax import format_type
 
 GROUP = "products of a warpgroup"
 

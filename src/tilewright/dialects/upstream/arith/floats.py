@@ -14,12 +14,12 @@ from tilewright.dialects.declare import examples
 from tilewright.dialects.syntax.directives import Operand
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import consume, previous_end, token_start, token_text
+from tilewright.dialects.upstream.arith.syntax import FastMath
 from tilewright.dialects.upstream.arith.vectors import (
     CONVERSION_TYPES,
     FAST_MATH,
     FLOAT,
     Conversion,
-    FastMath,
 )
 from tilewright.dialects.upstream.base.constraints import Kind
 from tilewright.dialects.upstream.base.operations import upstream_op

@@ -14,9 +14,7 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, same_type, type_of
@@ -26,22 +24,22 @@ from tilewright.dialects.syntax.directives import (
     Keyword,
     Operand,
     TypeOf,
-    parse_type_into,
 )
-from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.engine import ParseState, values_of
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.arith.syntax import (
+    FLOAT_PREDICATES,
+    INTEGER_PREDICATES,
+    FastMath,
+    OverflowFlags,
+    Predicate,
+    SelectTypes,
+)
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, Kind
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import bit_width, element_of
-from tilewright.dialects.upstream.base.type_syntax import format_type
-
-INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-FLOAT_PREDICATES = (
-    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
-)
 
 
 def _of(description: str, *classes: Any) -> Kind:
@@ -60,66 +58,6 @@ BIT = Kind("an i1, or a vector of such", Attribute, lambda ty: element_of(ty) ==
 _PREDICATE = Kind("an integer", IntegerAttr)
 FAST_MATH = Kind("flags for floats", FastMathFlagsAttr)
 _OVERFLOW = Kind("overflow flags", IntegerOverflowAttr)
-
-
-class FastMath(Directive):
-    """``fastmath<...>``; nothing where there are no flags."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        if parser.parse_optional_keyword("fastmath"):
-            flags = FastMathFlagsAttr.parse_parameter(parser)
-            state.properties["fastmath"] = FastMathFlagsAttr(flags)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        found = op.properties.get("fastmath")
-        if isinstance(found, FastMathFlagsAttr) and found.data:
-            printer.print_string(" fastmath")
-            found.print_parameter(printer)
-
-    def grammar(self) -> str:
-        return "[`fastmath` `<` FLAGS `>`]"
-
-
-class Overflow(Directive):
-    """``overflow<...>``; nothing where there are no flags."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        if parser.parse_optional_keyword("overflow"):
-            flags = IntegerOverflowAttr.parse_parameter(parser)
-            state.properties["overflowFlags"] = IntegerOverflowAttr(flags)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        found = op.properties.get("overflowFlags")
-        if isinstance(found, IntegerOverflowAttr) and found.data:
-            printer.print_string(" overflow")
-            found.print_parameter(printer)
-
-    def grammar(self) -> str:
-        return "[`overflow` `<` FLAGS `>`]"
-
-
-class Predicate(Directive):
-    """A comparison, as its keyword."""
-
-    def __init__(self, keywords: tuple[str, ...]):
-        self.keywords = keywords
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start, text = token_start(parser), token_text(parser)
-        if text not in self.keywords:
-            fail(parser, f"expected one of {', '.join(self.keywords)}, got '{text}'")
-        parser.parse_identifier()
-        number = self.keywords.index(text)
-        state.properties["predicate"] = IntegerAttr(number, IntegerType(64))
-        state.mark(("attr", "predicate", 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        number = op.properties["predicate"]
-        assert isinstance(number, IntegerAttr)
-        printer.print_string(f" {self.keywords[number.value.data]}")
-
-    def grammar(self) -> str:
-        return "(" + " | ".join(self.keywords) + ")"
 
 
 def truth_like(ty: Attribute) -> Attribute:
@@ -169,7 +107,12 @@ class CmpiOp(Comparison):
 
     PREDICATES: ClassVar = INTEGER_PREDICATES
     HIDDEN: ClassVar = frozenset({"predicate"})
-    SYNTAX: ClassVar = (Predicate(INTEGER_PREDICATES), COMMA, *_PAIR, *_TYPE_OF_LHS)
+    SYNTAX: ClassVar = (
+        Predicate(INTEGER_PREDICATES, INTEGER_PREDICATES),
+        COMMA,
+        *_PAIR,
+        *_TYPE_OF_LHS,
+    )
     EXAMPLES: ClassVar = examples("%less = arith.cmpi slt, %i, %i : index")
 
 
@@ -183,34 +126,19 @@ class CmpfOp(Comparison):
 
     PREDICATES: ClassVar = FLOAT_PREDICATES
     HIDDEN: ClassVar = frozenset({"predicate", "fastmath"})
-    SYNTAX: ClassVar = (Predicate(FLOAT_PREDICATES), COMMA, *_PAIR, FastMath(), *_TYPE_OF_LHS)
+    SYNTAX: ClassVar = (
+        Predicate(FLOAT_PREDICATES, FLOAT_PREDICATES),
+        COMMA,
+        *_PAIR,
+        FastMath(),
+        *_TYPE_OF_LHS,
+    )
     EXAMPLES: ClassVar = examples(
         """
         %x = arith.constant dense<1.0> : vector<2xf32>
         %less = arith.cmpf olt, %x, %x : vector<2xf32>
         """
     )
-
-
-class SelectTypes(Directive):
-    """``: T``, or ``: C, T`` where the condition is a vector."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        parser.parse_punctuation(":")
-        parse_type_into(parser, state, "condition")
-        if parser.parse_optional_punctuation(","):
-            parse_type_into(parser, state, "result")
-        else:
-            state.types["result"] = state.types["condition"]
-            state.types["condition"] = [IntegerType(1)]
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        condition, result = (values_of(op, name)[0] for name in ("condition", "result"))
-        first = f"{shown_type(op, condition)}, " if isinstance(condition.type, VectorType) else ""
-        printer.print_string(f" : {first}{shown_type(op, result)}")
-
-    def grammar(self) -> str:
-        return "`:` [type(%condition) `,`] type(%result)"
 
 
 @upstream_op("arith", "select")
@@ -231,6 +159,7 @@ class SelectOp(UpstreamOp):
         COMMA,
         Operand("false_value"),
         ATTRIBUTES,
+        COLON,
         SelectTypes(),
     )
     EXAMPLES: ClassVar = examples(
@@ -359,7 +288,7 @@ class TruncIOp(Conversion):
     traits = traits_def(Pure())
     WIDENS: ClassVar = -1
     HIDDEN: ClassVar = frozenset({"overflowFlags"})
-    SYNTAX: ClassVar = (Operand("input"), Overflow(), *CONVERSION_TYPES)
+    SYNTAX: ClassVar = (Operand("input"), OverflowFlags(), *CONVERSION_TYPES)
     EXAMPLES: ClassVar = _example("arith.trunci", "i32", "i8")
 
 

@@ -20,10 +20,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.gpu import AsyncTokenType
 from xdsl.ir import Attribute
-from xdsl.irdl import VerificationContext
-from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.cuda_tile.constraints import NamedConstraint
+from tilewright.dialects.declare import NamedConstraint
 
 
 @dataclass(frozen=True)
@@ -36,10 +34,6 @@ class Kind(NamedConstraint):
 
     def accepts(self, attr: Attribute) -> bool:
         return isinstance(attr, self.cls) and (self.test is None or self.test(attr))
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not self.accepts(attr):
-            raise VerifyException(f"must be {self.description}, but got '{attr}'")
 
     @property
     def only_type(self) -> Attribute | None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright.dialects.declare import DeclaredOp, declare_op
-from tilewright.dialects.upstream.base.type_syntax import TYPE_SYNTAX
 
 SEGMENTS = AttrSizedOperandSegments(as_property=True)
 
 
 class UpstreamOp(DeclaredOp):
     """An operation of a dialect of upstream MLIR."""
-
-    TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
 
 
 _OpT = TypeVar("_OpT", bound=type[UpstreamOp])

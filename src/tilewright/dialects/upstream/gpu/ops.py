@@ -25,6 +25,7 @@ from tilewright.dialects.syntax.directives import (
     StringField,
     TypeOf,
 )
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import (
     ANY_VALUE,
@@ -45,7 +46,6 @@ from tilewright.dialects.upstream.base.directives import (
     TypedValues,
 )
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu import attributes as A
 from tilewright.dialects.upstream.gpu.spaces import is_shared
 

@@ -22,11 +22,11 @@ from tilewright.dialects.declare import Report, attr, enum_property, examples, s
 from tilewright.dialects.syntax.directives import Flag, Operand
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, Kind
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES, Choice, OneToOne
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu.attributes import AllReduceOperationAttr, combines
 
 _NUMBER = Kind("an integer or float", Attribute, lambda t: isinstance(t, IntegerType | AnyFloat))

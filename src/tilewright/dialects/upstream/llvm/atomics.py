@@ -13,12 +13,12 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
 from tilewright.dialects.syntax.directives import COLON, COMMA, Flag, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, INT64, STRING, Kind
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import bit_width
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.llvm.syntax import (
     BIN_OP,
     BIN_OPS,

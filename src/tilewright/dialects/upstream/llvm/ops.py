@@ -31,11 +31,11 @@ from tilewright.dialects.syntax.directives import (
     Operand,
     TypeOf,
 )
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, INT32, INT64, STRING, Kind
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES, More
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.llvm.atomics import (
     OUTSIDE,
     UNORDERED,

@@ -33,9 +33,9 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base.constraints import Kind
 from tilewright.dialects.upstream.base.shapes import element_of
-from tilewright.dialects.upstream.base.type_syntax import format_type
 
 #: The numbers of memory orderings, by keyword; 0 is an access that is not atomic.
 ORDERINGS = {

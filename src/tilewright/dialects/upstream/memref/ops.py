@@ -34,6 +34,7 @@ from tilewright.dialects.declare import Report, attr, examples, operand, same_ty
 from tilewright.dialects.syntax.directives import COMMA, Operand, Operands, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import (
     ANY_VALUE,
@@ -47,7 +48,6 @@ from tilewright.dialects.upstream.base.constraints import (
 )
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
-from tilewright.dialects.upstream.base.type_syntax import format_type
 
 #: The numbers of ``memref.atomic_rmw``'s operations, by keyword.
 RMW_KINDS = {

@@ -22,11 +22,11 @@ from tilewright.dialects.declare import Report, attr, examples, type_of
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import MEMREF, Kind
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
-from tilewright.dialects.upstream.base.type_syntax import format_type
 
 
 class Permutation(Directive):

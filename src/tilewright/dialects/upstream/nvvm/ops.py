@@ -37,6 +37,7 @@ from tilewright.dialects.syntax.directives import (
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import consume, fail, token_text
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, I1, I32, INT32, Kind
 from tilewright.dialects.upstream.base.directives import (
@@ -48,7 +49,6 @@ from tilewright.dialects.upstream.base.directives import (
 )
 from tilewright.dialects.upstream.base.enums import AngledEnumAttr, BareEnumAttr, parse_keyword
 from tilewright.dialects.upstream.base.operations import SEGMENTS, UpstreamOp, upstream_op
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.llvm.syntax import POINTER
 
 

@@ -19,11 +19,11 @@ from tilewright.dialects.syntax.directives import (
     parse_operand,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import INDEX, MEMREF, VECTOR
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
-from tilewright.dialects.upstream.base.type_syntax import format_type
 
 
 class Selected(Directive):

@@ -18,12 +18,12 @@ from tilewright.dialects.syntax.directives import (
     TypeOf,
 )
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import INDEX, MEMREF, VECTOR, Kind
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import show_shape
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.vector.shapes import element_of, shape_of
 
 _MASK = Kind(

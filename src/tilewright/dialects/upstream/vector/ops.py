@@ -13,11 +13,11 @@ from xdsl.traits import Pure
 from tilewright.dialects.declare import Report, examples, type_of
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, VECTOR
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
-from tilewright.dialects.upstream.base.type_syntax import format_type
 
 
 def _element(state: ParseState) -> list[Attribute]:

@@ -46,13 +46,13 @@ from tilewright.dialects.syntax.directives import (
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import previous_end, token_start
+from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, I64_ARRAY, VECTOR, Kind
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.enums import parse_keyword
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import element_of, show_shape
-from tilewright.dialects.upstream.base.type_syntax import format_type
 from tilewright.dialects.upstream.gpu.attributes import combines
 
 _ARROW = Punct("->")

@@ -21,22 +21,14 @@ from tilewright.dialects.nvgpu.types import (
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
-    content,
+    begins_operation,
     fail,
     is_value_name,
     previous_end,
-    token_end,
     token_start,
     token_text,
 )
 from tilewright.dialects.syntax.types import INVALID_TYPE
-
-
-def begins_operation(parser: Parser) -> bool:
-    """Whether the value name here is a result of the next operation: ``%x = ...``."""
-    rest = content(parser)[token_end(parser) : token_end(parser) + 400].partition("\n")[0]
-    head, equals, _ = rest.partition("=")
-    return bool(equals) and not set(head) & set('{}()<>[]"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The ``llvm`` dialect around ``nvgpu``: xDSL's, with pointers, accesses and atomics as upstream.
+"""Operations of ``llvm`` on pointers: casts, addresses, accesses of memory.
 
 Pointers are addresses of 64 bits. A vector of pointers is written `vector<8x!llvm.ptr<1>>`, as
 LLVM 21 and later do; `!llvm.vec<8 x ptr<1>>` of older ones is read.

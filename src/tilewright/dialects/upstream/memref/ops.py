@@ -1,4 +1,4 @@
-"""The ``memref`` dialect: xDSL's, with the custom forms that it lacks."""
+"""Operations of ``memref`` that xDSL lacks, or has no custom form of."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Operations of ``nvvm`` that kernels of ``nvgpu`` cannot do without.
-
-``nvgpu`` has no fences between proxies, no groups of bulk copies, no named barriers, no clusters
-and no trade of registers between warps.
+"""Operations of ``nvvm`` that ``gpu`` and ``nvgpu`` have nothing for: fences between proxies, groups of bulk
+copies, named barriers, clusters, the trade of registers between warps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ``vector`` dialect: xDSL's, with what it lacks; ``splat`` is an older ``broadcast``."""
+"""``vector.splat``, an older ``broadcast``, and ``vector.shape_cast``."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.nvgpu.shapes import bit_width
+from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.arguments import Stream, encoded_map
 from tilewright.gpu.device_arrays import LEGACY_STREAM, DeviceArray
 from tilewright.gpu.driver import Gpu, open_gpu

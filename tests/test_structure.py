@@ -33,6 +33,17 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+#: The same inside ``dialects``.
+DIALECT_FLOORS: tuple[frozenset[str], ...] = (
+    frozenset({"versions", "source_map", "facts", "keywords", "print_formats", "backends"}),
+    frozenset({"syntax"}),
+    frozenset({"declare"}),
+    frozenset({"upstream", "cuda_tile"}),
+    frozenset({"nvgpu", "nv_tileaa"}),
+    frozenset({"arith"}),
+    frozenset({"nv_tileas"}),
+)
+DIALECT_LEVEL = {room: level for level, rooms in enumerate(DIALECT_FLOORS) for room in rooms}
 #: The package itself: its version, and lazy names that lead to any room.
 ROOT = {"__init__"}
 
@@ -101,20 +112,23 @@ def room_of(path: Path) -> str:
     return parts[0]
 
 
-def imported_rooms(path: Path) -> set[str]:
+def imported_rooms(path: Path, package: str = "tilewright") -> set[str]:
+    """The rooms of a package that a file imports, also within functions."""
     rooms: set[str] = set()
+    inside = package.split(".")
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module]
+            whole = node.module == package
+            names = [f"{package}.{a.name}" for a in node.names] if whole else [node.module]
         else:
             continue
         for name in names:
             parts = name.split(".")
-            if parts[0] == "tilewright" and len(parts) > 1:
-                rooms.add(parts[1])
-    return rooms
+            if parts[: len(inside)] == inside and len(parts) > len(inside):
+                rooms.add(parts[len(inside)])
+    return {room for room in rooms if f"{package}.{room}" in MODULES}
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.name))
@@ -126,6 +140,23 @@ def test_imports_point_down(path: Path) -> None:
     for other in imported_rooms(path) - {room}:
         assert LEVEL[other] < LEVEL[room], (
             f"{path.relative_to(SOURCE)} imports {other}, which is not below {room}"
+        )
+
+
+DIALECTS = SOURCE / "dialects"
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted({*DIALECTS.rglob("*.py")} - {DIALECTS / "__init__.py"}),
+    ids=lambda p: p.relative_to(DIALECTS).as_posix(),
+)
+def test_imports_between_dialects_point_down(path: Path) -> None:
+    room = path.relative_to(DIALECTS).with_suffix("").parts[0]
+    assert room in DIALECT_LEVEL, f"{room} stands on no floor"
+    for other in imported_rooms(path, "tilewright.dialects") - {room}:
+        assert DIALECT_LEVEL[other] < DIALECT_LEVEL[room], (
+            f"{path.relative_to(DIALECTS)} imports {other}, which is not below {room}"
         )
 
 

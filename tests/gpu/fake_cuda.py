@@ -29,9 +29,9 @@ from xdsl.dialects.llvm import LLVMPointerType
 
 from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.dialects.upstream.base.shapes import bit_width
+from tilewright.dialects.upstream.gpu.kernels import FuncOp
 from tilewright.gpu.codegen.layout import is_packed
 from tilewright.gpu.recording import record_messages
 from tilewright.model.elf import read_cubin_file

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from tilewright.dialects.nvgpu.ops.matrix import ACCUMULATORS, DENSE_SHAPES, SPARSE_SHAPES
 from tilewright.dialects.nvgpu.ops.warpgroup import WGMMA_TYPES
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.type_syntax import format_type
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.base.shapes import bit_width
 
 HEAD = """\
 !bars = !nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 4>

@@ -12,11 +12,11 @@ from tests.gpu.support import requires_ptxas
 
 from tilewright import gpu
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu import load
+from tilewright.dialects.nvgpu import load, wgmma
 from tilewright.dialects.nvgpu.base import OPERATIONS
-from tilewright.dialects.nvgpu.support import arith, memref, nvvm, vector
-from tilewright.dialects.nvgpu.support import gpu as gpu_dialect
-from tilewright.dialects.nvgpu.support.base import OPERATIONS as AROUND
+from tilewright.dialects.upstream import arith, memref, nvvm, vector
+from tilewright.dialects.upstream import gpu as gpu_dialect
+from tilewright.dialects.upstream.base.operations import OPERATIONS as UPSTREAM
 from tilewright.gpu.architectures import ARCHITECTURES, needs
 from tilewright.text import parse
 
@@ -26,9 +26,14 @@ load()
 
 #: Operations of the host, and examples that hold no code for a device.
 _ON_THE_HOST = {"nvgpu.tma.create.descriptor"}
+_DECLARED = [
+    op
+    for operations in (OPERATIONS, wgmma.OPERATIONS, *UPSTREAM.values())
+    for op in operations.values()
+]
 _EXAMPLES = [
     (cls.name, example)
-    for cls in (*OPERATIONS.values(), *(op for ops in AROUND.values() for op in ops.values()))
+    for cls in _DECLARED
     for example in cls.EXAMPLES
     if cls.name not in _ON_THE_HOST and (not example.startswith("module") or "func" in example)
 ]

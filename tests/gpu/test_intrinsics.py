@@ -10,7 +10,7 @@ from tests.gpu.support import ptx_of, requires_ptxas
 
 from tilewright import gpu
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.intrinsics import INTRINSICS, Intrinsic
+from tilewright.dialects.upstream.llvm.intrinsics import INTRINSICS, Intrinsic
 
 NAMES = list(INTRINSICS)
 #: What PTX calls operations whose name is no part of that of their intrinsic.

@@ -14,7 +14,7 @@ from tests.gpu.support import machine_code, ptx_of, requires_nvdisasm, requires_
 
 from tilewright import gpu
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.support.llvm_syntax import BIN_OPS
+from tilewright.dialects.upstream.llvm.syntax import BIN_OPS
 from tilewright.text import parse
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")

@@ -13,7 +13,7 @@ from tests.simulator.kernels import kernel, run
 
 from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.intrinsics import INTRINSICS
+from tilewright.dialects.upstream.llvm.intrinsics import INTRINSICS
 from tilewright.numerics.arrays import dtype_of
 from tilewright.simulator import Program
 from tilewright.simulator.ops.intrinsics import MEANINGS

@@ -22,9 +22,8 @@ from xdsl.traits import IsTerminator, NoTerminator
 
 from tilewright.analysis.reports import OpReport
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.constraints import NamedConstraint
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
-from tilewright.dialects.declare import DeclaredOp, Relation
+from tilewright.dialects.declare import DeclaredOp, NamedConstraint, Relation
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import value_constraint
 

@@ -109,9 +109,10 @@ def _other_operations() -> dict[str, type[DeclaredOp]]:
         base = import_module(f"tilewright.dialects.{dialect}.base")
         found |= {op.name: op for op in base.OPERATIONS.values()}
     for dialect in ("arith", "gpu", "nvvm", "memref", "vector", "llvm"):
-        import_module(f"tilewright.dialects.nvgpu.support.{dialect}").load()
-    around = import_module("tilewright.dialects.nvgpu.support.base").OPERATIONS
-    for operations in around.values():
+        import_module(f"tilewright.dialects.upstream.{dialect}").load()
+    upstream = import_module("tilewright.dialects.upstream.base.operations").OPERATIONS
+    ours = import_module("tilewright.dialects.nvgpu.wgmma").OPERATIONS
+    for operations in (*upstream.values(), ours):
         # Of operations that tiles have too, those of tiles are told.
         found = {op.name: op for op in operations.values()} | found
     return found

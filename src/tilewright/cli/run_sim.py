@@ -59,7 +59,7 @@ def add_sim_arguments(parser: argparse.ArgumentParser) -> None:
 
 def thread_kernel(module: Any, name: str | None) -> Any:
     """The kernel of ``nvgpu`` of that name, or the only one; a ``UsageError`` where there is none."""
-    from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+    from tilewright.dialects.upstream.gpu.kernels import FuncOp
 
     kernels = [op for op in module.walk() if isinstance(op, FuncOp) and op.is_kernel]
     found = [op for op in kernels if name is None or op.symbol in (name, name.removeprefix("@"))]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
+from typing_extensions import TypeVar
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition
+from xdsl.irdl import (
+    AttrConstraint,
+    IntConstraint,
+    IRDLOperation,
+    VerificationContext,
+    irdl_op_definition,
+)
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
@@ -137,6 +144,30 @@ def type_of(group: str, index: int = 0) -> Part:
 
 def attr(name: str) -> Part:
     return ("attr", name, 0)
+
+
+@dataclass(frozen=True)
+class NamedConstraint(AttrConstraint[Attribute]):
+    """A constraint that says in words what it accepts."""
+
+    description: str
+
+    def accepts(self, attr: Attribute) -> bool:
+        raise NotImplementedError
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not self.accepts(attr):
+            raise VerifyException(f"must be {self.description}, but got '{attr}'")
+
+    def mapping_type_vars(
+        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
+    ) -> NamedConstraint:
+        return self
+
+    @property
+    def only_type(self) -> Attribute | None:
+        """The one type that is accepted, where there is just one."""
+        return None
 
 
 class DeclaredOp(SyntaxOp):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from tilewright import __version__
 from tilewright.diagnostics.display import printable
-from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+from tilewright.dialects.upstream.gpu.kernels import FuncOp
 from tilewright.explain.about import MARK, About
 from tilewright.explain.analyses import ANALYSES
 from tilewright.explain.changes import Change, DiffLine

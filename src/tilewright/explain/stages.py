@@ -21,7 +21,7 @@ from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.text import print_text
 
 if TYPE_CHECKING:
-    from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+    from tilewright.dialects.upstream.gpu.kernels import FuncOp
     from tilewright.gpu import Assembled, CompiledKernel
     from tilewright.gpu.tiles import TileProgram
     from tilewright.launching.modules import KernelOp

@@ -15,8 +15,8 @@ from xdsl.ir import Attribute
 
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
-from tilewright.dialects.nvgpu.shapes import bit_width
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.abi import Parameter
 from tilewright.gpu.codegen import layout
 from tilewright.gpu.codegen.ir import floating

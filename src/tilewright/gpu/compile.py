@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.support import gpu_kernels
 from tilewright.dialects.source_map import place_of
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.garbage import rare_collections
 from tilewright.gpu.abi import Parameter
 from tilewright.gpu.architectures import Architecture, architecture

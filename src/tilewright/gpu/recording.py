@@ -20,11 +20,13 @@ from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag, ReductionOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import gpu_kernels, gpu_ops, llvm
-from tilewright.dialects.nvgpu.support.llvm_atomics import AtomicRMWOp
-from tilewright.dialects.nvgpu.support.llvm_syntax import BIN_OPS, ORDERINGS
 from tilewright.dialects.source_map import set_source, source_of
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
+from tilewright.dialects.upstream.llvm import ops as llvm
+from tilewright.dialects.upstream.llvm.atomics import AtomicRMWOp
+from tilewright.dialects.upstream.llvm.syntax import BIN_OPS, ORDERINGS
 from tilewright.gpu.messages import (
     BUFFER_HEADER,
     RECORD_HEADER,

@@ -27,8 +27,8 @@ from tilewright.dialects.nvgpu.registers import (
     trades_of,
     warps_of,
 )
-from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
 from tilewright.dialects.source_map import place_of
+from tilewright.dialects.upstream.gpu.kernels import FuncOp
 from tilewright.gpu.codes import REGISTER_POOL
 from tilewright.numerics.arrays import Array
 

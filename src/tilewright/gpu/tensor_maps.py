@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.shapes import bit_width
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.codes import LAUNCH
 from tilewright.gpu.device_arrays import DeviceArray
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+from tilewright.dialects.upstream.gpu.kernels import FuncOp
 from tilewright.gpu.abi import Parameter
 from tilewright.gpu.compile import CompiledKernel, CompileOptions
 from tilewright.gpu.tiles import ThreadProgram, TileProgram

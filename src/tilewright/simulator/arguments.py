@@ -10,8 +10,8 @@ import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
 
-from tilewright.dialects.nvgpu.spaces import GLOBAL, space_number
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.dialects.upstream.gpu.spaces import GLOBAL, space_number
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
 from tilewright.simulator.findings import Fault

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerAttr
 
-from tilewright.dialects.nvgpu.support.memref import RMW_KINDS
+from tilewright.dialects.upstream.memref.ops import RMW_KINDS
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

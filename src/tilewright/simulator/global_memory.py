@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
 
-from tilewright.dialects.nvgpu.shapes import element_of as element_type
+from tilewright.dialects.upstream.base.shapes import element_of as element_type
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import Region
 from tilewright.simulator.findings import Fault

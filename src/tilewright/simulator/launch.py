@@ -16,7 +16,7 @@ from tilewright.diagnostics import Diagnostic, TileIRError
 from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nvgpu.registers import registers_at_launch
-from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+from tilewright.dialects.upstream.gpu.kernels import FuncOp
 from tilewright.launching.foreign_arrays import as_array
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,

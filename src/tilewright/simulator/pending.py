@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp, WgmmaSumsOp
+from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp
 from tilewright.simulator import codes
 from tilewright.simulator.findings import note_at
 from tilewright.simulator.groups import Apart, join

@@ -38,14 +38,11 @@ from tilewright.dialects.cuda_tile.constants import (
     parse_literal_and_type,
     scalar_literal,
 )
-from tilewright.dialects.cuda_tile.type_syntax import (
-    INVALID_TYPE,
-    UNKNOWN_TYPE,
-    element_by_spelling,
-)
+from tilewright.dialects.cuda_tile.type_syntax import TYPE_SYNTAX as CUDA_TILE_TYPES
+from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling
 from tilewright.dialects.cuda_tile.types import Float8E5M3FNUType, TileType, element_name
-from tilewright.dialects.syntax.engine import CUDA_TILE_TYPES, TypeSyntax
 from tilewright.dialects.syntax.tokens import fail, token_start
+from tilewright.dialects.syntax.types import INVALID_TYPE, UNKNOWN_TYPE, TypeSyntax
 from tilewright.numerics.element_types import FORMATS
 from tilewright.text.aliases import (
     BAD_ALIAS,

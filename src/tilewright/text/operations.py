@@ -51,13 +51,13 @@ def _nv_tileas() -> Dialect:
 
 
 def _arith() -> Dialect:
-    from tilewright.dialects.nvgpu.support.arith import load
+    from tilewright.dialects.upstream.arith import load
 
     return load()
 
 
 def _scf() -> Dialect:
-    from tilewright.dialects.nvgpu.support.scf import load
+    from tilewright.dialects.upstream.scf import load
 
     return load()
 
@@ -69,25 +69,25 @@ def _nvgpu() -> Dialect:
 
 
 def _gpu() -> Dialect:
-    from tilewright.dialects.nvgpu.support.gpu import load
+    from tilewright.dialects.upstream.gpu import load
 
     return load()
 
 
 def _nvvm() -> Dialect:
-    from tilewright.dialects.nvgpu.support.nvvm import load
+    from tilewright.dialects.nvgpu import load_nvvm
 
-    return load()
+    return load_nvvm()
 
 
 def _memref() -> Dialect:
-    from tilewright.dialects.nvgpu.support.memref import load
+    from tilewright.dialects.upstream.memref import load
 
     return load()
 
 
 def _vector() -> Dialect:
-    from tilewright.dialects.nvgpu.support.vector import load
+    from tilewright.dialects.upstream.vector import load
 
     return load()
 
@@ -105,7 +105,7 @@ def _math() -> Dialect:
 
 
 def _llvm() -> Dialect:
-    from tilewright.dialects.nvgpu.support.llvm import load
+    from tilewright.dialects.upstream.llvm import load
 
     return load()
 

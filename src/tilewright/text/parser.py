@@ -28,9 +28,11 @@ from tilewright.diagnostics import (
     define_code,
 )
 from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.dialects.cuda_tile.type_syntax import TYPE_SYNTAX as CUDA_TILE_TYPES
 from tilewright.dialects.source_map import Part, TextSource, set_source
-from tilewright.dialects.syntax.engine import CUDA_TILE_TYPES, SyntaxOp, TypeSyntax
+from tilewright.dialects.syntax.engine import SyntaxOp
 from tilewright.dialects.syntax.tokens import SYNTAX, CodedParseError, fail
+from tilewright.dialects.syntax.types import TypeSyntax
 from tilewright.text.aliases import BAD_ALIAS
 from tilewright.text.attribute_parser import (
     FOREIGN_ERRORS,
@@ -595,7 +597,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
             if op_type.name == "scf.for":
                 return self._parse_for(op_type)
             if op_type.name == "scf.while":
-                from tilewright.dialects.nvgpu.support.scf import parse_while
+                from tilewright.dialects.upstream.scf import parse_while
 
                 return parse_while(self)
             return op_type.parse(self)

@@ -345,7 +345,7 @@ class TilePrinter(Printer):
         if custom and not self.print_generic_format:
             self._pieces.append(op.name)
             if op.name == "scf.while":
-                from tilewright.dialects.nvgpu.support.scf import print_while
+                from tilewright.dialects.upstream.scf import print_while
 
                 print_while(self, op)  # pyright: ignore[reportArgumentType]
             else:

@@ -7,7 +7,7 @@ from tests.dialects.nvgpu.support import Case, case_name, print_again, problems
 from tests.oracles import requires_mlir_opt, upstream_errors, upstream_texts
 
 from tilewright.dialects.nvgpu.examples import wrap
-from tilewright.dialects.nvgpu.support.arith_floats import ROUNDING_MODES
+from tilewright.dialects.upstream.arith.floats import ROUNDING_MODES
 
 EXTRA = {"x": "f32", "h": "f16", "g": "bf16", "e": "f8E4M3FN", "xs": "vector<4xf32>", "d": "f64"}
 _CVT = "%l = nvvm.cvt.float.to.tf32 %x"

@@ -9,9 +9,9 @@ from tests.dialects.nvgpu.support import Case, case_name, print_again, problems
 from tests.oracles import requires_iree_opt, requires_mlir_opt, upstream_errors, upstream_texts
 
 from tilewright.dialects.nvgpu.examples import wrap
-from tilewright.dialects.nvgpu.support import llvm
-from tilewright.dialects.nvgpu.support.base import OPERATIONS
-from tilewright.dialects.nvgpu.support.llvm_syntax import BIN_OPS, ORDERINGS
+from tilewright.dialects.upstream import llvm
+from tilewright.dialects.upstream.base.operations import OPERATIONS
+from tilewright.dialects.upstream.llvm.syntax import BIN_OPS, ORDERINGS
 from tilewright.text import parse, same_module
 
 llvm.load()

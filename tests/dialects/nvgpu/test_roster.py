@@ -9,17 +9,17 @@ import pytest
 from tests.dialects.nvgpu.support import problems
 from xdsl.universe import Universe
 
-from tilewright.dialects.nvgpu import load
+from tilewright.dialects.nvgpu import load, load_nvvm, wgmma
 from tilewright.dialects.nvgpu.base import OPERATIONS
 from tilewright.dialects.nvgpu.enums import ENUM_ATTRIBUTES
 from tilewright.dialects.nvgpu.examples import wrap
-from tilewright.dialects.nvgpu.support import arith, gpu, llvm, memref, nvvm, vector
-from tilewright.dialects.nvgpu.support.base import OPERATIONS as AROUND
 from tilewright.dialects.nvgpu.types import TYPES
+from tilewright.dialects.upstream import arith, gpu, llvm, memref, nvvm, vector
+from tilewright.dialects.upstream.base.operations import OPERATIONS as UPSTREAM
 from tilewright.text import parse, print_text, same_module
 
 load()
-SUPPORT = {
+LOADED = {
     dialect.name: dialect
     for dialect in (m.load() for m in (arith, gpu, llvm, memref, nvvm, vector))
 }
@@ -52,7 +52,9 @@ ROSTER = [
 ]
 
 DECLARED = {f"nvgpu.{name}": op for name, op in OPERATIONS.items()} | {
-    op.name: op for operations in AROUND.values() for op in operations.values()
+    op.name: op
+    for operations in (*UPSTREAM.values(), wgmma.OPERATIONS)
+    for op in operations.values()
 }
 EXAMPLES = [
     pytest.param(example, id=f"{name}-{number}")
@@ -73,10 +75,17 @@ def test_dialect_holds_everything() -> None:
     assert set(dialect.attributes) == {*TYPES, *ENUM_ATTRIBUTES}
 
 
-def test_dialects_around_hold_what_is_declared_for_them() -> None:
-    for name, operations in AROUND.items():
-        held = {op.name: op for op in SUPPORT[name].operations}
+def test_upstream_dialects_hold_what_is_declared_for_them() -> None:
+    for name, operations in UPSTREAM.items():
+        held = {op.name: op for op in LOADED[name].operations}
         assert all(held[op.name] is op for op in operations.values())
+
+
+def test_ours_are_in_the_nvvm_of_our_texts_and_not_in_upstreams() -> None:
+    ours = set(wgmma.OPERATIONS.values())
+    assert ours
+    assert ours.isdisjoint(LOADED["nvvm"].operations)
+    assert set(load_nvvm().operations) == ours | set(LOADED["nvvm"].operations)
 
 
 def test_stock_tools_find_the_dialect() -> None:

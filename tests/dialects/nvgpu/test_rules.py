@@ -14,6 +14,7 @@ from tilewright.diagnostics import Span
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import OPERATIONS
 from tilewright.dialects.nvgpu.examples import wrap
+from tilewright.dialects.upstream.base import codes as shared
 from tilewright.text import parse
 
 ALL = [*CASES, *CASES_AROUND, *CASES_LLVM, *CASES_OF_CONVERSIONS]
@@ -43,7 +44,12 @@ def test_stock_verifier_agrees(case: Case) -> None:
 
 def test_every_rule_has_a_case() -> None:
     met = {case.code for case in ALL}
-    defined = {value for name, value in vars(codes).items() if name.isupper()}
+    defined = {
+        value
+        for module in (codes, shared)
+        for name, value in vars(module).items()
+        if name.isupper()
+    }
     assert defined - met == set()
 
 

@@ -12,10 +12,10 @@ from xdsl.parser import Parser
 from tilewright.dialects.nvgpu import load
 from tilewright.dialects.nvgpu.enums import TensorMapSwizzleKindAttr
 from tilewright.dialects.nvgpu.examples import wrap
-from tilewright.dialects.nvgpu.support import gpu
-from tilewright.dialects.nvgpu.support.gpu_attributes import WORKGROUP
 from tilewright.dialects.nvgpu.tensor_maps import box_bytes
 from tilewright.dialects.nvgpu.types import MBarrierGroupType, TensorMapDescriptorType
+from tilewright.dialects.upstream import gpu
+from tilewright.dialects.upstream.gpu.attributes import WORKGROUP
 from tilewright.text import parse, print_text
 
 _SPELLINGS = [
@@ -172,3 +172,15 @@ def test_segments_must_divide_the_operands() -> None:
     (found,) = problems(text.replace("array<i32: 1, 1, 2, 1>", "array<i32: 1, 1, 3, 1>"))
     assert found.code == "bad-property"
     assert "operandSegmentSizes" in found.message
+
+
+@pytest.mark.parametrize(("name", "one"), [("cmpi", "1 : i32"), ("cmpf", "1.0 : f32")])
+def test_a_predicate_without_a_name_is_refused_and_printed(name: str, one: str) -> None:
+    """What the verifier refuses can be shown, too."""
+    ty = one.partition(" : ")[2]
+    text = wrap(
+        f"%one = arith.constant {one}\n"
+        f'%truth = "arith.{name}"(%one, %one) <{{predicate = 99 : i64}}> : ({ty}, {ty}) -> i1'
+    )
+    assert [d.code for d in problems(text)] == ["nvgpu-element-type"]
+    assert f"arith.{name} 99, %one, %one : {ty}" in print_text(parse(text))

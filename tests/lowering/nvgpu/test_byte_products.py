@@ -12,7 +12,7 @@ import pytest
 from xdsl.ir import Operation
 
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
-from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp
+from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp
 from tilewright.gpu import tiles as gpu_tiles
 from tilewright.machine import Program
 from tilewright.passes import run_pipeline

@@ -8,7 +8,7 @@ from tests.lowering.nvgpu.support import lower
 from tests.lowering.nvgpu.test_ptx import copy_through_views
 
 from tilewright.analysis.verifier import verify
-from tilewright.dialects.nvgpu.support import llvm
+from tilewright.dialects.upstream.llvm import ops as llvm
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 

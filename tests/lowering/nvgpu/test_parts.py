@@ -10,7 +10,7 @@ from tests.lowering.nvgpu.support import random_layout
 from tests.lowering.nvgpu.test_scans import ARCHITECTURES, run
 from tests.machine.kernels import ELEMENTS, tile_of
 
-from tilewright.dialects.nvgpu.support.gpu_ops import ShuffleOp
+from tilewright.dialects.upstream.gpu.ops import ShuffleOp
 from tilewright.layouts import Layout
 from tilewright.passes.tileas import assign_layouts
 

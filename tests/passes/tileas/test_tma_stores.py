@@ -18,8 +18,8 @@ from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import stores as W
 from tilewright.dialects.nvgpu.ops.tma import TmaAsyncStoreOp
-from tilewright.dialects.nvgpu.support import nvvm
-from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp
+from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp
+from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target

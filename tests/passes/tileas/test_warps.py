@@ -8,7 +8,7 @@ from tests.passes.tileas import kernels as K
 
 from tilewright import LaunchOptions
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
-from tilewright.dialects.nvgpu.support import gpu_kernels
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.gpu.tiles import TileProgram as GpuProgram
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse

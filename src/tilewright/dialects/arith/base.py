@@ -9,9 +9,6 @@ from typing import ClassVar, Self, TypeVar
 from xdsl.dialects.arith import IntegerOverflowAttr, IntegerOverflowFlag
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 
 from tilewright.dialects.cuda_tile.types import INTEGER_NAMES, NUMBER_NAMES, i1
 from tilewright.dialects.declare import DeclaredOp, declare_op
@@ -23,21 +20,13 @@ from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.signature import Dictionary
 from tilewright.dialects.nv_tileaa.type_syntax import TYPE_SYNTAX
 from tilewright.dialects.syntax.directives import (
-    BAD_KEYWORD,
     COLON,
     COMMA,
     Keyword,
     Operand,
     TypeOf,
 )
-from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import (
-    consume,
-    fail,
-    previous_end,
-    token_start,
-    token_text,
-)
+from tilewright.dialects.upstream.arith.syntax import OverflowFlags
 
 _INDEX = frozenset({"index"})
 _I4 = frozenset({"i4"})
@@ -175,41 +164,6 @@ def arith_op(name: str, *, group: str) -> Callable[[_OpT], _OpT]:
 def truth_like(ty: Attribute) -> Attribute:
     """i1 in the shape of a type."""
     return T.TileType(ty.dims, i1, ty.layout) if isinstance(ty, T.TileType) else i1
-
-
-@dataclass(frozen=True, slots=True)
-class OverflowFlags(Directive):
-    """``overflow<nsw, nuw>``; nothing where there are no flags."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        if not parser.parse_optional_keyword("overflow"):
-            return
-        flags = parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _flag(parser))
-        state.properties[_OVERFLOW] = IntegerOverflowAttr(f for f in flags if f is not None)
-        state.mark(("attr", _OVERFLOW, 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        flags = op.properties.get(_OVERFLOW)
-        if isinstance(flags, IntegerOverflowAttr):
-            shown = ", ".join(f.value for f in IntegerOverflowFlag if f in flags.data)
-            printer.print_string(f" overflow<{shown}>")
-
-    def grammar(self) -> str:
-        return "[`overflow` `<` (`nsw` | `nuw`) {`,` ...} `>`]"
-
-
-def _flag(parser: Parser) -> IntegerOverflowFlag | None:
-    text = token_text(parser)
-    known = [flag.value for flag in IntegerOverflowFlag]
-    if text not in (*known, "none"):
-        listed = ", ".join(f"'{flag}'" for flag in known)
-        found = f"'{text}'" if text else "the end of the file"
-        fail(
-            parser, f"expected overflow flag to be one of: {listed}, got: {found}", code=BAD_KEYWORD
-        )
-    consume(parser)
-    return None if text == "none" else IntegerOverflowFlag(text)
 
 
 PROPERTIES = Dictionary()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tilewright.dialects.arith import codes
@@ -26,7 +23,6 @@ from tilewright.dialects.declare import (
     Report,
     attr,
     examples,
-    int_property,
     same_shape,
     same_type,
     type_of,
@@ -36,50 +32,21 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.constraints import ANY_VALUE, FLOAT, I1, INT64
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
-    BAD_KEYWORD,
     COLON,
     COMMA,
     Operand,
     TypeOf,
-    parse_type_into,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import (
-    consume,
-    fail,
-    previous_end,
-    token_start,
-    token_text,
+from tilewright.dialects.upstream.arith.syntax import (
+    FLOAT_PREDICATES,
+    INTEGER_PREDICATES,
+    Predicate,
+    SelectTypes,
+    predicate_name,
 )
 
 GROUP = "comparison"
-
-
-@dataclass(frozen=True, slots=True)
-class PredicateWord(Directive):
-    """The predicate of a comparison, by its name."""
-
-    names: tuple[str, ...]
-    known: tuple[str, ...]
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start, text = token_start(parser), token_text(parser).strip('"')
-        if text not in self.known:
-            listed = ", ".join(f"'{name}'" for name in self.known)
-            found = f"'{text}'" if text else "the end of the file"
-            fail(
-                parser, f"expected predicate to be one of: {listed}, got: {found}", code=BAD_KEYWORD
-            )
-        consume(parser)
-        state.properties["predicate"] = IntegerAttr(self.names.index(text), i64)
-        state.mark(("attr", "predicate", 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        assert isinstance(op, Comparison)
-        printer.print_string(f" {op.predicate_name}")
-
-    def grammar(self) -> str:
-        return "(" + " | ".join(f"`{name}`" for name in self.known) + ")"
 
 
 def _truth_of_lhs(state: ParseState) -> Sequence[Attribute]:
@@ -111,8 +78,7 @@ class Comparison(ArithOp):
 
     @property
     def predicate_name(self) -> str:
-        number = int_property(self, "predicate")
-        return self.NAMES[number] if 0 <= number < len(self.NAMES) else str(number)
+        return predicate_name(self, self.NAMES)
 
     def property_keywords(self) -> dict[str, str | bool]:
         return {**self.READINGS[self.predicate_name]}
@@ -135,30 +101,25 @@ _RELATIONS_OF = {
     "gt": "greater_than",
     "ge": "greater_than_or_equal",
 }
-_CMPI_NAMES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _CMPI_READINGS = {
     name: {
         "comparison_predicate": _RELATIONS_OF[name[-2:]],
         "signedness": "signed" if name[0] == "s" else "unsigned",
     }
-    for name in _CMPI_NAMES
+    for name in INTEGER_PREDICATES
 }
-_CMPF_NAMES = (
-    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
-)
 _CMPF_READINGS = {
     name: {
         "comparison_predicate": _RELATIONS_OF[name[1:]],
         "comparison_ordering": "ordered" if name[0] == "o" else "unordered",
     }
-    for name in _CMPF_NAMES
+    for name in FLOAT_PREDICATES
     if name[1:] in _RELATIONS_OF
 }
 
 
 def _comparison_syntax(names: tuple[str, ...], known: Sequence[str]) -> tuple[Directive, ...]:
-    word = PredicateWord(names, tuple(known))
+    word = Predicate(names, tuple(known))
     return (word, COMMA, *PAIR, PROPERTIES, COLON, TypeOf("lhs", shared=True))
 
 
@@ -172,9 +133,9 @@ class CmpiOp(Comparison):
     result = result_def(I1)
     MEANING: ClassVar = "cmpi"
     SOURCE: ClassVar = "cmpi"
-    NAMES: ClassVar = _CMPI_NAMES
+    NAMES: ClassVar = INTEGER_PREDICATES
     READINGS: ClassVar = _CMPI_READINGS
-    SYNTAX: ClassVar = _comparison_syntax(_CMPI_NAMES, _CMPI_NAMES)
+    SYNTAX: ClassVar = _comparison_syntax(INTEGER_PREDICATES, INTEGER_PREDICATES)
     EXAMPLES: ClassVar = examples(
         "%s = arith.cmpi slt, %k, %k : tile<8xi32>",
         "%s = arith.cmpi ugt, %i, %j : index",
@@ -194,33 +155,12 @@ class CmpfOp(Comparison):
     result = result_def(I1)
     MEANING: ClassVar = "cmpf"
     SOURCE: ClassVar = "cmpf"
-    NAMES: ClassVar = _CMPF_NAMES
+    NAMES: ClassVar = FLOAT_PREDICATES
     READINGS: ClassVar = _CMPF_READINGS
-    SYNTAX: ClassVar = _comparison_syntax(_CMPF_NAMES, tuple(_CMPF_READINGS))
+    SYNTAX: ClassVar = _comparison_syntax(FLOAT_PREDICATES, tuple(_CMPF_READINGS))
     EXAMPLES: ClassVar = examples(
         "%s = arith.cmpf olt, %f, %g : tile<8xf32>", "%s = arith.cmpf une, %x, %x : f32"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SelectTypes(Directive):
-    """The type of the values, behind that of a condition that is a tile."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        parse_type_into(parser, state, "result")
-        if parser.parse_optional_punctuation(","):
-            state.types["condition"] = state.types.pop("result")
-            state.parts[("type", "condition", 0)] = state.parts.pop(("type", "result", 0))
-            parse_type_into(parser, state, "result")
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        condition, result = op.operands[0].type, op.results[0].type
-        if isinstance(condition, T.TileType):
-            printer.print_string(f" {format_type(condition)},")
-        printer.print_string(f" {format_type(result)}")
-
-    def grammar(self) -> str:
-        return "[type(%condition) `,`] type(%result)"
 
 
 @arith_op("arith.select", group=GROUP)
@@ -250,11 +190,7 @@ class SelectOp(ArithOp):
         COLON,
         SelectTypes(),
     )
-    INFER: ClassVar = {
-        "true_value": "result",
-        "false_value": "result",
-        "condition": lambda state: [truth_like(IndexType())],
-    }
+    INFER: ClassVar = {"true_value": "result", "false_value": "result"}
     EXAMPLES: ClassVar = examples(
         "%s = arith.select %mask, %f, %g : tile<8xi1>, tile<8xf32>",
         "%s = arith.select %c, %f, %g : tile<8xf32>",

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 from xdsl.ir import SSAValue
 
 from tilewright.dialects.cuda_tile import types as T
+from tilewright.dialects.cuda_tile.type_syntax import TYPE_SYNTAX
 from tilewright.dialects.declare import (
     TYPE_RELATION,
     DeclaredOp,
@@ -77,6 +78,7 @@ class TileOp(DeclaredOp):
     ``EXAMPLES`` are bodies of an entry that use the operation, in the setting of ``examples.wrap``.
     """
 
+    TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
     OPCODE: ClassVar[int | None] = None
     SINCE: ClassVar[Version] = V13_1
     SINCE_OF: ClassVar[Mapping[str, Version]] = {}

@@ -24,11 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.type_syntax import (
-    element_by_spelling,
-    format_type,
-    parse_type,
-)
+from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling, format_type, parse_type
 from tilewright.dialects.cuda_tile.types import ELEMENT_TYPES, NUMBER_NAMES, TileType, element_name
 from tilewright.dialects.syntax.tokens import (
     consume,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -17,7 +15,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import AttrConstraint, IntConstraint, VerificationContext
+from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.cuda_tile import types as T
@@ -25,34 +23,20 @@ from tilewright.dialects.cuda_tile.attributes import AssumePredicateAttr, Optimi
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import NamedConstraint
 
 
 @dataclass(frozen=True)
-class NamedConstraint(AttrConstraint[Attribute]):
-    """A constraint that says in words what it accepts."""
-
-    description: str
-
-    def accepts(self, attr: Attribute) -> bool:
-        raise NotImplementedError
+class ValueConstraint(NamedConstraint):
+    """A constraint on types that names them as they stand in type slots."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not self.accepts(attr):
             raise VerifyException(f"must be {self.description}, but got '{format_type(attr)}'")
 
-    def mapping_type_vars(
-        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
-    ) -> NamedConstraint:
-        return self
-
-    @property
-    def only_type(self) -> Attribute | None:
-        """The one type that is accepted, where there is just one."""
-        return None
-
 
 @dataclass(frozen=True)
-class TileOf(NamedConstraint):
+class TileOf(ValueConstraint):
     """A tile with one of some element types, of any or of one rank."""
 
     elements: frozenset[str]
@@ -74,7 +58,7 @@ class TileOf(NamedConstraint):
 
 
 @dataclass(frozen=True)
-class TypeClass(NamedConstraint):
+class TypeClass(ValueConstraint):
     """A type of some classes."""
 
     classes: tuple[type[Attribute], ...]
@@ -88,13 +72,13 @@ class TypeClass(NamedConstraint):
 
 
 @dataclass(frozen=True)
-class AnyValue(NamedConstraint):
+class AnyValue(ValueConstraint):
     def accepts(self, attr: Attribute) -> bool:
         return True
 
 
 @dataclass(frozen=True)
-class CudaTileValue(NamedConstraint):
+class CudaTileValue(ValueConstraint):
     def accepts(self, attr: Attribute) -> bool:
         return attr in T.ELEMENT_NAMES or attr.name.startswith("cuda_tile.")
 

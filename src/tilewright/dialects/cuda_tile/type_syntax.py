@@ -18,7 +18,6 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 import tilewright.dialects.cuda_tile.types as T
-from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.enums import PaddingValue, PaddingValueAttr, PtrAttr, PtrAttrAttr
 from tilewright.dialects.syntax.tokens import (
     consume,
@@ -29,21 +28,7 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
-
-UNKNOWN_TYPE = define_code(
-    "unknown-type",
-    "A type is expected here, and the text names none that is known.",
-    "Types of the cuda_tile dialect may be written with or without `!cuda_tile.`; builtin "
-    "element types are i1, i4, i8, i16, i32, i64, f16, bf16, f32, tf32, f64, f8E4M3FN, f8E5M2, "
-    "f8E8M0FNU, f4E2M1FN and f8E5M3FNU.",
-)
-INVALID_TYPE = define_code(
-    "invalid-type",
-    "A type is written correctly but breaks a rule of its kind.",
-    "Tile extents are positive powers of two with at most 2**24 elements in all; view tiles have "
-    "the rank of their tensor view; a dim_map is a permutation; paddings other than zero need "
-    "float elements.",
-)
+from tilewright.dialects.syntax.types import INVALID_TYPE, UNKNOWN_TYPE, TypeSyntax
 
 _PREFIX = "!cuda_tile."
 #: A type with up to three levels of angle brackets; anything deeper is parsed without the memo.
@@ -394,3 +379,6 @@ _BODIES: dict[str, Callable[..., str]] = {
     "strided_view": strided_view_body,
     "gather_scatter_view": gather_scatter_view_body,
 }
+
+
+TYPE_SYNTAX = TypeSyntax(parse_type, format_type)

@@ -18,8 +18,8 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.cuda_tile.constraints import NamedConstraint
 from tilewright.dialects.cuda_tile.types import BASE_FLOAT_NAMES, FLOAT_NAMES, INTEGER_NAMES
+from tilewright.dialects.declare import NamedConstraint
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr, KernelSpecAttr
 from tilewright.dialects.nv_tileaa.enums import AliasEnumAttribute

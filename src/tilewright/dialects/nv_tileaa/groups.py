@@ -16,8 +16,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import AttrSizedOperandSegments, OptionalDef, VariadicDef
 from xdsl.parser import Parser, UnresolvedOperand
 
-from tilewright.dialects.cuda_tile.constraints import NamedConstraint
-from tilewright.dialects.declare import DeclaredOp
+from tilewright.dialects.declare import DeclaredOp, NamedConstraint
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import ParseState, value_constraint

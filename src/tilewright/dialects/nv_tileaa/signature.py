@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,13 +17,9 @@ from tilewright.dialects.nv_tileaa.constraints import PropertyKind
 from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN, GroupedOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import format_symbol, parse_operand, parse_type_into
-from tilewright.dialects.syntax.engine import (
-    COUNT_MISMATCH,
-    Directive,
-    ParseState,
-    values_of,
-)
+from tilewright.dialects.syntax.engine import COUNT_MISMATCH, Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import (
+    begins_operation,
     fail,
     is_identifier,
     is_value_name,
@@ -32,8 +27,6 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
-
-_NUMBER_OF_RESULTS = re.compile(r"[ \t]*:[ \t]*\d+(?=[ \t]*[,=])")
 
 
 def _groups(op: IRDLOperation) -> list[str]:
@@ -56,7 +49,7 @@ class Arguments(Directive):
                 parser.Delimiter.PAREN, lambda: parse_operand(parser, state, WRITTEN)
             )
             return
-        if not is_value_name(parser) or _begins_operation(parser):
+        if not is_value_name(parser) or begins_operation(parser):
             return
         parse_operand(parser, state, WRITTEN)
         if cls.BRACKETS and token_text(parser) == "[":
@@ -89,20 +82,6 @@ class Arguments(Directive):
 
     def grammar(self) -> str:
         return "`(` [%v {`,` %v}] `)`" if self.parens else "[%v [`[` %i {`,` %i} `]`] {`,` %v}]"
-
-
-def _begins_operation(parser: Parser) -> bool:
-    """Whether the value name here is the result of the next operation (``%x = ...``, ``%x:2 = ...``)."""
-    text = parser.lexer.input.content
-    at = token_start(parser) + len(token_text(parser))
-    rest = _NUMBER_OF_RESULTS.sub("", text[at : at + 400]).lstrip(" \t")
-    return rest.startswith("=") or (rest.startswith(",") and _names_then_equals(rest))
-
-
-def _names_then_equals(rest: str) -> bool:
-    line = rest.partition("\n")[0]
-    head, equals, _ = line.partition("=")
-    return bool(equals) and not set(head) & set('{}:()<>[]"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 import tilewright.dialects.nv_tileaa.types as T
-from tilewright.dialects.cuda_tile.type_syntax import (
-    INVALID_TYPE,
-    UNKNOWN_TYPE,
-    element_by_spelling,
-)
+from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling
 from tilewright.dialects.cuda_tile.types import DYNAMIC, ELEMENT_NAMES, DimsAttr
-from tilewright.dialects.syntax.engine import TypeSyntax
 from tilewright.dialects.syntax.tokens import (
     consume,
     fail,
@@ -32,6 +27,7 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
+from tilewright.dialects.syntax.types import INVALID_TYPE, UNKNOWN_TYPE, TypeSyntax
 
 
 def parse_type(parser: AttrParser) -> Attribute:

@@ -23,3 +23,13 @@ def load() -> Dialect:
 
     assert ops.__all__
     return Dialect("nvgpu", list(OPERATIONS.values()), [*types.TYPES, *enums.ENUM_ATTRIBUTES])
+
+
+@cache
+def load_nvvm() -> Dialect:
+    """Upstream's ``nvvm`` with the products of a warpgroup that are ours alone (``wgmma``)."""
+    from tilewright.dialects.nvgpu.wgmma import OPERATIONS
+    from tilewright.dialects.upstream import nvvm
+    from tilewright.dialects.upstream.base.operations import extended
+
+    return extended(nvvm.load(), OPERATIONS.values())

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
-from xdsl.irdl import AttrSizedOperandSegments
-
-from tilewright.dialects.declare import DeclaredOp, declare_op
-from tilewright.dialects.nvgpu.type_syntax import TYPE_SYNTAX
-
-SEGMENTS = AttrSizedOperandSegments(as_property=True)
+from tilewright.dialects.declare import declare_op
+from tilewright.dialects.upstream.base.operations import UpstreamOp
 
 
-class NvgpuOp(DeclaredOp):
+class NvgpuOp(UpstreamOp):
     """An operation of ``nvgpu``. ``EXAMPLES`` are bodies of a function: see ``examples.wrap``."""
-
-    TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
 
 
 _OpT = TypeVar("_OpT", bound=type[NvgpuOp])

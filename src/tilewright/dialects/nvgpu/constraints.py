@@ -1,56 +1,13 @@
-"""What operands, results and properties of ``nvgpu`` may be."""
+"""What operands, results and properties of ``nvgpu`` alone may be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    Float32Type,
-    FunctionType,
-    IndexType,
-    IntegerAttr,
-    IntegerType,
-    MemRefType,
-    StringAttr,
-    SymbolRefAttr,
-    UnitAttr,
-    UnrankedMemRefType,
-    VectorType,
-)
-from xdsl.dialects.gpu import AsyncTokenType
+from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType
 from xdsl.ir import Attribute
-from xdsl.irdl import VerificationContext
-from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.cuda_tile.constraints import NamedConstraint
 from tilewright.dialects.nvgpu import types as T
 from tilewright.dialects.nvgpu.enums import RcpRoundingModeAttr
-
-
-@dataclass(frozen=True)
-class Kind(NamedConstraint):
-    """An attribute or type of some class; ``test`` says more where the class is not enough."""
-
-    cls: type[Attribute]
-    test: Callable[[Attribute], bool] | None = None
-    fixed: Attribute | None = None
-
-    def accepts(self, attr: Attribute) -> bool:
-        return isinstance(attr, self.cls) and (self.test is None or self.test(attr))
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not self.accepts(attr):
-            raise VerifyException(f"must be {self.description}, but got '{attr}'")
-
-    @property
-    def only_type(self) -> Attribute | None:
-        return self.fixed
-
-
-def _exactly(description: str, ty: Attribute) -> Kind:
-    return Kind(description, type(ty), lambda attr: attr == ty, ty)
+from tilewright.dialects.upstream.base.constraints import Kind, exactly
 
 
 def _is_f32_vector(attr: Attribute) -> bool:
@@ -61,47 +18,13 @@ def _is_f32_vector(attr: Attribute) -> bool:
     )
 
 
-def _is_integer_of(*types: Attribute) -> Callable[[Attribute], bool]:
-    return lambda attr: isinstance(attr, IntegerAttr) and attr.type in types
-
-
-def _is_i64_array(attr: Attribute) -> bool:
-    is_i64 = _is_integer_of(IntegerType(64))
-    return isinstance(attr, ArrayAttr) and all(map(is_i64, attr.data))
-
-
 METADATA_TYPE = VectorType(IntegerType(16), [2])
-
-INDEX = _exactly("an index", IndexType())
-I1 = _exactly("an i1", IntegerType(1))
-I16 = _exactly("an i16", IntegerType(16))
-I32 = _exactly("an i32", IntegerType(32))
-_SIZES = (IndexType(), IntegerType(32), IntegerType(64))
-SIZE = Kind("an index, i32 or i64", Attribute, lambda t: t in _SIZES)
-GPU_TOKEN = Kind("a !gpu.async.token", AsyncTokenType)
-ANY_VALUE = Kind("a value of any type", Attribute)
-ADDRESS = Kind("an i32 or i64", IntegerType, lambda t: t in (IntegerType(32), IntegerType(64)))
-MEMREF = Kind("a ranked memref", MemRefType)
-UNRANKED_MEMREF = Kind("an unranked memref", UnrankedMemRefType)
-VECTOR = Kind("a vector", VectorType)
 F32_VECTOR = Kind("a vector of f32", VectorType, _is_f32_vector)
-METADATA = _exactly("a vector<2xi16>", METADATA_TYPE)
-ASYNC_TOKEN = _exactly("a device.async.token", T.DEVICE_ASYNC_TOKEN)
-MBARRIER_TOKEN = _exactly("an mbarrier.token", T.MBARRIER_TOKEN)
+METADATA = exactly("a vector<2xi16>", METADATA_TYPE)
+ASYNC_TOKEN = exactly("a device.async.token", T.DEVICE_ASYNC_TOKEN)
+MBARRIER_TOKEN = exactly("an mbarrier.token", T.MBARRIER_TOKEN)
 MBARRIER_GROUP = Kind("an mbarrier.group", T.MBarrierGroupType)
 TENSOR_MAP = Kind("a tensormap.descriptor", T.TensorMapDescriptorType)
 ACCUMULATOR = Kind("a warpgroup.accumulator", T.WarpgroupAccumulatorType)
 MATRIX_DESCRIPTOR = Kind("a warpgroup.descriptor", T.WarpgroupMatrixDescriptorType)
-
-FLAG = Kind("a unit attribute", UnitAttr)
-STRING = Kind("a string", StringAttr)
-SYMBOL = Kind("a symbol reference", SymbolRefAttr)
-ARRAY = Kind("an array", ArrayAttr)
-FUNCTION_TYPE = Kind("a function type", FunctionType)
-BOOL = Kind("a boolean", IntegerAttr, _is_integer_of(IntegerType(1)))
-INT32 = Kind("a 32-bit integer", IntegerAttr, _is_integer_of(IntegerType(32)))
-INT64 = Kind("a 64-bit integer", IntegerAttr, _is_integer_of(IntegerType(64)))
-MEMREF_TYPE = Kind("a ranked memref type", MemRefType)
-INDEX_NUMBER = Kind("an integer of type index", IntegerAttr, _is_integer_of(IndexType()))
-I64_ARRAY = Kind("an array of 64-bit integers", ArrayAttr, _is_i64_array)
 RCP_ROUNDING = Kind("a rcp_rounding_mode", RcpRoundingModeAttr)

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from tilewright.dialects.declare import enum_property, int_property
-from tilewright.dialects.nvgpu.support.nvvm import SetMaxRegisterOp
+from tilewright.dialects.upstream.nvvm.ops import SetMaxRegisterOp
 
 WARP_SIZE, WARPGROUP_WARPS = 32, 4
 _REGISTERS, _MOST, _STEP = 1 << 16, 255, 8

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, UnitAttr
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import IndexType, IntegerAttr, UnitAttr
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.cuda_tile.type_syntax import INVALID_TYPE
-from tilewright.dialects.declare import DeclaredOp
-from tilewright.dialects.nvgpu.constraints import INT32
 from tilewright.dialects.nvgpu.enums import RcpRoundingModeAttr
 from tilewright.dialects.nvgpu.types import (
     MBarrierGroupType,
@@ -26,24 +21,14 @@ from tilewright.dialects.nvgpu.types import (
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
-    content,
+    begins_operation,
     fail,
     is_value_name,
     previous_end,
-    token_end,
     token_start,
     token_text,
 )
-
-_SEGMENTS = "operandSegmentSizes"
-_INTEGER_TYPE = re.compile(r":\s*i[0-9]+\b")
-
-
-def begins_operation(parser: Parser) -> bool:
-    """Whether the value name here is a result of the next operation: ``%x = ...``."""
-    rest = content(parser)[token_end(parser) : token_end(parser) + 400].partition("\n")[0]
-    head, equals, _ = rest.partition("=")
-    return bool(equals) and not set(head) & set('{}()<>[]"')
+from tilewright.dialects.syntax.types import INVALID_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,25 +134,6 @@ class Clause(Directive):
 
 
 @dataclass(frozen=True, slots=True)
-class More(Directive):
-    """An optional operand behind a comma: ``, %name``."""
-
-    name: str
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        if parser.parse_optional_punctuation(","):
-            parse_operand(parser, state, self.name)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        if values := values_of(op, self.name):
-            printer.print_string(", ")
-            printer.print_ssa_value(values[0])
-
-    def grammar(self) -> str:
-        return f"[`,` %{self.name}]"
-
-
-@dataclass(frozen=True, slots=True)
 class IndexNumber(Directive):
     """An integer property of type index, written as the bare number."""
 
@@ -217,76 +183,6 @@ class RcpModes(Directive):
 
     def grammar(self) -> str:
         return "`{` `rounding` `=` (approx | rn | rz | rm | rp) [`,` `ftz`] `}`"
-
-
-def _number(parser: Parser) -> Attribute:
-    """A number of 32 bits with its type or without; other types may follow behind a colon."""
-    value = parser.parse_integer(allow_boolean=False)
-    if _INTEGER_TYPE.match(content(parser), token_start(parser)):
-        parser.parse_punctuation(":")
-        ty = parser.parse_type()
-        assert isinstance(ty, IntegerType)
-        return IntegerAttr(value, ty)
-    return IntegerAttr(value, IntegerType(32))
-
-
-@dataclass(frozen=True, slots=True)
-class Dictionary(Directive):
-    """Properties and discardable attributes in one pair of braces.
-
-    Properties in ``HIDDEN`` are written elsewhere. Properties may also stand apart in ``<{...}>``
-    in front, as in the generic form, and each for itself.
-    """
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        if token_text(parser) == "<" and content(parser)[token_end(parser) :].startswith("{"):
-            parser.parse_punctuation("<")
-            self._entries(parser, state)
-            parser.parse_punctuation(">")
-        self._bare(parser, state)
-        if token_text(parser) == "{":
-            self._entries(parser, state)
-
-    def _bare(self, parser: Parser, state: ParseState) -> None:
-        """Properties without braces, as newer tools write them: ``numTiles = 1 transpose = true``.
-
-        Numbers need no type there: it is the one that the property must have.
-        """
-        cls = state.op_class
-        assert issubclass(cls, DeclaredOp)
-        properties = cls.get_irdl_definition().properties
-        while (name := token_text(parser)) in properties and name not in cls.HIDDEN:
-            self._entry(parser, state, is_number=properties[name].constr == INT32)
-            parser.parse_optional_punctuation(",")
-
-    def _entries(self, parser: Parser, state: ParseState) -> None:
-        parser.parse_comma_separated_list(
-            parser.Delimiter.BRACES, lambda: self._entry(parser, state)
-        )
-
-    def _entry(self, parser: Parser, state: ParseState, *, is_number: bool = False) -> None:
-        start = token_start(parser)
-        name = parser.parse_identifier_or_str_literal()
-        if name in state.properties or name in state.attributes:
-            fail(parser, f"'{name}' is written twice", start, previous_end(parser))
-        cls = state.op_class
-        assert issubclass(cls, DeclaredOp)
-        known = name in cls.get_irdl_definition().properties and name not in cls.HIDDEN
-        value: Attribute = UnitAttr()
-        if parser.parse_optional_punctuation("="):
-            start = token_start(parser)
-            value = _number(parser) if is_number else parser.parse_attribute()
-        (state.properties if known else state.attributes)[name] = value
-        state.mark(("attr", name, 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        assert isinstance(op, DeclaredOp)
-        left_out = op.HIDDEN | {_SEGMENTS}
-        shown = {n: value for n, value in op.properties.items() if n not in left_out}
-        printer.print_op_attributes({**op.attributes, **shown})
-
-    def grammar(self) -> str:
-        return "[`{` NAME [`=` VALUE] {`,` ...} `}`]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +249,3 @@ def descriptor_type(name: str) -> ShortType:
 
 def accumulator_type(name: str) -> ShortType:
     return ShortType(name, WarpgroupAccumulatorType)
-
-
-ATTRIBUTES = Dictionary()

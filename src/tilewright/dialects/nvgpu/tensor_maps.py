@@ -8,10 +8,11 @@ from xdsl.dialects.builtin import MemRefType
 
 from tilewright.dialects.declare import Report, operand, type_of
 from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.shapes import bit_width, is_static, show_shape
-from tilewright.dialects.nvgpu.spaces import is_shared
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.base import codes as shared
+from tilewright.dialects.upstream.base.shapes import bit_width, is_static, show_shape
+from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 MAX_BOX_EXTENT = 256
 MAX_COORDINATES = 5
@@ -72,7 +73,7 @@ def check_tile(ty: TensorMapDescriptorType, memref: MemRefType, group: str, repo
         )
     if not is_shared(memref):
         report.error(
-            codes.MEMORY_SPACE,
+            shared.MEMORY_SPACE,
             f"expected '{group}' to lie in shared memory, got '{format_type(memref)}'",
             part,
         )
@@ -105,13 +106,13 @@ def check_coordinates(ty: TensorMapDescriptorType, count: int, group: str, repor
     rank = ty.tensor.get_num_dims()
     if count > MAX_COORDINATES:
         report.error(
-            codes.INDEX_COUNT,
+            shared.INDEX_COUNT,
             f"expected at most {MAX_COORDINATES} of '{group}', got {count}",
             operand(group),
         )
     elif count != rank:
         report.error(
-            codes.INDEX_COUNT,
+            shared.INDEX_COUNT,
             f"expected {rank} of '{group}', one for each dimension of the tensor map, got {count}",
             operand(group),
         )

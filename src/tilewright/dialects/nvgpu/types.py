@@ -15,14 +15,13 @@ from xdsl.utils.str_enum import StrEnum
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.nvgpu.enums import (
-    NvgpuEnumAttribute,
     TensorMapInterleaveKindAttr,
     TensorMapL2PromoKindAttr,
     TensorMapOOBKindAttr,
     TensorMapSwizzleKindAttr,
-    parse_keyword,
 )
 from tilewright.dialects.syntax.tokens import consume, fail, previous_end, token_start, token_text
+from tilewright.dialects.upstream.base.enums import BareEnumAttr, parse_keyword
 
 TYPE_PARAMETER = define_code(
     "nvgpu-type-parameter",
@@ -90,7 +89,7 @@ class NvgpuType(ParametrizedAttribute, TypeAttribute):
 
 def _print_parameter(printer: Printer, name: str, value: Attribute) -> None:
     printer.print_string(f"{name} = ")
-    if isinstance(value, NvgpuEnumAttribute):
+    if isinstance(value, BareEnumAttr):
         printer.print_string(value.keyword)
     elif isinstance(value, IntAttr):
         printer.print_string(str(value.data))
@@ -115,7 +114,7 @@ def _type_reader(cls: type[Attribute], what: str) -> Callable[[AttrParser], Attr
     return read
 
 
-def _enum_reader(cls: type[NvgpuEnumAttribute]) -> Callable[[AttrParser], Attribute]:
+def _enum_reader(cls: type[BareEnumAttr]) -> Callable[[AttrParser], Attribute]:
     what = cls.name.removeprefix("nvgpu.")
 
     def read(parser: AttrParser) -> Attribute:

@@ -12,13 +12,11 @@ from functools import cache
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.irdl import IRDLOperation
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
-from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
-from tilewright.dialects.cuda_tile.types import TOKEN
+from tilewright.dialects.keywords import KeywordAttr
 from tilewright.dialects.syntax.engine import (
     Directive,
     ParseState,
@@ -73,29 +71,6 @@ class Keyword(Directive):
 
     def grammar(self) -> str:
         return f"`{self.word}`"
-
-
-def parse_token_type(parser: AttrParser) -> None:
-    """The type of a token: ``token``, also with its prefix or by an alias."""
-    start = token_start(parser)
-    if not token_text(parser).startswith("!"):
-        parser.parse_keyword("token")
-    elif (found := parse_type(parser)) != TOKEN:
-        fail(parser, f"expected 'token', found '{format_type(found)}'", start, previous_end(parser))
-
-
-@dataclass(frozen=True, slots=True)
-class TokenType(Directive):
-    """The type ``token``, where no other can stand."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        parse_token_type(parser)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string(" token")
-
-    def grammar(self) -> str:
-        return "`token`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,27 +143,6 @@ class Operands(Directive):
     def grammar(self) -> str:
         items = f"[%{self.name} {{`,` %{self.name}}}]"
         return f"`[` {items} `]`" if self.brackets else items
-
-
-@dataclass(frozen=True, slots=True)
-class TokenOperand(Directive):
-    """The optional token operand: `` token=%t``, or `` token = %t`` where ``spaced``."""
-
-    name: str = "token"
-    spaced: bool = False
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        if parser.parse_optional_keyword("token"):
-            parser.parse_punctuation("=")
-            parse_operand(parser, state, self.name)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        if values := values_of(op, self.name):
-            printer.print_string(" token = " if self.spaced else " token=")
-            printer.print_ssa_value(values[0])
-
-    def grammar(self) -> str:
-        return "[`token` `=` %token]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +246,7 @@ class Flags(Directive):
 
 
 @cache
-def enum_member(attribute: type[TileEnumAttribute], value: str) -> TileEnumAttribute:
+def enum_member(attribute: type[KeywordAttr], value: str) -> KeywordAttr:
     """The attribute of an enumeration's value; the same object for the same arguments."""
     return attribute.of(value)
 
@@ -301,7 +255,7 @@ def parse_enum_keyword(
     parser: Parser,
     state: ParseState,
     name: str,
-    attribute: type[TileEnumAttribute],
+    attribute: type[KeywordAttr],
     allowed: Sequence[str] = (),
     what: str = "",
 ) -> None:
@@ -337,7 +291,7 @@ class EnumKeyword(Directive):
     """A mandatory enumeration property, written as its bare keyword."""
 
     name: str
-    attribute: type[TileEnumAttribute]
+    attribute: type[KeywordAttr]
     comma: bool = False
     what: str = ""
 
@@ -361,7 +315,7 @@ class EnumSlot(Directive):
     """
 
     name: str
-    attribute: type[TileEnumAttribute]
+    attribute: type[KeywordAttr]
     word: str
     default: str
     allowed: tuple[str, ...] = ()

@@ -26,25 +26,14 @@ from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start
+from tilewright.dialects.syntax.types import MLIR_TYPES, TypeSyntax
 
 COUNT_MISMATCH = define_code(
     "operand-type-count",
     "An operation shows another number of types than of operands or results.",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TypeSyntax:
-    """How types are read and written in the type slots of a dialect's operations."""
-
-    parse: Callable[[AttrParser], Attribute]
-    format: Callable[[Attribute], str]
-
-
-CUDA_TILE_TYPES = TypeSyntax(parse_type, format_type)
 
 
 @dataclass(slots=True)
@@ -99,7 +88,7 @@ class SyntaxOp(IRDLOperation, ABC):
     ordinary attribute keeps.
     """
 
-    TYPE_SYNTAX: ClassVar[TypeSyntax] = CUDA_TILE_TYPES
+    TYPE_SYNTAX: ClassVar[TypeSyntax] = MLIR_TYPES
     SYNTAX: ClassVar[tuple[Directive, ...]] = ()
     INFER: ClassVar[Mapping[str, str | Inference]] = {}
     PROPERTY_PARSERS: ClassVar[Mapping[str, Callable[[AttrParser], Attribute]]] = {}
@@ -201,7 +190,7 @@ def value_constraint(group_def: OperandDef | ResultDef) -> AttrConstraint:
 
 def type_syntax_of(cls: type[Operation]) -> TypeSyntax:
     """How types stand in the text of operations of a class."""
-    return cls.TYPE_SYNTAX if issubclass(cls, SyntaxOp) else CUDA_TILE_TYPES
+    return cls.TYPE_SYNTAX if issubclass(cls, SyntaxOp) else MLIR_TYPES
 
 
 def shown_type(op: Operation, value: SSAValue) -> str:

@@ -6,6 +6,7 @@ is mended in one place.
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 from xdsl.parser import AttrParser
@@ -39,6 +40,9 @@ class CodedParseError(ParseError):
         self.message = message
         self.notes = notes
         self.help = help
+
+
+_NUMBER_OF_RESULTS = re.compile(r"[ \t]*:[ \t]*\d+(?=[ \t]*[,=])")
 
 
 def fail(
@@ -86,6 +90,19 @@ def is_identifier(parser: AttrParser) -> bool:
 
 def is_value_name(parser: AttrParser) -> bool:
     return parser._current_token.kind is MLIRTokenKind.PERCENT_IDENT
+
+
+def begins_operation(parser: AttrParser) -> bool:
+    """Whether the value name here is the result of the next operation (``%x = ...``, ``%x:2 = ...``)."""
+    at = token_end(parser)
+    rest = _NUMBER_OF_RESULTS.sub("", content(parser)[at : at + 400]).lstrip(" \t")
+    return rest.startswith("=") or (rest.startswith(",") and _names_then_equals(rest))
+
+
+def _names_then_equals(rest: str) -> bool:
+    line = rest.partition("\n")[0]
+    head, equals, _ = line.partition("=")
+    return bool(equals) and not set(head) & set('{}:()<>[]"')
 
 
 def consume(parser: AttrParser) -> str:

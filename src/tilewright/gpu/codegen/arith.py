@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
-from tilewright.dialects.nvgpu.shapes import element_of as element_type
-from tilewright.dialects.nvgpu.type_syntax import format_type
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.base.shapes import element_of as element_type
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value

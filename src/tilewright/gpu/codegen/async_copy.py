@@ -10,8 +10,8 @@ from tilewright.dialects.nvgpu.ops.async_copy import (
     DeviceAsyncCopyOp,
     DeviceAsyncWaitOp,
 )
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.support import nvvm
+from tilewright.dialects.upstream.base.shapes import bit_width
+from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.function import Function, lowers
 

@@ -8,7 +8,7 @@ from math import prod
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Operation
 
-from tilewright.dialects.nvgpu.support.gpu_reduce import AllReduceOp
+from tilewright.dialects.upstream.gpu.reduce import AllReduceOp
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import check_arithmetic
 from tilewright.gpu.codegen.function import Function, lowers

@@ -8,7 +8,7 @@ from xdsl.dialects import cf, func, scf
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from tilewright.dialects.nvgpu.support import gpu_kernels
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value

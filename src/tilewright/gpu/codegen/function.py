@@ -9,9 +9,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.backends import Table
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.source_map import place_of
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.architectures import Feature, needs, require
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.ir import Code, Value

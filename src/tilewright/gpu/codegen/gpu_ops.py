@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.support import gpu_ops
+from tilewright.dialects.upstream.base.shapes import bit_width
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.gpu.architectures import BASE
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.arith import check_arithmetic

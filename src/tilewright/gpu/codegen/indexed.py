@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp, ScatterOp
+from tilewright.dialects.upstream.vector.indexed import GatherOp, ScatterOp
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value

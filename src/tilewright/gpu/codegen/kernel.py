@@ -17,10 +17,10 @@ from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute, BlockArgument, Operation, Region
 
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.support import gpu_kernels
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.source_map import place_of
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.gpu.abi import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Field, Parameter
 from tilewright.gpu.architectures import CLUSTER, REGISTER_UNIT, REGISTERS, Architecture
 from tilewright.gpu.codegen import (

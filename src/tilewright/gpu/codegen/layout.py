@@ -30,9 +30,6 @@ from xdsl.dialects.llvm import LLVMPointerType, LLVMStructType
 from xdsl.ir import Attribute
 
 from tilewright.diagnostics import Place, TileIRError
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.spaces import space_number
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.nvgpu.types import (
     DeviceAsyncTokenType,
     MBarrierGroupType,
@@ -41,6 +38,9 @@ from tilewright.dialects.nvgpu.types import (
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.base.shapes import bit_width
+from tilewright.dialects.upstream.gpu.spaces import space_number
 from tilewright.gpu.codegen.ir import GENERIC, I32, I64, SHARED, Value, pointer
 from tilewright.gpu.codes import UNSUPPORTED
 

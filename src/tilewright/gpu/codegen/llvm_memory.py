@@ -19,9 +19,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.dialects.nvgpu.shapes import element_of as element_type
-from tilewright.dialects.nvgpu.support import llvm, llvm_atomics
-from tilewright.dialects.nvgpu.support.llvm_syntax import ordering_of, scope_of
+from tilewright.dialects.upstream.base.shapes import element_of as element_type
+from tilewright.dialects.upstream.llvm import atomics as llvm_atomics
+from tilewright.dialects.upstream.llvm import ops as llvm
+from tilewright.dialects.upstream.llvm.syntax import ordering_of, scope_of
 from tilewright.gpu.architectures import BF16_ATOMICS, CLUSTER
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import element_of, like, mangled

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaOp
-from tilewright.dialects.nvgpu.shapes import bit_width
+from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.architectures import BYTE_FLOAT_PRODUCTS, HALF_SUMS, ORDERED_SPARSE
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.arith import map_parts

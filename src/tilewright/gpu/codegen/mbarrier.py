@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.nvgpu.ops import mbarrier
-from tilewright.dialects.nvgpu.spaces import SHARED, space_number
 from tilewright.dialects.nvgpu.types import MBarrierGroupType
+from tilewright.dialects.upstream.gpu.spaces import SHARED, space_number
 from tilewright.gpu.architectures import TRANSACTIONS
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.function import Function, lowers

@@ -19,9 +19,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.support.memref import RMW_KINDS, GlobalOp
 from tilewright.dialects.source_map import place_of
+from tilewright.dialects.upstream.base.shapes import bit_width
+from tilewright.dialects.upstream.memref.ops import RMW_KINDS, GlobalOp
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import LLVM_FLOATS
 from tilewright.gpu.codegen.function import Function, lowers

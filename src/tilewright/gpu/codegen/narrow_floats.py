@@ -18,9 +18,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from tilewright.dialects.nvgpu.support.arith_floats import rounding_of
-from tilewright.dialects.nvgpu.support.nvvm_conversions import ToTf32
-from tilewright.dialects.nvgpu.type_syntax import format_type
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.arith.floats import rounding_of
+from tilewright.dialects.upstream.nvvm.conversions import ToTf32
 from tilewright.gpu.architectures import (
     FP4_CONVERSIONS,
     FP8_CONVERSIONS,

@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from tilewright.dialects.declare import int_property
-from tilewright.dialects.nvgpu.intrinsics import INTRINSICS
-from tilewright.dialects.nvgpu.support import nvvm
+from tilewright.dialects.upstream.llvm.intrinsics import INTRINSICS
+from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.arith import element_of
 from tilewright.gpu.codegen.function import Function, lowers

@@ -8,7 +8,7 @@ from xdsl.dialects import memref, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, Region
 
-from tilewright.dialects.nvgpu.support.memref_transpose import TransposeOp
+from tilewright.dialects.upstream.memref.transpose import TransposeOp
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects.nvgpu.shapes import bit_width, has_unit_stride
+from tilewright.dialects.upstream.base.shapes import bit_width, has_unit_stride
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import (
     LLVM_FLOATS,

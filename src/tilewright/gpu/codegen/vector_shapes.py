@@ -8,7 +8,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects.nvgpu.support import vector_shapes as shapes
+from tilewright.dialects.upstream.vector import shapes
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.arith import check_arithmetic, element_of
 from tilewright.gpu.codegen.function import Function, lowers

@@ -23,12 +23,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.nvgpu.ops import warpgroup
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.support.wgmma import WgmmaProductOp, WgmmaSumsOp, integers
 from tilewright.dialects.nvgpu.types import (
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
+from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp, integers
+from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.gpu_ops import thread_number

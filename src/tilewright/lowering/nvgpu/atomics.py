@@ -12,8 +12,8 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp
-from tilewright.dialects.nvgpu.support import llvm_atomics as L
-from tilewright.dialects.nvgpu.support.llvm_syntax import BIN_OPS, ORDERINGS
+from tilewright.dialects.upstream.llvm import atomics as L
+from tilewright.dialects.upstream.llvm.syntax import BIN_OPS, ORDERINGS
 from tilewright.lowering.nvgpu.memory import each_element, ordering, pointers
 from tilewright.lowering.nvgpu.places import place_of_access
 from tilewright.lowering.nvgpu.state import Threads

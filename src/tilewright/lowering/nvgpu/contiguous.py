@@ -20,8 +20,8 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
-from tilewright.dialects.nvgpu.support import llvm as L
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.llvm import ops as L
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
 from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
-from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.lowering.nvgpu.elementwise import float_cast
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, held_bytes
 from tilewright.lowering.nvgpu.layouts import coordinates_of

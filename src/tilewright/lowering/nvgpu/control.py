@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileas.pipelines import PipelineIteratorType, StageType
 from tilewright.dialects.nv_tileas.types import AsyncTokenType
-from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.lowering.nvgpu.accumulators import to_fragments, to_tile
 from tilewright.lowering.nvgpu.fragments import FragmentLayout, Fragments
 from tilewright.lowering.nvgpu.mma import carried_layouts

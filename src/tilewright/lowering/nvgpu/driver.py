@@ -14,8 +14,9 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp, ReturnOp
-from tilewright.dialects.nvgpu.support import gpu_kernels, llvm
 from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
+from tilewright.dialects.upstream.llvm import ops as llvm
 from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu import (

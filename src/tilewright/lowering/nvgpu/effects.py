@@ -11,8 +11,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import gpu_ops
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I64, INDEX

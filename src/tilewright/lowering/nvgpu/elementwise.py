@@ -12,9 +12,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.dialects.arith.base import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, is_set
-from tilewright.dialects.nvgpu.support import arith as S
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support.arith_floats import ROUNDING_MODES, TruncFOp
+from tilewright.dialects.upstream import arith as S
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.arith.floats import ROUNDING_MODES, TruncFOp
 from tilewright.lowering.nvgpu.rounding import computed, direction, redirected, to_odd, to_tf32
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.table import lowers

@@ -13,8 +13,8 @@ from xdsl.dialects import memref, vector
 from xdsl.dialects.arith import BitcastOp
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.dialects.nvgpu.support import arith_vectors
-from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp, ScatterOp
+from tilewright.dialects.upstream.arith import vectors as arith_vectors
+from tilewright.dialects.upstream.vector.indexed import GatherOp, ScatterOp
 from tilewright.lowering.nvgpu.layouts import Layout
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.types import (

@@ -15,9 +15,10 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.diagnostics import TileIRError, define_code
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import gpu_kernels, gpu_ops
 from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.lowering.nvgpu.parameters import add_parameter, copy_with_kernel
 from tilewright.lowering.nvgpu.types import I32, INDEX
 

@@ -18,11 +18,11 @@ from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import llvm as L
-from tilewright.dialects.nvgpu.support import llvm_atomics
-from tilewright.dialects.nvgpu.support.llvm_syntax import ORDERINGS
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.llvm import atomics as llvm_atomics
+from tilewright.dialects.upstream.llvm import ops as L
+from tilewright.dialects.upstream.llvm.syntax import ORDERINGS
 from tilewright.lowering.nvgpu.contiguous import memory_order, straight_access, turned
 from tilewright.lowering.nvgpu.elementwise import bits_constant
 from tilewright.lowering.nvgpu.exchange import Exchange

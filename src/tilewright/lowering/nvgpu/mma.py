@@ -15,7 +15,7 @@ from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
-from tilewright.dialects.nvgpu.support.vector_shapes import ExtractStridedSliceOp
+from tilewright.dialects.upstream.vector.shapes import ExtractStridedSliceOp
 from tilewright.lowering.nvgpu.accumulators import (
     lane,
     to_fragments,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import builtin as b
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.dialects.nvgpu.support import gpu_kernels
+from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.passes.base import clone_with_places
 
 

@@ -14,7 +14,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AndIOp
 from xdsl.ir import SSAValue
 
-from tilewright.dialects.nvgpu.support.vector_shapes import ShuffleOp
+from tilewright.dialects.upstream.vector.shapes import ShuffleOp
 from tilewright.lowering.nvgpu.exchange import Exchange, held_bytes
 from tilewright.lowering.nvgpu.layouts import CHUNK
 from tilewright.lowering.nvgpu.state import Threads

@@ -17,8 +17,8 @@ from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nv_tileaa.ops import pointers, shapes
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
-from tilewright.dialects.nvgpu.support import arith_vectors as V
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
 from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.pieces import rearranged

@@ -13,9 +13,9 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import gpu_ops
 from tilewright.dialects.print_formats import Conversion, parse_format
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.lowering.nvgpu.elementwise import float_cast
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, held_bytes
 from tilewright.lowering.nvgpu.memory import element_name

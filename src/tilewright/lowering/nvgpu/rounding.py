@@ -25,9 +25,9 @@ from tilewright.dialects.nv_tileaa.ops.arithmetic import (
     SqrtOp,
     SubFOp,
 )
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support.llvm_calls import CallIntrinsicOp
-from tilewright.dialects.nvgpu.support.nvvm_conversions import (
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.llvm.calls import CallIntrinsicOp
+from tilewright.dialects.upstream.nvvm.conversions import (
     ROUNDS_TO_TF32,
     CvtFloatToTF32Op,
     FPRoundingMode,

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
-from tilewright.dialects.nvgpu.support import arith_vectors as V
+from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.lowering.nvgpu.elementwise import cast_bits
 from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, narrowed
 from tilewright.lowering.nvgpu.pieces import (

@@ -17,8 +17,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nvgpu.support import arith_vectors, gpu_ops
 from tilewright.dialects.source_map import place_of
+from tilewright.dialects.upstream.arith import vectors as arith_vectors
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.layouts import Layout as Distribution
 from tilewright.lowering.filling import Filler, Properties
 from tilewright.lowering.nvgpu.fragments import Fragments

@@ -22,10 +22,10 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp
 from tilewright.dialects.nv_tileaa.ops.memory import GetGlobalOp
 from tilewright.dialects.nv_tileaa.ops.symbols import reference
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import gpu_ops
-from tilewright.dialects.nvgpu.support.memref import GlobalOp
-from tilewright.dialects.nvgpu.support.vector_indexed import GatherOp
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
+from tilewright.dialects.upstream.memref.ops import GlobalOp
+from tilewright.dialects.upstream.vector.indexed import GatherOp
 from tilewright.lowering.nvgpu.elementwise import (
     bits_constant,
     cast_bits,

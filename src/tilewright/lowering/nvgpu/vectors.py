@@ -10,8 +10,8 @@ from xdsl.dialects import vector
 from xdsl.dialects.arith import AddiOp
 from xdsl.ir import SSAValue
 
-from tilewright.dialects.nvgpu.support import arith_vectors
-from tilewright.dialects.nvgpu.support.vector import ShapeCastOp
+from tilewright.dialects.upstream.arith import vectors as arith_vectors
+from tilewright.dialects.upstream.vector.ops import ShapeCastOp
 from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.types import INDEX, scalar_of
 

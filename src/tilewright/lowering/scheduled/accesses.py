@@ -14,9 +14,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Scattered, Store
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import llvm as L
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.llvm import ops as L
 from tilewright.layouts import Layout
 from tilewright.lowering.nvgpu import memory
 from tilewright.lowering.nvgpu.elementwise import bits_constant, pointee_bytes

@@ -7,7 +7,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region
 
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp
-from tilewright.dialects.nvgpu.support import nvvm
+from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.lowering.nvgpu.types import I32
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers

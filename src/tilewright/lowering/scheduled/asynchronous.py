@@ -26,10 +26,10 @@ from tilewright.dialects.nv_tileas.asynchronous import (
 )
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops.async_copy import DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import llvm as L
-from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.types import DeviceAsyncTokenType
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.llvm import ops as L
+from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.layouts import Layout
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, INDEX, element_bytes
 from tilewright.lowering.scheduled.accesses import ViewPlaces, chosen, guard_of_pointers

@@ -12,8 +12,8 @@ from xdsl.ir import SSAValue
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp
-from tilewright.dialects.nvgpu.support.llvm_atomics import FenceOp
-from tilewright.dialects.nvgpu.support.llvm_syntax import ORDERINGS
+from tilewright.dialects.upstream.llvm.atomics import FenceOp
+from tilewright.dialects.upstream.llvm.syntax import ORDERINGS
 from tilewright.lowering.nvgpu import atomics
 from tilewright.lowering.nvgpu.memory import element_bytes, ordering
 from tilewright.lowering.nvgpu.types import I64, scalar_of

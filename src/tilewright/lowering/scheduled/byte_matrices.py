@@ -17,8 +17,8 @@ from xdsl.ir import SSAValue
 
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp
-from tilewright.dialects.nvgpu.shapes import bit_width
-from tilewright.dialects.nvgpu.support.llvm_calls import CallIntrinsicOp
+from tilewright.dialects.upstream.base.shapes import bit_width
+from tilewright.dialects.upstream.llvm.calls import CallIntrinsicOp
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.types import I32, SHARED_SPACE
 from tilewright.lowering.nvgpu.vectors import reshaped

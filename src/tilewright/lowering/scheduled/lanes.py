@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.dialects.nv_tileaa.base import int_list
-from tilewright.dialects.nvgpu.support.vector_shapes import ShuffleOp
+from tilewright.dialects.upstream.vector.shapes import ShuffleOp
 from tilewright.lowering.nvgpu.types import I64, scalar_of
 from tilewright.lowering.scheduled.state import ScheduledKernel
 

@@ -20,13 +20,13 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops import mbarrier, tma
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.types import (
     MBARRIER_TOKEN,
     MBarrierGroupType,
     TensorMapDescriptorType,
 )
+from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.exchange import in_bytes
 from tilewright.lowering.nvgpu.types import (

@@ -17,7 +17,7 @@ from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.ops import DotOp, atom_of
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp, MmaSyncOp
-from tilewright.dialects.nvgpu.support.vector_shapes import ExtractStridedSliceOp
+from tilewright.dialects.upstream.vector.shapes import ExtractStridedSliceOp
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.fragments import Instruction, instruction_for
 from tilewright.lowering.nvgpu.types import I32, I64, vector_like

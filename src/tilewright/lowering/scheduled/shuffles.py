@@ -6,7 +6,8 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import vector
 from xdsl.ir import SSAValue
 
-from tilewright.dialects.nvgpu.support import gpu_attributes, gpu_ops
+from tilewright.dialects.upstream.gpu import attributes as gpu_attributes
+from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.lowering.nvgpu.exchange import narrowed, widened
 from tilewright.lowering.nvgpu.types import I1, I32, scalar_of, width_of
 from tilewright.lowering.scheduled.state import ScheduledKernel

@@ -18,8 +18,8 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import agent_switch
 from tilewright.dialects.nv_tileas.storage import storage_bytes
 from tilewright.dialects.nv_tileas.types import layout_or_dealt
-from tilewright.dialects.nvgpu.support import nvvm
-from tilewright.dialects.nvgpu.support.vector_shapes import ShuffleOp
+from tilewright.dialects.upstream.nvvm import ops as nvvm
+from tilewright.dialects.upstream.vector.shapes import ShuffleOp
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.driver import Kernel

@@ -14,8 +14,8 @@ from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTmaStoreOp
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.dialects.nvgpu.ops import tma
-from tilewright.dialects.nvgpu.support import nvvm
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
+from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.types import I32, INDEX, element_bytes
 from tilewright.lowering.scheduled.state import ScheduledKernel

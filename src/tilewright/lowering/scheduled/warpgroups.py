@@ -16,13 +16,13 @@ from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, FutureWaitOp
 from tilewright.dialects.nv_tileas.ops import DotOp
 from tilewright.dialects.nv_tileas.types import TiledViewType
-from tilewright.dialects.nvgpu.support import arith_vectors as V
-from tilewright.dialects.nvgpu.support.wgmma import (
+from tilewright.dialects.nvgpu.wgmma import (
     STEP_BYTES,
     SUMS,
     WgmmaProductOp,
     WgmmaSumsOp,
 )
+from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.shared import ROW_BYTES
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, element_type, vector_like

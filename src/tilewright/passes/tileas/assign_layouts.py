@@ -38,8 +38,8 @@ from tilewright.dialects.nv_tileas.types import (
     TiledViewType,
     with_layout,
 )
-from tilewright.dialects.nvgpu.support.nvvm_conversions import ROUNDS_TO_TF32
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.nvvm.conversions import ROUNDS_TO_TF32
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
 from tilewright.layouts.conversions import ordered_for, shared_between
 from tilewright.layouts.lane_moves import spread_out

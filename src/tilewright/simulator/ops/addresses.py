@@ -14,8 +14,8 @@ import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
 
-from tilewright.dialects.nvgpu.shapes import element_of as element_type
-from tilewright.dialects.nvgpu.support.llvm import GetElementPtrOp
+from tilewright.dialects.upstream.base.shapes import element_of as element_type
+from tilewright.dialects.upstream.llvm.ops import GetElementPtrOp
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
 from tilewright.simulator.compile import Step, Translator, implements

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dialects.nvgpu.support.gpu_kernels import FuncOp
+from tilewright.dialects.upstream.gpu.kernels import FuncOp
 from tilewright.simulator import codes
 from tilewright.simulator.compile import (
     Code,

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
 
-from tilewright.dialects.nvgpu.support.arith_floats import rounding_of
+from tilewright.dialects.upstream.arith.floats import rounding_of
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.convert import written_floats
 from tilewright.numerics.rounding import unguarded

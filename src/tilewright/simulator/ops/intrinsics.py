@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dialects.nvgpu.intrinsics import INTRINSICS, Intrinsic
+from tilewright.dialects.upstream.llvm.intrinsics import INTRINSICS, Intrinsic
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.float_ops import flush_subnormals
 from tilewright.numerics.rounding import quiet, to_float64
@@ -23,7 +23,7 @@ from tilewright.simulator.state import Warp
 from tilewright.simulator.values import lanes
 
 if TYPE_CHECKING:
-    from tilewright.dialects.nvgpu.support.nvvm_conversions import ToTf32
+    from tilewright.dialects.upstream.nvvm.conversions import ToTf32
 
 Function = Callable[..., Array]
 _ROUNDINGS = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects import builtin as b
 
-from tilewright.dialects.nvgpu.spaces import space_number
-from tilewright.dialects.nvgpu.support.memref import RMW_KINDS
+from tilewright.dialects.upstream.gpu.spaces import space_number
+from tilewright.dialects.upstream.memref.ops import RMW_KINDS
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import aligned_bytes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects import builtin as b
 
-from tilewright.dialects.nvgpu.support.vector_shapes import numbers_of
+from tilewright.dialects.upstream.vector.shapes import numbers_of
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault

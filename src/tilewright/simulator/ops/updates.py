@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dialects.nvgpu.support.llvm_atomics import AtomicRMWOp
+from tilewright.dialects.upstream.llvm.atomics import AtomicRMWOp
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.state import Warp

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects import builtin as b
 
-from tilewright.dialects.nvgpu.spaces import space_number
+from tilewright.dialects.upstream.gpu.spaces import space_number
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dialects.nvgpu.support.wgmma import STEP_BYTES, WgmmaProductOp, integers
+from tilewright.dialects.nvgpu.wgmma import STEP_BYTES, WgmmaProductOp, integers
 from tilewright.numerics.tensor_cores import multiply_add, multiply_add_integers, unit_of
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements

@@ -36,6 +36,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     TILE_VIEW,
     enum_field,
 )
+from tilewright.dialects.cuda_tile.directives import TokenOperand, TokenType
 from tilewright.dialects.cuda_tile.enums import (
     AtomicRMWModeAttr,
     MemoryOrderingSemanticsAttr,
@@ -70,8 +71,6 @@ from tilewright.dialects.syntax.directives import (
     AttrDict,
     EnumKeyword,
     Operand,
-    TokenOperand,
-    TokenType,
     TypeOf,
 )
 from tilewright.dialects.versions import V13_3, V13_5

@@ -45,6 +45,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     UNIT,
     enum_field,
 )
+from tilewright.dialects.cuda_tile.directives import TokenOperand, TokenType
 from tilewright.dialects.cuda_tile.enums import (
     MemoryOrderingSemanticsAttr,
     MemoryScope,
@@ -65,8 +66,6 @@ from tilewright.dialects.syntax.directives import (
     IntField,
     Operand,
     Operands,
-    TokenOperand,
-    TokenType,
     TypeOf,
     parse_enum_keyword,
     parse_operand,

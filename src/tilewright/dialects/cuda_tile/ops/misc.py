@@ -31,6 +31,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     PREDICATE,
     STRING,
 )
+from tilewright.dialects.cuda_tile.directives import TokenOperand, parse_token_type
 from tilewright.dialects.cuda_tile.ops.memory import MemoryOp
 from tilewright.dialects.cuda_tile.ops.regions import type_list
 from tilewright.dialects.cuda_tile.type_syntax import format_type
@@ -40,10 +41,8 @@ from tilewright.dialects.syntax.directives import (
     COMMA,
     Operand,
     StringField,
-    TokenOperand,
     TypeOf,
     parse_operand,
-    parse_token_type,
     parse_type_into,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState

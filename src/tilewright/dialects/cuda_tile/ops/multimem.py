@@ -34,6 +34,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     PARTITION_VIEW,
     enum_field,
 )
+from tilewright.dialects.cuda_tile.directives import TokenOperand, TokenType
 from tilewright.dialects.cuda_tile.enums import (
     MemoryOrderingSemanticsAttr,
     MemoryScopeAttr,
@@ -60,16 +61,7 @@ from tilewright.dialects.cuda_tile.ops.views import (
     check_indices,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
-from tilewright.dialects.syntax.directives import (
-    ARROW,
-    COLON,
-    COMMA,
-    AttrDict,
-    Operand,
-    TokenOperand,
-    TokenType,
-    TypeOf,
-)
+from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, AttrDict, Operand, TypeOf
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.versions import V13_5
 

@@ -48,6 +48,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     TILE_VIEW,
     enum_field,
 )
+from tilewright.dialects.cuda_tile.directives import TokenOperand, TokenType
 from tilewright.dialects.cuda_tile.enums import MemoryOrderingSemanticsAttr, MemoryScopeAttr
 from tilewright.dialects.cuda_tile.ops.core import INDEX_COUNT
 from tilewright.dialects.cuda_tile.ops.memory import (
@@ -71,8 +72,6 @@ from tilewright.dialects.syntax.directives import (
     AttrDict,
     Operand,
     Operands,
-    TokenOperand,
-    TokenType,
     TypeOf,
     parse_operand,
     parse_type_into,

@@ -10,9 +10,11 @@ from xdsl.traits import Pure
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import F32_VECTOR, FLAG, RCP_ROUNDING
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, RcpModes
+from tilewright.dialects.nvgpu.constraints import F32_VECTOR, RCP_ROUNDING
+from tilewright.dialects.nvgpu.signature import RcpModes
 from tilewright.dialects.syntax.directives import COLON, Operand, TypeOf
+from tilewright.dialects.upstream.base.constraints import FLAG
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 
 GROUP = "arithmetic"
 

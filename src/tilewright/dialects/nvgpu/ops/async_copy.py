@@ -16,20 +16,17 @@ from xdsl.irdl import (
 
 from tilewright.dialects.declare import Report, attr, examples, int_property, operand, type_of
 from tilewright.dialects.nvgpu import codes
-from tilewright.dialects.nvgpu.base import SEGMENTS, NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import (
-    ASYNC_TOKEN,
-    FLAG,
-    INDEX,
-    INDEX_NUMBER,
-    INT32,
-    MEMREF,
-)
-from tilewright.dialects.nvgpu.shapes import bit_width, has_unit_stride
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, IndexNumber, More, Tokens
-from tilewright.dialects.nvgpu.spaces import is_shared
-from tilewright.dialects.nvgpu.type_syntax import format_type
+from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
+from tilewright.dialects.nvgpu.constraints import ASYNC_TOKEN
+from tilewright.dialects.nvgpu.signature import IndexNumber, Tokens
 from tilewright.dialects.syntax.directives import COLON, COMMA, Keyword, Operand, Operands, TypeOf
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.base import codes as shared
+from tilewright.dialects.upstream.base.constraints import FLAG, INDEX, INDEX_NUMBER, INT32, MEMREF
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES, More
+from tilewright.dialects.upstream.base.operations import SEGMENTS
+from tilewright.dialects.upstream.base.shapes import bit_width, has_unit_stride
+from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 GROUP = "asynchronous copies"
 
@@ -97,13 +94,13 @@ class DeviceAsyncCopyOp(NvgpuOp):
                 )
         if not is_shared(dst):
             report.error(
-                codes.MEMORY_SPACE,
+                shared.MEMORY_SPACE,
                 f"expected 'dst' to lie in shared memory, got '{format_type(dst)}'",
                 type_of("dst"),
             )
         if src.element_type != dst.element_type:
             report.error(
-                codes.ELEMENT_TYPE,
+                shared.ELEMENT_TYPE,
                 f"expected 'dst' to have the element type '{format_type(src.element_type)}' of "
                 f"'src', got '{format_type(dst.element_type)}'",
                 type_of("dst"),
@@ -114,7 +111,7 @@ class DeviceAsyncCopyOp(NvgpuOp):
         ):
             if len(indices) != memref.get_num_dims():
                 report.error(
-                    codes.INDEX_COUNT,
+                    shared.INDEX_COUNT,
                     f"expected {memref.get_num_dims()} indices of '{name}', got {len(indices)}",
                     operand(f"{name}Indices"),
                 )
@@ -127,14 +124,14 @@ class DeviceAsyncCopyOp(NvgpuOp):
         if not any(8 * n == count * width for n in COPY_BYTES):
             one_of = ", ".join(allowed) or "no number"
             report.error(
-                codes.COPY_SIZE,
+                shared.COPY_SIZE,
                 f"expected to copy 4, 8 or 16 bytes, which is one of {one_of} of elements of "
                 f"'{format_type(dst.element_type)}', got {count}",
                 attr("dstElements"),
             )
         elif self.bypassL1 is not None and count * width != 8 * BYPASS_BYTES:
             report.error(
-                codes.COPY_SIZE,
+                shared.COPY_SIZE,
                 f"expected to copy {BYPASS_BYTES} bytes past the L1 cache, which is "
                 f"{8 * BYPASS_BYTES // width} elements of '{format_type(dst.element_type)}', "
                 f"got {count}",
@@ -187,7 +184,7 @@ class DeviceAsyncWaitOp(NvgpuOp):
     def check(self, report: Report) -> None:
         if self.groups < 0:
             report.error(
-                codes.GROUP_COUNT,
+                shared.GROUP_COUNT,
                 f"expected a number of groups in numGroups, got {self.groups}",
                 attr("numGroups"),
             )

@@ -31,23 +31,24 @@ from xdsl.traits import MemoryReadEffect, Pure
 from tilewright.dialects.declare import Report, attr, examples, int_property, operand, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import (
+from tilewright.dialects.nvgpu.constraints import METADATA, METADATA_TYPE
+from tilewright.dialects.nvgpu.signature import Parenthesized, ParenthesizedTypes
+from tilewright.dialects.syntax.directives import ARROW, COLON, Operand, Operands, TypeOf
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.base import codes as shared
+from tilewright.dialects.upstream.base.constraints import (
     BOOL,
     FLAG,
     I64_ARRAY,
     INDEX,
     INT32,
     MEMREF,
-    METADATA,
-    METADATA_TYPE,
     VECTOR,
 )
-from tilewright.dialects.nvgpu.shapes import bit_width, is_fixed_matrix, show_shape
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, Parenthesized, ParenthesizedTypes
-from tilewright.dialects.nvgpu.spaces import is_shared
-from tilewright.dialects.nvgpu.type_syntax import format_type
-from tilewright.dialects.syntax.directives import ARROW, COLON, Operand, Operands, TypeOf
-from tilewright.dialects.syntax.engine import values_of
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.shapes import bit_width, is_fixed_matrix, show_shape
+from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 GROUP = "matrices of a warp"
 
@@ -130,20 +131,20 @@ class LdMatrixOp(NvgpuOp):
         width = bit_width(element)
         if not is_shared(memref):
             report.error(
-                codes.MEMORY_SPACE,
+                shared.MEMORY_SPACE,
                 f"expected 'srcMemref' to lie in shared memory, got '{format_type(memref)}'",
                 type_of("srcMemref"),
             )
         if result.element_type != element:
             report.error(
-                codes.ELEMENT_TYPE,
+                shared.ELEMENT_TYPE,
                 f"expected the result to have the element type '{format_type(element)}' of "
                 f"'srcMemref', got '{format_type(result.element_type)}'",
                 type_of("res"),
             )
         if len(self.indices) != memref.get_num_dims():
             report.error(
-                codes.INDEX_COUNT,
+                shared.INDEX_COUNT,
                 f"expected {memref.get_num_dims()} indices of 'srcMemref', got {len(self.indices)}",
                 operand("indices"),
             )
@@ -153,7 +154,7 @@ class LdMatrixOp(NvgpuOp):
             )
         if not width or 32 % width:
             report.error(
-                codes.ELEMENT_TYPE,
+                shared.ELEMENT_TYPE,
                 f"expected elements of which some fill 32 bits, got '{format_type(element)}'",
                 type_of("srcMemref"),
             )
@@ -167,7 +168,7 @@ class LdMatrixOp(NvgpuOp):
         expected = (count, 32 // width)
         if not is_fixed_matrix(result) or result.get_shape() != expected:
             report.error(
-                codes.FRAGMENT,
+                shared.FRAGMENT,
                 f"expected the result to have the shape {show_shape(expected)}: a row for each "
                 f"matrix, and 32 bits of it; got '{format_type(result)}'",
                 type_of("res"),
@@ -213,7 +214,7 @@ class MmaOp(NvgpuOp):
                 assert isinstance(vector, VectorType)
                 if not is_fixed_matrix(vector) or vector.get_shape() != expected:
                     report.error(
-                        codes.FRAGMENT,
+                        shared.FRAGMENT,
                         f"expected '{name}' to have the shape {show_shape(expected)}, got "
                         f"'{format_type(vector)}'",
                         type_of(name),

@@ -8,9 +8,11 @@ from xdsl.irdl import operand_def, opt_operand_def, result_def
 
 from tilewright.dialects.declare import examples
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import ADDRESS, I1, INDEX, MBARRIER_GROUP, MBARRIER_TOKEN
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, Clause, Index, barrier_type
+from tilewright.dialects.nvgpu.constraints import MBARRIER_GROUP, MBARRIER_TOKEN
+from tilewright.dialects.nvgpu.signature import Clause, Index, barrier_type
 from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Operand, TypeOf
+from tilewright.dialects.upstream.base.constraints import ADDRESS, I1, INDEX
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 
 GROUP = "mbarrier"
 

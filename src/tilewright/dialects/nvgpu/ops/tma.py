@@ -8,17 +8,9 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.irdl import operand_def, opt_operand_def, result_def, var_operand_def
 
 from tilewright.dialects.declare import Report, examples
-from tilewright.dialects.nvgpu.base import SEGMENTS, NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import (
-    I1,
-    I16,
-    INDEX,
-    MBARRIER_GROUP,
-    MEMREF,
-    TENSOR_MAP,
-    UNRANKED_MEMREF,
-)
-from tilewright.dialects.nvgpu.signature import ATTRIBUTES, Clause, Index, barrier_type, map_type
+from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
+from tilewright.dialects.nvgpu.constraints import MBARRIER_GROUP, TENSOR_MAP
+from tilewright.dialects.nvgpu.signature import Clause, Index, barrier_type, map_type
 from tilewright.dialects.nvgpu.tensor_maps import check_box, check_coordinates, check_map
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.syntax.directives import (
@@ -30,6 +22,9 @@ from tilewright.dialects.syntax.directives import (
     Operands,
     TypeOf,
 )
+from tilewright.dialects.upstream.base.constraints import I1, I16, INDEX, MEMREF, UNRANKED_MEMREF
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.operations import SEGMENTS
 
 GROUP = "TMA"
 

@@ -22,29 +22,20 @@ from xdsl.irdl import operand_def, opt_prop_def, result_def
 from tilewright.dialects.declare import Report, attr, examples, type_of
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
-from tilewright.dialects.nvgpu.constraints import (
-    ACCUMULATOR,
-    FLAG,
-    INT32,
-    MATRIX_DESCRIPTOR,
-    MEMREF,
-    TENSOR_MAP,
-)
-from tilewright.dialects.nvgpu.shapes import is_fixed_matrix, is_static, show_shape
-from tilewright.dialects.nvgpu.signature import (
-    ATTRIBUTES,
-    accumulator_type,
-    descriptor_type,
-    map_type,
-)
+from tilewright.dialects.nvgpu.constraints import ACCUMULATOR, MATRIX_DESCRIPTOR, TENSOR_MAP
+from tilewright.dialects.nvgpu.signature import accumulator_type, descriptor_type, map_type
 from tilewright.dialects.nvgpu.tensor_maps import check_map, check_tile
-from tilewright.dialects.nvgpu.type_syntax import format_type
 from tilewright.dialects.nvgpu.types import (
     TensorMapDescriptorType,
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
 from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Keyword, Operand, TypeOf
+from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.base import codes as shared
+from tilewright.dialects.upstream.base.constraints import FLAG, INT32, MEMREF
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.shapes import is_fixed_matrix, is_static, show_shape
 
 GROUP = "products of a warpgroup"
 
@@ -190,7 +181,7 @@ class WarpgroupMmaOp(NvgpuOp):
             )
         if self.unfinished < 0:
             report.error(
-                codes.GROUP_COUNT,
+                shared.GROUP_COUNT,
                 f"expected a number of products in waitGroup, got {self.unfinished}",
                 attr("waitGroup"),
             )

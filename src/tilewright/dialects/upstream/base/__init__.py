@@ -1,0 +1,1 @@
+"""What declarations of upstream dialects are made of."""

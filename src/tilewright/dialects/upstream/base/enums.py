@@ -1,0 +1,51 @@
+"""What attributes of enumerations of upstream dialects have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.parser import AttrParser
+from xdsl.utils.str_enum import StrEnum
+
+from tilewright.dialects.keywords import AngledAttr, KeywordAttr
+from tilewright.dialects.syntax.directives import BAD_KEYWORD
+from tilewright.dialects.syntax.tokens import consume, fail, token_text
+
+
+def parse_keyword(parser: AttrParser, enum: type[StrEnum], what: str) -> StrEnum:
+    """A bare keyword of an enumeration."""
+    text = token_text(parser)
+    member = next((m for m in enum if m.value == text), None)
+    if member is None:
+        listed = ", ".join(f"'{m.value}'" for m in enum)
+        found = f"'{text}'" if text else "the end of the file"
+        fail(parser, f"expected {what} to be one of: {listed}, got: {found}", code=BAD_KEYWORD)
+    consume(parser)
+    return member
+
+
+class BareEnumAttr(KeywordAttr):
+    """One that is written as a bare keyword; ``<value>`` is read, too."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        what = _title(cls)
+        if token_text(parser) != "<":
+            return parse_keyword(parser, cls.enum_type, what)
+        with parser.in_angle_brackets():
+            return parse_keyword(parser, cls.enum_type, what)
+
+
+class AngledEnumAttr(AngledAttr):
+    """One that is written ``#DIALECT.NAME<value>``."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        what = _title(cls)
+        with parser.in_angle_brackets():
+            return parse_keyword(parser, cls.enum_type, what)
+
+
+def _title(cls: type[KeywordAttr]) -> str:
+    """What an attribute is called in messages: its name without the dialect."""
+    return cls.name.partition(".")[2].replace("_", " ")

@@ -49,6 +49,7 @@ from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
 from tilewright.passes.tileas.ahead import Ahead
 from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
+from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.remove_conversions import RemoveConversions
@@ -147,6 +148,7 @@ PASSES = PassTable(
         MergeReductions,
         Allocate,
         AssignLayouts,
+        AvoidConflicts,
         InsertBarriers,
         Pipeline,
         RemoveConversions,
@@ -189,6 +191,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
     "tileas": (
         "tileas-assign-layouts",
+        "tileas-avoid-conflicts",
         "tileas-remove-conversions",
         "tileas-tma{target=sm_80}",
         "tileas-pipeline",

@@ -16,6 +16,7 @@ from tilewright.passes.tileas import tma
 from tilewright.passes.tileas.ahead import products_ahead
 from tilewright.passes.tileas.allocate import allocate
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
+from tilewright.passes.tileas.avoid_conflicts import avoid_conflicts
 from tilewright.passes.tileas.insert_barriers import insert_barriers
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
@@ -61,6 +62,7 @@ def schedule(
     for op in module.ops:
         if isinstance(op, FuncOp):
             assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
+            avoid_conflicts(op)
             remove_conversions(op, remarks)
             gpu = gpu_of(target.compute)
             choose_tma_stores(op, target, remarks)

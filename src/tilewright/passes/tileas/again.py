@@ -1,0 +1,155 @@
+"""Computing a value again in another layout, down to what is loaded."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tilewright.analysis.tileaa import Facts
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.memory import Load
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.types import layout_of, with_layout
+from tilewright.layouts import Layout, plan_conversion
+from tilewright.layouts.conversions import WIDEST
+from tilewright.passes.base import inherit_place
+from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas.access_layouts import access_shape, element_bytes, fills_sectors
+from tilewright.passes.tileas.assign_layouts import goes_by_element, operand_layouts, retype
+
+#: Instructions for which a load stands: its address, and its wait.
+_LOAD = 4
+#: The bytes of a tile that may be loaded twice, and in a layout in which it does not come as whole sectors.
+FEW_BYTES = 2048
+#: The operations that are computed again at most.
+_MOST = 16
+
+
+class Again:
+    """What a value is computed from, as far as it has to be computed again in another layout: ``order`` lists the
+    operations, each behind those that it needs; ``cost`` in instructions of a thread. ``made``: what was computed
+    again before, by value and layout."""
+
+    def __init__(self, facts: Facts, made: dict[tuple[SSAValue, Layout], SSAValue]):
+        self.facts, self._made = facts, made
+        self.cost = 0
+        self.order: list[Operation] = []
+        self._seen: dict[SSAValue, Layout] = {}
+
+    def find(self, value: SSAValue, layout: Layout, *, moves: bool = True) -> bool:
+        """Whether a value can be had in a layout without shared memory. ``moves``: whoever asks is the last one that
+        wants what has one user only in another layout, so that it is computed once as before."""
+        own = layout_of(value.type)
+        if own is None or not kinds.is_tile(value) or value in self._seen:
+            return not kinds.is_tile(value) or self._seen.get(value) == layout
+        if own == layout or (value, layout) in self._made:
+            return True
+        self._seen[value] = layout
+        moves = moves and value.has_one_use()
+        op = value.owner
+        size = min(element_bytes(value.type), WIDEST)
+        if plan_conversion(own, layout, size).exchange is None:
+            self.cost += layout.registers
+            return True
+        if not isinstance(op, Operation) or op.regions or len(self.order) >= _MOST:
+            return False
+        if isinstance(op, S.ConvertLayoutOp):
+            return self.find(op.source, layout, moves=moves)
+        wanted = self._operands(op, value, layout, moves)
+        if wanted is None:
+            return False
+        found = all(
+            self.find(op.operands[position], each, moves=moves) for position, each in wanted.items()
+        )
+        self.order.append(op)
+        return found
+
+    def _operands(
+        self, op: Operation, value: SSAValue, layout: Layout, moves: bool
+    ) -> dict[int, Layout] | None:
+        """The layouts in which an operation takes tiles to give its result in one; None where it cannot."""
+        if isinstance(op, Load):
+            cost = self._of_load(op, value, layout, moves)
+            if cost is None:
+                return None
+            self.cost += cost
+            tiles = [n for n, operand in enumerate(op.operands) if kinds.is_tile(operand)]
+            return dict.fromkeys(tiles, layout)
+        if len(op.results) != 1 or not _keeps_layouts(op):
+            return None
+        self.cost += 0 if moves or op.name in kinds.RESHAPES else layout.registers
+        return operand_layouts(op, layout)
+
+    def _of_load(self, op: Load, value: SSAValue, layout: Layout, moves: bool) -> int | None:
+        """What it costs to load a tile in another layout; None where that cannot be done, or memory would move more
+        than it has to."""
+        if value is not op.moved or goes_by_element(op):
+            return None
+        dims, size = T.dims_of(value.type), element_bytes(value.type)
+        shape = access_shape(self.facts, op)
+        if prod(dims) * size > FEW_BYTES and not (
+            moves and fills_sectors(layout, dims, shape, size)
+        ):
+            return None
+        accesses = [
+            each.registers // max(min(shape.width, each.run(dims, shape.axis)), 1)
+            for each in (layout, layout_of(value.type))
+            if each is not None
+        ]
+        return _LOAD * (max(accesses[0] - accesses[1], 0) if moves else accesses[0])
+
+    def make(self, value: SSAValue, layout: Layout) -> SSAValue:
+        """The value in the layout, for which it was found."""
+        if not kinds.is_tile(value) or layout_of(value.type) == layout:
+            return value
+        if (value, layout) in self._made:
+            return self._made[value, layout]
+        op = value.owner
+        if isinstance(op, S.ConvertLayoutOp) and op not in self.order:
+            made = self.make(op.source, layout)
+        elif isinstance(op, Operation) and op in self.order:
+            made = self._copy(op, value, layout)
+        else:
+            made = _converted(value, layout)
+        self._made[value, layout] = made
+        return made
+
+    def _copy(self, op: Operation, value: SSAValue, layout: Layout) -> SSAValue:
+        wanted = operand_layouts(op, layout)
+        if isinstance(op, Load):
+            tiles = [n for n, operand in enumerate(op.operands) if kinds.is_tile(operand)]
+            wanted = dict.fromkeys(tiles, layout)
+        new = op.clone({})
+        for position, each in wanted.items():
+            new.operands[position] = self.make(op.operands[position], each)
+        inherit_place(new, op)
+        Rewriter.insert_op(new, InsertPoint.after(op))
+        made = new.results[list(op.results).index(value)]  # pyright: ignore[reportArgumentType]
+        retype(made, layout)
+        made.name_hint = value.name_hint
+        return made
+
+
+def _keeps_layouts(op: Operation) -> bool:
+    """Whether the layouts of an operation's operands follow from that of its result."""
+    moves = op.name in (kinds.BROADCAST, kinds.PERMUTE, *kinds.RESHAPES)
+    return moves or kinds.is_source(op) or kinds.is_elementwise(op)
+
+
+def _converted(value: SSAValue, layout: Layout) -> SSAValue:
+    """A value in a layout in which threads can have it without shared memory."""
+    new = S.ConvertLayoutOp.create(
+        operands=(value,), result_types=(with_layout(value.type, layout),)
+    )
+    owner = value.owner
+    if isinstance(owner, Operation):
+        inherit_place(new, owner)
+        Rewriter.insert_op(new, InsertPoint.after(owner))
+    else:
+        parent = owner.parent_op()
+        if parent is not None:
+            inherit_place(new, parent)
+        Rewriter.insert_op(new, InsertPoint.at_start(owner))
+    return new.results[0]

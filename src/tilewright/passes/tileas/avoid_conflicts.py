@@ -1,0 +1,92 @@
+"""``tileas-avoid-conflicts``: operands of products that threads make lie in shared memory as the product wants them;
+threads compute them in a layout in which they write them there without conflicts of banks.
+
+A tile of bytes that becomes one of halves is loaded 16 elements a thread, and written as two vectors of 16 bytes. The
+lanes of a phase then write every other vector of a row, some of them to the same banks in another panel. With rows
+among the lanes in the stead of what lies in the other panel, the swizzle sets them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from tilewright.analysis.tileaa import Facts
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
+from tilewright.layouts import Layout, SharedLayout, gf2
+from tilewright.layouts.conversions import WIDEST, ordered_for
+from tilewright.layouts.layout import bits_of
+from tilewright.layouts.shared import ROW_BYTES
+from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.again import Again
+from tilewright.passes.tileas.cleaning import erase_unused
+from tilewright.passes.tileas.function_pass import FunctionPass
+
+
+@dataclass(frozen=True)
+class AvoidConflicts(FunctionPass):
+    """Computes what products read from shared memory in layouts that write it without conflicts."""
+
+    name: ClassVar[str] = "tileas-avoid-conflicts"
+
+    def rewrite_function(self, func: FuncOp) -> None:
+        avoid_conflicts(func)
+
+
+def avoid_conflicts(func: FuncOp) -> None:
+    """Let copies to storage write it without conflicts of banks, as far as what they write can be computed otherwise
+    at no cost."""
+    facts = Facts(func)
+    made: dict[tuple[SSAValue, Layout], SSAValue] = {}
+    for op in list(func.walk()):
+        if not isinstance(op, S.CopyOp):
+            continue
+        own, target = layout_of(op.source.type), op.target.type
+        assert isinstance(target, TiledViewType)
+        size = element_bytes(op.source.type)
+        if own is None or _waves(own, target.shared, size) == 1:
+            continue
+        for layout in _others(own, target.shared, size):
+            again = Again(facts, made)
+            if again.find(op.source, layout) and not again.cost:
+                op.operands[0] = again.make(op.source, layout)
+                break
+    if made:
+        erase_unused(list(func.walk()))
+
+
+def _waves(layout: Layout, shared: SharedLayout, size: int) -> int:
+    """The waves of writing a storage, where one would do."""
+    ordered, _ = ordered_for(layout, shared, size)
+    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)
+
+
+def _others(own: Layout, shared: SharedLayout, size: int) -> Iterator[Layout]:
+    """Layouts in which threads hold as much side by side, and the lanes of a phase write to different banks."""
+    ordered, _ = ordered_for(own, shared, size)
+    vector = shared.vector(ordered, WIDEST // size)
+    banks = bits_of(ROW_BYTES // (vector * size))
+    run = 0
+    while run < len(own.register) and shared.place(own.register[run]) == 1 << run:
+        run += 1
+    threads = [basis for basis in own.thread if basis]
+    free = [*threads, *own.register[run:]]
+
+    def bank(basis: int) -> int:
+        return shared.place(basis) % (ROW_BYTES // size) // vector
+
+    for chosen in combinations(free, min(banks, len(threads))):
+        if len(gf2.independent(bank(basis) for basis in chosen)) < len(chosen):
+            continue
+        thread = [*chosen, *(basis for basis in threads if basis not in chosen)][: len(threads)]
+        register = (*own.register[:run], *(basis for basis in free if basis not in thread))
+        thread += [0] * (len(own.thread) - len(thread))
+        found = replace(own, register=register, lane=tuple(thread[:5]), warp=tuple(thread[5:]))
+        if _waves(found, shared, size) == 1:
+            yield found

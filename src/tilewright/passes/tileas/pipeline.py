@@ -58,9 +58,11 @@ from tilewright.passes.tileas.access_layouts import (
 from tilewright.passes.tileas.assign_layouts import default_layout
 from tilewright.passes.tileas.cleaning import erase_unused, pass_token_on
 from tilewright.passes.tileas.exchange_room import exchange_room
+from tilewright.passes.tileas.exchanges import threads_of
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.ring_stages import Ring, stages_of_ring
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 INDEX = b.IndexType()
@@ -151,10 +153,12 @@ class LoopAhead(LoopLoads):
                 self.loop,
             )
             return
+        stages, figures = self.asked(stages, each, others)
         kilobytes = stages * each / 1024
         self.remarks.add(
             "ring",
-            f"a loop loads {len(loads)} tiles ahead into {stages} stages, {kilobytes:g} KiB",
+            f"a loop loads {len(loads)} tiles ahead into {stages} stages, {kilobytes:g} KiB"
+            + (f"; {figures}" if figures else ""),
             self.loop,
         )
         self._rewrite(loads, stages)
@@ -173,6 +177,15 @@ class LoopAhead(LoopLoads):
         wanted = min(stages_that_hide(self.gpu, each), self.shared_bytes // 4 // max(each, 1))
         more = [n for n in RING_STAGES if self.stages < n <= min(wanted, fit)]
         return max(more, default=min(self.stages, fit))
+
+    def asked(self, stages: int, each: int, others: int) -> tuple[int, str]:
+        """The stages of a ring by the tables of the performance model, and its figures."""
+        if self.gpu is None:
+            return stages, ""
+        products = [op for op in self.body.ops if isinstance(op, S.Product)]
+        return stages_of_ring(
+            self.gpu, Ring(products, threads_of(self.func) // 32, each, others), stages
+        )
 
     def storage_bytes(self) -> int:
         """What all storage of the kernel takes."""

@@ -183,3 +183,106 @@ def raw_memory(x, out, all):
     tile = source.load_offset(i * 2, mask=i < 5, padding_value=-1, latency=4)
     target.store_offset(i * 2 + 1, tile, mask=i != 2, latency=4)
     all.get_raw_memory().store_offset(i, source.load_offset(i + 8))
+
+
+def _small(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Numbers of which products and sums are exact in any order."""
+    return rng.integers(-4, 5, shape).astype(np.float16)
+
+
+def _rows_times(given: Arguments) -> dict[str, Any]:
+    rows = given["rows"]
+    inside = (rows >= 0) & (rows < len(given["x"]))
+    taken = np.where(inside[:, None], given["x"][np.where(inside, rows, 0)], np.float16(0))
+    return {"out": taken.astype(np.float32) @ given["w"].astype(np.float32)}
+
+
+@KERNELS.add(
+    array(ct.float16, 2),
+    array(ct.int32),
+    array(ct.float16, 2),
+    array(ct.float32, 2),
+    ops="load_ptr_tko mmaf",
+    launch=Launch(
+        (2, 1, 1),
+        lambda rng: {
+            "x": _small(rng, 40, 128),
+            "rows": integers(rng, 64, -3, 44),
+            "w": _small(rng, 128, 16),
+            "out": canvas((64, 16)),
+        },
+        _rows_times,
+    ),
+)
+@ct.kernel
+def rows_times_matrix(x, rows, w, out):
+    """Rows by their numbers, some of them outside, a part of their columns in each round."""
+    i = ct.bid(0)
+    ids = ct.load(rows, (i,), (32,))
+    total = ct.zeros((32, 16), dtype=ct.float32)
+    for k in range(4):
+        columns = k * 32 + ct.arange(32, dtype=ct.int32)
+        tile = ct.gather(x, (ids[:, None], columns[None, :]))
+        total = ct.mma(tile, ct.load(w, (k, 0), (32, 16)), total)
+    ct.store(out, (i, 0), total)
+
+
+@KERNELS.add(
+    array(ct.float16, 2),
+    array(ct.int32),
+    array(ct.float32, 2),
+    ops="load_ptr_tko addf",
+    launch=Launch(
+        (1, 1, 1),
+        lambda rng: {
+            "x": _small(rng, 50, 64),
+            "rows": integers(rng, 96, 0, 49),
+            "out": canvas((16, 64)),
+        },
+        lambda given: {
+            "out": given["x"][given["rows"].reshape(6, 16)].astype(np.float32).sum(axis=0)
+        },
+    ),
+)
+@ct.kernel
+def sums_of_gathered_rows(x, rows, out):
+    """The numbers of the rows of each round are loaded in the loop, too."""
+    columns = ct.arange(64, dtype=ct.int32)
+    total = ct.zeros((16, 64), dtype=ct.float32)
+    for j in range(rows.shape[0] // 16):
+        ids = ct.load(rows, (j,), (16,))
+        total += ct.gather(x, (ids[:, None], columns[None, :])).astype(ct.float32)
+    ct.store(out, (0, 0), total)
+
+
+def _pages_times(given: Arguments) -> dict[str, Any]:
+    a, b = (given[name].reshape(5, 64, 64).astype(np.float32) for name in "ab")
+    return {"out": sum(a[page] @ b[page] for page in given["table"])}
+
+
+@KERNELS.add(
+    array(ct.float16, 2),
+    array(ct.float16, 2),
+    array(ct.int32),
+    array(ct.float32, 2),
+    ops="load_view_tko mmaf",
+    launch=Launch(
+        (1, 1, 1),
+        lambda rng: {
+            "a": _small(rng, 320, 64),
+            "b": _small(rng, 320, 64),
+            "table": integers(rng, 7, 0, 4),
+            "out": canvas((64, 64)),
+        },
+        _pages_times,
+    ),
+)
+@ct.kernel
+def sums_over_pages(a, b, table, out):
+    """Where the operands of each round lie stands in a table."""
+    total = ct.zeros((64, 64), dtype=ct.float32)
+    for j in range(table.shape[0]):
+        page = ct.load(table, (j,), (1,)).item()
+        left = ct.load(a, (page, 0), (64, 64))
+        total = ct.mma(left, ct.load(b, (page, 0), (64, 64)), total)
+    ct.store(out, (0, 0), total)

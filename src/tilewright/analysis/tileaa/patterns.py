@@ -480,7 +480,9 @@ def _addptr(facts: Patterns, op: Operation) -> Pattern | None:
     shape = shape_of(op.results[0])
     base = _spread(base, op.operands[0], shape)
     offset = _spread(offset, op.operands[1], shape)
-    straight = no_wrap(facts.ranges, op.operands[1])
+    # Addresses have 64 bits: offsets of so many may wrap, and stay neighbours.
+    wide = T.element_name(T.element_of(op.operands[1].type)) in ("i64", "index")
+    straight = wide or no_wrap(facts.ranges, op.operands[1])
 
     def moved(a: AxisPattern, b: AxisPattern) -> AxisPattern:
         by_offset = min(b.run if straight else _without_wrap(b).run, a.repeat)

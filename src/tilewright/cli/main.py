@@ -16,7 +16,12 @@ from typing import Protocol, cast
 from tilewright import __version__
 from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
-from tilewright.cli.session import OutputClosedError, Session, UsageError
+from tilewright.cli.session import (
+    OutputClosedError,
+    Session,
+    UsageError,
+    refuse_endless_numbers,
+)
 from tilewright.diagnostics import TileIRError
 from tilewright.garbage import rare_collections
 
@@ -139,6 +144,7 @@ def _interrupted(session: Session, stop: KeyboardInterrupt) -> int:
 def _run(arguments: list[str], session: Session) -> int:
     # Top-level options take no values, so the first plain word is the sub-command.
     command = next((word for word in arguments if not word.startswith("-")), "")
+    refuse_endless_numbers(arguments)
     try:
         options = build_parser([command]).parse_args(arguments)
     except SystemExit as stop:  # how argparse ends: after --help with 0, after an error with 2

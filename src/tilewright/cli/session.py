@@ -31,6 +31,13 @@ BAD_USAGE = define_code(
     "lists what a sub-command takes.",
 )
 
+OUT_OF_MEMORY = define_code(
+    "out-of-memory",
+    "There is not enough memory.",
+    "The system gave no more memory to the process: arrays, tiles, or tile blocks that are live at once "
+    "are too large together. `--resident` bounds the blocks of the reference machine.",
+)
+
 STDIN_NAME = "<stdin>"
 #: Inputs that never end (a device, a pipe) must not fill the memory.
 MAX_INPUT_BYTES = 1 << 28

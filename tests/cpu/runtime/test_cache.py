@@ -103,7 +103,15 @@ def _endless(path: Path) -> None:
         lambda path: path.chmod(0o602),
         lambda path: path.chmod(0o000),
     ],
-    ids=["fifo", "link", "directory", "endless", "group may write", "others may write", "nobody may read"],
+    ids=[
+        "fifo",
+        "link",
+        "directory",
+        "endless",
+        "group may write",
+        "others may write",
+        "nobody may read",
+    ],
 )
 def test_what_is_no_plain_file_of_ones_own_is_none(tmp_path: Path, change) -> None:
     cache = DiskCache(tmp_path)

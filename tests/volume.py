@@ -28,6 +28,7 @@ from tests.bytecode import test_fuzz
 from tests.cpu.codegen.memory import test_checked_random
 from tests.cpu.runtime import test_interrupts
 from tests.every_machine import ARCHITECTURES, MACHINES
+from tests.lowering import test_generated_expressions
 from tests.lowering.nvgpu import test_generated_schedules
 from tests.lowering.test_generated import GENERATORS
 from tests.passes.generator_tiles import tile_kernel
@@ -134,6 +135,15 @@ def rotated(seed: int, counts: Counts) -> None:
     """The same with a third of the machines and pipelines for each program, in rotation: programs take
     their time in compilers, and another program tells more than the same one on another architecture."""
     programs(seed, counts, _third(seed))
+
+
+def expressions(seed: int, counts: Counts) -> None:
+    """A random program of element-wise operations at hard values, on three of nine machines and pipelines,
+    in rotation: the same bits."""
+    legs = test_generated_expressions.legs_of(seed, 3)
+    test_generated_expressions.check_seed(seed, legs)
+    counts["programs"] = counts.get("programs", 0) + 1
+    counts["runs"] = counts.get("runs", 0) + len(legs)
 
 
 def bytecode(seed: int, counts: Counts) -> None:
@@ -267,6 +277,7 @@ PARTS: dict[str, Callable[[int, Counts], None]] = {
     for part in (
         programs,
         rotated,
+        expressions,
         schedule,
         bytecode,
         checked,

@@ -25,6 +25,17 @@ def test_version(command: Command) -> None:
     assert (ran.status, ran.text) == (Exit.OK, f"tilewright {__version__}\n")
 
 
+def test_too_little_memory_is_no_bug(command: Command, monkeypatch, tmp_path: Path) -> None:
+    def execute(*_: object) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(check, "execute", execute)
+    ran = command("check", "-", stdin=b"")
+    assert ran.status == Exit.FINDINGS
+    assert "error[out-of-memory]" in ran.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_help_lists_commands_and_exit_statuses(command: Command) -> None:
     ran = command("--help")
     assert ran.status == Exit.OK

@@ -78,6 +78,7 @@ BROKEN_ARRAYS = (
     _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}\n"),
     _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (-8,)}\n", bytes(32)),
     _npy(b"{'descr': '<f4', 'fortran_order': 7, 'shape': 8}\n", bytes(32)),
+    _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (True,)}\n", bytes(32)),
     _npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (8,)}\n", b"cos\nsystem\n(S'false'\ntR."),
     _npy(b"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (8,)}\n", bytes(32)),
     _npy(b"{'descr': '<U4', 'fortran_order': False, 'shape': (2,)}\n", bytes(32)),
@@ -165,6 +166,34 @@ def test_many_odd_values(command: Command, places: dict[str, str], name: str) ->
     fuzz(command, name, places, f"long {name}", LONG_ROUNDS)
 
 
+#: Numbers that Python does not read, or reads as infinite, and digits that are no decimal ones.
+ENDLESS = (
+    "9" * 5000,
+    "-" + "9" * 5000,
+    "1e999999",
+    "²",
+    "n={0}",
+    "x=zeros:f32:{0}",
+    "x=full:f32:8:{0}",
+    "x=part:x:0:{0}",
+    "arg{0}=1",
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_with_numbers_without_end(
+    command: Command, places: dict[str, str], name: str
+) -> None:
+    given = [_filled(word, places) for word in COMMANDS[name]]
+    for action in _options(name):
+        if action.nargs == 0:
+            continue
+        few = ENDLESS if action.option_strings[-1] == "--arg" else ENDLESS[:4]
+        for value in (word.format(ENDLESS[0]) for word in few):
+            ran = command(name, *given, f"{action.option_strings[-1]}={value}")
+            assert ran.status in (Exit.OK, Exit.FINDINGS, Exit.USAGE), (action, value[:20], ran.err)
+
+
 @pytest.mark.parametrize("number", range(len(BROKEN_ARRAYS)))
 def test_files_that_say_they_are_arrays(
     command: Command, places: dict[str, str], number: int
@@ -177,3 +206,5 @@ def test_files_that_say_they_are_arrays(
                 "run", places["kernel"], "--machine", machine, "--arg", f"x={spec}", "--arg", "n=8"
             )
             assert ran.status in (Exit.OK, Exit.FINDINGS, Exit.USAGE), ran.err
+        ran = command("profile", places["kernel"], "--gpu", "h100", "--arg", f"x={spec}")
+        assert ran.status in (Exit.OK, Exit.FINDINGS, Exit.USAGE), ran.err

@@ -7,6 +7,8 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 
 import numpy as np
@@ -29,7 +31,7 @@ def read_array(path: str, key: str | None = None, *, unknown: str) -> Array:
     Raises ``UsageError`` with the code ``unknown`` for a name that an archive lacks, and for files that cannot be read, that are broken, or that promise more elements
     than they have; memory for what is not there is never asked for.
     """
-    try:
+    with _told(path):
         if key is None:
             _check_size(path)
         loaded = np.load(path, allow_pickle=False)
@@ -41,6 +43,24 @@ def read_array(path: str, key: str | None = None, *, unknown: str) -> Array:
                 message = f"'{path}' has no array '{key}'; arrays: {known}"
                 raise UsageError.because(message, code=unknown)
             return np.asarray(loaded[key])
+
+
+def array_size(path: str) -> tuple[list[int], int]:
+    """Extents and bytes of the array in an ``.npy`` file, of which nothing but the header is read.
+
+    Raises ``UsageError`` as ``read_array`` does.
+    """
+    with _told(path):
+        _check_size(path)
+        held = np.load(path, mmap_mode="r", allow_pickle=False)
+        return [int(extent) for extent in held.shape], int(held.nbytes)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Whatever is wrong with a file is raised as a ``UsageError``."""
+    try:
+        yield
     except OSError as error:
         raise UsageError.because(
             f"cannot read '{path}': {reason(error)}", code=UNREADABLE_INPUT
@@ -66,7 +86,7 @@ def _check_size(path: str) -> None:
         if read is None:
             return
         shape, _, dtype = read(stream)
-        if any(extent < 0 for extent in shape):
+        if any(type(extent) is not int or extent < 0 for extent in shape):
             raise ValueError(f"its header has the shape {shape}")
         promised, there = prod(shape) * dtype.itemsize, _bytes_left(stream.fileno(), stream.tell())
         if promised > there:

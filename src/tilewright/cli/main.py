@@ -7,6 +7,7 @@ A sub-command is a module with two functions: ``add_arguments(parser)`` and
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,13 @@ from typing import Protocol, cast
 from tilewright import __version__
 from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
-from tilewright.cli.session import OutputClosedError, Session, UsageError
+from tilewright.cli.session import (
+    OUT_OF_MEMORY,
+    OutputClosedError,
+    Session,
+    UsageError,
+    refuse_endless_numbers,
+)
 from tilewright.diagnostics import TileIRError
 from tilewright.garbage import rare_collections
 
@@ -125,8 +132,15 @@ def _guarded(arguments: list[str], session: Session) -> int:
         return Exit.OUTPUT_CLOSED
     except KeyboardInterrupt as stop:
         return _interrupted(session, stop)
+    except MemoryError:
+        pass  # The frames that it holds keep the memory until here.
     except Exception as error:  # noqa: BLE001 (the top: what arrives here is a bug of ours)
-        return _report_bug(session, error)
+        with contextlib.suppress(MemoryError):
+            return _report_bug(session, error)
+    gc.collect()
+    found = UsageError.because("there is not enough memory for that", code=OUT_OF_MEMORY)
+    session.report(found.diagnostics)
+    return Exit.FINDINGS
 
 
 def _interrupted(session: Session, stop: KeyboardInterrupt) -> int:
@@ -139,6 +153,7 @@ def _interrupted(session: Session, stop: KeyboardInterrupt) -> int:
 def _run(arguments: list[str], session: Session) -> int:
     # Top-level options take no values, so the first plain word is the sub-command.
     command = next((word for word in arguments if not word.startswith("-")), "")
+    refuse_endless_numbers(arguments)
     try:
         options = build_parser([command]).parse_args(arguments)
     except SystemExit as stop:  # how argparse ends: after --help with 0, after an error with 2

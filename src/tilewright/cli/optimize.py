@@ -362,7 +362,7 @@ def _analysed(options: argparse.Namespace, module: Module) -> str:
 
 def _grid(text: str) -> tuple[int, ...]:
     parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or not all(part.isdigit() and int(part) for part in parts):
+    if not 1 <= len(parts) <= 3 or not all(part.isdecimal() and int(part) for part in parts):
         raise UsageError.because(f"expected one to three positive extents, got '{text}'")
     return tuple(int(part) for part in parts)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.cli.session import UNREADABLE_INPUT, UsageError, reason
+from tilewright.cli.session import UsageError
 
 #: Where the arrays of the modelled launch begin: far from each other, and well aligned.
 _FIRST_ADDRESS, _APART = 1 << 36, 1 << 36
@@ -73,16 +73,9 @@ def _place(name: str | None, names: Sequence[str], values: Sequence[object], tex
 def _array(spec: str) -> tuple[list[int], int] | None:
     """Extents and bytes of an array; None where the SPEC is none."""
     if spec.endswith(".npy"):
-        import numpy as np
+        from tilewright.cli.array_files import array_size
 
-        try:
-            held = np.load(spec, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            why = reason(error)
-            raise UsageError.because(
-                f"cannot read '{spec}': {why}", code=UNREADABLE_INPUT
-            ) from error
-        return list(held.shape), int(held.nbytes)
+        return array_size(spec)
     match = _ARRAY.fullmatch(spec)
     if match is None:
         return None

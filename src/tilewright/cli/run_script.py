@@ -12,7 +12,7 @@ from tilewright.cli import programs
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.launch_log import LaunchLog
 from tilewright.cli.launch_options import add_find_nan, add_time_limit
-from tilewright.cli.session import Session, UsageError
+from tilewright.cli.session import Session, UsageError, refuse_endless_numbers
 
 if TYPE_CHECKING:
     from tilewright.cutile.scope import Settings
@@ -196,6 +196,7 @@ def main(arguments: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     session = Session(arguments, theirs or ())
     try:
+        refuse_endless_numbers(own[1:-1])
         return _run(options, own[-1], session)
     except UsageError as error:
         session.report(error.diagnostics)

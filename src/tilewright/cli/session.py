@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,13 @@ BAD_USAGE = define_code(
     "lists what a sub-command takes.",
 )
 
+OUT_OF_MEMORY = define_code(
+    "out-of-memory",
+    "There is not enough memory.",
+    "The system gave no more memory to the process: arrays, tiles, or tile blocks that are live at once "
+    "are too large together. `--resident` bounds the blocks of the reference machine.",
+)
+
 STDIN_NAME = "<stdin>"
 #: Inputs that never end (a device, a pipe) must not fill the memory.
 MAX_INPUT_BYTES = 1 << 28
@@ -44,6 +52,20 @@ class UsageError(TileIRError):
     @classmethod
     def because(cls, message: str, *, code: str = BAD_USAGE, help: str = "") -> UsageError:
         return cls(TileIRError.single(code, message, help=help).diagnostics)
+
+
+#: Digits that a number on the command line can have; names of files have fewer in a row, too.
+_MOST_DIGITS = 1000
+_ENDLESS = re.compile(rf"\d{{{_MOST_DIGITS + 1},}}")
+
+
+def refuse_endless_numbers(arguments: Iterable[str]) -> None:
+    """A ``UsageError`` for numbers that Python would not read, or that nothing below can hold."""
+    for argument in arguments:
+        if found := _ENDLESS.search(argument):
+            raise UsageError.because(
+                f"a number of {len(found[0])} digits: no option takes more than {_MOST_DIGITS}"
+            )
 
 
 class OutputClosedError(Exception):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from tilewright.diagnostics import Note
+from tilewright.launching.orders import shuffled
 from tilewright.machine.compile import CompiledBlock, Translator
 from tilewright.machine.deadlocks import deadlock
 from tilewright.machine.faults import Fault, as_error
@@ -77,10 +78,9 @@ class GridRun:
     def _order(self) -> Iterator[tuple[int, BlockId]]:
         """All blocks with their numbers: x fastest, or shuffled."""
         x_count, y_count, z_count = self._machine.grid
-        numbers: range | list[int] = range(x_count * y_count * z_count)
+        numbers: Iterable[int] = range(x_count * y_count * z_count)
         if self._random is not None and self._resident is None:
-            numbers = list(numbers)
-            self._random.shuffle(numbers)
+            numbers = shuffled(numbers, self._random)
         for number in numbers:
             rest, x = divmod(number, x_count)
             z, y = divmod(rest, y_count)

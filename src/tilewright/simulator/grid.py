@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.diagnostics import Note
+from tilewright.launching.orders import shuffled
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.interrupts import note_loop
@@ -60,9 +61,7 @@ class Grid:
         launch = self.launch
         if not launch.takes_turns or self._left > self._resident:
             return corners
-        shuffled = list(corners)
-        launch.rng.shuffle(shuffled)
-        return shuffled
+        return shuffled(corners, launch.rng)
 
     def run(self) -> None:
         """Run all to their end; a fault where they wait for each other, or for blocks that have no room."""

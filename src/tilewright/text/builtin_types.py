@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     ComplexType,
     FunctionType,
     IndexType,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     NoneAttr,
@@ -93,9 +94,16 @@ def _is_element(ty: Attribute, classes: tuple[type[Attribute] | UnionType, ...])
 
 
 def canonical_type(ty: TypeAttribute) -> TypeAttribute:
-    """The type as MLIR keeps it: the identity is no layout of its own."""
-    if not isinstance(ty, MemRefType) or not isinstance(ty.layout, AffineMapAttr):
+    """The type as MLIR keeps it: the identity is no layout of its own, nor 0 a memory space."""
+    if not isinstance(ty, MemRefType | UnrankedMemRefType):
         return ty
-    if ty.layout.data.results != AffineMap.identity(ty.get_num_dims()).results:
-        return ty
-    return MemRefType(ty.element_type, ty.get_shape(), NoneAttr(), ty.memory_space)
+    space = ty.memory_space
+    if isinstance(space, IntegerAttr) and space.value.data == 0:
+        space = NoneAttr()
+    if isinstance(ty, UnrankedMemRefType):
+        return UnrankedMemRefType.from_type(ty.element_type, space)
+    layout = ty.layout
+    if isinstance(layout, AffineMapAttr):
+        results = AffineMap.identity(ty.get_num_dims()).results
+        layout = NoneAttr() if layout.data.results == results else layout
+    return MemRefType(ty.element_type, ty.get_shape(), layout, space)

@@ -86,6 +86,10 @@ def _directory(path: Path) -> None:
     path.mkdir()
 
 
+def _endless(path: Path) -> None:
+    os.truncate(path, 1 << 42)
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner or mode here")
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
@@ -94,11 +98,20 @@ def _directory(path: Path) -> None:
         _fifo,
         _link,
         _directory,
+        _endless,
         lambda path: path.chmod(0o660),
         lambda path: path.chmod(0o602),
         lambda path: path.chmod(0o000),
     ],
-    ids=["fifo", "link", "directory", "group may write", "others may write", "nobody may read"],
+    ids=[
+        "fifo",
+        "link",
+        "directory",
+        "endless",
+        "group may write",
+        "others may write",
+        "nobody may read",
+    ],
 )
 def test_what_is_no_plain_file_of_ones_own_is_none(tmp_path: Path, change) -> None:
     cache = DiskCache(tmp_path)
@@ -111,6 +124,32 @@ def test_what_is_no_plain_file_of_ones_own_is_none(tmp_path: Path, change) -> No
     cache.put("cd" * 32, b"new code")
     assert cache.get("cd" * 32) == (None if path.is_dir() else b"new code")
     cache.clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are not told apart here")
+def test_what_links_lead_to_is_left_alone(tmp_path: Path) -> None:
+    outside, cache = tmp_path / "outside", DiskCache(tmp_path / "cache")
+    outside.mkdir()
+    for name in ("firmware.bin", "old.tmp", "notes"):
+        (outside / name).write_text("mine")
+        os.utime(outside / name, (0, 0))
+    cache.put("cd" * 32, b"some code")
+    (cache.directory / "ab").symlink_to(outside, target_is_directory=True)
+    (cache.directory / f"limit.{os.getpid()}.tmp").symlink_to(outside / "notes")
+    cache.set_limit(0)
+    cache.put("ef" * 32, b"more code")
+    assert cache.clear().limit_bytes == 0
+    assert {path.read_text() for path in outside.iterdir()} == {"mine"}
+    assert len(list(outside.iterdir())) == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are not listed here")
+def test_odd_entries_cost_no_descriptors(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    (tmp_path / "cd" / ("cd" * 32 + ".bin")).mkdir(parents=True)
+    before = len(os.listdir("/proc/self/fd"))
+    assert not any(cache.get("cd" * 32) for _ in range(20))
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner here")

@@ -98,9 +98,14 @@ def test_upstream_agrees() -> None:
         ("memref<4x8xf32, affine_map<(d0, d1)[s0] -> (d0, d1)>>", "memref<4x8xf32>"),
         ("memref<f32, affine_map<() -> ()>>", "memref<f32>"),
         ("memref<?xf32, affine_map<(d0) -> (d0)>, 3>", "memref<?xf32, 3>"),
+        ("memref<4xf32, 0>", "memref<4xf32>"),
+        ("memref<4xf32, 0 : i32>", "memref<4xf32>"),
+        ("memref<4xf32, affine_map<(d0) -> (d0)>, 0>", "memref<4xf32>"),
+        ("memref<4xf32, strided<[2]>, 0>", "memref<4xf32, strided<[2]>>"),
+        ("memref<*xf32, 0>", "memref<*xf32>"),
     ],
 )
-def test_the_identity_is_no_layout(written: str, kept: str) -> None:
+def test_the_identity_is_no_layout_and_0_no_memory_space(written: str, kept: str) -> None:
     assert same_module(parse(declared(written)), parse(declared(kept))) is None
 
 

@@ -146,6 +146,7 @@ def emit(
     f.kept_panels = packed_operands.open_panels(f, products)
     f.sums = running_sums.find_sums(ops, plan, target, checked=checked)
     f.canonical = nans.find_canonical(func.walk())
+    f.quiet = nans.find_quiet(func.walk())
     f.deferred = deferred.find_deferred(ops, plan, target)
     _blocks(f, function, body)
     outlining.outline(unit.parts, target)

@@ -39,6 +39,8 @@ _CHECKSUM_BYTES = hashlib.sha256().digest_size
 _LONGEST_NUMBER = 32
 #: Who else may write to a file.
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+#: No code is larger; a file that says it is (a sparse one costs nothing) must not fill the memory.
+_LARGEST = 1 << 28
 # Using an entry is noted in its time stamp, but not more often than this.
 _STAMP_SECONDS = 60.0
 # Temporary files of processes that have died are removed after this time.
@@ -120,9 +122,10 @@ class DiskCache:
         """Change the limit for all processes, and keep to it; an OSError where that fails."""
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / _LIMIT_FILE
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(f"{limit_bytes}\n")
-        temporary.chmod(0o644)
+        # A new file, not one that someone has laid there.
+        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.directory)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(f"{limit_bytes}\n")
         os.replace(temporary, path)
         self._evict(limit_bytes)
 
@@ -151,16 +154,18 @@ class DiskCache:
     def _files(self) -> list[tuple[float, int, Path]]:
         """Time of last use, size and path of each entry, the oldest first."""
         found: list[tuple[float, int, Path]] = []
-        for path in self._glob(f"??/*{_SUFFIX}"):
+        for path in self._glob(f"*{_SUFFIX}"):
             with contextlib.suppress(OSError):
-                facts = path.stat()
+                facts = path.lstat()
                 found.append((facts.st_mtime, facts.st_size, path))
         return sorted(found)
 
     def _glob(self, pattern: str) -> list[Path]:
-        """The paths of a pattern; none where the directory cannot be looked at (a name too long, say)."""
+        """The files of a pattern that entries may be; none where the directory cannot be looked at (a name
+        too long, say). What links lead to is not ours: it could be removed."""
         try:
-            return list(self.directory.glob(pattern))
+            folders = [f for f in self.directory.glob("??") if not f.is_symlink()]
+            return [path for folder in folders for path in folder.glob(pattern)]
         except OSError:
             return []
 
@@ -187,9 +192,9 @@ class DiskCache:
                     path.unlink()
                     total -= size
         now = time.time()
-        for path in self._glob("??/*.tmp"):
+        for path in self._glob("*.tmp"):
             with contextlib.suppress(OSError):
-                if now - path.stat().st_mtime > _STALE_SECONDS:
+                if now - path.lstat().st_mtime > _STALE_SECONDS:
                     path.unlink()
 
 
@@ -200,21 +205,27 @@ def _head(key: str, contents: bytes) -> bytes:
     return _MAGIC + checksum.digest()
 
 
-def _read_own(path: Path, most: int = sys.maxsize) -> bytes | None:
+def _read_own(path: Path, most: int = _LARGEST) -> bytes | None:
     """The bytes of a plain file of this user that nobody else may write to; None for anything else, and
     for more bytes than ``most``."""
     # Not to follow links, and not to wait for who writes to a pipe.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as stream:
-            facts = os.fstat(stream.fileno())
-            if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
-                return None
-            if hasattr(os, "geteuid") and (facts.st_uid != os.geteuid() or facts.st_mode & _OTHERS):
-                return None
-            return stream.read()
+        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
     except OSError:
         return None
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
+            return None
+        if hasattr(os, "geteuid") and (facts.st_uid != os.geteuid() or facts.st_mode & _OTHERS):
+            return None
+        with open(descriptor, "rb", closefd=False) as stream:
+            return stream.read(facts.st_size)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def cache_directory() -> Path | None:

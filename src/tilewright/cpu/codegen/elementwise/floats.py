@@ -6,7 +6,8 @@ results rounded again, because 24 >= 2 * 11 + 2 bits. Other directions are in ``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from enum import IntEnum
 from functools import partial
 
 from llvmlite import ir
@@ -123,13 +124,22 @@ emitter("ceil")(partial(_integral, "ceil"))
 emitter("floor")(partial(_integral, "floor"))
 
 
+class Nans(IntEnum):
+    """The NaN that a value can hold."""
+
+    ANY = 0
+    QUIET = 1
+    CANONICAL = 2
+
+
 #: The instruction's selector: the sign of what was chosen; 0 the smaller, 1 the larger operand.
 _RANGE_SIGN = 0b0100
 _RANGE_ROUNDING = 4
 
 
-def _number_extremum(b: B, larger: bool, wide: list[V]) -> V | None:
-    """One instruction of AVX512DQ that orders zeros and prefers numbers to NaN; None without it."""
+def _number_extremum(b: B, larger: bool, wide: list[V], nans: Sequence[Nans]) -> V | None:
+    """One instruction of AVX512DQ that orders zeros and prefers numbers to NaN, but for those that signal:
+    they are made quiet first. None without it."""
     ty = wide[0].type
     lanes, scalar = llvm.lanes_of(ty), llvm.scalar_of(ty)
     bits = 32 if scalar == FLOAT else 64
@@ -137,6 +147,11 @@ def _number_extremum(b: B, larger: bool, wide: list[V]) -> V | None:
         return None
     suffix = "ps" if bits == 32 else "pd"
     word = ir.IntType(lanes)
+    nan = llvm.number(ty, float("nan"))
+    wide = [
+        b.select(b.fcmp_unordered("uno", v, v), nan, v) if held is Nans.ANY else v
+        for v, held in zip(wide, nans, strict=True)
+    ]
     function = llvm.declare(
         b.module, f"llvm.x86.avx512.mask.range.{suffix}.512", ty, [ty, ty, I32, ty, word, I32]
     )
@@ -154,19 +169,18 @@ def _extremum(
     element: Element,
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
-    canonical: bool = False,
+    nans: Sequence[Nans] = (Nans.ANY, Nans.ANY),
 ) -> V:
-    """-0 is below +0; a NaN that results is the canonical one, as those of the operands are if
-    ``canonical``."""
+    """-0 is below +0; a NaN that results is the canonical one. ``nans``: those that the operands can hold."""
     if flush_to_zero:
         x, y = flush(b, x), flush(b, y)
     wide = [widen(b, v, element) for v in (x, y)]
-    found = _number_extremum(b, larger, wide) if not propagate_nan else None
+    found = _number_extremum(b, larger, wide, nans) if not propagate_nan else None
     if found is None:
         name = ("maximum" if larger else "minimum") + ("" if propagate_nan else "num")
         found = llvm.intrinsic(b, name, wide)
     narrowed = narrow(b, found, element)
-    if canonical and not propagate_nan and narrowed is found:
+    if min(nans) is Nans.CANONICAL and not propagate_nan and narrowed is found:
         return found
     if isinstance(llvm.scalar_of(narrowed.type), ir.IntType):
         nan: Constant = llvm.number(narrowed.type, element.format.nan_bits)

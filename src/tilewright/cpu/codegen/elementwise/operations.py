@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.cpu.codegen.analysis.known_numbers import CASTS, known_factor, known_number
 from tilewright.cpu.codegen.control.loop_values import chosen, rebuilt, types_of_parts
 from tilewright.cpu.codegen.elementwise import EMITTERS
-from tilewright.cpu.codegen.elementwise.floats import clampf
+from tilewright.cpu.codegen.elementwise.floats import Nans, clampf
 from tilewright.cpu.codegen.elementwise.integers import index_cast
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers, refuse
@@ -80,9 +80,11 @@ def apply(
         f.define(result, Elementwise(element, dims, tiles, emit, name, unit))
 
 
-def emitter_of(op: ArithOp, canonical: Collection[SSAValue] = ()) -> Emit:
+def emitter_of(
+    op: ArithOp, canonical: Collection[SSAValue] = (), quiet: Collection[SSAValue] = ()
+) -> Emit:
     """The function that makes code of an operation of arith or math; ``canonical``: values without any
-    NaN but the canonical one."""
+    NaN but the canonical one; ``quiet``: without any that signals."""
     call = op.meaning()
     keywords: dict[str, Any] = dict(call.keywords)
     if "to" in keywords:
@@ -93,8 +95,11 @@ def emitter_of(op: ArithOp, canonical: Collection[SSAValue] = ()) -> Emit:
         return partial(
             index_cast, element=element, to=to, signedness=keywords.get("signedness", "signed")
         )
-    if call.name in ("maxf", "minf") and all(value in canonical for value in op.operands):
-        keywords["canonical"] = True
+    if call.name in ("maxf", "minf"):
+        keywords["nans"] = tuple(
+            Nans.CANONICAL if value in canonical else Nans.QUIET if value in quiet else Nans.ANY
+            for value in op.operands
+        )
     return partial(EMITTERS[call.name], element=element, **keywords)
 
 
@@ -104,7 +109,7 @@ def elementwise(f: FunctionEmitter, op: ArithOp) -> None:
         condition, lhs, rhs = (f.values[value] for value in op.operands)
         f.values[op.result] = chosen(f.builder, condition, lhs, rhs, op.result.type)
         return
-    apply(f, op.results[0], list(op.operands), emitter_of(op, f.canonical), op.MEANING)
+    apply(f, op.results[0], list(op.operands), emitter_of(op, f.canonical, f.quiet), op.MEANING)
 
 
 def alias_emitter(op: Operation) -> Emit:

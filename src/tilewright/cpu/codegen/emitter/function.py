@@ -175,6 +175,8 @@ class FunctionEmitter:
         """Where the panels of each such product, in the loop that code is in, begin."""
         self.canonical: Collection[SSAValue] = ()
         """Values that can hold no NaN but the canonical one."""
+        self.quiet: Collection[SSAValue] = ()
+        """Values that can hold no NaN that signals."""
         self.deferred: Mapping[DotOp, Deferred] = {}
         """Products that are made for several rounds of their loop at once."""
         self.gathered: dict[DotOp, Gathered] = {}

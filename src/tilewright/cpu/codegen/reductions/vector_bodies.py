@@ -76,7 +76,8 @@ class ElementBody:
         if isinstance(op, AssumeOp):
             values[result] = self._value(b, op.operands[0], values, lanes)
             return
-        emit = emitter_of(op) if isinstance(op, ArithOp) else alias_emitter(op)
+        is_plain = isinstance(op, ArithOp)
+        emit = emitter_of(op, quiet=self._f.quiet) if is_plain else alias_emitter(op)
         values[result] = emit(b, *(self._value(b, v, values, lanes) for v in op.operands))
 
     def _choose(self, b: Builder, op: Operation, values: dict[SSAValue, Value], lanes: int) -> None:

@@ -15,8 +15,9 @@ def product(*sizes: int) -> list[list[int]]:
 @pytest.mark.parametrize(
     ("sizes", "stride"),
     [
-        ((2, 5), 1),
-        ((2, 6), 2),
+        ((5,), 1),
+        ((2, 2), 1),
+        ((2, 3), 2),
         ((3, 8), 3),
         ((108, 2), 2),
         ((5, 4, 5), 4),
@@ -48,8 +49,13 @@ def test_products_with_holes() -> None:
     assert sample(columns, 2) == {0, 2, 3}
 
 
-def test_seeds() -> None:
-    assert sample([list(range(10))], 3) == {0, 3, 6, 9}
+@pytest.mark.parametrize("stride", [2, 3])
+@pytest.mark.parametrize("period", [2, 3, 4, 6])
+def test_lists_that_repeat_themselves(stride: int, period: int) -> None:
+    """What comes back in a list of cases is in the sample, whatever its period."""
+    kept = sample([list(range(60))], stride)
+    assert {number % period for number in kept} == set(range(period))
+    assert 60 // stride - 2 <= len(kept) <= 60 // stride + 2
 
 
 pytest_plugins = ["pytester"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.sampling import left_out, selects
+from tests.sampling import left_out, wants_all
 
 # How long an example takes depends on what else the machine does; slow is not wrong.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -128,7 +128,7 @@ class Selection:
             items[:] = [item for item in items if named[item] & self.wanted]
         if not config.getoption("--long"):
             short = [item for item in items if item.get_closest_marker("long") is None]
-            if self.wanted is None and not selects(config):
+            if self.wanted is None and not wants_all(config):
                 out = set(left_out(short))
                 short = [item for item in short if item not in out]
             runs = set(short)

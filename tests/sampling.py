@@ -6,7 +6,7 @@ diagonals: where one parameter goes on, so does the partner that the others have
 parameter is in some case that runs, and as far as there are enough cases, with different values of the others.
 
 The mark ``rotates(n)`` gives the number, also for a test with one parameter such as a seed; ``rotates(1)`` keeps
-all. ``--long`` runs all, and so does who names tests or selects them by ``-k``.
+all. ``--long`` and ``--bless`` run all, and so does who names tests or selects them by ``-k``.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ def left_out(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return found
 
 
-def selects(config: pytest.Config) -> bool:
-    """Whether who started the run has named tests, or words in their names."""
-    return bool(config.getoption("keyword")) or any("::" in name for name in config.args)
+def wants_all(config: pytest.Config) -> bool:
+    """Whether who started the run has named tests, or words in their names, or writes what they expect."""
+    asked = config.getoption("keyword") or config.getoption("bless")
+    return bool(asked) or any("::" in name for name in config.args)

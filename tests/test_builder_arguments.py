@@ -20,6 +20,13 @@ NONSENSE: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+#: What Python says of its objects tells nothing of an operation.
+PYTHONS_WORDS = (
+    "' object ", "object has no", "not iterable", "not supported", "unhashable", "truth value",
+    "invalid literal", "argument must be",
+)  # fmt: skip
+
+
 def vector(k: Builder) -> Value:
     return k.zeros((4,), "f32")
 
@@ -92,7 +99,9 @@ def wrong(call: Callable[[Builder], Any]) -> str:
                     pass
         except BuilderError as error:
             first = error.diagnostics[0]
-            return "" if first.file == __file__ and first.message else "no line, or no words"
+            if first.file != __file__ or not first.message:
+                return "no line, or no words"
+            return first.message if any(map(first.message.__contains__, PYTHONS_WORDS)) else ""
         except Exception as error:  # noqa: BLE001
             return f"{type(error).__name__}: {error}"
     return ""
@@ -225,6 +234,7 @@ def test_nonsense_for_modules(what: str) -> None:
         ("print_tko", lambda k: k.print_tko(str=3), "str is"),
         ("reshape", lambda k: vector(k).reshape(2, 2.5), "whole numbers, not (2, 2.5)"),
         ("convert", lambda k: vector(k).to("f16", signed=2), "signed is True or False, not 2"),
+        ("make_partition_view", lambda k: k.partition(3, (4,)), "is a view that make_tensor_view"),
         ("make_partition_view", lambda k: k.partition(view(k), 4), "tile is a list of whole numbers"),
         ("zeros", lambda k: k.zeros((4,)), "missing a required argument: 'elem'"),
         ("break", lambda k: k.break_(), "stands in no loop"),

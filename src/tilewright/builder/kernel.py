@@ -174,8 +174,10 @@ class Builder(Elementwise):
         if given is None:
             types = result_types(cls, values, properties, fields)
         else:
-            listed = [given] if isinstance(given, str | Attribute) else given
-            types = [type_like(ty) for ty in listed]
+            several = [given] if isinstance(given, str | Attribute) else given
+            if not isinstance(several, Sequence):
+                raise TypeError(f"type is a type or a list of types, not {given!r:.60}")
+            types = [type_like(ty) for ty in several]
         if fields:
             raise TypeError(f"{mnemonic} has no {', '.join(sorted(fields))}")
         return cls.create(
@@ -330,9 +332,10 @@ class Builder(Elementwise):
         padding: str | None = None,
     ) -> Value:
         """``make_partition_view`` over a tensor view."""
+        viewed = self._tensor_view("make_partition_view", view)
         ty = self._type(
             "make_partition_view",
-            lambda: T.PartitionViewType(tile, view.type, dim_map, _padding(padding)),
+            lambda: T.PartitionViewType(tile, viewed, dim_map, _padding(padding)),
         )
         return self.op("make_partition_view", view, type=ty)
 
@@ -347,11 +350,10 @@ class Builder(Elementwise):
         padding: str | None = None,
     ) -> Value:
         """``make_strided_view`` over a tensor view."""
+        viewed = self._tensor_view("make_strided_view", view)
         ty = self._type(
             "make_strided_view",
-            lambda: T.StridedViewType(
-                tile, traversal_strides, view.type, dim_map, _padding(padding)
-            ),
+            lambda: T.StridedViewType(tile, traversal_strides, viewed, dim_map, _padding(padding)),
         )
         return self.op("make_strided_view", view, type=ty)
 
@@ -360,11 +362,19 @@ class Builder(Elementwise):
         self, view: Any, tile: Sequence[int], sparse_dim: int, *, padding: str | None = None
     ) -> Value:
         """``make_gather_scatter_view`` over a tensor view."""
+        viewed = self._tensor_view("make_gather_scatter_view", view)
         ty = self._type(
             "make_gather_scatter_view",
-            lambda: T.GatherScatterViewType(tile, view.type, sparse_dim, _padding(padding)),
+            lambda: T.GatherScatterViewType(tile, viewed, sparse_dim, _padding(padding)),
         )
         return self.op("make_gather_scatter_view", view, type=ty)
+
+    def _tensor_view(self, what: str, view: Any) -> T.TensorViewType:
+        ty = view.type if isinstance(view, Value | SSAValue) else None
+        if not isinstance(ty, T.TensorViewType):
+            found = f"{view!r:.60}" if ty is None else format_type(ty)
+            fail(what, f"operand 'tensor_view' is a view that make_tensor_view gives, not {found}")
+        return ty
 
     def _type(self, what: str, make: Callable[[], _T]) -> _T:
         try:

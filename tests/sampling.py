@@ -100,6 +100,8 @@ def left_out(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def wants_all(config: pytest.Config) -> bool:
-    """Whether who started the run has named tests, or words in their names, or writes what they expect."""
+    """Whether who started the run has named tests, or words in their names, or writes what they expect, or
+    asks whether they notice a mutation."""
     asked = config.getoption("keyword") or config.getoption("bless")
+    asked = asked or config.pluginmanager.hasplugin("tests.mutating")
     return bool(asked) or any("::" in name for name in config.args)

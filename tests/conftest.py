@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.sampling import left_out, wants_all
 
 # How long an example takes depends on what else the machine does; slow is not wrong.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -23,6 +25,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Tests make many objects and hardly any cycles; like the command, they save a tenth of their time.
 gc.set_threshold(100_000)
+
+# Tests start hundreds of Python processes, each of which would compile again what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -121,16 +127,20 @@ class Selection:
             )
             items[:] = [item for item in items if named[item] & self.wanted]
         if not config.getoption("--long"):
-            for item in items:
-                if item.get_closest_marker("long") is not None:
-                    item.add_marker(pytest.mark.skip(reason="long: run with --long"))
+            short = [item for item in items if item.get_closest_marker("long") is None]
+            if self.wanted is None and not wants_all(config):
+                out = set(left_out(short))
+                short = [item for item in short if item not in out]
+            runs = set(short)
+            config.hook.pytest_deselected(items=[item for item in items if item not in runs])
+            items[:] = short
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:
             self.skipped.add(report.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.skipped and not hasattr(report, "wasxfail") and "long" not in report.keywords:
+        if report.skipped and not hasattr(report, "wasxfail"):
             self.skipped.add(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import json
+import linecache
 import os
 import signal
 import subprocess
@@ -176,6 +178,24 @@ def test_a_stop_may_end_the_launch_and_enters_the_debugger(monkeypatch: pytest.M
         ct.launch(0, (2,), running_total, (q, out, pair, n))
     assert len(entered) == 1 and entered[0]["total"].shape == (4,)
     assert not out.any()
+
+
+def test_a_kernel_stands_for_its_file_or_cell() -> None:
+    """Cells of notebooks have names that nobody knows, and that change."""
+    name = "/tmp/ipykernel_7/4711.py"
+    cell = "import cuda.tile as ct\n@ct.kernel\ndef twice(x):\n    t = ct.load(x, (0,), (4,))\n    ct.store(x, (0,), t + t)\n"
+    linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+    names: dict[str, Any] = {}
+    exec(builtins.compile(cell, name, "exec"), names)
+    stops: list[Any] = []
+    with on("reference", breakpoints=[(names["twice"], 5, stops.append)]):
+        ct.launch(0, (1,), names["twice"], (np.arange(4, dtype=np.float32),))
+    assert [stop.line for stop in stops] == [5] and stops[0]["t"].tolist() == [0, 1, 2, 3]
+    with (
+        on("reference", breakpoints=[(print, 5)]),
+        pytest.raises(TypeError, match="is no function"),
+    ):
+        ct.launch(0, (1,), names["twice"], (np.arange(4, dtype=np.float32),))
 
 
 def test_lines_without_operations_are_told() -> None:

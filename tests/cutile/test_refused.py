@@ -140,3 +140,12 @@ def test_kernels_of_threads() -> None:
     with on(), pytest.raises(RefusedError, match=r"kernels of cuda\.lang have threads"):
         sys.modules["cuda.tile._cext"].launch_extended()
     assert sys.modules["cuda.tile._cext"].launch_extended is launch_extended
+
+
+def test_a_kernel_whose_source_nobody_has() -> None:
+    """As in Python's interactive session before 3.13."""
+    names: dict[str, object] = {}
+    code = "import cuda.tile as ct\n@ct.kernel\ndef f(x):\n    ct.store(x, (0,), ct.load(x, (0,), (4,)))\n"
+    exec(compile(code, "<nowhere>", "exec"), names)
+    with pytest.raises(RefusedError, match="there is none: code that was given to `exec`"):
+        launch(0, (1,), names["f"], (np.zeros(4, np.float32),))

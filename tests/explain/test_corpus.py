@@ -37,6 +37,7 @@ def _no_address(array: np.ndarray) -> int:
     raise _TableOfArraysError
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("kernel", KERNELS[::7], ids=lambda kernel: kernel.name)
 def test_kernel_is_explained(kernel: CorpusKernel) -> None:
     assert kernel.launch is not None

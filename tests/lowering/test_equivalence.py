@@ -106,6 +106,7 @@ def test_corpus(kernel: CorpusKernel) -> None:
     check(module, entry.symbol, kernel.launch.grid, _of_corpus(kernel), seeds=(0, 1))
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_corpus_in_hardware_arithmetic(kernel: CorpusKernel) -> None:

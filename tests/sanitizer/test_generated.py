@@ -67,11 +67,13 @@ def shows_race(program: Generated, module: ModuleOp, seed: int) -> bool:
     return not report.is_clean
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("seed", PROGRAMS)
 def test_schedules_do_not_matter_without_races(seed: int) -> None:
     check_race_free(generate(seed))
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("seed", PROGRAMS)
 def test_races_are_found(seed: int) -> None:
     check_mutations(generate(seed), TRIED_MUTATIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from io import StringIO
@@ -19,6 +20,7 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.printer import Printer
 from xdsl.universe import Universe
+from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tilewright.analysis.verifier import verify
 from tilewright.bytecode import read, write
@@ -97,6 +99,26 @@ def test_xdsl_opt_reads_the_generic_form(tmp_path: Path) -> None:
         if arguments[:1] == ["-p"]:
             run_pipeline(module, "canonicalize")
         assert same_module(module, parse(done.stdout)) is None
+
+
+NVGPU = sorted((Path(__file__).resolve().parents[2] / "examples" / "nvgpu").glob("*.mlir"))
+
+
+@pytest.mark.parametrize("path", NVGPU, ids=lambda path: path.stem)
+def test_xdsl_opt_reads_the_generic_form_of_threads(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/nvgpu.md says: without the rules of xDSL's own `gpu`, `memref` and `llvm`."""
+    module = parse(path.read_text(encoding="utf-8"))
+    source = tmp_path / path.name
+    source.write_text(print_text(module, generic=True), encoding="utf-8")
+    words = ["--allow-unregistered-dialect", "--disable-verify", "--print-op-generic", str(source)]
+    xDSLOptMain(args=words).run()
+    # xDSL writes down a default of its `llvm.call_intrinsic`.
+    printed = re.sub(", fastmathFlags = #llvm.fastmath<none>", "", capsys.readouterr().out)
+    again = parse(printed)
+    verify(again)
+    assert same_module(module, again) is None
 
 
 KERNEL = """entry @double(%n: tile<i32>) {

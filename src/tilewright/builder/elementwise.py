@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from tilewright.builder.checks import checked
 from tilewright.builder.constants import element_of_dtype, is_number, shape_of
 from tilewright.builder.errors import fail
 from tilewright.builder.operations import Operations
@@ -43,6 +44,9 @@ _COMPARISONS = {
     ">=": "greater_than_or_equal",
 }
 _UNARY = {"-": ("negf", "negi"), "abs": ("absf", "absi")}
+_SIGNS = frozenset({*_BINARY, *_COMPARISONS, "%"})
+_SIGNS_OF_ONE = frozenset({*_UNARY, "~"})
+_FOLDS = {"sum": "+", "max": "maximum", "min": "minimum"}
 #: By the element type of the factors: that of the accumulator of a product.
 _ACCUMULATORS = {"f64": "f64", "i8": "i32"}
 
@@ -131,6 +135,7 @@ class Elementwise(Operations):
 
     def binary(self, sign: str, lhs: Any, rhs: Any) -> Value:
         """What an operator of Python between two operands stands for."""
+        _check_sign(sign, _SIGNS)
         if sign in _COMPARISONS:
             return self.compare(sign, lhs, rhs)
         if sign in "+-" and (pointer := self._moved_pointer(sign, lhs, rhs)) is not None:
@@ -151,6 +156,7 @@ class Elementwise(Operations):
 
     def unary(self, sign: str, operand: Any) -> Value:
         """What an operator of Python on one operand stands for."""
+        _check_sign(sign, _SIGNS_OF_ONE)
         value = self._as_tile(sign, operand)
         if sign == "~":
             if value.element not in T.INTEGER_NAMES:
@@ -161,8 +167,10 @@ class Elementwise(Operations):
             fail(sign, f"there is no such operation on {value.element}")
         return self.op(_UNARY[sign][value.element in T.INTEGER_NAMES], value)
 
+    @checked("compare")
     def compare(self, sign: str, lhs: Any, rhs: Any, *, signed: bool = True) -> Value:
         """A tile of i1. NaN is unequal to everything and in no order."""
+        _check_sign(sign, _COMPARISONS)
         a, b = self._tiles(sign, lhs, rhs)
         fields: dict[str, str] = {"comparison_predicate": _COMPARISONS[sign]}
         if a.element in T.FLOAT_NAMES:
@@ -209,6 +217,7 @@ class Elementwise(Operations):
 
     # Helpers
 
+    @checked("broadcast_to")
     def broadcast_to(self, value: Any, shape: Sequence[int], what: str = "broadcast_to") -> Value:
         """A tile in a shape that it broadcasts to, as in NumPy: extents of 1 grow, and missing
         axes are added in front."""
@@ -222,6 +231,7 @@ class Elementwise(Operations):
             found = self.op("reshape", found, shape=padded)
         return found if padded == wanted else self.op("broadcast", found, shape=wanted)
 
+    @checked("where")
     def where(self, condition: Any, on_true: Any, on_false: Any) -> Value:
         """``on_true`` where the condition holds, else ``on_false``, all broadcast to one shape."""
         chosen = self._as_tile("where", condition)
@@ -232,28 +242,34 @@ class Elementwise(Operations):
         parts = (self.broadcast_to(v, shape, "where") for v in (chosen, a, b))
         return self.op("select", *parts)
 
+    @checked("maximum")
     def maximum(self, lhs: Any, rhs: Any) -> Value:
         """The larger of each two elements; integers are signed, a NaN gives way to a number."""
         return self.binary("maximum", lhs, rhs)
 
+    @checked("minimum")
     def minimum(self, lhs: Any, rhs: Any) -> Value:
         """The smaller of each two elements; integers are signed, a NaN gives way to a number."""
         return self.binary("minimum", lhs, rhs)
 
+    @checked("full")
     def full(self, shape: Sequence[int], value: Any, elem: TypeLike) -> Value:
         """A tile of equal elements, from a number or a scalar."""
         if isinstance(value, Value | SSAValue):
             return self.broadcast_to(value, shape, "full")
         return self.constant_for("full", value, self._tile_type("full", shape, elem))
 
+    @checked("zeros")
     def zeros(self, shape: Sequence[int], elem: TypeLike) -> Value:
         """A tile of zeros."""
         return self.constant_for("zeros", 0, self._tile_type("zeros", shape, elem))
 
+    @checked("arange")
     def arange(self, count: int, elem: TypeLike = "i32") -> Value:
         """The numbers from 0 up, ``iota``."""
         return self.op("iota", type=self._tile_type("arange", (count,), elem))
 
+    @checked("convert")
     def convert(self, value: Any, elem: TypeLike, *, signed: bool = True, **fields: Any) -> Value:
         """The elements as another type: by ``ftof``, ``ftoi``, ``itof``, ``exti`` or ``trunci``,
         to which ``fields`` go (``rounding_mode``, ``saturating``, ``overflow``)."""
@@ -276,6 +292,7 @@ class Elementwise(Operations):
             return self.op("exti", found, type=wanted, signedness=signedness, **fields)
         return self.op("trunci", found, type=wanted, **fields)
 
+    @checked("@")
     def mma(self, lhs: Any, rhs: Any, acc: Any = None) -> Value:
         """``lhs @ rhs + acc``, on tensor cores; without ``acc`` from zeros, of f32 for floats (f64
         for f64) and of i32 for i8, which is signed."""
@@ -291,8 +308,10 @@ class Elementwise(Operations):
             return self.op("mmaf", a, b, acc)
         return self.op("mmai", a, b, acc, signedness_lhs="signed", signedness_rhs="signed")
 
+    @checked("fold")
     def fold(self, what: str, value: Any, axis: int | None, keepdims: bool) -> Value:
         """A sum, maximum or minimum along an axis, or of all elements where it is None."""
+        _check_sign(what, _FOLDS)
         found = self._as_tile(what, value)
         rank = len(found.shape)
         if found.element == "ptr" or axis not in (None, *range(-rank, rank)):
@@ -300,7 +319,7 @@ class Elementwise(Operations):
         axes = range(rank) if axis is None else [axis % rank]
         kept = [1 if d in axes else dim for d, dim in enumerate(found.shape)]
         is_float = found.element in T.FLOAT_NAMES
-        operator = {"sum": "+", "max": "maximum", "min": "minimum"}[what]
+        operator = _FOLDS[what]
         for d in reversed(axes):
             found = self.reduce(
                 found,
@@ -309,6 +328,11 @@ class Elementwise(Operations):
                 lambda k, a, b: k.binary(operator, a, b),
             )
         return found.reshape(kept) if keepdims else found
+
+
+def _check_sign(sign: object, known: Collection[str]) -> None:
+    if not isinstance(sign, str) or sign not in known:
+        fail(f"{sign}", f"is none of {', '.join(sorted(known))}")
 
 
 def _is_pointer(value: Any) -> bool:

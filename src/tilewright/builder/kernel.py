@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.analysis.structure import StructureChecker
 from tilewright.analysis.verifier import find_own_problems
+from tilewright.builder.checks import checked, is_integer, is_truth, listed
 from tilewright.builder.constants import (
     constant_attribute,
     element_bits,
@@ -46,6 +47,7 @@ from tilewright.dialects.cuda_tile.enums import PaddingValue
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.source_map import PythonSource, set_source
 
+_T = TypeVar("_T")
 Body = Callable[..., "Sequence[Value | SSAValue] | Value | SSAValue | None"]
 
 
@@ -107,8 +109,8 @@ class Builder(Elementwise):
         Raises ``BuilderError`` for operands or keywords that the operation does not have, and for
         what the verifier says about it.
         """
-        if (cls := OPERATIONS.get(mnemonic)) is None:
-            fail(mnemonic, "is no operation of cuda_tile")
+        if not isinstance(mnemonic, str) or (cls := OPERATIONS.get(mnemonic)) is None:
+            fail(f"{mnemonic}", "is no operation of cuda_tile")
         try:
             return self.append(self._made(cls, operands, fields))
         except BuilderError:
@@ -172,8 +174,10 @@ class Builder(Elementwise):
         if given is None:
             types = result_types(cls, values, properties, fields)
         else:
-            listed = [given] if isinstance(given, str | Attribute) else given
-            types = [type_like(ty) for ty in listed]
+            several = [given] if isinstance(given, str | Attribute) else given
+            if not isinstance(several, Sequence):
+                raise TypeError(f"type is a type or a list of types, not {given!r:.60}")
+            types = [type_like(ty) for ty in several]
         if fields:
             raise TypeError(f"{mnemonic} has no {', '.join(sorted(fields))}")
         return cls.create(
@@ -298,6 +302,12 @@ class Builder(Elementwise):
         pointee = pointer.element_type if isinstance(pointer, T.TileType) else None
         if not isinstance(pointee, T.PtrType):
             fail("make_tensor_view", "operand 'base' is no pointer")
+        for name, extents in (("shape", shape), ("strides", strides)):
+            if not listed(extents, _is_extent):
+                fail(
+                    "make_tensor_view",
+                    f"{name} is a list of numbers and values, not {extents!r:.60}",
+                )
         dims = [int(d) if is_number(d) else T.DYNAMIC for d in shape]
         steps = [int(s) if is_number(s) else T.DYNAMIC for s in strides]
         ptr_attr = getattr(pointee.ptr_attr, "data", None)
@@ -312,6 +322,7 @@ class Builder(Elementwise):
             ),
         )
 
+    @checked("make_partition_view")
     def partition(
         self,
         view: Any,
@@ -321,12 +332,14 @@ class Builder(Elementwise):
         padding: str | None = None,
     ) -> Value:
         """``make_partition_view`` over a tensor view."""
+        viewed = self._tensor_view("make_partition_view", view)
         ty = self._type(
             "make_partition_view",
-            lambda: T.PartitionViewType(tile, view.type, dim_map, _padding(padding)),
+            lambda: T.PartitionViewType(tile, viewed, dim_map, _padding(padding)),
         )
         return self.op("make_partition_view", view, type=ty)
 
+    @checked("make_strided_view")
     def strided(
         self,
         view: Any,
@@ -337,25 +350,33 @@ class Builder(Elementwise):
         padding: str | None = None,
     ) -> Value:
         """``make_strided_view`` over a tensor view."""
+        viewed = self._tensor_view("make_strided_view", view)
         ty = self._type(
             "make_strided_view",
-            lambda: T.StridedViewType(
-                tile, traversal_strides, view.type, dim_map, _padding(padding)
-            ),
+            lambda: T.StridedViewType(tile, traversal_strides, viewed, dim_map, _padding(padding)),
         )
         return self.op("make_strided_view", view, type=ty)
 
+    @checked("make_gather_scatter_view")
     def gather_scatter(
         self, view: Any, tile: Sequence[int], sparse_dim: int, *, padding: str | None = None
     ) -> Value:
         """``make_gather_scatter_view`` over a tensor view."""
+        viewed = self._tensor_view("make_gather_scatter_view", view)
         ty = self._type(
             "make_gather_scatter_view",
-            lambda: T.GatherScatterViewType(tile, view.type, sparse_dim, _padding(padding)),
+            lambda: T.GatherScatterViewType(tile, viewed, sparse_dim, _padding(padding)),
         )
         return self.op("make_gather_scatter_view", view, type=ty)
 
-    def _type(self, what: str, make: Callable[[], Attribute]) -> Attribute:
+    def _tensor_view(self, what: str, view: Any) -> T.TensorViewType:
+        ty = view.type if isinstance(view, Value | SSAValue) else None
+        if not isinstance(ty, T.TensorViewType):
+            found = f"{view!r:.60}" if ty is None else format_type(ty)
+            fail(what, f"operand 'tensor_view' is a view that make_tensor_view gives, not {found}")
+        return ty
+
+    def _type(self, what: str, make: Callable[[], _T]) -> _T:
         try:
             return make()
         except (TypeError, ValueError, AttributeError, VerifyException) as error:
@@ -378,6 +399,7 @@ class Builder(Elementwise):
             if is_loop:
                 self._loops.pop()
 
+    @checked("if")
     def if_(
         self,
         condition: Any,
@@ -396,12 +418,14 @@ class Builder(Elementwise):
             return branches
         return branches.build_from(then, otherwise)
 
+    @checked("if")
     def else_(self) -> IfBranches:
         """The other branch of the ``if`` that stands directly above: ``with k.else_():``."""
         if self._last_if is None:
             fail("if", "else_ comes directly behind an if_")
         return self._last_if.else_()
 
+    @checked("for")
     def for_(
         self,
         lower: Any,
@@ -422,6 +446,7 @@ class Builder(Elementwise):
         loop = ForLoop(self, bounds, carried, values, unsigned)
         return loop if body is None else loop.build_from(body)
 
+    @checked("loop")
     def loop_(
         self,
         carried: Sequence[Any] = (),
@@ -433,27 +458,36 @@ class Builder(Elementwise):
 
         Without ``body`` for ``with``: see :class:`WhileLoop`.
         """
-        types = None if result_types is None else [type_like(ty) for ty in result_types]
+        types: list[Attribute] | None = None
+        if result_types is not None:
+            types = self._type("loop", lambda: [type_like(ty) for ty in result_types])
         if body is not None and types is None:
             types = []
         loop = WhileLoop(self, carried, values, types)
         return loop if body is None else loop.build_from(body)
 
+    @checked("break")
     def break_(self, operands: Sequence[Any] | None = None) -> Operation:
         """Leave the ``loop`` with these values; without any, with what its names stand for."""
         return self.op("break", self._outgoing("break", operands))
 
+    @checked("continue")
     def continue_(self, operands: Sequence[Any] | None = None) -> Operation:
         """End the iteration with these values; without any, with what the loop's names stand for."""
         return self.op("continue", self._outgoing("continue", operands))
 
     def _outgoing(self, what: str, operands: Sequence[Any] | None) -> Sequence[Any]:
-        loop = self._loops[-1] if self._loops else None
-        given = loop.current(what) if operands is None and loop is not None else operands or ()
-        listed = list(given) if isinstance(given, Sequence) else [given]
+        if not self._loops:
+            fail(what, "stands in no loop of this kernel")
+        loop = self._loops[-1]
+        if operands is None:
+            given: Any = () if loop is None else loop.current(what)
+        else:
+            given = operands
+        values = list(given) if isinstance(given, Sequence) else [given]
         if loop is not None and what == "break":
-            loop.note_break(listed)
-        return listed
+            loop.note_break(values)
+        return values
 
     def ended(self, branches: IfBranches) -> None:
         """Called by an ``if`` at the end of a branch: the next ``else_`` may be its other one."""
@@ -461,10 +495,12 @@ class Builder(Elementwise):
 
     # Reductions
 
+    @checked("reduce")
     def reduce(self, operands: Any, dim: int, identities: Any, body: Body) -> Any:
         """A ``reduce``; ``body(builder, a, b, ...)`` combines a pair for each operand."""
         return self._fold("reduce", operands, dim, identities, body, {})
 
+    @checked("scan")
     def scan(
         self, operands: Any, dim: int, identities: Any, body: Body, *, reverse: bool = False
     ) -> Any:
@@ -533,8 +569,30 @@ class Builder(Elementwise):
         return list(made.operands)
 
 
+def _is_extent(value: object) -> bool:
+    return is_integer(value) or isinstance(value, Value | SSAValue)
+
+
 def _padding(padding: str | None) -> PaddingValue | None:
     return None if padding is None else PaddingValue(padding)
+
+
+def _anything(value: object) -> bool:
+    return True
+
+
+#: By what a property holds: whether a Python value is of that kind, so that none is bent into it.
+_IS_KIND: dict[str, Callable[[Any], bool]] = {
+    "enum": _anything,  # whose members are known
+    "unit": is_truth,
+    "int": is_integer,
+    "bool": is_truth,
+    "str": lambda value: isinstance(value, str),
+    "sym": lambda value: isinstance(value, str),
+    "i32s": lambda value: listed(value, is_integer),
+    "bools": lambda value: listed(value, is_truth),
+    "hints": lambda value: isinstance(value, Mapping),
+}
 
 
 def _property(cls: type[TileOp], name: str, constraint: object, value: Any) -> Attribute:
@@ -553,7 +611,7 @@ def _property(cls: type[TileOp], name: str, constraint: object, value: Any) -> A
         "bools": lambda: bool_array(value),
         "hints": lambda: hints_attribute(value) or OptimizationHintsAttr({}),
     }
-    if (make := makers.get(constraint.wire)) is not None:
+    if (make := makers.get(constraint.wire)) is not None and _IS_KIND[constraint.wire](value):
         try:
             return make()
         except (TypeError, ValueError, AttributeError, VerifyException):

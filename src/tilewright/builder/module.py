@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr
@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.analysis.verifier import verify
+from tilewright.builder.checks import checked
 from tilewright.builder.constants import constant_attribute
 from tilewright.builder.errors import caller, fail
 from tilewright.builder.kernel import Arguments, Builder, hints_attribute
@@ -34,25 +35,35 @@ class ModuleBuilder:
     With ``debug_info`` operations carry the lines of Python that made them, also into bytecode.
     """
 
+    @checked("module")
     def __init__(
         self, name: str = "kernels", producer: str | None = None, *, debug_info: bool = False
     ) -> None:
         self.module = ModuleOp.make(name, producer)
         self._debug_info = debug_info
 
-    @contextmanager
+    @checked("entry")
     def entry(
         self,
         name: str,
         parameters: Mapping[str, TypeLike] | Sequence[TypeLike] = (),
         hints: Mapping[str, Mapping[str, int | bool]] | None = None,
-    ) -> Iterator[Builder]:
+    ) -> AbstractContextManager[Builder]:
         """A kernel; leaves with a ``return`` appended unless the body ends in one."""
+        return self._entry(name, parameters, hints)
+
+    @contextmanager
+    def _entry(
+        self,
+        name: str,
+        parameters: Mapping[str, TypeLike] | Sequence[TypeLike],
+        hints: Mapping[str, Mapping[str, int | bool]] | None,
+    ) -> Iterator[Builder]:
         named = dict(parameters) if isinstance(parameters, Mapping) else None
         try:
             listed = list(parameters.values() if isinstance(parameters, Mapping) else parameters)
             op = EntryOp.make(name, [type_like(t) for t in listed], hints_attribute(hints))
-        except (TypeError, ValueError, VerifyException) as error:
+        except (TypeError, ValueError, AttributeError, VerifyException) as error:
             fail("entry", str(error).split("\n", 1)[0])
         for argument, argument_name in zip(op.block.args, named or (), strict=False):
             argument.name_hint = argument_name
@@ -70,6 +81,7 @@ class ModuleBuilder:
         if not is_terminator(op.block.last_op):
             builder.op("return")
 
+    @checked("global")
     def global_(
         self,
         name: str,
@@ -84,13 +96,14 @@ class ModuleBuilder:
         try:
             ty = tile((len(values),), elem)
             attribute = constant_attribute(values, ty)
+            aligned = IntegerAttr(alignment, 64)
         except (TypeError, ValueError, VerifyException) as error:
             fail("global", str(error).split("\n", 1)[0])
         visibility = SymbolVisibility.PRIVATE if private else SymbolVisibility.PUBLIC
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(name),
             "value": attribute,
-            "alignment": IntegerAttr(alignment, 64),
+            "alignment": aligned,
             "symbol_visibility": SymbolVisibilityAttr(visibility),
         }
         if constant:

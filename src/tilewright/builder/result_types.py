@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute, SSAValue
 
+from tilewright.builder.checks import is_integer, listed
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.type_syntax import format_type
@@ -76,6 +77,8 @@ def result_types(
     if not definition.results:
         return []
     to, shape = fields.pop("to", None), fields.pop("shape", None)
+    if shape is not None and not listed(shape, is_integer):
+        raise TypeError(f"shape is a list of whole numbers, not {shape!r:.60}")
     if to is not None or shape is not None:
         first = next((_tile_of(v) for group in values.values() for v in group), None)
         dims = shape if shape is not None else first.dims if first else ()

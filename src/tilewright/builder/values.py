@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from xdsl.ir import Attribute, SSAValue
 
+from tilewright.builder.checks import checked, is_integer, listed
 from tilewright.builder.errors import fail
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.cuda_tile.types import TileType
@@ -65,9 +66,13 @@ class Value:
         """The operation or block that defines the value."""
         return self.ssa.owner
 
+    @checked("value")
     def named(self, name: str) -> Value:
         """The value itself, printed under this name."""
-        self.ssa.name_hint = name
+        try:
+            self.ssa.name_hint = name
+        except ValueError:
+            fail("value", f"{name!r} is no name of a value: letters, digits and `_$.-`")
         return self
 
     def __repr__(self) -> str:
@@ -203,11 +208,11 @@ class Value:
 
     def reshape(self, *shape: int | Sequence[int]) -> Value:
         """The same elements in another shape."""
-        return self._k.reshape(self, shape=_flat(shape))
+        return self._k.reshape(self, shape=_flat("reshape", shape))
 
     def broadcast_to(self, *shape: int | Sequence[int]) -> Value:
         """The tile in a shape that it broadcasts to, as in NumPy."""
-        return self._k.broadcast_to(self, _flat(shape))
+        return self._k.broadcast_to(self, _flat("broadcast_to", shape))
 
     def transpose(self, *axes: int) -> Value:
         """The tile with its axes permuted; reversed without an argument."""
@@ -219,26 +224,31 @@ class Value:
         """The tile with its axes reversed."""
         return self.transpose()
 
+    @checked("convert")
     def to(self, element: str | Attribute, **fields: Any) -> Value:
         """The elements converted; integers count as signed. See ``Builder.convert``."""
         return self._k.convert(self, element, **fields)
 
     # Reductions
 
+    @checked("sum")
     def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
         """The sum along an axis, or of all elements."""
         return self._k.fold("sum", self, axis, keepdims)
 
+    @checked("max")
     def max(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
         """The largest element along an axis, or of all."""
         return self._k.fold("max", self, axis, keepdims)
 
+    @checked("min")
     def min(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
         """The smallest element along an axis, or of all."""
         return self._k.fold("min", self, axis, keepdims)
 
 
-def _flat(shape: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
-    if len(shape) == 1 and isinstance(shape[0], Sequence):
-        return tuple(shape[0])
-    return tuple(int(dim) for dim in shape)  # pyright: ignore[reportArgumentType]
+def _flat(what: str, shape: Sequence[Any]) -> tuple[int, ...]:
+    dims = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    if not listed(dims, is_integer):
+        fail(what, f"shape is a list of whole numbers, not {dims!r:.60}")
+    return tuple(int(dim) for dim in dims)

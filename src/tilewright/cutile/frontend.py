@@ -70,7 +70,7 @@ class FrontEnd:
         """The bytecode of a kernel for arguments of that kind, and the name of its entry.
 
         What cuTile refuses it refuses with its own exceptions. A :class:`RefusedError` for code that
-        calls what is not Tile IR.
+        calls what is not Tile IR, and for a kernel whose source nobody has.
         """
         from cuda.tile._cext import default_tile_context
 
@@ -78,16 +78,21 @@ class FrontEnd:
         with warnings.catch_warnings():
             # A hint that this version of the bytecode cannot hold changes no result.
             warnings.filterwarnings("ignore", message=".*is ignored: requires tileiras.*")
-            result = self.compile_module.compile_tile(
-                kernel._annotated_function,
-                (signature,),
-                None,
-                kernel._compiler_options,
-                default_tile_context,
-                bytecode_version=self.bytecode_version,
-                return_bytecode=True,
-                return_cubin=False,
-            )
+            try:
+                result = self.compile_module.compile_tile(
+                    kernel._annotated_function,
+                    (signature,),
+                    None,
+                    kernel._compiler_options,
+                    default_tile_context,
+                    bytecode_version=self.bytecode_version,
+                    return_bytecode=True,
+                    return_cubin=False,
+                )
+            except OSError as error:
+                if "could not get source code" not in str(error):
+                    raise
+                raise RefusedError(_NO_SOURCE) from None
         if getattr(result, "library_lifecycle_providers", ()):  # since 1.7
             raise RefusedError("the kernel calls NVSHMEM, which is for several GPUs")
         bytecode = bytes(result.bytecode)
@@ -108,6 +113,13 @@ class FrontEnd:
             loc = exceptions.Loc(line, column - 1, file, function=described)
         version = self.bytecode_version.as_string()
         return exceptions.TileCompilerExecutionError(1, message, loc, "", f"Tile IR {version}")
+
+
+#: Of a kernel, or of a function that it calls.
+_NO_SOURCE = (
+    "cuTile reads the source of kernels, and there is none: code that was given to `exec`, or to Python's "
+    "interactive session before Python 3.13; write it to a file, or use IPython or a notebook"
+)
 
 
 def refusal(error: BaseException) -> tuple[str, tuple[str, int, int, str] | None] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,8 +118,8 @@ def resolved(
 ) -> list[Breakpoint]:
     """Breakpoints at lines as breakpoints at operations of a kernel; others as they are.
 
-    ``(file, line)`` and ``(file, line, action)`` are breakpoints at lines; those of other files and
-    kernels are left out. A TypeError for what is no breakpoint, a TileIRError for a line inside the
+    ``(file, line)`` and ``(file, line, action)`` are breakpoints at lines, with a kernel or function for the
+    file or cell of a notebook that it is written in; those of other files and kernels are left out. A TypeError for what is no breakpoint, a TileIRError for a line inside the
     kernel at which nothing happens.
     """
     found: list[Breakpoint] = []
@@ -127,7 +128,7 @@ def resolved(
             found.append(each)
             continue
         if isinstance(each, tuple) and 2 <= len(each) <= 3:
-            each = LineBreakpoint(*each)
+            each = LineBreakpoint(_file_of(each[0]), *each[1:])
         if not isinstance(each, LineBreakpoint):
             raise TypeError(f"a breakpoint is (FILE, LINE) or a Breakpoint, not {each!r}")
         check_line(entry, each)
@@ -136,6 +137,18 @@ def resolved(
             action = _LineAction(each, {**constants, **_arrays(values)})
             found.append(Breakpoint(starts, action, each.block, "before"))
     return found
+
+
+def _file_of(given: Any) -> str:
+    """A file by its path, or by a kernel or function that is written in it."""
+    if isinstance(given, str):
+        return given
+    annotated = getattr(given, "_annotated_function", None)
+    function = given if annotated is None else annotated.pyfunc
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        raise TypeError(f"a breakpoint is (FILE, LINE) or a Breakpoint; {given!r} is no function")
+    return code.co_filename
 
 
 @dataclass(slots=True)

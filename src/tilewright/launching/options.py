@@ -165,7 +165,14 @@ def _breakpoints(value: object) -> str:
 
 
 def _is_line(value: object) -> bool:
-    return isinstance(value, tuple) and 2 <= len(value) <= 3 and isinstance(value[0], str)
+    # Instead of a file, a kernel or function stands for the one that it is written in.
+    return (
+        isinstance(value, tuple)
+        and 2 <= len(value) <= 3
+        and (
+            isinstance(value[0], str) or callable(value[0]) or _has(value[0], "_annotated_function")
+        )
+    )
 
 
 def _trace(value: object) -> str:
@@ -346,7 +353,7 @@ class LaunchOptions:
         default=(),
         metadata=_about(
             "Where the run stops, and what is done there.",
-            values="a list of `tilewright.machine.inspect.Breakpoint`; of cuTile programs also `(FILE, LINE)`",
+            values="a list of `tilewright.machine.inspect.Breakpoint`; of cuTile programs also `(FILE, LINE)`, or `(KERNEL, LINE)` for its file or cell",
             machines="reference",
             check=_breakpoints,
         ),

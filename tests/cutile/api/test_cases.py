@@ -30,6 +30,7 @@ def test_it_computes_what_it_must(case: Case, capsys: pytest.CaptureFixture[str]
         assert sorted(capsys.readouterr().out.splitlines()) == sorted(case.launch.prints), machine
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
 def test_the_sanitizer_has_nothing_to_say(case: Case) -> None:
     with on("reference", sanitize=True):

@@ -219,6 +219,7 @@ def _name(product: Product) -> str:
     return product.name
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("product", TENSOR_CORES, ids=_name)
 def test_tensor_cores_compute_products(product: Product) -> None:
     arrays = product.arrays()

@@ -88,6 +88,7 @@ def pick(element: str, count: int) -> np.ndarray:
     return np.ascontiguousarray(values[:: 2048 // count])
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize(("element", "to"), list(permutations(HELD, 2)))
 def test_float_to_float(element: str, to: str) -> None:
     source = pick(element, 1024)

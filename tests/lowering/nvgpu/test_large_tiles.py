@@ -202,6 +202,7 @@ def test_products_with_scale_factors() -> None:
     run(body, given, {"r": total}, "sm_100")
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(
     "shape",
     [

@@ -39,6 +39,7 @@ def _assembles(kernel: CorpusKernel, arch: str) -> None:
     assert compiled.assemble().cubin.startswith(b"\x7fELF")
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 @requires_ptxas
 @requires_libdevice

@@ -73,6 +73,7 @@ def check_program(seed: int) -> None:
         assert found == expected, f"{seed}, {pipeline or 'lowered'}"
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_programs_in_order(first: int) -> None:
     for seed in range(first, first + 10):
@@ -113,6 +114,7 @@ def read_text(text: str) -> ModuleOp:
     return module
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_reads_and_writes(first: int) -> None:
     for seed in range(first, first + 10):

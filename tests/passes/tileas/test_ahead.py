@@ -74,11 +74,13 @@ def both_sides(loop: Loop, passes: str) -> None:
             np.testing.assert_allclose(one, right, atol=1e-3)
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(("name", "stages"), ALL_WARPS)
 def test_both_sides_compute_the_same_where_all_warps_fill(name: str, stages: int) -> None:
     both_sides(LOOPS[name], schedule(stages, ""))
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(("loop", "stages"), SPLIT, ids=str)
 def test_both_sides_compute_the_same_with_agents(loop: Loop, stages: int) -> None:
     split = K.lowered(loop.text(), schedule(stages))
@@ -131,6 +133,7 @@ def test_what_a_round_does() -> None:
     assert kinds.count(DotOp) == 2 and kinds.count(FutureWaitOp) == 3
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("name", LOOPS)
 def test_on_the_simulator_in_many_orders(name: str) -> None:
     loop = LOOPS[name]

@@ -45,18 +45,17 @@ def _calls(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("rule", long_code.RULES.values(), ids=list(long_code.RULES))
 def test_work_grows_with_the_code_and_not_faster(rule: Callable[[int], str]) -> None:
+    texts: list[str] = []
+
+    def calls(count: int) -> int:
+        module = _lowered(rule(count))
+        return _calls(lambda: texts.append(compile_kernel(module).llvm_ir))
+
     # From 300 to 1,200, so that what all kernels cost, and what only short code does, matters little.
-    modules = [_lowered(rule(count)) for count in (300, 1200)]
-    short, long = (_calls(lambda module=module: compile_kernel(module)) for module in modules)
+    short, long = calls(300), calls(1200)
     assert long < 5 * short
-    lengths = [len(compile_kernel(module).llvm_ir) for module in modules]
-    assert lengths[1] < 5 * lengths[0]
-
-
-@pytest.mark.parametrize("rule", long_code.RULES.values(), ids=list(long_code.RULES))
-def test_functions_stay_short(rule: Callable[[int], str]) -> None:
-    text = compile_kernel(_lowered(rule(1500))).llvm_ir
-    lengths = [part.count("\n") for part in text.split("\ndefine ")[1:]]
+    assert len(texts[1]) < 5 * len(texts[0])
+    lengths = [part.count("\n") for part in texts[1].split("\ndefine ")[1:]]
     # What is left in the kernel's own function are calls, and numbers that several parts use.
     assert max(lengths) < 12_000
 
@@ -135,6 +134,7 @@ def test_long_code_computes_what_the_reference_machine_does(
     np.testing.assert_allclose(arrays[0][1], arrays[1][1], rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("seed", range(2000, 2040))
 def test_code_cut_everywhere_computes_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_DEPTH_LIMIT", 1 + seed % 3)

@@ -135,6 +135,7 @@ _SORTED = [
 ]
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(
     ("element", "n", "descending", "cpu"),
     [(*each, "host") for each in _SORTED] + [("f32", 256, False, cpu) for cpu in LEVELS],

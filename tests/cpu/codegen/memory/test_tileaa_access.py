@@ -65,6 +65,7 @@ def view_of(array: np.ndarray, shape: tuple[int, ...], attributes: str = "") -> 
 ONES = "%one = arith.constant 1 : index\n%two = arith.constant 2 : index\n"
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(("dtype", "name"), WAYS)
 def test_masked_tiles_at_the_edge(dtype: object, name: str) -> None:
     """Padding outside, the other value where masked off, zero without one."""
@@ -114,6 +115,7 @@ nv_tileaa.store %p, %b, %m {store} : {pointer}, f32, i1
     )
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(("dtype", "name"), WAYS)
 def test_gathers_and_scatters_of_memrefs(dtype: object, name: str) -> None:
     rng = np.random.default_rng(3)
@@ -427,6 +429,7 @@ def test_checked_code_finds_what_leaves_an_array(what: str, inside: bool) -> Non
 # -- pointers --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(("dtype", "name"), WAYS)
 def test_masked_tiles_of_pointers(dtype: object, name: str) -> None:
     """Pointers that are chosen, permuted and joined."""

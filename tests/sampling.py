@@ -1,0 +1,107 @@
+"""Which cases of a test over a product of parameters run without ``--long``: a rotating sample.
+
+A test over, say, element types, shapes and machines has a case for each combination. Most of them find what
+others find, and each compiles or runs a kernel. So of tests in ``FOLDERS`` one in a few cases runs, along
+diagonals: where one parameter goes on, so does the partner that the others have for it. Every value of every
+parameter is in some case that runs, and as far as there are enough cases, with different values of the others.
+
+The mark ``rotates(n)`` gives the number, also for a test with one parameter such as a seed; ``rotates(1)`` keeps
+all. ``--long`` and ``--bless`` run all, and so does who names tests or selects them by ``-k``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+FOLDERS = (
+    "tests/cpu/", "tests/cutile/", "tests/gpu/", "tests/lowering/", "tests/machine/", "tests/passes/",
+    "tests/sanitizer/", "tests/simulator/",
+)  # fmt: skip
+_FEW, _MANY = 6, 48
+
+
+def columns_of(items: Sequence[pytest.Item]) -> list[list[int]]:
+    """By independent parameter of a test: the number of its value in each case."""
+    found: list[list[int]] = []
+    for mark in items[0].iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        if isinstance(names, str):
+            names = [name.strip() for name in names.split(",")]
+        numbers: dict[tuple[int, ...], int] = {}
+        column: list[int] = []
+        for item in items:
+            given = item.callspec.params  # pyright: ignore[reportAttributeAccessIssue]
+            key = tuple(id(given.get(name)) for name in names)
+            column.append(numbers.setdefault(key, len(numbers)))
+        if len(numbers) > 1:
+            found.append(column)
+    return found
+
+
+def stride_of(columns: Sequence[Sequence[int]]) -> int:
+    """Of how many cases one runs: of so few that each value of a parameter meets one that does."""
+    cases = len(columns[0]) if columns else 0
+    if len(columns) < 2 or cases < _FEW:
+        return 1
+    steps = [max(column) for column in columns]
+    return min(1 + sum(steps) - max(steps), 4 if cases >= _MANY else 3)
+
+
+def sample(columns: Sequence[Sequence[int]], stride: int) -> set[int]:
+    """The numbers of the cases that run: one of ``stride``, and one for each value that has none.
+
+    Of a single parameter, values are left out; which, goes by the sums of their numbers' digits, since a list
+    of kernels, say, has an element type in every other place.
+    """
+    if stride == 1:
+        return set(range(len(columns[0])))
+    if len(columns) == 1:
+        return {
+            number for number in range(len(columns[0])) if _digits(number, stride) % stride == 0
+        }
+    cases = list(zip(*columns, strict=True))
+    kept = {number for number, case in enumerate(cases) if sum(case) % stride == 0}
+    for place in range(len(columns)):
+        met = {cases[number][place] for number in kept}
+        for number, case in enumerate(cases):
+            if case[place] not in met:
+                met.add(case[place])
+                kept.add(number)
+    return kept
+
+
+def _digits(number: int, base: int) -> int:
+    total = 0
+    while number:
+        number, digit = divmod(number, base)
+        total += digit
+    return total
+
+
+def left_out(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The cases that only a long run has."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if hasattr(item, "callspec"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    found: list[pytest.Item] = []
+    for name, cases in tests.items():
+        mark = cases[0].get_closest_marker("rotates")
+        if len(cases) == 1 or (mark is None and not name.startswith(FOLDERS)):
+            continue
+        columns = columns_of(cases)
+        stride = mark.args[0] if mark else stride_of(columns)
+        if stride > 1 and columns:
+            kept = sample(columns, stride)
+            found += [case for number, case in enumerate(cases) if number not in kept]
+    return found
+
+
+def wants_all(config: pytest.Config) -> bool:
+    """Whether who started the run has named tests, or words in their names, or writes what they expect, or
+    asks whether they notice a mutation."""
+    asked = config.getoption("keyword") or config.getoption("bless")
+    asked = asked or config.pluginmanager.hasplugin("tests.mutating")
+    return bool(asked) or any("::" in name for name in config.args)

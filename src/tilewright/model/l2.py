@@ -24,8 +24,6 @@ _Load = tuple[int, tuple[int, ...]]
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
 #: Loads that are looked at until all instructions have loaded.
 _MOST_LOADS_OF_ALL = 4 * _MOST_LOADS
-#: Blocks along the first axis of a grid that bands may have.
-BANDS = (4, 8, 16)
 #: Basic blocks of a warp that are walked through.
 SHORT = 100
 

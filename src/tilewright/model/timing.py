@@ -20,9 +20,10 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.diagnostics import TileIRError
 from tilewright.model.block_times import BlockTimes, time_blocks
+from tilewright.model.choices import BANDS, BUSY, WORTH_OF_ORDER
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE, UNKNOWN_TRIPS
 from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
-from tilewright.model.l2 import BANDS, SHORT, Loads, Misses, misses
+from tilewright.model.l2 import SHORT, Loads, Misses, misses
 from tilewright.model.micro_ops import Step, read_texts, steps_of
 from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
 from tilewright.model.opcodes import Unit, unknown_opcodes
@@ -70,9 +71,6 @@ _ASYNC_READERS = frozenset({*_BULK_STORES, "HGMMA", "IGMMA", "QGMMA", "BGMMA", "
 _IN_SHARED = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "UTMALDG", "UBLKCP"})
 #: The part of the time from which on updates that wait for each other count.
 _MUCH = 0.1
-#: The part of the time for which memory must be busy, and the part of its bytes that another order of blocks may have at
-#: most, for that order to be named.
-_BUSY, _WORTH = 0.5, 0.8
 
 
 def _sums() -> defaultdict[str, float]:
@@ -308,7 +306,7 @@ class _Timing:
         """What would help by the model: another order of blocks, where memory is busy for that share of the time with so many
         bytes."""
         x, y, _ = grid = self._launch.grid
-        if self._loads is None or min(x, y) < 2 or share < _BUSY:
+        if self._loads is None or min(x, y) < 2 or share < BUSY:
             return
         best, chosen = memory, 0
         for band in (band for band in BANDS if band < x):
@@ -316,7 +314,7 @@ class _Timing:
             if missed is None:
                 return
             best, chosen = min((best, chosen), (self._memory(loaded, stored, missed)[0], band))
-        if best < _WORTH * memory:
+        if best < WORTH_OF_ORDER * memory:
             yield (
                 f"an order of blocks that shares more in L2, through bands of {chosen} along the first axis of the grid: "
                 f"{size_of(best)} of memory instead of {size_of(memory)}"

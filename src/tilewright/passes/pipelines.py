@@ -50,6 +50,7 @@ from tilewright.passes.tileas.ahead import Ahead
 from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
+from tilewright.passes.tileas.order_blocks import OrderBlocks
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.schedule import Schedule
 from tilewright.passes.tileas.specialize import Specialize
@@ -147,6 +148,7 @@ PASSES = PassTable(
         Allocate,
         AssignLayouts,
         InsertBarriers,
+        OrderBlocks,
         Pipeline,
         Schedule,
         Specialize,

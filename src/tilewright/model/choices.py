@@ -20,6 +20,11 @@ def gpu_of(compute: int) -> Gpu | None:
     return next((gpu for gpu in GPUS.values() if gpu.compute == compute), None)
 
 
+def memory_rate(gpu: Gpu) -> float:
+    """The bytes of memory that copies reach, of the whole GPU in a clock."""
+    return gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
+
+
 def stages_that_hide(gpu: Gpu, stage_bytes: float, product_clocks: float = 0.0) -> int:
     """The stages of a ring behind which the latency of memory hides, 2 to 6: while one is read, the copies of the others
     are under way.
@@ -113,7 +118,7 @@ def order_of_blocks(gpu: Gpu, sharing: Sharing, clocks: float, blocks: int) -> O
     grids with as many rows as it takes, and arrays that L2 does not hold. Without one that is worth it, the
     largest part of a turn for which memory is busy in the order of the grid."""
     in_flight = int(gpu["sms"]) * blocks
-    rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
+    rate = memory_rate(gpu)
     band = min(BANDS, key=lambda each: sharing.loaded(in_flight, each))
     inside = sharing.loaded(in_flight, band)
     for width in range(band + 1, in_flight + 1):

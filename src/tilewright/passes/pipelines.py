@@ -49,8 +49,8 @@ from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
 from tilewright.passes.tileas.ahead import Ahead
 from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
+from tilewright.passes.tileas.block_orders import OrderBlocks
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
-from tilewright.passes.tileas.order_blocks import OrderBlocks
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.schedule import Schedule
 from tilewright.passes.tileas.specialize import Specialize
@@ -188,6 +188,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     ),
     "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
     "tileas": (
+        "tileas-order-blocks",
         "tileas-assign-layouts",
         "tileas-tma{target=sm_80}",
         "tileas-pipeline",

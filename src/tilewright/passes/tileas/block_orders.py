@@ -1,9 +1,14 @@
-"""Which order of blocks a kernel gets: what the performance model says of the products in its loops."""
+"""``tileas-order-blocks``: blocks that run at once share more of what they load.
+
+Which order a kernel gets, the performance model says of the products in its loops.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -25,7 +30,9 @@ from tilewright.model.choices import (
     resident_blocks,
 )
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.order_blocks import order_blocks, order_matters
+from tilewright.passes.tileas.assign_layouts import DEFAULT_WARPS, block_warps
+from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.order_blocks import check_band, order_blocks, order_matters
 from tilewright.passes.tileas.products import chained_products
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -33,6 +40,30 @@ from tilewright.passes.tileas.turns import operands_loaded, registers_of, turn_o
 from tilewright.passes.tileas.warps import ring_bytes, sums_together
 
 _KIND = "block-order"
+
+
+@dataclass(frozen=True)
+class OrderBlocks(FunctionPass):
+    """Lets blocks go through bands of ``band`` along the first axis of grids that have more blocks than ``limit``, and than a
+    band, there; with a band of 0 as the performance model says for a target. Kernels for which the order may matter
+    stay as they are."""
+
+    name: ClassVar[str] = "tileas-order-blocks"
+
+    band: int = 0
+    limit: int = 0
+    num_warps: int = DEFAULT_WARPS
+    target: str = "sm_80"
+
+    def __post_init__(self) -> None:
+        if self.band:
+            check_band(self.band)
+
+    def rewrite_function(self, func: FuncOp) -> None:
+        if not self.band:
+            choose_order(func, block_warps(func, self.num_warps), Target(self.target), Remarks())
+        elif not order_matters(func):
+            order_blocks(func, self.band, self.limit)
 
 
 def choose_order(

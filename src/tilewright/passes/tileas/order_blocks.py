@@ -1,4 +1,4 @@
-"""``tileas-order-blocks``: blocks that run at once share more of what they load.
+"""Places of blocks in bands, for ``tileas-order-blocks``.
 
 A GPU starts the blocks of a grid in its order, the first axis fastest. Where one operand of a product moves along
 the first axis and the other one along the second, as many blocks in a row load as many tiles of the first operand and one
@@ -8,9 +8,6 @@ wide enough, else a comparison.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
@@ -28,7 +25,6 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp, Load
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp, GetProgramIdOp
 from tilewright.passes.tileas.decisions import WIDEST_BAND
-from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import BELOW_UNSIGNED, Filler
 
 BAD_BAND = define_code(
@@ -45,24 +41,6 @@ def check_band(band: int) -> None:
     """A ``TileIRError`` unless bands can be so wide."""
     if not 2 <= band <= WIDEST_BAND:
         raise TileIRError.single(BAD_BAND, f"bands have 2 to {WIDEST_BAND} blocks, got {band}")
-
-
-@dataclass(frozen=True)
-class OrderBlocks(FunctionPass):
-    """Lets blocks go through bands of ``band`` along the first axis of grids that have more blocks than ``limit``, and than a
-    band, there. Kernels for which the order may matter stay as they are."""
-
-    name: ClassVar[str] = "tileas-order-blocks"
-
-    band: int = 8
-    limit: int = 0
-
-    def __post_init__(self) -> None:
-        check_band(self.band)
-
-    def rewrite_function(self, func: FuncOp) -> None:
-        if not order_matters(func):
-            order_blocks(func, self.band, self.limit)
 
 
 def order_matters(func: FuncOp) -> str:

@@ -159,6 +159,20 @@ def test_warps_come_to_loops_whose_turns_are_given(arch: str, around: str) -> No
     assert path.counts()[found.loops[0].head] == 9
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_loops_that_warps_leave_by_ending_need_a_number(arch: str) -> None:
+    body = f'.pragma "nounroll"; L: ld.volatile.global.u32 %r3, [%rd0]; {_WORK} setp.eq.u32 %p0, %r3, 5; @%p0 exit; bra L;'
+    found = kernel(body, arch)
+    launch = _launch(found, (1, 1, 1))
+    with pytest.raises(TileIRError, match="how often loop L0"):
+        Walker(found, launch).walk(0, (0, 0, 0))
+    head = found.loops[0].head
+    few, many = (
+        Walker(found, launch, {"L0": n}).walk(0, (0, 0, 0)).counts()[head] for n in (5, 17)
+    )
+    assert few in (5, 6) and many - few == 12
+
+
 def test_arguments_that_are_not_given_are_not_known() -> None:
     found = kernel(LOOPS["unsigned"][0])
     launch = LaunchShape((1, 1, 1), (32, 1, 1), parameter_words(found, [(8, None)]))

@@ -149,6 +149,7 @@ def of_file(asked: Searching) -> list[Ranking]:
     from tilewright.tuning.ranking import measure_best, rank
 
     options = asked.options
+    _refuse_of_programs(options)
     _, hints, decided = _axes(asked)
     if not hints and not decided:
         raise TileIRError.single(
@@ -179,10 +180,7 @@ def _launch_of(asked: Searching) -> tuple[Any, Any, tuple[int, int, int], Any]:
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
     options = asked.options
-    for name in ("machine", "sets"):
-        if getattr(options, name):
-            shown = "set" if name == "sets" else name
-            raise UsageError.because(f"--{shown} goes with a cuTile program, and this is none")
+    _refuse_of_programs(options)
     module: Any = machine_module(load(options.file, options, asked.session), options.file)
     if not isinstance(module, ModuleOp):
         raise UsageError.because(f"'{options.file}' is no Tile IR, which can be tuned")
@@ -354,6 +352,13 @@ def _limited(job: Any, options: argparse.Namespace) -> Any:
     from dataclasses import replace
 
     return None if job is None else replace(job, time_limit=options.job_limit)
+
+
+def _refuse_of_programs(options: argparse.Namespace) -> None:
+    for name in ("machine", "sets"):
+        if getattr(options, name):
+            shown = "set" if name == "sets" else name
+            raise UsageError.because(f"--{shown} goes with a cuTile program, and this is none")
 
 
 def _refuse_of_files(options: argparse.Namespace) -> None:

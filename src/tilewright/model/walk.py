@@ -137,6 +137,11 @@ class Walker:
         self._events: list[Event] = []
         self._steps = self._made_steps()
         self._ways = self._ways_to_given()
+        self._ended_by_exits = frozenset(
+            loop.number
+            for loop in kernel.loops
+            if not loop.waits and all(n in loop.blocks for b in loop.blocks for n in self._after(b))
+        )
         self._leaving = frozenset(self._calls_without_return())
 
     def _calls_without_return(self) -> Iterator[int]:
@@ -258,6 +263,11 @@ class Walker:
         if base not in ("BRA", "EXIT", "CALL", "RET", "BRX", "JMP", "BRXU", "KILL", "BPT"):
             return step.after
         taken = step.condition(registers)
+        loop = self._inner.get(at)
+        ends = base == "EXIT" and loop is not None and loop.number in self._ended_by_exits
+        if ends and loop is not None and (taken is None or loop.number in self._forced):
+            # Warps leave such a loop by ending.
+            return step.after if self._stays(at, loop, visits) else None
         if base in ("EXIT", "KILL", "BPT"):
             path.guesses[at] += taken is None
             return None if taken else step.after
@@ -270,7 +280,6 @@ class Walker:
             return calls.pop() if taken and calls else None if taken else step.after
         if step.target is None:
             raise self._endless(at)
-        loop = self._inner.get(at)
         if loop is not None and step.after is not None:
             stays = [step.after in loop.blocks, step.target in loop.blocks]
             decides = stays[0] != stays[1] and not is_always(_condition_text(step.last))
@@ -285,7 +294,11 @@ class Walker:
     def _turn(
         self, at: int, loop: Loop, step: _Step, visits: dict[int, int], target_stays: bool
     ) -> int | None:
-        """Another turn of a loop whose end is given or does not depend on what is known."""
+        """Where a warp goes on at the end of a turn of a loop whose end is given or does not depend on what is known."""
+        return step.target if self._stays(at, loop, visits) == target_stays else step.after
+
+    def _stays(self, at: int, loop: Loop, visits: Mapping[int, int]) -> bool:
+        """Whether there is another turn of such a loop; a TileIRError where nobody knows."""
         turns = self._forced.get(loop.number)
         if turns is None:
             turns = self._otherwise.get(loop.name)
@@ -294,8 +307,7 @@ class Walker:
                 raise self._unknown(loop)
             turns = 1
         before = at == loop.head and len(loop.blocks) > 1
-        stays = visits.get(loop.number, 1) <= turns - (0 if before else 1)
-        return step.target if stays == target_stays else step.after
+        return visits.get(loop.number, 1) <= turns - (0 if before else 1)
 
     def _led_to_given(self, step: _Step, visits: Mapping[int, int]) -> bool | None:
         """Whether a branch on data must be taken for a warp to come to a loop whose turns are given; None where both ways, or

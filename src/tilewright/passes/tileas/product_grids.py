@@ -61,7 +61,7 @@ def arranged(
 
 
 def _others(plan: P) -> Sequence[P]:
-    """The same product by as many warps in other grids, in which as many have a part of their own."""
+    """The same product by as many warps in other grids, in which each has a part of its own; none where there is no such grid."""
     down, across = plan.warps
     if isinstance(plan, WarpgroupPlan):
         count = down * across // WARPS
@@ -70,11 +70,14 @@ def _others(plan: P) -> Sequence[P]:
         return [each for each in made if each.is_possible]
     rows = plan.dims[-2] // plan.fragment.m
     columns = plan.dims[-1] // (TURNED_EXTENT if plan.turned[1] else plan.fragment.n)
-    own = min(down, rows) * min(across, columns)
     count = down * across
     grids = [(1 << n, count >> n) for n in range(count.bit_length())]
     return [
         replace(plan, warps=grid)
         for grid in grids
-        if grid != plan.warps and min(grid[0], rows) * min(grid[1], columns) == own
+        if grid != plan.warps
+        and down <= rows
+        and across <= columns
+        and grid[0] <= rows
+        and grid[1] <= columns
     ]

@@ -164,6 +164,16 @@ _ATOMIC = _chain(
 _ATOMIC["before"] = "%high = arith.constant 63 : i64"
 
 
+_UPDATES = {
+    # Each lane adds a number of its own, so that no compiler joins the updates of a warp to one.
+    "before": "%ti = arith.index_cast %tx : index to i32\n    %own = arith.sitofp %ti : i32 to f32",
+    "loop": """scf.for %i = %c0 to %turns step %c1 {
+      %y = llvm.atomicrmw fadd %p, %own syncscope("device") monotonic : !llvm.ptr<1>, f32
+    }""",
+    "behind": "",
+}
+
+
 def _mma() -> dict[str, str]:
     """Four independent accumulators of `mma.sync` m16n8k16."""
     names = [f"%a{i} = %zero" for i in range(4)]
@@ -229,6 +239,11 @@ def _share_of_tensors(seconds: float, gpu: Gpu, blocks: int, clock: float) -> fl
     return done * blocks / (seconds * clock * gpu["sms"]) / gpu["tensor_f16"]
 
 
+def _clocks_of_updates(seconds: float, gpu: Gpu, blocks: int, clock: float) -> float:
+    """Clocks between two updates of the one address that all lanes of all blocks update in a turn."""
+    return seconds * clock / (32 * blocks)
+
+
 MICROS = (
     Micro("l2_latency", _CHASE, _clocks(4), 4096, 1, data=chase, bytes=L2_BYTES, chases=True),
     Micro("hbm_latency", _CHASE, _clocks(4), 4096, 1, data=chase, bytes=HBM_BYTES, chases=True),
@@ -238,6 +253,7 @@ MICROS = (
     Micro("sfu_lanes", _EXP2, _rate(8 * 1024), 20_000, 1024, 1),
     Micro("barrier_latency", _BARRIER, _clocks(8), 20_000, 128),
     Micro("atomic_latency", _ATOMIC, _clocks(4), 4096, 1),
+    Micro("update_clocks", _UPDATES, _clocks_of_updates, 4096, 32, 1),
     Micro("mma_sync_share", _mma(), _share_of_tensors, 20_000, 128, 4),
     Micro(
         "hbm_share", _copy(), _share_of_bandwidth, 512, COPY_THREADS, COPY_BLOCKS, bytes=HBM_BYTES

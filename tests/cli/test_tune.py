@@ -211,3 +211,103 @@ def test_measuring_needs_a_gpu(command: Command, program: Path) -> None:
         assert (ran.status, error.diagnostics[0].message in ran.err) == (1, True)
     else:
         pytest.skip("there is a GPU")
+
+
+MATMUL = EXAMPLES / "matmul.tileir"
+LAUNCH = [
+    *("--grid", "4,4", "--arg", "zeros:f16:256x256", "--arg", "zeros:f16:256x256"),
+    *("--arg", "zeros:f32:256x256", "--arg", "256", "--arg", "256", "--arg", "256"),
+]
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_decisions_are_ranked_saved_and_taken(command: Command, tmp_path: Path) -> None:
+    saved = tmp_path / "decisions.json"
+    words = ("--gpu", "a100", "--static", "--no-keep", "--jobs", "1", *LAUNCH)
+    (found,) = searches(
+        command, MATMUL, *words, "--decide", "warps=4,8", "--decide", "band=0", "--save", saved
+    )
+    by_warps = {row["configuration"]["warps"]: row for row in found["ranked"]}
+    assert {n: row["launches"][0]["threads"][0] for n, row in by_warps.items()} == {4: 128, 8: 256}
+    record = json.loads(saved.read_text())
+    best = found["ranked"][0]
+    assert record["decisions"] == best["configuration"] and record["kernel"] == "matmul"
+    assert record["seconds"] == best["seconds"] and record["target"] == "sm_80"
+
+    ir = tmp_path / "kernel.mlir"
+    compiled = ("compile", MATMUL, "--emit", "tileas", "-o", ir, "--decisions", saved)
+    assert command(*compiled, "--target", "sm_80").status == 0
+    assert f"numWarps = {best['configuration']['warps']}" in ir.read_text()
+    # What is said beside the record counts.
+    assert command(*compiled, "--target", "sm_80", "--decide", "warps=2").status == 0
+    assert "numWarps = 2" in ir.read_text()
+    other = command(*compiled, "--target", "sm_90a")
+    assert other.status == 2 and "are for sm_80, not for sm_90a" in other.err
+    kernel = ("compile", EXAMPLES / "softmax.tileir", "--decisions", saved, "--target", "sm_80")
+    other = command(*kernel)
+    assert other.status == 2 and "about kernel 'matmul', not 'softmax'" in other.err
+
+
+@requires_tools
+@pytest.mark.oracle
+def test_a_search_goes_uphill(command: Command, tmp_path: Path) -> None:
+    """It begins with what the compiler decides, and ends with nothing slower."""
+    saved = tmp_path / "decisions.json"
+    softmax = EXAMPLES / "softmax.tileir"
+    launch = [*("--grid", "64", "--arg", "zeros:f32:256x256", "--arg", "zeros:f32:256x256")]
+    words = ("--static", "--no-keep", "--jobs", "1", *launch, "--arg", "256", "--arg", "256")
+    (found,) = searches(command, softmax, *words, "--search", "--save", saved)
+    (own,) = [row for row in found["ranked"] if not row["configuration"]]
+    tried = [row["configuration"] for row in found["ranked"]]
+    assert len(tried) > 10
+    assert all({name: n} in tried for name, n in (("warps", 8), ("stages", 4), ("width", 4)))
+    record = json.loads(saved.read_text())
+    assert record["seconds"] <= own["seconds"] * 1.01
+    assert record["seconds_as_compiled"] == own["seconds"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--search", "--hint", "occupancy=1,2"], "--search chooses what it tries"),
+        (["--search", "--decide", "warps=4"], "--search chooses what it tries"),
+        (["--save", "x.json", "--hint", "occupancy=1,2"], "it goes with --search"),
+        (["--decide", "warps=3"], "expected 1, 2, 4"),
+        (["--decide", "speed=3"], "by the name 'speed'"),
+    ],
+)
+def test_bad_spaces_of_decisions(command: Command, words: list[str], why: str) -> None:
+    ran = command("tune", MATMUL, *LAUNCH, *words)
+    assert ran.status == 2 and why in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "is no record of decisions"),
+        ('{"decisions": {}}', "is no record of decisions"),
+        ('{"decisions": {"warps": 5}, "kernel": null, "target": "sm_80"}', "expected 1, 2, 4"),
+        ('{"decisions": {}, "kernel": 7, "target": "sm_80"}', "names"),
+    ],
+)
+def test_bad_records(command: Command, tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(text)
+    ran = command("compile", MATMUL, "--target", "sm_80", "--decisions", path)
+    assert ran.status == 2 and why in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "for GPUs"),
+        (["--target", "sm_80", "-O0"], "-O0 makes no decisions"),
+    ],
+)
+def test_where_nothing_is_decided(command: Command, words: list[str], why: str) -> None:
+    ran = command("compile", MATMUL, "--decide", "warps=4", *words)
+    assert ran.status == 2 and why in ran.err
+    nvgpu = EXAMPLES / "nvgpu" / "matmul_hopper.mlir"
+    ran = command("compile", nvgpu, "--decide", "warps=4", "--target", "sm_90a")
+    assert ran.status == 2 and "have been scheduled" in ran.err

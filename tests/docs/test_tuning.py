@@ -25,7 +25,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_commands_are_found() -> None:
-    assert [words[0] for words in COMMANDS] == ["tune", "tune", "check", "check"]
+    assert [words[0] for words in COMMANDS] == [
+        *("tune", "tune", "tune", "compile", "compile", "check", "check")
+    ]
 
 
 @requires_tools
@@ -38,13 +40,28 @@ def test_rankings(words: list[str], workplace: Path, capsys: pytest.CaptureFixtu
     assert ", modelled" in capsys.readouterr().out
 
 
+@requires_tools
+@pytest.mark.oracle
+def test_a_search_and_what_is_compiled_by_it(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    searched, taken, decided = COMMANDS[2:5]
+    assert main(searched) == 0
+    assert "as compiled" in capsys.readouterr().out
+    for words in (taken, decided):
+        assert main(words) == 0
+        made = workplace / "product.ptx"
+        assert ".target sm_80" in made.read_text()
+        made.unlink()
+
+
 def test_a_campaign(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("cuda.tile", reason="cuTile is not installed")
     for path in (workplace / "examples").rglob("*"):
         # A few stand for all, which take a minute.
         if path.is_file() and path.name not in ("softmax.py", "vector_add.tileir"):
             path.unlink()
-    assert main(COMMANDS[2]) == 0
+    assert main(COMMANDS[5]) == 0
     assert capsys.readouterr().out.endswith("2 clean\n")
 
 

@@ -147,6 +147,32 @@ def test_loops_on_data_need_a_number(arch: str) -> None:
     assert path.counts()[found.loops[0].head] == 17
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("around", ["", "@%p1 bra M;"])
+def test_warps_come_to_loops_whose_turns_are_given(arch: str, around: str) -> None:
+    """Also where an argument that is not given decides whether they do."""
+    loop = _while("setp.lt.u32 %p0, %r3, %r0;", "add.u32 %r3, %r3, 1;")
+    body = f"mov.u32 %r3, 0; setp.eq.u32 %p1, %r0, 0; {around} {loop} M: {_WORK}"
+    found = kernel(body, arch)
+    launch = LaunchShape((1, 1, 1), (32, 1, 1), {})
+    path = Walker(found, launch, {"L0": 9}).walk(0, (0, 0, 0))
+    assert path.counts()[found.loops[0].head] == 9
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_loops_that_warps_leave_by_ending_need_a_number(arch: str) -> None:
+    body = f'.pragma "nounroll"; L: ld.volatile.global.u32 %r3, [%rd0]; {_WORK} setp.eq.u32 %p0, %r3, 5; @%p0 exit; bra L;'
+    found = kernel(body, arch)
+    launch = _launch(found, (1, 1, 1))
+    with pytest.raises(TileIRError, match="how often loop L0"):
+        Walker(found, launch).walk(0, (0, 0, 0))
+    head = found.loops[0].head
+    few, many = (
+        Walker(found, launch, {"L0": n}).walk(0, (0, 0, 0)).counts()[head] for n in (5, 17)
+    )
+    assert few in (5, 6) and many - few == 12
+
+
 def test_arguments_that_are_not_given_are_not_known() -> None:
     found = kernel(LOOPS["unsigned"][0])
     launch = LaunchShape((1, 1, 1), (32, 1, 1), parameter_words(found, [(8, None)]))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.model.support import requires_tools
 from tests.passes.tileas.test_tma import product
+from tests.passes.tileas.test_tma_stores import product as rounded_product
 
 import tilewright
 from tilewright.diagnostics import TileIRError
@@ -303,7 +304,72 @@ def test_where_the_time_is_a_least_one_it_says_so() -> None:
     meeting, apart = (
         profile_launch(tilewright.parse(_counting(n)), "h100", 64, [a]) for n in (0, 1)
     )
+    # Lanes that add one number to one address are joined by ptxas: 32 of them are one update.
     assert meeting.at_least == (
-        "about 65,536 atomic updates of one address are made one after the other",
+        "about 2,048 atomic updates of one address are made one after the other",
     )
     assert apart.at_least == ()
+
+
+def _adding(places: int) -> str:
+    """1024 sums by each block, of floats, into so many places; no two lanes add the same."""
+    tile, floats = "tile<1024xi32>", "tile<1024xf32>"
+    return f"""
+entry @add(%a: tile<ptr<f32>>) {{
+  %lane = iota : {tile}
+  %places = constant <i32: {places}> : {tile}
+  %at = remi %lane, %places unsigned : {tile}
+  %own = itof %lane signed : {tile} -> {floats}
+  %p = reshape %a : tile<ptr<f32>> -> tile<1xptr<f32>>
+  %ps = broadcast %p : tile<1xptr<f32>> -> tile<1024xptr<f32>>
+  %q = offset %ps, %at : tile<1024xptr<f32>>, {tile} -> tile<1024xptr<f32>>
+  %old, %t = atomic_rmw_tko relaxed device %q, addf, %own : tile<1024xptr<f32>>, {floats} -> {floats}, token
+  return
+}}
+"""
+
+
+def test_updates_of_one_address_take_their_time() -> None:
+    """As many clocks as there are updates of the address that has most, one a clock; memory sees each sector once."""
+    from tilewright.model.tables import GPUS, load_constants
+
+    a = np.zeros(1024, np.float32)
+
+    def of(places: int, blocks: int, gpu: Any = "h100") -> Any:
+        return profile_launch(tilewright.parse(_adding(places)), gpu, blocks, [a])
+
+    for blocks in (16, 64):
+        found = of(1, blocks)
+        assert found.clocks == 1024 * blocks and found.bound_by == "contention"
+        assert found.shares["contention"] == 1.0 and found.shares["atomics"] < 1.0
+        assert found.at_least and "beyond the blocks that were run" in " ".join(found.blind)
+    times = [of(places, 64).clocks for places in (1, 4, 64, 1024)]
+    assert times == sorted(times, reverse=True) and times[1] == times[0] / 4
+    spread = of(1024, 64)
+    assert "contention" not in spread.bound_by and not spread.at_least
+    assert spread.memory_bytes == a.nbytes
+    # A rate that was measured is the time, not the least one.
+    told = '{"gpu": "h100", "constants": {"update_clocks": {"value": 2, "source": "measured"}}}'
+    measured = of(1, 16, load_constants(told, GPUS["h100"]))
+    assert measured.clocks == 2 * 1024 * 16 and measured.at_least == ()
+    faster = '{"gpu": "h100", "constants": {"hbm_rate": {"value": 9999}}}'
+    assert of(1, 16, load_constants(faster, GPUS["h100"])).clocks == of(1, 16).clocks
+
+
+def test_updates_are_no_memory_traffic() -> None:
+    """Blocks that update the same words write them once, however many there are."""
+    a = np.zeros(1024, np.float32)
+    module = tilewright.parse(_adding(1024))
+    few, many = (profile_launch(module, "h100", blocks, [a]) for blocks in (8, 512))
+    assert few.memory_bytes == many.memory_bytes == a.nbytes
+    assert many.stored_bytes == many.loaded_bytes == 0
+    assert many.clocks > few.clocks and many.shares["atomics"] > 0.5
+
+
+def test_stores_by_tensor_maps_count_once() -> None:
+    """All warps come to a store that one of them makes."""
+    a, b, c = (np.zeros((256, 256), np.float16) for _ in range(3))
+    profiler = Profiler(tilewright.parse(rounded_product((128, 128, 64))), "h100")
+    found = profiler.profile((2, 2), [a, b, c, 256, 256, 256, 256, 4, 1])
+    assert "UTMASTG" in profiler.code.kernel.mix
+    assert found.stored_bytes == c.nbytes

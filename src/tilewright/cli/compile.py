@@ -69,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="tell what was decided and why, on standard error",
     )
+    _add_decisions(parser)
     parser.add_argument(
         "--approximate-math",
         action="store_true",
@@ -88,6 +89,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timing", action="store_true", help="tell how long each stage took")
     add_reading_options(parser)
     add_program_options(parser)
+
+
+def _add_decisions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--decide",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="for GPUs: decide in the compiler's stead about warps, stages, agents, grid, width or band; may be repeated",
+    )
+    parser.add_argument(
+        "--decisions",
+        metavar="FILE",
+        help="for GPUs: the decisions that `tilewright tune --save` has written",
+    )
 
 
 def _elsewhere(emit: str, target: str) -> str:
@@ -113,6 +129,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
         raise UsageError.because("-O0 is for GPUs: it needs --target sm_NN")
     if options.approximate_math:
         raise UsageError.because("--approximate-math is for GPUs: it needs --target sm_NN")
+    compile_gpu.refuse_decisions(options)
     options.emit = options.emit or "asm"
     if options.emit == "obj":
         refuse_terminal(options.output)

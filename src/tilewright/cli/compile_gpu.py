@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tilewright.cli.modules import Module
     from tilewright.gpu import CompiledKernel
+    from tilewright.passes.tileas.decisions import Decisions
     from tilewright.passes.tileas.remarks import Remark
 
 #: What can be emitted for GPUs, and what it is.
@@ -41,7 +42,9 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     refuse_options_of_cpu(options)
     if options.emit == "cubin":
         refuse_terminal(options.output)
-    output = emitted(source_of(load(options.file, options, session), options), options, session)
+    output = emitted(
+        source_of(load(options.file, options, session), options, session), options, session
+    )
     if isinstance(output, bytes):
         write_binary(session, options.output, output)
     else:
@@ -88,8 +91,49 @@ class Source:
     stages: Callable[[], list[str]] = list
 
 
-def source_of(module: Module, options: argparse.Namespace) -> Source:
-    """The kernel of a module that ``--entry`` names, or the only one."""
+def refuse_decisions(options: argparse.Namespace) -> None:
+    """A UsageError for decisions, where there are none to be made."""
+    if options.decide or options.decisions is not None:
+        raise UsageError.because("--decide and --decisions are for GPUs: they need --target sm_NN")
+
+
+def decisions_of(options: argparse.Namespace, session: Session, kernel: str) -> Decisions:
+    """What the command line decides about a kernel in the compiler's stead. A UsageError for what is not well formed, and for a
+    record of another kernel or target."""
+    from tilewright.diagnostics import TileIRError
+    from tilewright.passes.tileas.decisions import FREE, Decisions
+
+    if not options.decide and options.decisions is None:
+        return FREE
+    if options.direct:
+        raise UsageError.because(
+            "-O0 makes no decisions: --decide and --decisions do not go with it"
+        )
+    try:
+        said = Decisions.parse(options.decide)
+        if options.decisions is None:
+            return said
+        from tilewright.tuning.decided import read_record
+
+        text = session.read(options.decisions).data.decode("utf-8", "replace")
+        record = read_record(text, options.decisions)
+    except TileIRError as error:
+        raise UsageError(error.diagnostics) from error
+    if record.target != options.target:
+        raise UsageError.because(
+            f"the decisions of '{options.decisions}' are for {record.target}, not for {options.target}"
+        )
+    if record.kernel not in (None, kernel):
+        raise UsageError.because(
+            f"the decisions of '{options.decisions}' are about kernel '{record.kernel}', not '{kernel}'"
+        )
+    return Decisions.of({**record.decisions.as_data(), **said.as_data()})
+
+
+def source_of(
+    module: Module, options: argparse.Namespace, session: Session, name: str | None = None
+) -> Source:
+    """The kernel of a module that ``--entry`` names, or the only one; ``name``: what a program calls it."""
     from tilewright.gpu import CompileOptions
     from tilewright.launching.modules import is_tile_ir
 
@@ -103,7 +147,8 @@ def source_of(module: Module, options: argparse.Namespace) -> Source:
         held = machine_module(module, options.file)
         entry = entry_of(held, options.entry).symbol
         launches = LaunchOptions(optimization=0 if options.direct else 1)
-        program = TileProgram(held, options.target, launches, how)
+        decisions = decisions_of(options, session, name or entry)
+        program = TileProgram(held, options.target, launches, how, decisions)
         return Source(
             lambda: program.threads(entry),
             lambda: program.scheduled(entry),
@@ -113,6 +158,8 @@ def source_of(module: Module, options: argparse.Namespace) -> Source:
         )
     from tilewright.gpu import compile_kernel, kernels_of
 
+    if options.decide or options.decisions is not None:
+        raise UsageError.because("kernels of nvgpu have been scheduled: nothing is left to decide")
     threads = gpu_module(module)
     kernels = kernels_of(threads)
     if options.entry is None and len(kernels) > 1:

@@ -28,7 +28,9 @@ def compile_program(options: argparse.Namespace, session: Session) -> int:
         raise UsageError.because("--entry is for modules: kernels of a program go by --kernel")
     if is_cpu and options.approximate_math:
         raise UsageError.because("--approximate-math is for GPUs: it needs --target sm_NN")
-    if not is_cpu:
+    if is_cpu:
+        compile_gpu.refuse_decisions(options)
+    else:
         compile_gpu.refuse_options_of_cpu(options)
     emit = options.emit or ("asm" if is_cpu else "ptx")
     if emit in _BINARY:
@@ -52,7 +54,11 @@ def _compiled(taken: Taken, options: argparse.Namespace, session: Session) -> st
     """The code of one kernel."""
     kernel = taken.kernel
     if options.target != "cpu":
-        return compile_gpu.emitted(compile_gpu.source_of(kernel.module, options), options, session)
+        return compile_gpu.emitted(
+            compile_gpu.source_of(kernel.module, options, session, taken.kernel.name),
+            options,
+            session,
+        )
     from tilewright.cli.compile import Compilation, timing_table
     from tilewright.cpu.runtime.engine import Timings
 

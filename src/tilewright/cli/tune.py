@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUES",
         help="values of a compiler hint: occupancy, num_worker_warps_per_cta, num_cta_in_cga",
     )
+    _add_decisions(parser)
     parser.add_argument(
         "--where",
         dest="conditions",
@@ -88,6 +89,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program_options(parser, kernel=False)
 
 
+def _add_decisions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--decide",
+        dest="decided",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="values of what the compiler decides otherwise: warps, stages, agents, grid, width, band",
+    )
+    parser.add_argument(
+        "--search",
+        action="store_true",
+        help="search what the compiler decides, one change after the other, from what it decides by itself",
+    )
+    parser.add_argument(
+        "--save",
+        metavar="FILE",
+        help="write the decisions of the best code to a file, for compile --decisions",
+    )
+
+
 def _add_measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
@@ -110,6 +132,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     from tilewright.cli.progress import working
     from tilewright.model.tables import gpu_named, load_constants
 
+    _check_decisions(options)
     if options.save_ir is not None:
         raise UsageError.because("--save-ir goes with commands on one configuration, not with tune")
     gpu = gpu_named(options.gpu)
@@ -125,14 +148,47 @@ def execute(options: argparse.Namespace, session: Session) -> int:
                 progress(done, total)
 
         searching = tune_searches.Searching(options, session, gpu, running, store, count, told)
-        if is_program(options.file) and not options.sets and not options.hints:
+        if options.search:
+            rankings = tune_searches.of_decisions(searching)
+        elif is_program(options.file) and not (options.sets or options.hints or options.decided):
             rankings, status = tune_searches.of_searches(searching)
         elif is_program(options.file):
             rankings = tune_searches.of_program(searching)
         else:
             rankings = tune_searches.of_file(searching)
+    if options.save is not None:
+        _save(rankings, options, session, gpu)
     _write(rankings, options, session, gpu, unmeasured)
     return status or (Exit.OK if all(ranking.ranked for ranking in rankings) else Exit.FINDINGS)
+
+
+def _check_decisions(options: argparse.Namespace) -> None:
+    """A UsageError for options about decisions that do not go together."""
+    if options.search and (options.sets or options.hints or options.decided or options.conditions):
+        raise UsageError.because(
+            "--search chooses what it tries by itself: --set, --hint, --decide and --where do not go with it"
+        )
+    if options.save is not None and (
+        options.sets or options.hints or not (options.search or options.decided)
+    ):
+        raise UsageError.because(
+            "--save writes decisions: it goes with --search, or with --decide alone"
+        )
+    if (options.search or options.decided) and options.measure_on != "cuda":
+        raise UsageError.because(f"--measure-on {options.measure_on} knows no decisions for GPUs")
+
+
+def _save(rankings: list[Ranking], options: argparse.Namespace, session: Session, gpu: Gpu) -> None:
+    """Write the record of the best decisions."""
+    from tilewright.cli.outputs import write_text
+    from tilewright.tuning.decided import OWN, record_of
+
+    ranked = rankings[0].ranked if len(rankings) == 1 else ()
+    if ranked:
+        own = next((each.seconds for each in ranked if each.label == OWN), None)
+        is_file = not is_program(options.file)
+        kernel = rankings[0].name if is_file else options.kernel
+        write_text(session, options.save, record_of(ranked[0], own, kernel, gpu))
 
 
 def _measured(options: argparse.Namespace) -> tuple[int, str]:

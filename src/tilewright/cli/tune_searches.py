@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,13 +109,13 @@ def of_program(asked: Searching) -> list[Ranking]:
 
     options = asked.options
     _refuse_of_files(options)
-    sets, hints = _axes(asked)
+    sets, hints, decided = _axes(asked)
     source = asked.session.read(options.file).data
     constants = _constants(sets, source, options.file, asked.session.program_arguments)
     imports = imports_of(Path(options.file), source)
     text = gpu_text(asked.gpu)
     candidates: list[Candidate] = []
-    for configuration, label in _configurations([*sets, *hints], options):
+    for configuration, label in _configurations([*sets, *hints, *decided], options):
         program = KeptProgram(
             options.file,
             source,
@@ -125,9 +125,12 @@ def of_program(asked: Searching) -> list[Ranking]:
             options.kernel,
             options.torch_cuda,
             imports,
+            {axis.name: configuration[axis.name] for axis in decided},
         )
         job = model_job(program, text, options.static, options.machine, label)
-        measured = measure_job(program, asked.machine, label) if asked.measured else None
+        measured = (
+            measure_job(program, asked.machine, label) if asked.measured and not decided else None
+        )
         candidates.append(
             Candidate(configuration, label, _limited(job, options), _limited(measured, options))
         )
@@ -139,48 +142,120 @@ def of_program(asked: Searching) -> list[Ranking]:
 
 def of_file(asked: Searching) -> list[Ranking]:
     """The hints that the command line gives a kernel of Tile IR."""
-    from tilewright.cli.modules import load, machine_module
-    from tilewright.cli.profile_launches import light
-    from tilewright.cli.run import entry_of
-    from tilewright.cli.run_specs import bind, parameters_of
-    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+    from dataclasses import replace
+
     from tilewright.tuning.codes import NO_SPACE
     from tilewright.tuning.launches import keep_launch, with_hints
     from tilewright.tuning.ranking import measure_best, rank
-    from tilewright.tuning.searcher import Searcher
 
     options = asked.options
-    for name in ("machine", "sets"):
-        if getattr(options, name):
-            shown = "set" if name == "sets" else name
-            raise UsageError.because(f"--{shown} goes with a cuTile program, and this is none")
-    _, hints = _axes(asked)
-    if not hints:
+    _refuse_of_programs(options)
+    _, hints, decided = _axes(asked)
+    if not hints and not decided:
         raise TileIRError.single(
             NO_SPACE,
             f"nothing says what to try of '{options.file}'",
             help="for example --hint occupancy=1,2 --hint num_worker_warps_per_cta=4,8",
         )
-    module: Any = machine_module(load(options.file, options, asked.session), options.file)
-    if not isinstance(module, ModuleOp):
-        raise UsageError.because(f"'{options.file}' is no Tile IR, which has hints")
-    entry = entry_of(module, options.kernel)
-    values = bind(parameters_of(entry), [light(text) for text in options.arguments], 0)
-    grid = options.grid or (1, 1, 1)
-    searcher = Searcher(
-        asked.gpu,
-        static=options.static,
-        measure=(asked.measured, asked.machine),
-        job_limit=options.job_limit,
-    )
+    module, entry, grid, values = _launch_of(asked)
+    searcher = _searcher_of(asked)
     candidates: list[Candidate] = []
-    for configuration, label in _configurations(hints, options):
-        changed = with_hints(module, entry.symbol, configuration)
+    for configuration, label in _configurations([*hints, *decided], options):
+        chosen = {axis.name: configuration[axis.name] for axis in hints}
+        changed = with_hints(module, entry.symbol, chosen)
         launch = keep_launch(entry.symbol, changed, entry.symbol, grid, values)
+        launch = replace(launch, decisions={a.name: configuration[a.name] for a in decided})
         candidates.append(searcher.candidate(configuration, label, launch))
     _need_tools(options)
     found = rank(entry.symbol, candidates, asked.running, asked.store, told=asked.told)
     return [_finished(found, asked, hints, measure_best)]
+
+
+def _launch_of(asked: Searching) -> tuple[Any, Any, tuple[int, int, int], Any]:
+    """The module of a file, a kernel of it, and the launch of the command line: grid and arguments."""
+    from tilewright.cli.modules import load, machine_module
+    from tilewright.cli.profile_launches import light
+    from tilewright.cli.run import entry_of
+    from tilewright.cli.run_specs import bind, parameters_of
+    from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+
+    options = asked.options
+    _refuse_of_programs(options)
+    module: Any = machine_module(load(options.file, options, asked.session), options.file)
+    if not isinstance(module, ModuleOp):
+        raise UsageError.because(f"'{options.file}' is no Tile IR, which can be tuned")
+    entry = entry_of(module, options.kernel)
+    values = bind(parameters_of(entry), [light(text) for text in options.arguments], 0)
+    return module, entry, options.grid or (1, 1, 1), values
+
+
+def _searcher_of(asked: Searching) -> Any:
+    from tilewright.tuning.searcher import Searcher
+
+    return Searcher(
+        asked.gpu,
+        static=asked.options.static,
+        measure=(asked.measured, asked.machine),
+        job_limit=asked.options.job_limit,
+    )
+
+
+def of_decisions(asked: Searching) -> list[Ranking]:
+    """The search over what the compiler decides about the kernels of a program, or the one of a file."""
+    from tilewright.cli.programs import is_program
+    from tilewright.tuning.decided import search
+    from tilewright.tuning.ranking import measure_best
+
+    options = asked.options
+    if is_program(options.file):
+        _refuse_of_files(options)
+        name, candidate = options.kernel or Path(options.file).name, _of_program(asked)
+    else:
+        name, candidate = _of_launch(asked)
+    _need_tools(options)
+    found = search(name, candidate, asked.gpu, asked.running, asked.store, asked.told)
+    return [_finished(found, asked, (), measure_best)]
+
+
+def _of_program(asked: Searching) -> Callable[[Mapping[str, Any]], Candidate]:
+    """What makes the candidate for decisions about the kernels of a program."""
+    from tilewright.cutile.kept_programs import KeptProgram, imports_of
+    from tilewright.cutile.tuned_programs import model_job
+    from tilewright.tuning.decided import label_of
+    from tilewright.tuning.jobs import gpu_text
+    from tilewright.tuning.ranking import Candidate
+
+    options, text = asked.options, gpu_text(asked.gpu)
+    source = asked.session.read(options.file).data
+    imports = imports_of(Path(options.file), source)
+
+    def candidate(decisions: Mapping[str, Any]) -> Candidate:
+        words, kernel = tuple(asked.session.program_arguments), options.kernel
+        shared = options.torch_cuda, imports, decisions
+        program = KeptProgram(options.file, source, words, {}, {}, kernel, *shared)
+        label = label_of(decisions)
+        job = model_job(program, text, options.static, options.machine, label)
+        return Candidate(decisions, label, _limited(job, options))
+
+    return candidate
+
+
+def _of_launch(asked: Searching) -> tuple[str, Callable[[Mapping[str, Any]], Candidate]]:
+    """The kernel of a file, and what makes the candidate for decisions about it."""
+    from dataclasses import replace
+
+    from tilewright.tuning.decided import label_of
+    from tilewright.tuning.launches import keep_launch
+
+    module, entry, grid, values = _launch_of(asked)
+    searcher = _searcher_of(asked)
+    launch = keep_launch(entry.symbol, module, entry.symbol, grid, values)
+
+    def candidate(decisions: Mapping[str, Any]) -> Candidate:
+        decided = replace(launch, decisions=decisions)
+        return searcher.candidate(dict(decisions), label_of(decisions), decided)
+
+    return entry.symbol, candidate
 
 
 def _finished(
@@ -202,7 +277,9 @@ def _finished(
     return found
 
 
-def _axes(asked: Searching) -> tuple[list[Axis], list[Axis]]:
+def _axes(asked: Searching) -> tuple[list[Axis], list[Axis], list[Axis]]:
+    """What the command line gives values: constants, hints, decisions."""
+    from tilewright.passes.tileas.decisions import Decisions
     from tilewright.profiling.launch import TARGETS
     from tilewright.tuning.hints import check_axis
     from tilewright.tuning.space import axis_of
@@ -211,9 +288,13 @@ def _axes(asked: Searching) -> tuple[list[Axis], list[Axis]]:
     try:
         sets = [axis_of(text) for text in asked.options.sets]
         hints = [check_axis(axis_of(text), target) for text in asked.options.hints]
+        decided = [axis_of(text) for text in asked.options.decided]
+        for axis in decided:
+            for value in axis.values:
+                Decisions.of({axis.name: value})
     except TileIRError as error:
         raise UsageError(error.diagnostics) from error
-    return sets, hints
+    return sets, hints, decided
 
 
 def _configurations(
@@ -271,6 +352,13 @@ def _limited(job: Any, options: argparse.Namespace) -> Any:
     from dataclasses import replace
 
     return None if job is None else replace(job, time_limit=options.job_limit)
+
+
+def _refuse_of_programs(options: argparse.Namespace) -> None:
+    for name in ("machine", "sets"):
+        if getattr(options, name):
+            shown = "set" if name == "sets" else name
+            raise UsageError.because(f"--{shown} goes with a cuTile program, and this is none")
 
 
 def _refuse_of_files(options: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ class KeptProgram:
 
     ``source`` is its text, ``arguments`` are its own, ``constants`` of its module have these values, and ``hints`` go to
     all of its kernels. ``kernel``: only launches of this one count. ``torch_cuda``: torch's device is served by the CPU.
-    ``imports`` is a hash of the files of its folder that it imports.
+    ``imports`` is a hash of the files of its folder that it imports. ``decisions`` are for the compiler, by their names.
     """
 
     path: str
@@ -37,11 +37,14 @@ class KeptProgram:
     kernel: str | None = None
     torch_cuda: bool = True
     imports: str = ""
+    decisions: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def key(self) -> str:
         """A hash of what it does depends on."""
-        configuration = [sorted(map(repr, held.items())) for held in (self.constants, self.hints)]
+        configuration = [
+            sorted(map(repr, held.items())) for held in (self.constants, self.hints, self.decisions)
+        ]
         release = list(front_end().release)
         return content_key(
             self.source, self.imports, list(self.arguments), configuration, self.kernel, release

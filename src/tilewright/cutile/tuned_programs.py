@@ -58,6 +58,7 @@ def model_program(
 def _modelled(
     made: Sequence[Sequence[Any]], program: KeptProgram, gpu: str, static: bool, ended: str
 ) -> dict[str, Any]:
+    from tilewright.passes.tileas.decisions import Decisions
     from tilewright.profiling import Asked, Profiler
     from tilewright.tuning.fit import check_fits
     from tilewright.tuning.jobs import facts_of, gpu_of
@@ -73,7 +74,7 @@ def _modelled(
             module = with_hints(compiled.module, compiled.entry, program.hints)
             check_fits(module.entry(compiled.entry), modelled_for)
             profiler = profilers[id(compiled.module)] = Profiler(
-                module, modelled_for, compiled.entry
+                module, modelled_for, compiled.entry, Decisions.of(program.decisions)
             )
         memory = memory_of_lists(values)
         found = profiler.profile(grid, list(arguments_of(values)), memory=memory, asked=asked)

@@ -51,6 +51,7 @@ from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram, Th
 from tilewright.launching.value_types import is_pointer, tile_like
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.numerics.arrays import Array
+from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.remarks import Remark
 
 
@@ -128,8 +129,8 @@ class TileProgram(_GpuProgram):
     """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels become code for a GPU.
 
     The module must have passed the verifier. ``arch``: by default that of the GPU that there is.
-    ``options`` are those of launches that give none; ``how`` says how code is made. Raises
-    TileIRError where the architecture is not known, and without one where there is no GPU.
+    ``options`` are those of launches that give none; ``how`` says how code is made; ``decisions`` stand in the place of
+    the compiler's own. Raises TileIRError where the architecture is not known, and without one where there is no GPU.
     """
 
     def __init__(
@@ -138,10 +139,11 @@ class TileProgram(_GpuProgram):
         arch: str | None = None,
         options: LaunchOptions = DEFAULT_OPTIONS,
         how: CompileOptions | None = None,
+        decisions: Decisions = FREE,
     ):
         super().__init__(arch, options, how)
         found = architecture(self.arch)
-        self._lowered = LoweredProgram(module, self.arch, found.shared_limit)
+        self._lowered = LoweredProgram(module, self.arch, found.shared_limit, decisions)
 
     @property
     def module(self) -> Operation:

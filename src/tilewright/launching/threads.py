@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.source_map import place_of
 from tilewright.garbage import rare_collections
@@ -32,6 +34,7 @@ from tilewright.lowering.scheduled.schedule import Scheduled, schedule
 from tilewright.lowering.tileaa.hint_remarks import forbids_tma, hinted_warps, remark_on_hints
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
+from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.warps import chosen_warps
@@ -66,10 +69,17 @@ class LoweredProgram:
 
     The module must have passed the verifier. ``arch`` is the architecture's name (``sm_90a``). Globals live as long as the program. Where it is asked to ``optimize``, tiles get layouts and loops
     are pipelined (``nv_tileas``); else, and where a kernel has something that no layout is known for,
-    ``nv_tileaa`` is lowered directly.
+    ``nv_tileaa`` is lowered directly. It follows the ``decisions`` of others, as far as there is a schedule.
     """
 
-    def __init__(self, module: Operation, arch: str, shared_bytes: int):
+    def __init__(
+        self,
+        module: Operation,
+        arch: str,
+        shared_bytes: int,
+        decisions: Decisions = FREE,
+    ):
+        self._decisions = decisions
         self.module = runnable_module(module)
         self._target = Target(arch, shared_bytes)
         self._options = NvgpuOptions(shared_bytes=shared_bytes, compute=self._target.compute)
@@ -134,12 +144,14 @@ class LoweredProgram:
             remarks = Remarks()
             module = clone_with_places(self._with_warps(name, remarks), {})
             assert isinstance(module, BuiltinModuleOp)
+            if self._decisions.warps is not None:
+                _set_warps(module, name, self._decisions.warps)
             options = self._options
             hinted = self._entry(name)
             lowering = TileAAOptions(f"sm_{self._target.compute}")
             maps_wanted = maps and not (hinted is not None and forbids_tma(hinted, lowering))
             target = replace(self._target, maps=maps_wanted)
-            made = schedule(module, name, options.num_warps, target, remarks)
+            made = schedule(module, name, options.num_warps, target, remarks, self._decisions)
             found = self._scheduled[name, maps] = made
         return found
 
@@ -224,7 +236,7 @@ class LoweredProgram:
         """The module of ``nv_tileaa`` in which a kernel has as many warps as its tiles need, unless a
         hint says how many, or the program is of ``nv_tileaa``, which does."""
         module, default = self._lowered(), self._options.num_warps
-        if module is self.module:
+        if module is self.module or self._decisions.warps is not None:
             return module
         entry, options = self._entry(name), TileAAOptions(f"sm_{self._target.compute}")
         if entry is None or hinted_warps(entry, options):
@@ -241,6 +253,16 @@ class LoweredProgram:
         """The kernel of that name in ``cuda_tile``, where the program is of that."""
         kernel = kernel_of(self.module, name)
         return kernel if isinstance(kernel, EntryOp) else None
+
+
+def _set_warps(module: BuiltinModuleOp, name: str, warps: int) -> None:
+    """Give the blocks of a kernel so many warps."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.symbol == name:
+            spec = op.properties.get("kernel_spec")
+            held = dict(spec.value.data) if isinstance(spec, KernelSpecAttr) else {}
+            made = KernelSpecAttr(DictionaryAttr({**held, "numWarps": IntAttr(warps)}))
+            op.properties["kernel_spec"] = made
 
 
 def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:

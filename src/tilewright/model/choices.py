@@ -20,6 +20,11 @@ def gpu_of(compute: int) -> Gpu | None:
     return next((gpu for gpu in GPUS.values() if gpu.compute == compute), None)
 
 
+def memory_rate(gpu: Gpu) -> float:
+    """The bytes of memory that copies reach, of the whole GPU in a clock."""
+    return gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
+
+
 def stages_that_hide(gpu: Gpu, stage_bytes: float, product_clocks: float = 0.0) -> int:
     """The stages of a ring behind which the latency of memory hides, 2 to 6: while one is read, the copies of the others
     are under way.
@@ -68,3 +73,57 @@ def resident_blocks(gpu: Gpu, warps: int, registers: int, shared: float) -> int:
     by_registers = gpu["registers"] // (WARP * warps * registers)
     by_shared = gpu["shared_bytes"] // (shared + gpu["reserved_shared_bytes"])
     return int(max(1, min(by_registers, by_shared, gpu["warps"] // warps, gpu["blocks"])))
+
+
+#: Blocks along the first axis of a grid that bands may have.
+BANDS = (4, 8, 16)
+#: The part of a round for which memory must be busy, and the part of its bytes that another order of blocks may have at
+#: most, for that order to be worth it.
+BUSY, WORTH_OF_ORDER = 0.5, 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What a block loads in a turn of its loop, in bytes, by who loads the same in the same turn: blocks at the same place along
+    the first axis of the grid (``across``), along the second one (``along``), or no other (``own``)."""
+
+    across: float
+    along: float
+    own: float = 0.0
+
+    def loaded(self, blocks: int, width: int) -> float:
+        """The bytes that so many blocks load at least, which begin in rows of ``width``: in those of the grid, or of a band."""
+        return (
+            self.across * min(width, blocks)
+            + self.along * max(1, math.ceil(blocks / width))
+            + self.own * blocks
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Bands of ``band`` blocks for grids that have more than ``limit`` blocks along the first axis. ``rows`` and ``bands``: the
+    bytes that the blocks of a turn load from memory without, in rows just wider than the limit, and with bands;
+    ``busy``: the part of the turn for which that keeps memory busy without."""
+
+    band: int
+    limit: int
+    rows: float
+    bands: float
+    busy: float
+
+
+def order_of_blocks(gpu: Gpu, sharing: Sharing, clocks: float, blocks: int) -> Order | float:
+    """The order of blocks for a loop of whose turns a multiprocessor that holds so many ``blocks`` ends one every ``clocks``; for
+    grids with as many rows as it takes, and arrays that L2 does not hold. Without one that is worth it, the
+    largest part of a turn for which memory is busy in the order of the grid."""
+    in_flight = int(gpu["sms"]) * blocks
+    rate = memory_rate(gpu)
+    band = min(BANDS, key=lambda each: sharing.loaded(in_flight, each))
+    inside = sharing.loaded(in_flight, band)
+    for width in range(band + 1, in_flight + 1):
+        loaded = sharing.loaded(in_flight, width)
+        busy = loaded / rate / (clocks * blocks)
+        if busy > BUSY and inside < WORTH_OF_ORDER * loaded:
+            return Order(band, width - 1, loaded, inside, busy)
+    return sharing.loaded(in_flight, in_flight) / rate / (clocks * blocks)

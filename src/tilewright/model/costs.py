@@ -66,7 +66,12 @@ def asked_of(unit: str, work: Work, rates: Mapping[str, float]) -> float:
         return work.shared_bytes / rates["shared_rate"]
     if unit == "l1":
         return work.l1_bytes / rates["l1_rate"]
-    if unit in ("l2", "memory"):
+    if unit == "atomics":
+        return work.updated_bytes
+    if unit == "l2":
+        moved = work.updated_bytes + work.returned_bytes
+        return work.loaded_bytes + work.stored_bytes + moved
+    if unit == "memory":
         return work.loaded_bytes + work.stored_bytes
     return work.pipe if work.unit.value == unit else 0.0
 

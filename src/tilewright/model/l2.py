@@ -12,7 +12,7 @@ import math
 import operator
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.model.traces import Event
 from tilewright.model.walk import Walker
@@ -24,8 +24,6 @@ _Load = tuple[int, tuple[int, ...]]
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
 #: Loads that are looked at until all instructions have loaded.
 _MOST_LOADS_OF_ALL = 4 * _MOST_LOADS
-#: Blocks along the first axis of a grid that bands may have.
-BANDS = (4, 8, 16)
 #: Basic blocks of a warp that are walked through.
 SHORT = 100
 
@@ -76,7 +74,7 @@ def misses(grid: Place, walker: Walker, loads: Loads, band: int = 0) -> Misses |
         if band:
             return None
         blocks = min(blocks, _MOST_WALKS)
-        found = [_stream(walker, _place(number, grid), loads) for number in range(blocks)]
+        found = _walked(walker, [_place(number, grid) for number in range(blocks)], loads)
         kept = min(kept, *(len(stream) for stream in found))
         make_stream = found.__getitem__
     order = [in_bands(number, grid, band) for number in range(blocks)] if band else range(blocks)
@@ -131,6 +129,40 @@ def _stream(walker: Walker, place: Place, loads: Loads) -> list[_Entry]:
         ]
     found.sort(key=lambda entry: entry[2])
     return found
+
+
+def _walked(walker: Walker, places: Sequence[Place], loads: Loads) -> list[list[_Entry]]:
+    """The loads of these blocks, each of which is walked through. Where the warps of three of them load as far from each other,
+    those of all do, and the first warp tells of the others."""
+    first, *others = ([warp] for warp in loads.warps)
+    alone = replace(loads, warps=first)
+
+    def shifts(place: Place, lead: list[_Entry]) -> list[list[tuple[int, ...]]] | None:
+        found: list[list[tuple[int, ...]]] = []
+        for warp in others:
+            stream = _stream(walker, place, replace(loads, warps=warp))
+            if not _same_code(lead, stream):
+                return None
+            found.append([_minus(b[1], a[1]) for a, b in zip(lead, stream, strict=True)])
+        return found
+
+    leads = [_stream(walker, place, alone) for place in places]
+    some = {0, len(places) // 2, len(places) - 1}
+    told = [shifts(places[number], leads[number]) for number in some] if others else [[]]
+    far = told[0]
+    if far is None or any(each != far for each in told):
+        return [_stream(walker, place, loads) for place in places]
+    if any(len(lead) != len(shift) for lead in leads for shift in far):
+        return [_stream(walker, place, loads) for place in places]
+    for lead in leads:
+        moved = [
+            (index, tuple(map(operator.add, where, by)), when)
+            for shift in far
+            for (index, where, when), by in zip(lead, shift, strict=True)
+        ]
+        lead.extend(moved)
+        lead.sort(key=lambda entry: entry[2])
+    return leads
 
 
 def _where(event: Event) -> tuple[int, ...]:

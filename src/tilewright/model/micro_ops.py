@@ -115,7 +115,7 @@ def _step(index: int, text: Text, work: Work, gpu: Gpu) -> Step:
         pipe=work.pipe if on_quarter else 0,
         shared=work.shared_bytes / gpu["shared_rate"],
         l1=work.l1_bytes / gpu["l1_rate"],
-        loaded=work.loaded_bytes,
+        loaded=work.loaded_bytes + work.updated_bytes + work.returned_bytes,
         stored=work.stored_bytes,
         write=write,
         read=read,

@@ -16,23 +16,27 @@ class LineFacts:
 
     ``wave_factor``: waves of shared memory for each one that the data needs; ``sector_factor``: bytes of sectors
     of global memory for each byte that full warps ask for; ``bulk_bytes`` of each bulk copy, None where there
-    was none.
+    was none; ``copies``: of these in the block.
     """
 
     wave_factor: float = 1.0
     sector_factor: float = 1.0
     bulk_bytes: float | None = None
+    copies: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
-    """What a run of a block showed: of lines of the code by number, and turns of loops by name; ``updates``: the atomic ones of
-    the address that has most of them, and ``shared``: whether another block that was run updates the same one."""
+    """What a run of a block showed: of lines of the code by number, and turns of loops by name. Of atomic updates: ``updates`` of
+    the address that has most of them, ``common`` ones of an address that another block which was run updates as well;
+    ``own_bytes`` of the sectors of memory that they are of, and ``common_bytes`` of those that another block's are of, too."""
 
     lines: Mapping[int, LineFacts] = field(default_factory=dict)
     trips: Mapping[str, int] = field(default_factory=dict)
     updates: float = 0
-    shared: bool = False
+    common: float = 0
+    own_bytes: float = 0
+    common_bytes: float = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ MEANINGS = {
     "memory": "memory of the GPU",
     "l2": "bytes between L2 and multiprocessor",
     "l1": "bytes through L1",
+    "atomics": "atomic updates in L2",
+    "contention": "atomic updates of one address, one after the other",
     "shared": "banks of shared memory",
     "issue": "issue of instructions",
     "tensor": "tensor units",

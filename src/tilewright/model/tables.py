@@ -18,7 +18,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.model.codes import BAD_TABLE, UNKNOWN_GPU
 
 #: The version of the model: a change of its rules or numbers changes what it says.
-MODEL_VERSION = "3"
+MODEL_VERSION = "4"
 #: What is known of its error; there has been no hardware to compare with.
 KNOWN_ERROR = (
     "not measured; published times of like kernels differ by 11 % in the median and 27 % on average of 28 (docs/model.md); ratios of like "
@@ -63,7 +63,10 @@ _A100, _H100 = "NVIDIA A100 white paper", "NVIDIA H100 white paper"
 _H200, _B200 = "NVIDIA H200 data sheet", "NVIDIA Blackwell data sheet"
 _ADA, _RTX50 = "NVIDIA Ada white paper", "NVIDIA RTX Blackwell white paper"
 _AS_H100 = "as H100; no public measurement"
+#: Of a constant that is the least that it can be.
+NO_FASTER = "taken to be no faster"
 _ESTIMATE = "estimate of this project"
+_HALF_OF_L2 = _ESTIMATE + ": a sector a clock where loads have two"
 _FROM_SHARED = _ESTIMATE + ", from the latency of shared memory"
 
 #: Units of the constants.
@@ -102,6 +105,7 @@ _UNITS = {
     "barrier_latency": "clocks",
     "mbarrier_latency": "clocks",
     "update_clocks": "clocks between two atomic updates of one address",
+    "update_rate": "bytes of sectors that L2 updates / clock, for each multiprocessor",
     "alu_latency": "clocks",
     "uniform_latency": "clocks",
     "matrix_latency": "clocks of ldmatrix and its like",
@@ -154,7 +158,10 @@ _COMMON: _Rows = {
     "barrier_latency": (30, _DISSECT_H),
     "mbarrier_latency": (20, _ESTIMATE),
     "atomic_latency": (500, _ESTIMATE),
-    "update_clocks": (1, _ESTIMATE + ": no faster than one a clock"),
+    "update_clocks": (
+        1,
+        "one a clock on GK110, NVIDIA Kepler GK110 white paper; " + NO_FASTER + " on younger ones",
+    ),
     "alu_latency": (4, _DISSECT_A),
     "uniform_latency": (8, _ESTIMATE),
     "store_latency": (20, _ESTIMATE),
@@ -179,6 +186,7 @@ _AMPERE_100: _Rows = {
     "mma_sync_share": (1.0, _DISSECT_A),
     "l1_rate": (64, _DISSECT_A),
     "l2_rate": (40, "5120 bytes / clock over 108 SMs, " + _A100),
+    "update_rate": (20, _HALF_OF_L2),
     "shared_latency": (23, _DISSECT_A),
     "matrix_latency": (27, _FROM_SHARED),
     "shared_atomic_latency": (46, _FROM_SHARED),
@@ -207,6 +215,7 @@ _HOPPER: _Rows = {
     "mma_sync_share": (0.63, _DISSECT_H),
     "l1_rate": (128, _DISSECT_H),
     "l2_rate": (40, "sustained; 64 nominal, " + _DISSECT_H2),
+    "update_rate": (20, _HALF_OF_L2),
     "shared_latency": (29, _DISSECT_H),
     "matrix_latency": (33, _FROM_SHARED),
     "shared_atomic_latency": (58, _FROM_SHARED),
@@ -250,6 +259,7 @@ _GEFORCE: _Rows = {
     "mma_sync_share": (1.0, _ADA),
     "l1_rate": (64, _ESTIMATE),
     "l2_rate": (32, _ESTIMATE),
+    "update_rate": (16, _HALF_OF_L2),
     "shared_latency": (24, "arXiv 2402.13499 (Ada beside Hopper)"),
     "matrix_latency": (28, _FROM_SHARED),
     "shared_atomic_latency": (48, _FROM_SHARED),

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.diagnostics import TileIRError
 from tilewright.model.block_times import BlockTimes, time_blocks
+from tilewright.model.choices import BANDS, BUSY, WORTH_OF_ORDER, memory_rate
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE, UNKNOWN_TRIPS
 from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
-from tilewright.model.l2 import BANDS, SHORT, Loads, Misses, misses
+from tilewright.model.l2 import SHORT, Loads, Misses, misses
 from tilewright.model.micro_ops import Step, read_texts, steps_of
 from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
 from tilewright.model.opcodes import Unit, unknown_opcodes
@@ -42,7 +43,7 @@ from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.report import size_of
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Instruction, Kernel, Loop
-from tilewright.model.tables import Gpu
+from tilewright.model.tables import NO_FASTER, Gpu
 from tilewright.model.traces import BULK_LOADS, is_load
 from tilewright.model.walk import LaunchShape, Walker, WarpPath
 from tilewright.model.work import PARTITIONS, WARP, Work, work_of
@@ -70,9 +71,6 @@ _ASYNC_READERS = frozenset({*_BULK_STORES, "HGMMA", "IGMMA", "QGMMA", "BGMMA", "
 _IN_SHARED = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "UTMALDG", "UBLKCP"})
 #: The part of the time from which on updates that wait for each other count.
 _MUCH = 0.1
-#: The part of the time for which memory must be busy, and the part of its bytes that another order of blocks may have at
-#: most, for that order to be named.
-_BUSY, _WORTH = 0.5, 0.8
 
 
 def _sums() -> defaultdict[str, float]:
@@ -91,6 +89,14 @@ class _Block:
     works: list[Work] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Atomic ``updates`` of one address, one after the other, and bytes of memory that updates have ``written``."""
+
+    updates: float
+    written: float
+
+
 @dataclass(slots=True)
 class _BlockWork:
     """The work of one block: clocks of units of the busiest quarter, and of the whole multiprocessor."""
@@ -99,6 +105,8 @@ class _BlockWork:
     instructions: float = 0
     loaded: float = 0
     stored: float = 0
+    updated: float = 0
+    returned: float = 0
     flops: float = 0
     guesses: int = 0
     turns: Counter[int] = field(default_factory=Counter)
@@ -196,26 +204,25 @@ class _Timing:
         loaded = _mean([work.loaded for work in found], weights) * grid
         stored = _mean([work.stored for work in found], weights) * grid
         missed = self._misses(blocks[0])
-        memory, loads, late = self._memory(loaded, stored, missed)
+        meeting = self._meeting(blocks)
+        memory, loads, late = self._memory(loaded, stored + meeting.written, missed)
         latency = round(gpu["l2_latency"] + (gpu["hbm_latency"] - gpu["l2_latency"]) * late)
         self._cost(blocks, latency)
         sms = min(int(gpu["sms"]), grid)
         each = math.ceil(grid / sms)
-        names = dict.fromkeys(name for work in found for name in work.units)
-        units = {name: _mean([w.units.get(name, 0.0) for w in found], weights) for name in names}
+        units = _units(found, weights)
         times = {name: clocks * each for name, clocks in units.items()}
         resident = min(self._occupancy.blocks, each)
-        rate = gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
-        stores = loads if missed is None else 1.0
+        rate, stores = memory_rate(gpu), loads if missed is None else 1.0
         rates = self._rates(rate / sms, loads, stores, latency)
         timed = time_blocks(self._programs_of(blocks), rates, MOST_LOGGED)
         alone = timed.latency + self._first_touch(missed)
         running = each * clocks_of_a_block(max(units.values()), alone, resident)
         times["memory"] = memory / rate
-        clocks = max(running, times["memory"], 1.0)
+        times["contention"] = meeting.updates * gpu["update_clocks"]
+        clocks = max(running, times["memory"], times["contention"], 1.0)
         busiest = max(times, key=lambda name: times[name])
-        busy = times[busiest] / clocks
-        times["waiting"] = clocks - times[busiest]
+        busy, times["waiting"] = times[busiest] / clocks, clocks - times[busiest]
         return Profile(
             self._kernel.name,
             gpu.name,
@@ -224,7 +231,7 @@ class _Timing:
             clocks,
             clocks / (gpu["clock"] * 1e9),
             max(times, key=lambda name: times[name]),
-            {name: time / clocks for name, time in sorted(times.items(), key=lambda t: -t[1])},
+            _shares(times, clocks),
             max(times.get("tensor", 0.0), times["memory"]) / (gpu["clock"] * 1e9),
             self._occupancy,
             each / resident,
@@ -244,9 +251,46 @@ class _Timing:
             self._timeline(blocks[0], timed.heaviest),
             len(self._options.facts),
             (*self._blind(found, timed, missed), *self._options.notes),
-            at_least=tuple(self._at_least(clocks)),
-            hints=tuple(self._hints(times["memory"] / clocks, loaded, stored, memory)),
+            at_least=tuple(self._at_least(clocks, meeting.updates)),
+            hints=tuple(self._hints(times["memory"] / clocks, loaded, stored, meeting, memory)),
         )
+
+    def _meeting(self, blocks: Sequence[_Block]) -> _Meeting:
+        """The atomic updates of the launch, as far as blocks that were run tell of them: those that meet at one address, and
+        what of their sectors is written to memory. Blocks that update one address are taken to be all blocks."""
+        grid = math.prod(self._launch.grid)
+        facts = self._options.facts
+        if not facts:
+            size = _mean(
+                [
+                    sum(
+                        work.updated_bytes * count
+                        for work, count in zip(block.works, self._executions(block), strict=True)
+                    )
+                    for block in blocks
+                ],
+                [block.weight for block in blocks],
+            )
+            footprint = self._options.footprint_bytes
+            size *= grid
+            return _Meeting(0.0, size if footprint is None else min(size, footprint))
+        most = max(each.updates for each in facts.values())
+        common = max(each.common for each in facts.values())
+        own = sum(each.own_bytes for each in facts.values()) / len(facts)
+        shared = max(each.common_bytes for each in facts.values())
+        return _Meeting(max(most, common * grid), own * grid + shared)
+
+    def _executions(self, block: _Block) -> list[float]:
+        """How often the warps of a block execute each instruction."""
+        times: Counter[int] = Counter()
+        for path in block.paths:
+            times.update(path.counts())
+        found = [0.0] * len(self._kernel.instructions)
+        for number, count in times.items():
+            basic = self._kernel.blocks[number]
+            for index in range(basic.first, basic.last + 1):
+                found[index] += count
+        return found
 
     def _skipped(self, blocks: Sequence[_Block]) -> list[str]:
         """The loops that no warp comes to, where branches that are not known may have led around them."""
@@ -304,19 +348,22 @@ class _Timing:
         self._loads = walker, loads
         return misses(self._launch.grid, walker, loads)
 
-    def _hints(self, share: float, loaded: float, stored: float, memory: float) -> Iterator[str]:
+    def _hints(
+        self, share: float, loaded: float, stored: float, meeting: _Meeting, memory: float
+    ) -> Iterator[str]:
         """What would help by the model: another order of blocks, where memory is busy for that share of the time with so many
         bytes."""
         x, y, _ = grid = self._launch.grid
-        if self._loads is None or min(x, y) < 2 or share < _BUSY:
+        if self._loads is None or min(x, y) < 2 or share < BUSY:
             return
         best, chosen = memory, 0
+        stored += meeting.written
         for band in (band for band in BANDS if band < x):
             missed = misses(grid, *self._loads, band)
             if missed is None:
                 return
             best, chosen = min((best, chosen), (self._memory(loaded, stored, missed)[0], band))
-        if best < _WORTH * memory:
+        if best < WORTH_OF_ORDER * memory:
             yield (
                 f"an order of blocks that shares more in L2, through bands of {chosen} along the first axis of the grid: "
                 f"{size_of(best)} of memory instead of {size_of(memory)}"
@@ -374,17 +421,34 @@ class _Timing:
     def _cost(self, blocks: Sequence[_Block], latency: int) -> None:
         """Give blocks the work of each instruction; the same list to those of which the same is known."""
         plain = [work_of(i, self._gpu, latency) for i in self._kernel.instructions]
-        known: dict[int, list[Work]] = {}
+        known: dict[tuple[int, int], list[Work]] = {}
         for block in blocks:
-            key = id(block.facts)
+            key = id(block.facts), id(block.paths)
             if key not in known:
+                copying = self._copying(block)
                 known[key] = [
-                    self._as_run(work, instruction, block.facts)
+                    self._as_run(work, instruction, block.facts, copying)
                     for work, instruction in zip(plain, self._kernel.instructions, strict=True)
                 ]
             block.works = known[key]
 
-    def _as_run(self, work: Work, instruction: Instruction, facts: BlockFacts | None) -> Work:
+    def _copying(self, block: _Block) -> dict[int, float]:
+        """How often warps of a block come to the bulk stores of each line: to do, or to leave out, what one of them does."""
+        found: dict[int, float] = defaultdict(float)
+        if self._bulk_stores:
+            executions = self._executions(block)
+            for index in self._bulk_stores:
+                line = self._kernel.instructions[index].line
+                found[line[1] if line is not None else 0] += executions[index]
+        return found
+
+    def _as_run(
+        self,
+        work: Work,
+        instruction: Instruction,
+        facts: BlockFacts | None,
+        copying: Mapping[int, float],
+    ) -> Work:
         """Work as a run showed it, where it did."""
         line = instruction.line
         if work.unit not in (Unit.SHARED, Unit.GLOBAL, Unit.TMA):
@@ -396,7 +460,10 @@ class _Timing:
         if work.unit is Unit.TMA:
             if not instruction.base.startswith(_BULK_STORES):
                 return work
-            size = found.bulk_bytes or 0
+            # Most warps that come to it have a guard that does not hold.
+            come = copying[line[1]] if line is not None else 0.0
+            part = min(1.0, found.copies / come) if come else 1.0
+            size = (found.bulk_bytes or 0) * part
             return replace(work, stored_bytes=size, shared_bytes=size)
         return replace(
             work,
@@ -404,6 +471,8 @@ class _Timing:
             l1_bytes=work.l1_bytes * found.sector_factor,
             loaded_bytes=work.loaded_bytes * found.sector_factor,
             stored_bytes=work.stored_bytes * found.sector_factor,
+            updated_bytes=work.updated_bytes * found.sector_factor,
+            returned_bytes=work.returned_bytes * found.sector_factor,
         )
 
     def _block(self, block: _Block) -> _BlockWork:
@@ -425,6 +494,8 @@ class _Timing:
                 whole["l1"] += piece.l1 / gpu["l1_rate"] * times
                 total.loaded += piece.loaded * times
                 total.stored += piece.stored * times
+                total.updated += piece.updated * times
+                total.returned += piece.returned * times
                 total.flops += piece.flops * times
                 total.instructions += piece.count * times
                 stored_in_shared += piece.stored_in_shared * times
@@ -440,7 +511,10 @@ class _Timing:
         if sizes and not any(sizes):
             total.stored += stored_in_shared
             whole["shared"] += stored_in_shared / gpu["shared_rate"]
-        whole["l2"] = (total.loaded + total.stored) / gpu["l2_rate"]
+        moved = total.loaded + total.stored + total.updated + total.returned
+        whole["l2"] = moved / gpu["l2_rate"]
+        if total.updated:
+            whole["atomics"] = total.updated / gpu["update_rate"]
         for quarter in quarters:
             for name, clocks in quarter.items():
                 total.units[name] = max(total.units[name], clocks)
@@ -463,6 +537,8 @@ class _Timing:
                 piece.l1 += work.l1_bytes
                 piece.loaded += work.loaded_bytes
                 piece.stored += work.stored_bytes
+                piece.updated += work.updated_bytes
+                piece.returned += work.returned_bytes
                 piece.flops += work.flops
                 piece.count += 1
                 if index in self._stored_by_bulk:
@@ -540,7 +616,7 @@ class _Timing:
     def _address(self, loop: Loop) -> int:
         return self._kernel.instructions[self._kernel.blocks[loop.head].first].address
 
-    def _at_least(self, clocks: float) -> Iterator[str]:
+    def _at_least(self, clocks: float, updates: float) -> Iterator[str]:
         """Why the launch may take much longer than so many clocks."""
         facts = self._options.facts
         waiting = {name for each in facts.values() for name in each.trips} - set(
@@ -561,14 +637,9 @@ class _Timing:
                     f"how often loop {loop.name}{where} turns depends on what other blocks write; "
                     f"a block that ran alone turned it {often}"
                 )
-        grid, most = (
-            math.prod(self._launch.grid),
-            max((f.updates for f in facts.values()), default=0),
-        )
-        alike = any(each.shared for each in facts.values())
-        count = most * grid if alike else most
-        if count * self._gpu["update_clocks"] > _MUCH * clocks:
-            yield f"about {count:,.0f} atomic updates of one address are made one after the other"
+        constant = self._gpu.constants["update_clocks"]
+        if updates * constant.value > _MUCH * clocks and NO_FASTER in constant.source:
+            yield f"about {updates:,.0f} atomic updates of one address are made one after the other"
 
     def _blind(
         self, found: Sequence[_BlockWork], timed: BlockTimes, missed: Misses | None
@@ -591,7 +662,10 @@ class _Timing:
             if mix["LDG"] + mix["STG"]:
                 yield "global accesses are taken to be coalesced, by all lanes"
         if mix["ATOMG"] + mix["RED"] + mix["REDG"] + mix["ATOM"]:
-            yield "atomics that meet at one address"
+            if self._options.facts:
+                yield "addresses of atomic updates beyond the blocks that were run: all are taken to be like them"
+            else:
+                yield "atomics that meet at one address"
         if self._bulk_stores and not self._options.facts:
             yield "sizes of bulk stores: what is written to shared memory before them is taken to be stored"
         if missed is not None:
@@ -604,6 +678,18 @@ class _Timing:
             yield f"what ends {timed.forced} waits of warps for each other: they are taken to end at once"
         if timed.cut:
             yield "the end of long loops: they are taken to go on as fast as before"
+
+
+def _units(found: Sequence[_BlockWork], weights: Sequence[float]) -> dict[str, float]:
+    """The clocks of units in a block on average."""
+    names = dict.fromkeys(name for work in found for name in work.units)
+    return {name: _mean([work.units.get(name, 0.0) for work in found], weights) for name in names}
+
+
+def _shares(times: Mapping[str, float], clocks: float) -> dict[str, float]:
+    """The parts of the clocks that units are busy, the busiest first; updates that do not meet have none."""
+    ordered = sorted(times.items(), key=lambda each: -each[1])
+    return {name: time / clocks for name, time in ordered if time or name != "contention"}
 
 
 def _sees_others(instruction: Instruction) -> bool:
@@ -620,6 +706,8 @@ class _Piece:
     l1: float = 0
     loaded: float = 0
     stored: float = 0
+    updated: float = 0
+    returned: float = 0
     flops: float = 0
     count: int = 0
     stored_in_shared: float = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.diagnostics import TileIRError
@@ -92,6 +92,10 @@ class WarpPath:
         return Counter(self.blocks)
 
 
+#: What never goes on to the next block, unless a guard does not hold.
+_JUMPS = frozenset({"BRA", "JMP", "EXIT", "RET", "KILL"})
+
+
 @dataclass(slots=True)
 class _Step:
     """A basic block, ready to be walked through: operations, then which way to go."""
@@ -105,7 +109,7 @@ class _Step:
 
 class Walker:
     """Walks through a kernel for one launch. ``trips``: turns of loops by their names, which hold
-    whatever the code says; ``otherwise``: those that hold where the code does not say it. ``loads``: events are the loads of
+    whatever the code says, and to which branches on data lead; ``otherwise``: those that hold where the code does not say it. ``loads``: events are the loads of
     global memory, not what barriers are told. ``most_blocks``: basic blocks after which a walk ends, 0 for no end."""
 
     def __init__(
@@ -132,6 +136,48 @@ class Walker:
         }
         self._events: list[Event] = []
         self._steps = self._made_steps()
+        self._ways = self._ways_to_given()
+        self._ended_by_exits = frozenset(
+            loop.number
+            for loop in kernel.loops
+            if not loop.waits and all(n in loop.blocks for b in loop.blocks for n in self._after(b))
+        )
+        self._leaving = frozenset(self._calls_without_return())
+
+    def _calls_without_return(self) -> Iterator[int]:
+        """The blocks that end with a call of code that never returns, which is a branch: compilers leave loops so."""
+        for number, step in enumerate(self._steps):
+            if step.last.base == "CALL" and step.target is not None:
+                waiting, seen = [step.target], {step.target}
+                while waiting:
+                    found = [n for n in self._after(waiting.pop()) if n not in seen]
+                    waiting += found
+                    seen.update(found)
+                if all(self._steps[n].last.base != "RET" for n in seen):
+                    yield number
+
+    def _after(self, number: int) -> list[int]:
+        """The blocks that may come after one."""
+        step = self._steps[number]
+        ends = step.last.base in _JUMPS and is_always(_condition_text(step.last))
+        return [n for n in (None if ends else step.after, step.target) if n is not None]
+
+    def _ways_to_given(self) -> dict[int, frozenset[int]]:
+        """By the number of a loop whose turns are given: the blocks from which a warp can come to it."""
+        before: dict[int, list[int]] = {}
+        for number in range(len(self._steps)):
+            for after in self._after(number):
+                before.setdefault(after, []).append(number)
+        ways: dict[int, frozenset[int]] = {}
+        for loop in self._kernel.loops:
+            if self._forced.get(loop.number):
+                waiting, seen = [loop.head], {loop.head}
+                while waiting:
+                    found = [n for n in before.get(waiting.pop(), ()) if n not in seen]
+                    waiting += found
+                    seen.update(found)
+                ways[loop.number] = frozenset(seen)
+        return ways
 
     def walk(self, warp: int, block: tuple[int, int, int]) -> WarpPath:
         """The path of a warp of a block of the grid; a TileIRError (``model-unknown-trips``) where a loop
@@ -217,10 +263,15 @@ class Walker:
         if base not in ("BRA", "EXIT", "CALL", "RET", "BRX", "JMP", "BRXU", "KILL", "BPT"):
             return step.after
         taken = step.condition(registers)
+        loop = self._inner.get(at)
+        ends = base == "EXIT" and loop is not None and loop.number in self._ended_by_exits
+        if ends and loop is not None and (taken is None or loop.number in self._forced):
+            # Warps leave such a loop by ending.
+            return step.after if self._stays(at, loop, visits) else None
         if base in ("EXIT", "KILL", "BPT"):
             path.guesses[at] += taken is None
             return None if taken else step.after
-        if base == "CALL":
+        if base == "CALL" and at not in self._leaving:
             if taken and step.target is not None and step.after is not None:
                 calls.append(step.after)
                 return step.target
@@ -229,7 +280,6 @@ class Walker:
             return calls.pop() if taken and calls else None if taken else step.after
         if step.target is None:
             raise self._endless(at)
-        loop = self._inner.get(at)
         if loop is not None and step.after is not None:
             stays = [step.after in loop.blocks, step.target in loop.blocks]
             decides = stays[0] != stays[1] and not is_always(_condition_text(step.last))
@@ -237,13 +287,18 @@ class Walker:
                 return self._turn(at, loop, step, visits, stays[1])
         if taken is None:
             path.guesses[at] += 1
-            taken = self._prefers_target(step)
+            led = self._led_to_given(step, visits)
+            taken = self._prefers_target(step) if led is None else led
         return step.target if taken else step.after
 
     def _turn(
         self, at: int, loop: Loop, step: _Step, visits: dict[int, int], target_stays: bool
     ) -> int | None:
-        """Another turn of a loop whose end is given or does not depend on what is known."""
+        """Where a warp goes on at the end of a turn of a loop whose end is given or does not depend on what is known."""
+        return step.target if self._stays(at, loop, visits) == target_stays else step.after
+
+    def _stays(self, at: int, loop: Loop, visits: Mapping[int, int]) -> bool:
+        """Whether there is another turn of such a loop; a TileIRError where nobody knows."""
         turns = self._forced.get(loop.number)
         if turns is None:
             turns = self._otherwise.get(loop.name)
@@ -252,8 +307,16 @@ class Walker:
                 raise self._unknown(loop)
             turns = 1
         before = at == loop.head and len(loop.blocks) > 1
-        stays = visits.get(loop.number, 1) <= turns - (0 if before else 1)
-        return step.target if stays == target_stays else step.after
+        return visits.get(loop.number, 1) <= turns - (0 if before else 1)
+
+    def _led_to_given(self, step: _Step, visits: Mapping[int, int]) -> bool | None:
+        """Whether a branch on data must be taken for a warp to come to a loop whose turns are given; None where both ways, or
+        neither, lead there."""
+        for number, ways in self._ways.items():
+            there = step.target in ways, step.after in ways
+            if number not in visits and there[0] != there[1]:
+                return there[0]
+        return None
 
     def _prefers_target(self, step: _Step) -> bool:
         """Of a branch on data: a slow path that calls a function is jumped over."""

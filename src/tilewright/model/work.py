@@ -36,7 +36,8 @@ _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 class Work:
     """The work of an instruction. ``pipe``: clocks of the unit in its quarter of a multiprocessor;
     ``shared_bytes``: through the banks of shared memory; ``l1_bytes``, ``loaded_bytes``,
-    ``stored_bytes``: through L1, from and to L2; ``flops`` of tensor units."""
+    ``stored_bytes``: through L1, from and to L2; ``updated_bytes``: of atomic operations, which L2 does; ``returned_bytes``:
+    what it gives back of them; ``flops`` of tensor units."""
 
     unit: Unit
     pipe: float
@@ -45,6 +46,8 @@ class Work:
     l1_bytes: float = 0
     loaded_bytes: float = 0
     stored_bytes: float = 0
+    updated_bytes: float = 0
+    returned_bytes: float = 0
     flops: float = 0
 
 
@@ -103,7 +106,10 @@ def _memory(instruction: Instruction, gpu: Gpu, latency: int) -> Work:
     if base in ("LDL", "STL"):
         return Work(Unit.GLOBAL, 0, int(gpu["local_latency"]), l1_bytes=max(size, WARP * _WORD))
     if base in ("ATOM", "ATOMG", "RED", "REDG", "REDAS"):
-        return Work(Unit.GLOBAL, 0, int(gpu["atomic_latency"]), 0, size, size, size)
+        returned = size if base in ("ATOM", "ATOMG") else 0
+        latency = int(gpu["atomic_latency"])
+        moved = {"l1_bytes": size, "updated_bytes": size, "returned_bytes": returned}
+        return Work(Unit.GLOBAL, 0, latency, **moved)
     if base in ("STG", "ST"):
         latency = int(gpu["store_latency"])
         return Work(Unit.GLOBAL, 0, latency, 0, size, stored_bytes=size)

@@ -50,6 +50,7 @@ from tilewright.passes.tileas.ahead import Ahead
 from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts
+from tilewright.passes.tileas.block_orders import OrderBlocks
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.remove_conversions import RemoveConversions
@@ -150,6 +151,7 @@ PASSES = PassTable(
         AssignLayouts,
         AvoidConflicts,
         InsertBarriers,
+        OrderBlocks,
         Pipeline,
         RemoveConversions,
         Schedule,
@@ -190,6 +192,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     ),
     "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
     "tileas": (
+        "tileas-order-blocks",
         "tileas-assign-layouts",
         "tileas-avoid-conflicts",
         "tileas-remove-conversions",

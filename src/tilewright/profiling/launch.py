@@ -23,6 +23,7 @@ from tilewright.model.tables import Gpu, gpu_named
 from tilewright.model.timing import profile
 from tilewright.model.walk import LaunchShape, parameter_words
 from tilewright.numerics.arrays import Array
+from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.profiling.codes import BLOCK_OF_THREADS
 from tilewright.profiling.origins import origins_of
 from tilewright.profiling.running import Found, run_blocks
@@ -103,9 +104,15 @@ def _function(compiled: CompiledKernel, threads: ModuleOp) -> FuncOp:
 
 class Profiler:
     """A kernel compiled for a GPU, of which launches are profiled. Arguments and errors are those of
-    ``profile_launch``."""
+    ``profile_launch``; ``decisions`` stand in the place of the compiler's own."""
 
-    def __init__(self, module: Operation, gpu: Gpu | str, entry: str | None = None):
+    def __init__(
+        self,
+        module: Operation,
+        gpu: Gpu | str,
+        entry: str | None = None,
+        decisions: Decisions = FREE,
+    ):
         self.gpu = gpu_named(gpu) if isinstance(gpu, str) else gpu
         target, how = TARGETS[self.gpu.compute], CompileOptions(lines=True)
         self._entry = entry
@@ -113,7 +120,7 @@ class Profiler:
         self._tiles: TileProgram | None = None
         self._plain: Code | None = None
         if is_tile_ir(module):
-            self._tiles = TileProgram(module, target, how=how)
+            self._tiles = TileProgram(module, target, how=how, decisions=decisions)
         else:
             assert isinstance(module, ModuleOp)
             compiled = ThreadProgram(module, target, how=how).compile(entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,14 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.time_limits import TIME_LIMIT
+from tilewright.model.joined_updates import joined_lines
 from tilewright.model.profile import BlockFacts, LineFacts, Place
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Kernel
 from tilewright.model.walk import LaunchShape
 from tilewright.numerics.arrays import Array
 from tilewright.simulator.launch import Program, SimulationResult
-from tilewright.simulator.recording import BlockRecord, Recorder
+from tilewright.simulator.recording import SECTOR, BlockRecord, Recorder
 
 if TYPE_CHECKING:
     from tilewright.profiling.launch import Asked, Code
@@ -61,7 +62,10 @@ def run_blocks(
     records: dict[Place, BlockRecord] = {}
     notes: list[str] = []
     for place, weight in weights.items():
-        if records and (runner.events >= _MOST_EVENTS or done >= _ENOUGH * whole):
+        enough = runner.events >= _MOST_EVENTS or done >= _ENOUGH * whole
+        # Whether updates of different blocks meet, takes two to see.
+        meets = len(records) == 1 and any(map(_has_updates, records.values()))
+        if records and enough and not meets:
             break
         try:
             record, stopped = runner.run(place, asked.run_seconds)
@@ -75,27 +79,48 @@ def run_blocks(
             break
     names = {op.name for record in records.values() for op in record.accesses}
     loops = _loops(code.kernel, code.compiled.operations)
-    updated = {place: _updated(record) for place, record in records.items()}
+    joined = joined_lines(code.kernel)
+    by_warps = {op for n, op in enumerate(code.compiled.operations, 1) if n in joined}
+    updated = {place: _updated(record, by_warps) for place, record in records.items()}
     facts = {
         place: replace(
             _facts(record, code.compiled.operations, names, loops),
-            updates=max(updated[place].values(), default=0),
-            shared=any(
-                other is not place and updated[place].keys() & updated[other].keys()
-                for other in updated
-            ),
+            **_meeting(updated[place], [updated[p] for p in updated if p != place]),
         )
         for place, record in records.items()
     }
     return Found(facts, tuple(notes))
 
 
-def _updated(record: BlockRecord) -> Counter[int]:
-    """The atomic updates of a block by their address."""
+def _updated(record: BlockRecord, by_warps: Collection[Operation]) -> Counter[int]:
+    """The atomic updates of a block by their address; of operations that warps do for all of their lanes, those of warps."""
     found: Counter[int] = Counter()
-    for accesses in record.accesses.values():
-        found.update(accesses.updates)
+    for op, accesses in record.accesses.items():
+        most = round(accesses.updating) if op in by_warps else None
+        for address, count in accesses.updates.items():
+            found[address] += count if most is None else min(count, most)
     return found
+
+
+def _has_updates(record: BlockRecord) -> bool:
+    return any(accesses.updates for accesses in record.accesses.values())
+
+
+def _meeting(own: Counter[int], others: Sequence[Counter[int]]) -> dict[str, float]:
+    """What ``BlockFacts`` has of updates: of a block, beside those of others."""
+    common = {
+        address: min(count, other[address])
+        for other in others
+        for address, count in own.items()
+        if address in other
+    }
+    shared = {address // SECTOR for address in common}
+    return {
+        "updates": max(own.values(), default=0),
+        "common": max(common.values(), default=0),
+        "own_bytes": len({address // SECTOR for address in own} - shared) * SECTOR,
+        "common_bytes": len(shared) * SECTOR,
+    }
 
 
 def _read_only(values: Sequence[object]) -> Iterator[object]:
@@ -182,7 +207,8 @@ def _facts(
         found = record.accesses.get(op)
         if found is not None:
             bulk = found.bulk / found.count if found.bulk else None
-            lines[number] = LineFacts(found.wave_factor, found.sector_factor, bulk)
+            copies = found.count if found.bulk else 0.0
+            lines[number] = LineFacts(found.wave_factor, found.sector_factor, bulk, copies)
         elif record.complete and op.name in names:
             # No lane ever came to it, as at the end of an array.
             lines[number] = LineFacts(sector_factor=0.0)

@@ -37,7 +37,7 @@ class Accesses:
 
     ``waves`` of shared memory, of which ``least_waves`` are needed for the data; ``sectors`` of 32 bytes
     of global memory, and ``whole`` bytes: what all lanes would access if all were active; ``bulk`` bytes of
-    bulk copies; ``updates``: atomic ones by their address.
+    bulk copies; ``updates``: atomic ones by their address, which warps make ``updating`` times.
     """
 
     count: float = 0
@@ -47,6 +47,7 @@ class Accesses:
     whole: float = 0
     bulk: float = 0
     updates: Counter[int] = field(default_factory=Counter[int])
+    updating: float = 0
 
     @property
     def wave_factor(self) -> float:
@@ -108,7 +109,9 @@ class Recorder:
 
     def updated(self, warp: Warp, op: Operation, addresses: Array) -> None:
         """Atomic updates, of which several may be of one address."""
-        held = self._now.accesses[op].updates
+        found = self._now.accesses[op]
+        found.updating += max(1, warp.size // _WARP) * warp.weight
+        held = found.updates
         if len(held) < _MOST_ADDRESSES:
             for address, count in zip(*np.unique(addresses, return_counts=True), strict=True):
                 held[int(address)] += int(count) * warp.weight  # pyright: ignore[reportArgumentType]

@@ -19,6 +19,7 @@ from tilewright.launching.options import (
 )
 from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram
 from tilewright.numerics.arrays import Array
+from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.simulator.architectures import check_architecture
 from tilewright.simulator.launch import RENAMED, Program, SimulationResult
 
@@ -28,7 +29,7 @@ class TileProgram:
 
     The module must have passed the verifier. Kernels are lowered when they are first launched; what
     cannot be lowered is refused then (``not-lowered-to-threads``). ``options`` are those of launches
-    that give none.
+    that give none; ``decisions`` stand in the place of the compiler's own.
     """
 
     def __init__(
@@ -36,11 +37,12 @@ class TileProgram:
         module: Operation,
         arch: str = "sm_90a",
         options: LaunchOptions = DEFAULT_OPTIONS,
+        decisions: Decisions = FREE,
     ):
         found = check_architecture(arch)
         self.arch = arch
         self.options = options
-        self._lowered = LoweredProgram(module, arch, found.block_shared_bytes)
+        self._lowered = LoweredProgram(module, arch, found.block_shared_bytes, decisions)
         self._programs: dict[LoweredKernel, Program] = {}
         self._mapped: list[Array] = []
         self._accepted = DEFAULT_OPTIONS

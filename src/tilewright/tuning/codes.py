@@ -14,6 +14,11 @@ NO_SPACE = define_code(
     "A cuTile program calls `cuda.tile.tune.exhaustive_search`, or `--set` names constants of it; for kernels of Tile IR "
     "there are the values of `--hint`.",
 )
+BAD_RECORD = define_code(
+    "tune-bad-record",
+    "A file is not a record of decisions.",
+    "`tilewright tune FILE --search --save RECORD` writes one, and `tilewright compile --decisions RECORD` takes it.",
+)
 PROGRAM = define_code(
     "tune-program",
     "A program launches nothing with one of the configurations.",

@@ -68,13 +68,15 @@ def model_job(launch: KeptLaunch, gpu: str, static: bool, label: str) -> Job:
 def model_launch(launch: KeptLaunch, gpu: str, static: bool) -> dict[str, Any]:
     """The modelled time of a launch, and what else a ranking says."""
     from tilewright.bytecode import read
+    from tilewright.passes.tileas.decisions import Decisions
     from tilewright.profiling import Asked, Profiler
     from tilewright.tuning.fit import check_fits
 
     module, modelled_for = read(launch.module, f"<bytecode of {launch.name}>"), gpu_of(gpu)
     check_fits(module.entry(launch.entry), modelled_for)
     asked = Asked(run_seconds=0.0) if static else Asked()
-    profiler = Profiler(module, modelled_for, launch.entry)
+    decisions = Decisions.of(launch.decisions)
+    profiler = Profiler(module, modelled_for, launch.entry, decisions)
     found = profiler.profile(launch.grid, launch.arguments, memory=launch.memory, asked=asked)
     return {"seconds": found.seconds, "launches": [facts_of(launch.name, found)], "ended": ""}
 
@@ -93,7 +95,14 @@ def measure_launch(launch: KeptLaunch, machine: str) -> dict[str, Any]:
     from tilewright.bytecode import read
     from tilewright.launching.machine import load
 
-    program = load(read(launch.module, f"<bytecode of {launch.name}>"), machine)
+    module = read(launch.module, f"<bytecode of {launch.name}>")
+    if launch.decisions:
+        from tilewright.gpu.tiles import TileProgram
+        from tilewright.passes.tileas.decisions import Decisions
+
+        program = TileProgram(module, decisions=Decisions.of(launch.decisions))
+    else:
+        program = load(module, machine)
     arguments = launch.arguments
     taken: list[float] = []
     for _ in range(REPEATS + 1):

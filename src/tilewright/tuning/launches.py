@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +54,7 @@ class KeptList:
 
 @dataclass(frozen=True, eq=False)
 class KeptLaunch:
-    """A launch. ``args``: numbers, arrays and, for large ones, ``Zeros``, as ``tilewright.run`` takes them; those that are one
+    """A launch; ``decisions`` are for the compiler, by their names. ``args``: numbers, arrays and, for large ones, ``Zeros``, as ``tilewright.run`` takes them; those that are one
     array are one object. A ``KeptList`` stands for the table of a list."""
 
     name: str
@@ -62,6 +62,7 @@ class KeptLaunch:
     entry: str
     grid: tuple[int, int, int]
     args: tuple[object, ...]
+    decisions: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def arguments(self) -> list[object]:
@@ -92,7 +93,8 @@ class KeptLaunch:
             return repr(arg)
 
         told += map(tell, self.args)
-        return content_key(self.module, self.entry, list(self.grid), told)
+        decided = sorted(map(repr, self.decisions.items()))
+        return content_key(self.module, self.entry, list(self.grid), told, decided)
 
 
 def _whole(arg: object) -> object:

@@ -69,13 +69,17 @@ class Ranking:
     notes: tuple[str, ...] = field(default=())
 
 
+#: Who is told of outcomes.
+Told = Callable[[Outcome, int, int], object] | None
+
+
 def rank(
     name: str,
     candidates: Sequence[Candidate],
     running: Executor,
     store: Store,
     *,
-    told: Callable[[Outcome, int, int], object] | None = None,
+    told: Told = None,
 ) -> Ranking:
     """Model the candidates, and put them in order; equal ones stay as they were given."""
     jobs = [candidate.model for candidate in candidates if candidate.model is not None]

@@ -17,6 +17,8 @@ from tilewright.passes.tileas.ahead import products_ahead
 from tilewright.passes.tileas.allocate import allocate
 from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.avoid_conflicts import avoid_conflicts
+from tilewright.passes.tileas.block_orders import choose_order
+from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.insert_barriers import insert_barriers
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
@@ -43,9 +45,10 @@ def schedule(
     num_warps: int,
     target: Target,
     remarks: Remarks | None = None,
+    decisions: Decisions = FREE,
 ) -> Scheduled:
     """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``.
-    Decisions are told behind those in ``remarks``."""
+    What the compiler decides is told behind what stands in ``remarks``; it follows ``decisions``."""
     remarks = Remarks() if remarks is None else remarks
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     for name, func in functions.items():
@@ -61,17 +64,20 @@ def schedule(
     run_pipeline(module, parse_pipeline(",".join(PIPELINES["tileaa"])))
     for op in module.ops:
         if isinstance(op, FuncOp):
-            assign_layouts(op, 32 * block_warps(op, num_warps), target, remarks)
+            warps = block_warps(op, num_warps)
+            choose_order(op, warps, target, remarks, decisions.band)
+            assign_layouts(op, 32 * warps, target, remarks, decisions)
             avoid_conflicts(op)
             remove_conversions(op, remarks)
-            gpu = gpu_of(target.compute)
+            # So many stages as somebody wants, or as the tables of the GPU say.
+            gpu = gpu_of(target.compute) if decisions.stages is None else None
             choose_tma_stores(op, target, remarks)
-            tma_pipelines(op, tma.DEFAULT_STAGES, target, remarks, gpu)
-            pipeline(op, DEFAULT_STAGES, target.shared_bytes, remarks, gpu)
+            tma_pipelines(op, decisions.stages or tma.DEFAULT_STAGES, target, remarks, gpu)
+            pipeline(op, decisions.stages or DEFAULT_STAGES, target.shared_bytes, remarks, gpu)
             schedule_products(op, remarks)
             store_by_maps(op, target.shared_bytes, remarks)
-            specialize(op, block_warps(op, num_warps), target, remarks)
-            products_ahead(op, block_warps(op, num_warps), remarks)
+            specialize(op, warps, target, remarks, decisions.agents)
+            products_ahead(op, warps, remarks)
             allocate(op, target.shared_bytes, remarks)
             insert_barriers(op)
     return Scheduled(module, tuple(remarks.found))

@@ -42,6 +42,11 @@ class Shape:
         """How many may move at once without asking."""
         return self.width if self.proven is None else self.proven
 
+    def narrowed(self, width: int) -> Shape:
+        """The same access of so many elements at once at most."""
+        proven = None if self.proven is None else min(self.proven, width)
+        return Shape(self.axis, min(self.width, width), proven)
+
     @property
     def is_guarded(self) -> bool:
         return self.known < self.width

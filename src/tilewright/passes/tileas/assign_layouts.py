@@ -55,10 +55,12 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
     fills_sectors,
 )
+from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.part_layouts import static_part
+from tilewright.passes.tileas.product_grids import P, arranged
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -114,26 +116,39 @@ class AssignLayouts(FunctionPass):
 
 
 def assign_layouts(
-    func: FuncOp, threads: int, target: Target | None = None, remarks: Remarks | None = None
+    func: FuncOp,
+    threads: int,
+    target: Target | None = None,
+    remarks: Remarks | None = None,
+    decisions: Decisions = FREE,
 ) -> None:
     """Give every tile of a function a layout for a block of so many threads."""
-    _Assigner(func, threads, target or Target(), Remarks() if remarks is None else remarks).run()
+    told = Remarks() if remarks is None else remarks
+    _Assigner(func, threads, target or Target(), told, decisions).run()
 
 
 class _Assigner:
-    def __init__(self, func: FuncOp, threads: int, target: Target, remarks: Remarks):
+    def __init__(
+        self, func: FuncOp, threads: int, target: Target, remarks: Remarks, decisions: Decisions
+    ):
         self.func, self.threads, self.target, self.remarks = func, threads, target, remarks
+        self.decisions = decisions
         self.facts = Facts(func)
         self.layouts: dict[SSAValue, Layout] = {}
         self.strength: dict[SSAValue, int] = {}
         self.copies: dict[tuple[SSAValue, Layout], SSAValue] = {}
         self.chained = chained_products(func)
-        self.shapes = {
-            op: access_shape(self.facts, op) for op in func.walk() if isinstance(op, Access)
-        }
+        self.shapes = {op: self._shape(op) for op in func.walk() if isinstance(op, Access)}
         self.staged: dict[tuple[SSAValue, int], SSAValue] = {}
         #: Storage by the value that it holds, and by the block behind whose copy it does.
         self.stored: dict[tuple[SSAValue, Attribute, Block], SSAValue] = {}
+
+    def _shape(self, op: Access) -> Shape:
+        """How an access moves its elements, as narrowly as somebody has decided."""
+        found = access_shape(self.facts, op)
+        if self.decisions.width is None:
+            return found
+        return found.narrowed(max(self.decisions.width // element_bytes(op.moved.type), 1))
 
     def run(self) -> None:
         block = self.func.body.block
@@ -417,6 +432,7 @@ class _Assigner:
         turned = self._turned(op, plan)
         if any(turned):
             plan = plan.with_turned(turned, op in self.chained)
+        plan = self._arranged(op, plan)
         self.remarks.add("product", plan.describe(), op)
         if plan.atom == WIDENED and "fast_acc" not in op.attributes and self.target.adds_coarsely:
             self.remarks.add(
@@ -430,6 +446,10 @@ class _Assigner:
         if plan.atom != "mma_sync":
             properties["atom"] = b.StringAttr(plan.atom)
         self._product(op, operands, sums, plan.warps, properties)
+
+    def _arranged(self, op: DotOp, plan: P) -> P:
+        is_chained = op in self.chained
+        return arranged(op, plan, is_chained, self.target, self.remarks, self.decisions.grid)
 
     def _turned(self, op: DotOp, plan: Plan) -> tuple[bool, bool]:
         """Which operands of 8 bits stay along the rows or columns of the result, as they come."""
@@ -448,6 +468,7 @@ class _Assigner:
         plan = plan_warpgroups(op, self.threads // 32) if self.target.has_wgmma else None
         if plan is None:
             return False
+        plan = self._arranged(op, plan)
         along_k = len(plan.a_dims) - 1
         own = self.layouts.get(op.a)
         in_registers = (

@@ -93,12 +93,18 @@ class Specialize(FunctionPass):
         specialize(func, block_warps(func, self.num_warps), Target(self.target))
 
 
-def specialize(func: FuncOp, warps: int, target: Target, remarks: Remarks | None = None) -> None:
-    """Split a function of ``warps`` warps into agents, where that pays and can be done."""
+def specialize(
+    func: FuncOp,
+    warps: int,
+    target: Target,
+    remarks: Remarks | None = None,
+    wanted: bool | None = None,
+) -> None:
+    """Split a function of ``warps`` warps into agents, where that can be done, and pays or is ``wanted``."""
     remarks = Remarks() if remarks is None else remarks
     if agent_switch(func) is not None or not any(_fills(op) for op in func.walk()):
         return
-    chosen = _choose(func, warps, target)
+    chosen = _choose(func, warps, target, wanted)
     why = chosen if isinstance(chosen, str) else _split(func, chosen)
     if why:
         remarks.add("agents", f"all warps fill the pipelines: {why}", func)
@@ -106,8 +112,10 @@ def specialize(func: FuncOp, warps: int, target: Target, remarks: Remarks | None
         remarks.add("agents", chosen.describe(), func)
 
 
-def _choose(func: FuncOp, warps: int, target: Target) -> Agents | str:
+def _choose(func: FuncOp, warps: int, target: Target, wanted: bool | None) -> Agents | str:
     """How to split a function, or why it stays whole."""
+    if wanted is False:
+        return "as decided"
     products = [op for op in func.walk() if isinstance(op, S.Product)]
     sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
     if any(S.atom_of(op) != "wgmma" for op in products):
@@ -115,7 +123,7 @@ def _choose(func: FuncOp, warps: int, target: Target) -> Agents | str:
     found = agents_for(warps, sums, peak(func), target)
     if found is None:
         return f"the registers of {warps + _WARPGROUP} warps in each block would not do"
-    return _asked(products, warps, found, peak(func), target)
+    return found if wanted else _asked(products, warps, found, peak(func), target)
 
 
 def _asked(

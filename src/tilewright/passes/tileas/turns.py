@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
@@ -38,8 +39,11 @@ def turn_of(
         plan = plan_warpgroups(op, warps)
     if plan is None:
         plan = plan_product(op, warps, chained, target)
-    if plan is None:
-        return None
+    return None if plan is None else turn_of_plan(plan, chained, copied)
+
+
+def turn_of_plan(plan: Plan | WarpgroupPlan, chained: bool, copied: tuple[bool, bool]) -> Turn:
+    """A round in which warps make a product as planned; ``chained`` and ``copied`` as for ``turn_of``."""
     a, b = (prod(dims) * plan.bits / 8 for dims in (plan.a_dims, plan.b_dims))
     moved = a * copied[0] + b * copied[1]
     # What another product has made is in registers.
@@ -100,3 +104,29 @@ def registers_of(sums: int, warps: int, by_warpgroups: bool) -> int:
     """The registers of a thread of a kernel of which so many warps hold these sums together."""
     beside = BESIDE_SUMS + (0 if by_warpgroups else OPERANDS)
     return min(sums // (32 * warps) + beside, MOST_REGISTERS)
+
+
+def size_of(value: SSAValue) -> int:
+    """The elements of a tile; 0 of anything else."""
+    return prod(T.dims_of(value.type)) if isinstance(value.type, T.TileType) else 0
+
+
+def operands_loaded(op: DotOp) -> tuple[bool, bool]:
+    """Which operands of a product are loaded beside it."""
+    return is_loaded(op.a, op.parent), is_loaded(op.b, op.parent)
+
+
+def is_loaded(value: SSAValue, block: Block | None = None) -> bool:
+    """Whether a tile is loaded, in a block if one is given, or computed from tiles as large of which one is."""
+    size, waiting, seen = size_of(value), [value], {value}
+    while waiting:
+        owner = waiting.pop().owner
+        if isinstance(owner, Access):
+            if block is None or owner.parent is block:
+                return True
+            continue
+        if isinstance(owner, Operation) and not owner.regions:
+            found = [other for other in owner.operands if size_of(other) == size]
+            waiting += [other for other in found if other not in seen]
+            seen.update(found)
+    return False

@@ -60,6 +60,16 @@ class WarpgroupPlan:
         """The columns of a warpgroup."""
         return self.dims[-1] // self.groups[1]
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether there are instructions for the rows and columns of each warpgroup."""
+        # Groups side by side begin where panels of 128 bytes do, or, of elements of 8 bits, which lie along k,
+        # where a swizzle's pattern of 8 rows does.
+        least = 128 if self.groups[1] > 1 else LEAST_ROW_BYTES
+        columns = self.columns
+        few = columns < LEAST_BYTE_COLUMNS if self.bits == 8 else columns * self.bits < least * 8
+        return self.rows >= ROWS and columns <= MOST_COLUMNS and not few
+
     def describe(self) -> str:
         """As remarks call it."""
         depth = STEP_BYTES * 8 // self.bits
@@ -80,12 +90,5 @@ def plan_warpgroups(op: DotOp, warps: int) -> WarpgroupPlan | None:
         return None
     groups = warps // WARPS
     down = min(groups, dims[-2] // ROWS)
-    across = groups // down
-    columns = dims[-1] // across
-    # Groups side by side begin where panels of 128 bytes do, or, of elements of 8 bits, which lie along k,
-    # where a swizzle's pattern of 8 rows does.
-    least = 128 if across > 1 else LEAST_ROW_BYTES
-    too_few = columns < LEAST_BYTE_COLUMNS if bits == 8 else columns * bits < least * 8
-    if columns > MOST_COLUMNS or too_few:
-        return None
-    return WarpgroupPlan(names[0], bits, (down, across), a_dims, b_dims, dims)
+    plan = WarpgroupPlan(names[0], bits, (down, groups // down), a_dims, b_dims, dims)
+    return plan if plan.is_possible else None

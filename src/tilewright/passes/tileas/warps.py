@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp
@@ -19,7 +18,14 @@ from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
 from tilewright.passes.tileas.products import WIDER, chained_products
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.turns import MOST_REGISTERS, registers_of, turn_of
+from tilewright.passes.tileas.turns import (
+    MOST_REGISTERS,
+    is_loaded,
+    operands_loaded,
+    registers_of,
+    size_of,
+    turn_of,
+)
 
 #: The registers of a thread that the sums of products may take, of 255.
 SUMS_REGISTERS = 128
@@ -43,7 +49,7 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
             warps *= 2
         why = f"a tile takes {held // (32 * default)} registers of each of {32 * default} threads"
     else:
-        held = max(_sums_together(op) for op in products)
+        held = max(sums_together(op) for op in products)
         while warps < MOST_WITH_PRODUCTS and held > SUMS_REGISTERS * 32 * warps:
             warps *= 2
         why = f"sums take {held // (32 * default)} registers of each of {32 * default} threads"
@@ -71,13 +77,13 @@ def _asked(
     if gpu is None:
         return counts[0]
     alone = any(_is_persistent(op) for op in products)
-    ring = max(_ring_bytes(op) for op in products)
-    held = max(_sums_together(op) for op in products)
+    ring = max(ring_bytes(op) for op in products)
+    held = max(sums_together(op) for op in products)
     chained = chained_products(func)
     clocks: list[float] = []
     resident: list[int] = []
     for warps in counts:
-        turns = [turn_of(op, warps, op in chained, _copied(op), target) for op in products]
+        turns = [turn_of(op, warps, op in chained, operands_loaded(op), target) for op in products]
         made = [turn for turn in turns if turn is not None]
         if len(made) < len(turns):
             return counts[0]
@@ -113,7 +119,7 @@ def _registers(value: SSAValue) -> int:
     return prod(T.dims_of(value.type)) * max(element_bytes(value.type) // 4, 1)
 
 
-def _sums_together(op: Operation) -> int:
+def sums_together(op: Operation) -> int:
     """The registers of the sums of a product, and of those that are computed beside it in one block."""
     block = op.parent
     assert block is not None
@@ -121,7 +127,7 @@ def _sums_together(op: Operation) -> int:
     return sum(_registers(other.results[0]) for other in products)
 
 
-def _ring_bytes(op: DotOp) -> int:
+def ring_bytes(op: DotOp) -> int:
     """What the operands of a product in a loop take in all stages, and once more where they are widened."""
     if not isinstance(op.parent_op(), scf.ForOp):
         return 0
@@ -140,42 +146,17 @@ def _meets_loaded_tile(op: DotOp) -> bool:
     if not isinstance(loop, scf.ForOp):
         return False
     size = prod(T.dims_of(op.result.type))
-    waiting = [value for value in loop.results if _size(value) == size]
+    waiting = [value for value in loop.results if size_of(value) == size]
     seen = set(waiting)
     while waiting:
         for use in waiting.pop().uses:
             if use.operation.regions:
                 continue
             for other in use.operation.operands:
-                if other not in seen and _size(other) == size and _is_loaded(other):
+                if other not in seen and size_of(other) == size and is_loaded(other):
                     return True
-            found = [value for value in use.operation.results if _size(value) == size]
+            found = [value for value in use.operation.results if size_of(value) == size]
             waiting += [value for value in found if value not in seen]
-            seen.update(found)
-    return False
-
-
-def _size(value: SSAValue) -> int:
-    return prod(T.dims_of(value.type)) if isinstance(value.type, T.TileType) else 0
-
-
-def _copied(op: DotOp) -> tuple[bool, bool]:
-    """Which operands of a product are loaded beside it."""
-    return _is_loaded(op.a, op.parent), _is_loaded(op.b, op.parent)
-
-
-def _is_loaded(value: SSAValue, block: Block | None = None) -> bool:
-    """Whether a tile is loaded, in a block if one is given, or computed from tiles as large of which one is."""
-    size, waiting, seen = _size(value), [value], {value}
-    while waiting:
-        owner = waiting.pop().owner
-        if isinstance(owner, Access):
-            if block is None or owner.parent is block:
-                return True
-            continue
-        if isinstance(owner, Operation) and not owner.regions:
-            found = [other for other in owner.operands if _size(other) == size]
-            waiting += [other for other in found if other not in seen]
             seen.update(found)
     return False
 
@@ -184,7 +165,7 @@ def _is_persistent(op: Operation) -> bool:
     """Whether a product is made again for other tiles, in a loop whose step is the extent of the grid. One whose sums go
     on from round to round, as where blocks share the depth, is not."""
     parent = op.parent_op()
-    if isinstance(parent, scf.ForOp) and any(_size(value) for value in parent.results):
+    if isinstance(parent, scf.ForOp) and any(size_of(value) for value in parent.results):
         parent = parent.parent_op()
     while parent is not None:
         if isinstance(parent, scf.ForOp) and _comes_from_grid(parent.operands[2]):

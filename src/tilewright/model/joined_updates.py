@@ -1,0 +1,34 @@
+"""Atomic updates that one lane makes for its warp: ptxas adds up what the lanes of a warp add to one address."""
+
+from __future__ import annotations
+
+from tilewright.model.sass import Instruction, Kernel
+
+ATOMICS = frozenset({"ATOM", "ATOMG", "RED", "REDG"})
+#: Instructions between the choice of a lane and the update.
+_NEAR = 64
+
+
+def joined_lines(kernel: Kernel) -> frozenset[int]:
+    """The lines of the code whose atomic updates are all made by the first lane that is active, for its whole warp."""
+    found: dict[int, bool] = {}
+    code = kernel.instructions
+    for index, instruction in enumerate(code):
+        if instruction.base in ATOMICS and instruction.line is not None:
+            line = instruction.line[1]
+            before = code[max(0, index - _NEAR) : index]
+            found[line] = found.get(line, True) and _is_first_lane(instruction, before)
+    return frozenset(line for line, joined in found.items() if joined)
+
+
+def _is_first_lane(instruction: Instruction, before: tuple[Instruction, ...]) -> bool:
+    """Whether the guard compares the lane with the first one (``FLO``) of those that vote."""
+    guard = instruction.predicate.removeprefix("@").removeprefix("!")
+    chosen = next(
+        (i for i in reversed(before) if i.base == "ISETP" and guard and guard in i.operands[:1]),
+        None,
+    )
+    if chosen is None or "EQ" not in chosen.modifiers:
+        return False
+    firsts = {i.operands[0] for i in before if i.base in ("FLO", "UFLO")}
+    return any(operand in firsts for operand in chosen.operands[1:])

@@ -1,0 +1,200 @@
+"""``tileas-order-blocks``: blocks that run at once share more of what they load.
+
+Which order a kernel gets, the performance model says of the products in its loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
+from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.model.choices import (
+    Order,
+    Sharing,
+    clocks_of_turn,
+    gpu_of,
+    order_of_blocks,
+    resident_blocks,
+)
+from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.assign_layouts import DEFAULT_WARPS, block_warps
+from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.order_blocks import check_band, order_blocks, order_matters
+from tilewright.passes.tileas.products import chained_products
+from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.turns import operands_loaded, registers_of, turn_of
+from tilewright.passes.tileas.warps import ring_bytes, sums_together
+
+_KIND = "block-order"
+
+
+@dataclass(frozen=True)
+class OrderBlocks(FunctionPass):
+    """Lets blocks go through bands of ``band`` along the first axis of grids that have more blocks than ``limit``, and than a
+    band, there; with a band of 0 as the performance model says for a target. Kernels for which the order may matter
+    stay as they are."""
+
+    name: ClassVar[str] = "tileas-order-blocks"
+
+    band: int = 0
+    limit: int = 0
+    num_warps: int = DEFAULT_WARPS
+    target: str = "sm_80"
+
+    def __post_init__(self) -> None:
+        if self.band:
+            check_band(self.band)
+
+    def rewrite_function(self, func: FuncOp) -> None:
+        if not self.band:
+            choose_order(func, block_warps(func, self.num_warps), Target(self.target), Remarks())
+        elif not order_matters(func):
+            order_blocks(func, self.band, self.limit)
+
+
+def choose_order(
+    func: FuncOp, warps: int, target: Target, remarks: Remarks, band: int | None = None
+) -> None:
+    """Let the blocks of a kernel go through bands where the tables of the performance model say that memory has less to do
+    then, and nothing says that the order matters. ``band``: so wide ones on every grid that is wider; 0: none."""
+    if band is not None:
+        remarks.add(_KIND, _as_decided(func, band), func)
+        return
+    loops = _loops(func)
+    if not loops or gpu_of(target.compute) is None:
+        return
+    why = order_matters(func)
+    if why:
+        remarks.add(_KIND, f"blocks keep the order of the grid: {why}", func)
+        return
+    found = max(
+        (_asked(func, products, sharing, warps, target) for products, sharing in loops),
+        key=lambda answer: answer.busy if isinstance(answer, Order) else -1.0,
+    )
+    if isinstance(found, Order):
+        order_blocks(func, found.band, found.limit)
+    remarks.add(_KIND, _told(found, target), func)
+
+
+def _as_decided(func: FuncOp, band: int) -> str:
+    """Do what somebody has decided; what is said of it."""
+    why = order_matters(func) if band else "as decided"
+    if not why and order_blocks(func, band):
+        return f"blocks go through bands of {band}, as decided"
+    return f"blocks keep the order of the grid: {why or 'none asks for its place there'}"
+
+
+def _asked(
+    func: FuncOp, products: list[DotOp], sharing: Sharing, warps: int, target: Target
+) -> Order | float:
+    gpu = gpu_of(target.compute)
+    assert gpu is not None
+    chained = chained_products(func)
+    turns = [turn_of(op, warps, op in chained, operands_loaded(op), target) for op in products]
+    made = [turn for turn in turns if turn is not None]
+    if len(made) < len(turns):
+        # Products that tensor cores do not have keep memory idle.
+        return 0.0
+    by_groups = all(turn.by_warpgroups for turn in made)
+    registers = registers_of(max(map(sums_together, products)), warps, by_groups)
+    blocks = resident_blocks(gpu, warps, registers, max(map(ring_bytes, products)))
+    clocks = sum(clocks_of_turn(gpu, turn, blocks) for turn in made)
+    return order_of_blocks(gpu, sharing, clocks, blocks)
+
+
+def _told(found: Order | float, target: Target) -> str:
+    gpu = gpu_of(target.compute)
+    assert gpu is not None
+    if not isinstance(found, Order):
+        return (
+            f"blocks keep the order of the grid: modelled for {gpu.title}, memory is busy for {found:.0%} of a round at most, "
+            "or bands would load as much"
+        )
+    return (
+        f"blocks go through bands of {found.band} on grids of more than {found.limit} along the first axis: modelled for "
+        f"{gpu.title}, a round of those that run at once loads {found.bands / 1024:.0f} KiB then, and {found.rows / 1024:.0f} "
+        f"KiB in the order of the grid, for which memory is busy for {found.busy:.0%} of it"
+    )
+
+
+def _loops(func: FuncOp) -> list[tuple[list[DotOp], Sharing]]:
+    """The innermost loops with products whose blocks share what moves along one of the first two axes of the grid, not the
+    other one, with what they share."""
+    found: dict[Block, list[DotOp]] = {}
+    for op in func.walk():
+        if (
+            isinstance(op, DotOp)
+            and isinstance(op.parent_op(), scf.ForOp)
+            and op.parent is not None
+        ):
+            found.setdefault(op.parent, []).append(op)
+    shared = [(products, _sharing(block)) for block, products in found.items()]
+    return [(products, sharing) for products, sharing in shared if sharing.across and sharing.along]
+
+
+def _sharing(block: Block) -> Sharing:
+    across = along = own = 0
+    for op in block.ops:
+        if not isinstance(op, Load) or not isinstance(op.moved.type, T.TileType):
+            continue
+        size = prod(T.dims_of(op.moved.type)) * element_bytes(op.moved.type)
+        axes = _axes((*values_of(op, "base"), *values_of(op, "indices")))
+        if axes & {0, 1} == {0, 1}:
+            own += size
+        elif 0 in axes:
+            across += size
+        elif 1 in axes:
+            along += size
+    return Sharing(across, along, own)
+
+
+def _axes(values: Iterable[SSAValue]) -> set[int]:
+    """The axes of the grid that these values depend on."""
+    waiting, seen = list(values), set[SSAValue]()
+    found: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(value, BlockArgument):
+            parent = value.block.parent_op()
+            if isinstance(parent, scf.ForOp):
+                waiting += _carried(parent, value)
+            elif parent is not None and not isinstance(parent, FuncOp):
+                waiting += parent.operands
+            continue
+        assert isinstance(owner, Operation)
+        if isinstance(owner, GetProgramIdOp):
+            found.add(int_property(owner, "axis"))
+        elif isinstance(owner, Access):
+            waiting += [*values_of(owner, "base"), *values_of(owner, "indices")]
+        else:
+            waiting += owner.operands
+            for region in owner.regions:
+                waiting += [operand for inner in region.walk() for operand in inner.operands]
+    return found
+
+
+def _carried(loop: scf.ForOp, value: BlockArgument) -> list[SSAValue]:
+    """What an argument of the body of a loop comes from."""
+    end = loop.body.block.last_op
+    assert end is not None
+    if value.index == 0:
+        return [*loop.operands[:3]]
+    return [loop.operands[2 + value.index], end.operands[value.index - 1]]

@@ -1,0 +1,139 @@
+"""A search over what the compiler decides about a kernel, and the record of what it found.
+
+Decisions interact little, so that the search goes uphill: from what the compiler decides by itself it tries each
+other value of each decision, goes on from the fastest code, and ends where no single change makes it faster. Each
+configuration is compiled and modelled as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.campaign.runner import Executor
+from tilewright.campaign.store import Store
+from tilewright.diagnostics import TileIRError
+from tilewright.model.tables import MODEL_VERSION, Gpu
+from tilewright.passes.tileas.decisions import Decisions
+from tilewright.profiling.launch import TARGETS
+from tilewright.tuning.codes import BAD_RECORD
+from tilewright.tuning.ranking import Candidate, Ranked, Ranking, Told, rank
+
+Values = Mapping[str, Any]
+#: What is tried; agents where tensor maps fill pipelines.
+_WARPS, _STAGES, _WIDTHS, _BANDS = (2, 4, 8, 16), (2, 3, 4, 6), (4, 8), (0, 4, 8, 16)
+_WITH_TENSOR_MAPS = 90
+#: Uphill steps, and the part of the time that one must save.
+MOST_STEPS, LEAST = 4, 1e-3
+OWN = "as compiled"
+
+
+def search(
+    name: str,
+    candidate: Callable[[Values], Candidate],
+    gpu: Gpu,
+    running: Executor,
+    store: Store,
+    told: Told = None,
+) -> Ranking:
+    """The ranking of all decisions that were tried; ``candidate`` makes the jobs of some."""
+    known: dict[str, Ranked] = {}
+    refused = {}
+    waiting = [candidate({})]
+    best: Ranked | None = None
+    steps = 0
+    while waiting:
+        found = rank(name, waiting, running, store, told=told)
+        known |= {each.label: each for each in found.ranked}
+        refused |= {each.label: each for each in found.refused}
+        fastest = min(known.values(), key=lambda each: each.seconds, default=None)
+        if fastest is None or steps == MOST_STEPS:
+            break
+        if best is not None and fastest.seconds > (1 - LEAST) * best.seconds:
+            break
+        best, steps = fastest, steps + 1
+        made = [candidate(each) for each in changed(best, gpu)]
+        waiting = [each for each in made if each.label not in known and each.label not in refused]
+    ranked = tuple(sorted(known.values(), key=_order))
+    note = f"{len(ranked)} of the decisions that there are were tried, one change after the other"
+    return Ranking(name, ranked, tuple(refused.values()), notes=(note,))
+
+
+def _order(each: Ranked) -> tuple[float, int, float]:
+    """Of times that are alike, the one with fewer decisions comes first."""
+    return float(f"{each.seconds:.3g}"), len(each.configuration), each.seconds
+
+
+def changed(best: Ranked, gpu: Gpu) -> Iterator[dict[str, Any]]:
+    """The decisions with each single one changed."""
+    own = dict(best.configuration)
+    for name, values in _axes(best, gpu).items():
+        for value in values:
+            if own.get(name) != value:
+                # Another number of warps has other grids.
+                kept = {n: v for n, v in own.items() if not (name == "warps" and n == "grid")}
+                yield {**kept, name: value}
+
+
+def _axes(best: Ranked, gpu: Gpu) -> dict[str, tuple[object, ...]]:
+    decided = best.configuration.get("warps")
+    threads = best.main["threads"][0] // 32
+    # With agents these are some more than hold tiles.
+    counts = [decided] if decided else [n for n in (4, 8) if n <= threads]
+    grids = [f"{1 << n}x{count >> n}" for count in counts for n in range(count.bit_length())]
+    agents = ("on", "off") if gpu.compute >= _WITH_TENSOR_MAPS else ()
+    return {
+        "warps": _WARPS,
+        "stages": _STAGES,
+        "agents": agents,
+        "grid": tuple(grids),
+        "width": _WIDTHS,
+        "band": _BANDS,
+    }
+
+
+def label_of(decisions: Values) -> str:
+    """Decisions for people."""
+    return " ".join(f"{name}={value}" for name, value in decisions.items()) or OWN
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Decisions that were found to be the best for a kernel (of any name: None) and the code of one target."""
+
+    decisions: Decisions
+    kernel: str | None
+    target: str
+
+
+def record_of(best: Ranked, own: float | None, kernel: str | None, gpu: Gpu) -> str:
+    """The record of a search, as JSON: ``own`` are the modelled seconds of what the compiler decides by itself."""
+    data = {
+        "decisions": Decisions.of(best.configuration).as_data(),
+        "kernel": kernel,
+        "target": TARGETS[gpu.compute],
+        "gpu": gpu.name,
+        "modelled": True,
+        "model": MODEL_VERSION,
+        "seconds": best.seconds,
+        "seconds_as_compiled": own,
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def read_record(text: str, name: str) -> Record:
+    """What ``record_of`` wrote; a TileIRError (``tune-bad-record``, ``bad-decision``) for anything else."""
+    try:
+        data = json.loads(text)
+        kernel, target, decisions = data["kernel"], data["target"], dict(data["decisions"])
+        if not isinstance(target, str) or not isinstance(kernel, str | None):
+            raise TypeError("kernel and target are names")
+    except (KeyError, TypeError, ValueError) as error:
+        raise TileIRError.single(
+            BAD_RECORD,
+            f"'{name}' is no record of decisions: {type(error).__name__}: {error}",
+            help="`tilewright tune FILE --search --save RECORD` writes one",
+        ) from error
+    return Record(Decisions.of(decisions), kernel, target)

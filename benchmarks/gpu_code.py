@@ -17,7 +17,15 @@ from fnmatch import fnmatch
 from typing import Any
 
 from benchmarks.gpu_cases import Case, cases
-from benchmarks.gpu_compilers import TARGETS, Compiled, Simulated, in_process, ours, simulate, tileiras
+from benchmarks.gpu_compilers import (
+    TARGETS,
+    Compiled,
+    Simulated,
+    in_process,
+    ours,
+    simulate,
+    tileiras,
+)
 from benchmarks.gpu_report import record_rows, recorded_rows, show
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu.tools import disassemble_to_json
@@ -98,7 +106,7 @@ def _profiled(kernel: Kernel, launch: LaunchShape, options: Options, turns: int)
         try:
             return profile(kernel, GPUS[_GPU_OF[kernel.compute]], launch, options)
         except TileIRError as error:
-            unknown = re.search(r"--trips (\w+)=", str(error))
+            unknown = re.search(r"how often loop (\w+) of", str(error))
             if not turns or unknown is None or unknown[1] in options.trips:
                 raise
             options = replace(options, trips={**options.trips, unknown[1]: turns})
@@ -143,9 +151,7 @@ def rows_of(
         row |= {"compile_seconds": round(statistics.median(compiled.seconds), 3)}
         factor = 1.0
         if name == "ours":
-            row["simulated"] = (
-                counted(simulate(case, bytecode, target)) if known is None else known
-            )
+            row["simulated"] = counted(simulate(case, bytecode, target)) if known is None else known
             factor = _conflict_factor(row["simulated"])
         yield row | facts(compiled, case, factor)
 

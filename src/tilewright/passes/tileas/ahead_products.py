@@ -282,7 +282,9 @@ def _held(value: SSAValue) -> int:
 def _loaded(loop: scf.ForOp) -> int:
     """The registers of the largest tile that threads load in a round: what meets the sums while two of them are held."""
     loads = (S.LocalLoadOp, LoadOp, TiledLoadOp, GatherLoadOp)
-    return max((_held(op.results[0]) for op in loop.body.walk() if isinstance(op, loads)), default=0)
+    return max(
+        (_held(op.results[0]) for op in loop.body.walk() if isinstance(op, loads)), default=0
+    )
 
 
 def _addresses(loop: scf.ForOp, warps: int) -> int:

@@ -54,12 +54,12 @@ MIX = {
     "ATOM": ("ATOMG", "ATOMS", "RED", "REDG", "ATOM"),
 }
 Row = dict[str, Any]
-#: Seconds of wall time that the model may take for a launch.
-MODEL_LIMIT = 40.0
 
 
-def facts(compiled: Compiled, case: Case, shared_factor: float = 1.0) -> Row:
-    """What is read from machine code without running it."""
+def facts(
+    compiled: Compiled, case: Case, shared_factor: float = 1.0, limit: float | None = None
+) -> Row:
+    """What is read from machine code without running it. ``limit``: seconds of wall time that the model may take."""
     kernel = read_kernels(compiled.cubin, disassemble_to_json)[0]
     threads = kernel.file.threads or (128, 1, 1)
     row: Row = {
@@ -86,7 +86,7 @@ def facts(compiled: Compiled, case: Case, shared_factor: float = 1.0) -> Row:
         return _loop_facts(kernel, hot_loop_name(found)) | _times(found)
 
     try:
-        return row | in_process(job, MODEL_LIMIT)
+        return row | (job() if limit is None else in_process(job, limit))
     except TimeoutError as error:
         return row | _unmodelled(kernel, str(error))
 
@@ -136,10 +136,16 @@ def _mix(bases: Iterable[str]) -> dict[str, int]:
 
 
 def rows_of(
-    case: Case, target: str, *, ours_only: bool, runs: int, known: Row | None = None
+    case: Case,
+    target: str,
+    *,
+    ours_only: bool,
+    runs: int,
+    known: Row | None = None,
+    limit: float | None = None,
 ) -> Iterator[Row]:
     """The rows of a kernel for a target: ours, then that of tileiras. ``known``: what the simulator said of
-    ours before, which is not asked again."""
+    ours before, which is not asked again; ``limit`` as of ``facts``."""
     bytecode = case.bytecode()
     compilers = {"ours": ours} | ({} if ours_only else {"tileiras": tileiras})
     for name, compiler in compilers.items():
@@ -153,7 +159,7 @@ def rows_of(
         if name == "ours":
             row["simulated"] = counted(simulate(case, bytecode, target)) if known is None else known
             factor = _conflict_factor(row["simulated"])
-        yield row | facts(compiled, case, factor)
+        yield row | facts(compiled, case, factor, limit)
 
 
 def row_of_ours(case: Case, target: str, known: Row) -> Row:

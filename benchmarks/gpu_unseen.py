@@ -52,6 +52,8 @@ BOUNDS = {
 }
 #: Of results that are sums of many terms in the type itself, where each order rounds in its own way.
 _ROUNDED = {("norms_of_rows", "bfloat16"): 1e-1}
+#: Seconds of wall time that the model may take for a launch: loops on data, taken at their word, may not end.
+MODEL_LIMIT = 60.0
 #: Slower than tileiras, and more seconds of compilation than it takes, beyond which a row is worth a look.
 SLOWER, COMPILE_RATIO, COMPILE_SECONDS = 1.1, 2.0, 10.0
 
@@ -212,7 +214,9 @@ def measure(
             known = before.get((case.name, target), {})
             if simulated:
                 known = judged(case, bytecode, target, wanted, seed)
-            new = list(rows_of(case, target, ours_only=ours_only, runs=1, known=known))
+            new = list(
+                rows_of(case, target, ours_only=ours_only, runs=1, known=known, limit=MODEL_LIMIT)
+            )
             for line in findings(new) if any(findings(new)) else [f"{target:8} {case.name}"]:
                 sys.stderr.write(line + "\n")
             made += new

@@ -21,7 +21,7 @@ class Case:
 
     ``arguments``, in the order of parameters: (element type, extents) of an array, a float of a scalar,
     ``(value,)`` of a constant. ``few`` and ``few_grid``: the same for the simulator, as a launch of one
-    or two blocks and of few steps.
+    or two blocks and of few steps. ``turns`` of each loop whose number of rounds depends on data; 0 where none does.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Case:
     grid: tuple[int, int, int]
     few: tuple[Any, ...]
     few_grid: tuple[int, int, int] = (1, 1, 1)
+    turns: int = 0
 
     def constraints(self) -> list[Any]:
         """What cuTile compiles the kernel for, as it would derive it from the launch."""

@@ -8,14 +8,24 @@ prints a table for each target; ``--record`` (what ``python -m benchmarks gpu_co
 from __future__ import annotations
 
 import argparse
+import re
 import statistics
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
 from typing import Any
 
 from benchmarks.gpu_cases import Case, cases
-from benchmarks.gpu_compilers import TARGETS, Compiled, ours, simulate, tileiras
+from benchmarks.gpu_compilers import (
+    TARGETS,
+    Compiled,
+    Simulated,
+    in_process,
+    ours,
+    simulate,
+    tileiras,
+)
 from benchmarks.gpu_report import record_rows, recorded_rows, show
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu.tools import disassemble_to_json
@@ -46,8 +56,10 @@ MIX = {
 Row = dict[str, Any]
 
 
-def facts(compiled: Compiled, case: Case, shared_factor: float = 1.0) -> Row:
-    """What is read from machine code without running it."""
+def facts(
+    compiled: Compiled, case: Case, shared_factor: float = 1.0, limit: float | None = None
+) -> Row:
+    """What is read from machine code without running it. ``limit``: seconds of wall time that the model may take."""
     kernel = read_kernels(compiled.cubin, disassemble_to_json)[0]
     threads = kernel.file.threads or (128, 1, 1)
     row: Row = {
@@ -65,17 +77,39 @@ def facts(compiled: Compiled, case: Case, shared_factor: float = 1.0) -> Row:
         shared_factor=shared_factor,
     )
     launch = LaunchShape(case.grid, threads, parameter_words(kernel, case.scalars()))
+
+    def job() -> Row:
+        try:
+            found = _profiled(kernel, launch, options, case.turns)
+        except TileIRError as error:
+            return _unmodelled(kernel, str(error).splitlines()[0])
+        return _loop_facts(kernel, hot_loop_name(found)) | _times(found)
+
     try:
-        found = profile(kernel, GPUS[_GPU_OF[kernel.compute]], launch, options)
-    except TileIRError as error:
-        loop = kernel.hot_loop()
-        unmodelled = {"unmodelled": str(error).splitlines()[0]}
-        return row | unmodelled | _loop_facts(kernel, loop.name if loop else None)
-    return row | _loop_facts(kernel, hot_loop_name(found)) | _times(found)
+        return row | (job() if limit is None else in_process(job, limit))
+    except TimeoutError as error:
+        return row | _unmodelled(kernel, str(error))
+
+
+def _unmodelled(kernel: Kernel, why: str) -> Row:
+    loop = kernel.hot_loop()
+    return {"unmodelled": why} | _loop_facts(kernel, loop.name if loop else None)
 
 
 #: The GPU on which the launches of an architecture are modelled.
 _GPU_OF = {80: "a100", 90: "h100", 120: "rtx5090"}
+
+
+def _profiled(kernel: Kernel, launch: LaunchShape, options: Options, turns: int) -> Profile:
+    """What the model says of a launch whose loops on data turn so often, if that is known."""
+    while True:
+        try:
+            return profile(kernel, GPUS[_GPU_OF[kernel.compute]], launch, options)
+        except TileIRError as error:
+            unknown = re.search(r"how often loop (\w+) of", str(error))
+            if not turns or unknown is None or unknown[1] in options.trips:
+                raise
+            options = replace(options, trips={**options.trips, unknown[1]: turns})
 
 
 def _loop_facts(kernel: Kernel, name: str | None) -> Row:
@@ -102,10 +136,16 @@ def _mix(bases: Iterable[str]) -> dict[str, int]:
 
 
 def rows_of(
-    case: Case, target: str, *, ours_only: bool, runs: int, known: Row | None = None
+    case: Case,
+    target: str,
+    *,
+    ours_only: bool,
+    runs: int,
+    known: Row | None = None,
+    limit: float | None = None,
 ) -> Iterator[Row]:
     """The rows of a kernel for a target: ours, then that of tileiras. ``known``: what the simulator said of
-    ours before, which is not asked again."""
+    ours before, which is not asked again; ``limit`` as of ``facts``."""
     bytecode = case.bytecode()
     compilers = {"ours": ours} | ({} if ours_only else {"tileiras": tileiras})
     for name, compiler in compilers.items():
@@ -117,9 +157,9 @@ def rows_of(
         row |= {"compile_seconds": round(statistics.median(compiled.seconds), 3)}
         factor = 1.0
         if name == "ours":
-            row["simulated"] = _simulated(case, bytecode, target) if known is None else known
+            row["simulated"] = counted(simulate(case, bytecode, target)) if known is None else known
             factor = _conflict_factor(row["simulated"])
-        yield row | facts(compiled, case, factor)
+        yield row | facts(compiled, case, factor, limit)
 
 
 def row_of_ours(case: Case, target: str, known: Row) -> Row:
@@ -127,9 +167,8 @@ def row_of_ours(case: Case, target: str, known: Row) -> Row:
     return next(rows_of(case, target, ours_only=True, runs=1, known=known))
 
 
-def _simulated(case: Case, bytecode: bytes, target: str) -> Row:
-    """What the simulator counts in a small launch of our code."""
-    found = simulate(case, bytecode, target)
+def counted(found: Simulated) -> Row:
+    """What of the simulator's counters is recorded."""
     kept = ("shared_waves", "bank_conflicts", "shared_accesses", "barriers")
     row: Row = {key: found.counters[key] for key in kept if key in found.counters}
     return row | {"failure": found.failure} if found.failure else row

@@ -11,7 +11,7 @@ import resource
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -47,10 +47,13 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What the simulator counted in a small launch of our code."""
+    """What the simulator counted in a small launch of our code; the values of its arguments afterwards, and why
+    the lowering fell back to the direct one, if it did."""
 
     counters: dict[str, int] = field(default_factory=dict)
     failure: str = ""
+    values: tuple[Any, ...] = ()
+    fallback: str = ""
 
 
 def in_process(job: Callable[[], Any], limit: float) -> Any:
@@ -163,26 +166,32 @@ def _run_tileiras(path: Path, bytecode: bytes, name: str) -> Compiled:
         return Compiled(target.read_bytes(), (used.ru_utime + used.ru_stime,))
 
 
-def simulate(case: Case, bytecode: bytes, target: str) -> Simulated:
-    """The counters of a small launch of our code on the simulator."""
+def simulate(
+    case: Case, bytecode: bytes, target: str, given: Sequence[Any] | None = None
+) -> Simulated:
+    """The counters of a small launch of our code on the simulator. ``given``: the arguments of the entry, of
+    which the values afterwards are wanted."""
 
     def job() -> Simulated:
         import tilewright
         from tilewright.diagnostics import TileIRError
         from tilewright.simulator.tiles import TileProgram
 
+        values = _values(case) if given is None else list(given)
         try:
             program = TileProgram(tilewright.read(bytecode), target)
             found = program.launch(
                 None,
                 case.few_grid,
-                _values(case),
+                values,
                 tilewright.LaunchOptions(allow_overlap=True, strict=False),
             )
         except TileIRError as error:
             return Simulated(failure=str(error).splitlines()[0])
         wrong = found.errors[0].message if found.errors else ""
-        return Simulated(found.counters.as_dict(), wrong)
+        fallback = "; ".join(str(error).splitlines()[0] for error in program.fallbacks.values())
+        held = () if given is None else tuple(values)
+        return Simulated(found.counters.as_dict(), wrong, held, fallback)
 
     try:
         return in_process(job, SIMULATE_LIMIT)

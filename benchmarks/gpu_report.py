@@ -32,17 +32,17 @@ def merged(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
     return list(held.values())
 
 
-def record_rows(rows: Sequence[Row]) -> Path:
-    """Write the rows beside those that are recorded; returns the Markdown file."""
+def record_rows(rows: Sequence[Row], file: Path = JSON_FILE) -> Path:
+    """Write the rows beside those that are recorded in a file; returns the Markdown file beside it."""
     from benchmarks.gpu_figure import drawing
 
-    together = merged(recorded_rows(), rows)
+    together = merged(recorded_rows(file), rows)
     RESULTS.mkdir(exist_ok=True)
     data = {"machine": machine(), "rows": together}
-    JSON_FILE.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    path = JSON_FILE.with_suffix(".md")
+    file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    path = file.with_suffix(".md")
     path.write_text(show(together), encoding="utf-8")
-    JSON_FILE.with_suffix(".svg").write_text(drawing(together), encoding="utf-8")
+    file.with_suffix(".svg").write_text(drawing(together), encoding="utf-8")
     return path
 
 

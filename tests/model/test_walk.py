@@ -260,6 +260,21 @@ def test_four_constants_at_once(opcode: str, register: str) -> None:
         assert results_of(instruction) == names
 
 
+@pytest.mark.parametrize(
+    ("opcode", "least", "wanted"),
+    [
+        ("VIADDMNMX", "PT", -60),
+        ("VIADDMNMX", "!PT", 7),
+        ("VIADDMNMX.U32", "PT", 7),
+        ("VIADDMNMX.U32", "!PT", -60),
+    ],
+)
+def test_a_sum_and_its_bound(opcode: str, least: str, wanted: int) -> None:
+    """Of 4 - 64 and 7 the smaller or the larger one, as numbers with and without sign."""
+    found = _ran(opcode, f"R4,R5,0xffffffc0,R6,{least}", {"R5": 4, "R6": 7})
+    assert found["R4"] == wanted & 0xFFFFFFFF
+
+
 def test_predicates_are_packed_and_unpacked() -> None:
     """P2R and R2P: what ptxas does where even bits set under guards do not suffice."""
     packed = _ran("P2R", "R4,R5,0x5", {"P0": True, "P1": True, "P2": True, "R5": 0xF0})

@@ -11,6 +11,8 @@ from tilewright.layouts.layout import Layout, axis_bits, bits_of
 
 #: Shared memory moves 128 bytes at a time: 32 banks of 4 bytes.
 ROW_BYTES = 128
+#: The rows of 128 bytes in which that swizzle comes back to where it began.
+SWIZZLED_ROWS = 8
 
 
 @dataclass(frozen=True)

@@ -394,6 +394,27 @@ def _extremum(instruction: Instruction, environment: Environment) -> Operation |
     return run
 
 
+def _sum_extremum(instruction: Instruction, environment: Environment) -> Operation | None:
+    """VIADDMNMX: of the sum of two and a third the smaller one where the predicate holds, else the larger."""
+    operands = [o for o in instruction.operands if not is_predicate(o)]
+    chosen = [o for o in instruction.operands if is_predicate(o)]
+    if len(operands) != 4 or not chosen or "RELU" in instruction.modifiers:
+        return None
+    getters = [getter(operand, environment) for operand in operands[1:]]
+    target, least = operands[0], predicate(chosen[-1])
+    signed = "U32" not in instruction.modifiers
+
+    def run(r: Registers) -> None:
+        values, smaller = _values(getters, r), least(r)
+        if values is None or smaller is None:
+            return put(r, target, None)
+        a, b, c = values
+        compared = [_signed(v & _MASK) if signed else v & _MASK for v in (a + b, c)]
+        return put(r, target, (min if smaller else max)(compared) & _MASK)
+
+    return run
+
+
 def _extend(instruction: Instruction, environment: Environment) -> Operation | None:
     if "W" in instruction.modifiers:
         return None
@@ -639,6 +660,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("ISETP", "UISETP"), _compare),
     **dict.fromkeys(("SEL", "USEL"), _select),
     **dict.fromkeys(("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX"), _extremum),
+    "VIADDMNMX": _sum_extremum,
     **dict.fromkeys(("SGXT", "USGXT"), _extend),
     **dict.fromkeys(("PRMT", "UPRMT"), _permutation),
     **dict.fromkeys(("FLO", "UFLO"), _leading_one),

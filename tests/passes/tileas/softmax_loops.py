@@ -32,7 +32,8 @@ def _reduced(result: str, value: str, how: str, identity: str, m: int, n: int) -
 @dataclass(frozen=True, slots=True)
 class Loop:
     """Rows ``m``, keys ``n`` and columns ``size`` of tiles. ``masked``: the sums of the last round are halved, in a branch.
-    ``nested``: twice, one after the other. ``scaled``: the sums are multiplied first."""
+    ``nested``: twice, one after the other. ``scaled``: the sums are multiplied first. ``biased``: to them the keys as they are
+    loaded are added, of tiles of 64 x 64."""
 
     m: int = 64
     n: int = 64
@@ -40,6 +41,7 @@ class Loop:
     masked: bool = False
     nested: bool = False
     scaled: bool = True
+    biased: bool = False
     #: What stands instead of the second product.
     second: str = ""
 
@@ -53,6 +55,14 @@ class Loop:
         if self.scaled:
             middle += f"    %t = mulf %s, %half : {sums}\n"
             current = "t"
+        if self.biased:
+            assert m == n == size
+            middle += f"""
+    %near, %t3 = load_view_tko weak %kt_[%j, %zero] : {_partition(n, size)}, tile<i32> -> {keys}, token
+    %bias = ftof %near : {keys} -> {sums}
+    %biased = addf %{current}, %bias : {sums}
+"""
+            current = "biased"
         if self.masked:
             middle += f"""
     %next = addi %j, %one : tile<i32>
@@ -151,6 +161,9 @@ entry @k(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<pt
         given = slice(first * self.n, steps * self.n)
         left, keys, values = (array.astype(np.float64) for array in (q, k[given], v[given]))
         scores = left @ keys.T * (0.5 if self.scaled else 1.0)
+        if self.biased:
+            for at in range(0, len(keys), self.n):
+                scores[:, at : at + self.n] += np.concatenate([keys[at : at + self.n]] * 2)
         if self.masked:
             scores[:, -self.n :] *= 0.5
         power = np.exp2(scores - scores.max(1, keepdims=True, initial=-1e30))

@@ -46,12 +46,14 @@ LOOPS = {
     "sums only": Loop(
         second="mmaf %p, %values, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>"
     ),
+    # Beside the rings of tensor maps, threads bring a tile in a ring of their own.
+    "biased": Loop(biased=True),
     "two blocks": Loop(128, 64, 64),
     "wide": Loop(64, 64, 128),
     "two groups": Loop(128, 128, 128),
 }
 #: With the stages that their rings have.
-ALL_WARPS = [(name, stages) for name in list(LOOPS)[:5] for stages in (2, 3)]
+ALL_WARPS = [(name, stages) for name in list(LOOPS)[:6] for stages in (2, 3)]
 SPLIT = [
     (replace(loop, **how), stages)
     for loop, stages in ((LOOPS["two blocks"], 4), (LOOPS["wide"], 2))

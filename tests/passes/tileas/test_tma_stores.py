@@ -9,9 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
+from xdsl.dialects.builtin import f16
 from xdsl.ir import Operation
 
 from tilewright import LaunchOptions
+from tilewright.analysis.tileaa import Facts
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
@@ -23,6 +25,7 @@ from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.tma_boxes import Box, tile_box
 from tilewright.passes.tileas.tma_stores import choose_tma_stores, store_by_maps
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
@@ -317,3 +320,51 @@ def test_the_simulator_finds_what_is_left_out() -> None:
     assert _without(nvvm.BarrierOp, "", 1)
     # The wait of a round for the storage that the round before has left to be read.
     assert _without(nvvm.CpAsyncBulkWaitGroupOp, "apart", 0)
+
+
+def exchanged(rows: int, columns: int) -> str:
+    """A tile of ``columns`` x ``rows`` elements is stored with its axes exchanged."""
+
+    def view(name: str, m: int, n: int) -> str:
+        return f"partition_view<tile=({m}x{n}), tensor_view<?x?xf16, strides=[?,1]>>"
+
+    lines = [
+        f"  %{name}p = assume div_by<16>, %{name} : tile<ptr<f16>>\n"
+        f"  %{name}s = assume div_by<8>, %{name}w : tile<i32>\n"
+        f"  %{name}v = make_tensor_view %{name}p, shape = [%{name}h, %{name}w], strides = [%{name}s, 1] : tile<i32> -> "
+        "tensor_view<?x?xf16, strides=[?,1]>\n"
+        f"  %{name}t = make_partition_view %{name}v : {view(name, m, n)}\n"
+        for name, m, n in (("a", columns, rows), ("c", rows, columns))
+    ]
+    return f"""
+entry @k(%a: tile<ptr<f16>>, %ah: tile<i32>, %aw: tile<i32>, %c: tile<ptr<f16>>, %ch: tile<i32>, %cw: tile<i32>) {{
+  %zero = constant <i32: 0> : tile<i32>
+{"".join(lines)}
+  %x, %t0 = load_view_tko weak %at[%zero, %zero] : {view("a", columns, rows)}, tile<i32> -> tile<{columns}x{rows}xf16>, token
+  %y = permute %x [1, 0] : tile<{columns}x{rows}xf16> -> tile<{rows}x{columns}xf16>
+  %t1 = store_view_tko weak %y, %ct[%zero, %zero] : tile<{rows}x{columns}xf16>, {view("c", rows, columns)}, tile<i32> -> token
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_120a"])
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 16])
+def test_panels_keep_to_the_period_of_the_swizzle(rows: int, arch: str) -> None:
+    """Panels of 128 bytes times less than 8 rows would begin where the hardware's swizzle does not."""
+    columns = 16384 // rows
+    text = exchanged(rows, columns)
+    program = TileProgram(parse(text), arch)
+    a = np.arange(16384, dtype=np.float32).astype(np.float16).reshape(columns, rows)
+    # Rows of 16 bytes at least, as tensor maps want them.
+    c = np.zeros((rows, columns), np.float16)
+    program.launch("k", 1, [a, *a.shape, c, *c.shape])
+    np.testing.assert_array_equal(c, a.T)
+    assert program.fallbacks == {}
+    module = K.lowered(text, LAYOUTS)
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    (store,) = (op for op in module.walk() if isinstance(op, TiledStoreOp))
+    found = tile_box(Facts(func), store.base, (rows, columns), f16)
+    assert isinstance(found, str if rows < 8 else Box), found
+    if rows < 8:
+        assert found == "panels of less than 8 rows do not begin where the swizzle does"

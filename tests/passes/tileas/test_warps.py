@@ -48,6 +48,31 @@ def with_residual(rows: int, columns: int) -> str:
     return before + body + "  %c_d = " + end.replace("%sum", "%whole", 1)
 
 
+def sums_of_sums(rows: int, columns: int) -> str:
+    """Each round's product has sums of its own, which are added to those before."""
+    text = product(rows, columns)
+    ty = f"tile<{rows}x{columns}xf32>"
+    old, new = "%next = mmaf %l, %r, %acc :", "%part = mmaf %l, %r, %nothing :"
+    assert old in text
+    text = text.replace(old, new)
+    return text.replace(
+        "    continue %next", f"    %next = addf %acc, %part : {ty}\n    continue %next", 1
+    )
+
+
+def biased(rows: int, columns: int) -> str:
+    """The sums of each round meet a tile that the round loads."""
+    d, ty = (rows, columns, "f16"), f"tile<{rows}x{columns}xf32>"
+    text = sums_of_sums(rows, columns)
+    view = K.entry({"d": d}, "").split("%even = ")[1].split("\n", 1)[1].rsplit("  return")[0]
+    text = text.replace("entry @k(", "entry @k(%d: tile<ptr<f16>>, ")
+    text = text.replace("  %nothing", view + "  %nothing", 1)
+    met = K.load("rest", "d", "%zero, %s", d)
+    met += f"    %wide = ftof %rest : tile<{rows}x{columns}xf16> -> {ty}\n"
+    met += f"    %met = addf %part, %wide : {ty}\n    %next = addf %acc, %met"
+    return text.replace("    %next = addf %acc, %part", met, 1)
+
+
 def elementwise(width: int) -> str:
     ty = (64, width, "f32")
     tile = f"tile<64x{width}xf32>"
@@ -80,6 +105,11 @@ FOUR = "optimization_hints = <sm_90 = {num_worker_warps_per_cta = 4}>"
         (product(256, 128), "sm_80", 256),
         (with_residual(128, 128), "sm_90a", 256),
         (with_residual(64, 64), "sm_90a", 128),
+        (sums_of_sums(128, 128), "sm_90a", 256),
+        (sums_of_sums(64, 128), "sm_90a", 128),
+        (sums_of_sums(64, 64), "sm_80", 128),
+        (biased(64, 128), "sm_90a", 256),
+        (biased(64, 64), "sm_90a", 128),
         (product(128, 256, FOUR), "sm_90a", 128),
         (product(128, 256, FOUR), "sm_80", 256),
         (elementwise(64), "sm_80", 128),

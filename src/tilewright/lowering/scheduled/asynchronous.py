@@ -11,7 +11,7 @@ from xdsl.dialects.arith import AddiOp, MuliOp
 from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
 from xdsl.dialects.scf import ForOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from tilewright.dialects.declare import bool_values, int_property
 from tilewright.dialects.nv_tileaa.base import is_set
@@ -188,12 +188,20 @@ def wait(low: ScheduledKernel, op: AsyncWaitOp) -> None:
     if waits_for_products(op.token):
         low.emit(nvvm.WgmmaWaitGroupSyncOp, (), (), {"group": pending})
         return
-    origin = op.token
-    while isinstance(origin, BlockArgument) and isinstance(loop := origin.owner.parent_op(), ForOp):
-        origin = loop.operands[2 + origin.index]
-    token = low.held[origin]
+    token = low.held[_origin(op.token)]
     assert isinstance(token, SSAValue)
     low.emit(DeviceAsyncWaitOp, (token,), (), {"numGroups": pending})
+
+
+def _origin(token: SSAValue) -> SSAValue:
+    """The group that was there before the loops that carry a token; only the number of groups counts."""
+    while True:
+        if isinstance(token, BlockArgument) and isinstance(loop := token.owner.parent_op(), ForOp):
+            token = loop.operands[2 + token.index]
+        elif isinstance(token, OpResult) and isinstance(loop := token.owner, ForOp):
+            token = loop.operands[3 + token.index]
+        else:
+            return token
 
 
 @lowers("nv_tileas.barrier")

@@ -9,15 +9,19 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
 from xdsl.traits import is_side_effect_free
 
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileaa.ops.memory import GatherLoadOp, LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
+from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.base import is_within
 from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.pipeline import copy_layout
 from tilewright.passes.tileas.schedule import user_of
 from tilewright.passes.tileas.warpgroup_products import ROWS, WARPS
 
@@ -67,17 +71,19 @@ class Candidate:
         given = _registers_of(self.loop, warps)
         sums = _held(self.dot.result)
         carried = sum(_held(value) for value in self.loop.body.block.args[1:])
-        needed = 2 * sums + carried + _BESIDE
+        loaded, addresses = _loaded(self.loop), _addresses(self.loop, warps)
+        needed = 2 * sums + carried + loaded + _BESIDE
         if needed > given:
+            beside = f", {loaded} of a tile that a round loads" if loaded else ""
             return (
-                f"twice {sums} sums, {carried} registers that the loop carries and {_BESIDE} for all else are more "
+                f"twice {sums} sums, {carried} registers that the loop carries{beside} and {_BESIDE} for all else are more "
                 f"than the {given} of a thread"
             )
         if self.going is not None:
             # Its left operand is read from registers until it has ended; of the sums of the next round then those of
             # one block of rows have been begun.
             blocks = max(T.dims_of(self.dot.c.type)[-2] // ROWS * WARPS // _warps_down(self.dot), 1)
-            needed += _held(self.going.dot.a) - sums + sums // blocks
+            needed += _held(self.going.dot.a) - sums + sums // blocks + addresses
             self.overlaps = needed <= given and not any(
                 fills(op) for op in self.loop.body.block.ops
             )
@@ -271,6 +277,22 @@ def _held(value: SSAValue) -> int:
     if layout is None:
         return 0
     return max(layout.registers * element_bytes(value.type) // 4, 1)
+
+
+def _loaded(loop: scf.ForOp) -> int:
+    """The registers of the largest tile that threads load in a round: what meets the sums while two of them are held."""
+    loads = (S.LocalLoadOp, LoadOp, TiledLoadOp, GatherLoadOp)
+    return max(
+        (_held(op.results[0]) for op in loop.body.walk() if isinstance(op, loads)), default=0
+    )
+
+
+def _addresses(loop: scf.ForOp, warps: int) -> int:
+    """The registers of the addresses from which threads copy tiles in a round."""
+    copies = [op for op in loop.body.walk() if isinstance(op, AsyncTiledLoadOp)]
+    return sum(
+        2 * copy_layout(op, 32 * warps).registers // int_property(op, "vector") for op in copies
+    )
 
 
 def _warps_down(dot: S.DotOp) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import builtin as b
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -15,7 +16,7 @@ from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileas import pipelines as P
-from tilewright.layouts.shared import ROW_BYTES, SharedLayout
+from tilewright.layouts.shared import ROW_BYTES, SWIZZLED_ROWS, SharedLayout
 from tilewright.passes.tileas.access_layouts import element_bytes
 
 STRIDE_BYTES = 16
@@ -61,6 +62,8 @@ def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribu
         return f"its rows of {dims[fast] * size} bytes are shorter than {ROW_BYTES}"
     if any(dims[axis] > P.MOST_EXTENT for axis in others):
         return f"a box has at most {P.MOST_EXTENT} elements along an axis"
+    if prod(dims[axis] for axis in others) % SWIZZLED_ROWS:
+        return f"panels of less than {SWIZZLED_ROWS} rows do not begin where the swizzle does"
     if not _is_known_early(pointer_of(view), 0, facts):
         return "the address of its array is computed in the kernel, or not known to be aligned"
     for axis in others:

@@ -56,7 +56,7 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
         if warps == default < MOST_WITH_PRODUCTS and held >= SUMS_REGISTERS * 32 * warps:
             if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2
-                why = "behind its loop the sums meet a tile of their size that is loaded"
+                why = "the sums meet a tile of their size that is loaded"
             else:
                 return _asked(func, products, (warps, 2 * warps), target, remarks)
     if warps != default:
@@ -120,11 +120,19 @@ def _registers(value: SSAValue) -> int:
 
 
 def sums_together(op: Operation) -> int:
-    """The registers of the sums of a product, and of those that are computed beside it in one block."""
-    block = op.parent
+    """The registers of the sums of a product, of those that are computed beside it in one block, and of tiles as large that
+    the loop around them carries beside these: sums of sums."""
+    block, loop = op.parent, op.parent_op()
     assert block is not None
     products = [other for other in block.ops if isinstance(other, DotOp)]
-    return sum(_registers(other.results[0]) for other in products)
+    held = sum(_registers(other.results[0]) for other in products)
+    end = block.last_op
+    if isinstance(loop, scf.ForOp) and end is not None:
+        own = {other.results[0] for other in products}
+        least = size_of(op.results[0])
+        beside = [value for value in end.operands if value not in own and size_of(value) >= least]
+        held += sum(_registers(value) for value in beside)
+    return held
 
 
 def ring_bytes(op: DotOp) -> int:
@@ -140,17 +148,18 @@ def ring_bytes(op: DotOp) -> int:
 
 
 def _meets_loaded_tile(op: DotOp) -> bool:
-    """Whether the sums of a product, or what is computed from them behind its loop, are combined with a
-    tile as large that is loaded: both are held at once."""
+    """Whether the sums of a product, or what is computed from them in its round or behind its loop, are combined with
+    a tile as large that is loaded: both are held at once."""
     loop = op.parent_op()
     if not isinstance(loop, scf.ForOp):
         return False
     size = prod(T.dims_of(op.result.type))
-    waiting = [value for value in loop.results if size_of(value) == size]
+    waiting = [value for value in (op.result, *loop.results) if size_of(value) == size]
     seen = set(waiting)
     while waiting:
         for use in waiting.pop().uses:
-            if use.operation.regions:
+            # A product takes an operand from where it lies.
+            if use.operation.regions or isinstance(use.operation, DotOp | scf.YieldOp):
                 continue
             for other in use.operation.operands:
                 if other not in seen and size_of(other) == size and is_loaded(other):

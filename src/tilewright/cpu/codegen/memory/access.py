@@ -412,7 +412,8 @@ def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Pl
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
     """How many elements behind a tile the next block of the grid has its own, where the number of
     the block counts tiles along one axis."""
-    counted = [axis for axis, index in enumerate(indices_of(op)) if is_block_number(index)]
+    fastest = f.unit.order[0]
+    counted = [axis for axis, i in enumerate(indices_of(op)) if is_block_number(i, fastest)]
     if len(counted) != 1:
         return None
     stride, step = view.memref.strides[view.axes[counted[0]]], view.steps[counted[0]]

@@ -33,6 +33,7 @@ ROOMS = {
     "unseen_reductions": "Reductions of several values",
     "unseen_shifts": "Gathers whose lanes follow one another",
     "unseen_siblings": "Sums over one tile, reciprocal roots, quantising, optimizers",
+    "unseen_strips": "Short pieces of long rows",
     "unseen_waiting": "Blocks that wait for one another",
 }
 _OURS = "Tilewright"

@@ -7,7 +7,7 @@ import pytest
 from tests.analysis.tileaa.reading import read
 from tests.cpu.codegen.support import Given, on_tiles
 
-from tilewright.analysis.tileaa import choice_of
+from tilewright.analysis.tileaa.choices import choice_of, rising_operands
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 
 #: cuTile's argmax, which takes a NaN for smaller than all numbers.
@@ -92,14 +92,18 @@ EQUAL = """
 """
 
 
-def _choice(compare: str, index: str = NUMBERS, axis: int = 1):
+def _reduction(compare: str, index: str = NUMBERS, axis: int = 1) -> ReduceOp:
     found = read(
         _text(compare, index, axis=axis, source="%x"),
         arguments="%x: !nv_tileaa.tile<4x64xf32>",
     )
     op = found.op("reduce")
     assert isinstance(op, ReduceOp)
-    return choice_of(op)
+    return op
+
+
+def _choice(compare: str, index: str = NUMBERS, axis: int = 1):
+    return choice_of(_reduction(compare, index, axis))
 
 
 @pytest.mark.parametrize("compare", FIRES.values(), ids=FIRES)
@@ -148,3 +152,62 @@ def test_a_row_of_nan_gives_its_first():
     x = np.full((4, 64), np.nan, np.float32)
     _, place = on_tiles(_text(CUTILE, NUMBERS), [Given("f32", x)], [("f32", (4,)), ("i32", (4,))])
     assert (place == 0).all()
+
+
+RISING = {
+    "numbers": (NUMBERS, {1}),
+    "from 100": (NUMBERS.replace("start = 0, end = 64", "start = 100, end = 164"), {1}),
+    "below zero": (NUMBERS.replace("start = 0, end = 64", "start = -1, end = 63"), set[int]()),
+    "equal ones": (EQUAL, set[int]()),
+}
+
+
+@pytest.mark.parametrize("index, expected", RISING.values(), ids=RISING)
+def test_rising_operands(index: str, expected: set[int]):
+    assert rising_operands(_reduction(PLAIN, index)) == expected
+    # Along the other axis they are all the same.
+    assert not rising_operands(_reduction(PLAIN, index, axis=0))
+
+
+def test_numbers_that_wrap_do_not_rise():
+    index = """
+    %range = nv_tileaa.make_range {start = 100, end = 164} : tile<64xi8>
+    %row = nv_tileaa.expand_dims %range {axes = array<i64: 0>} : tile<64xi8> -> tile<1x64xi8>
+    %places = nv_tileaa.broadcast %row : tile<1x64xi8> -> tile<4x64xi8>
+    """
+    text = _text(PLAIN, index, source="%x").replace("i32>", "i8>").replace("%j: i32", "%j: i8")
+    text = (
+        text.replace("%i: i32", "%i: i8")
+        .replace("%j : i32", "%j : i8")
+        .replace("f32, i32", "f32, i8")
+    )
+    text = text.replace("0 : i32]", "0 : i8]")
+    op = read(text, arguments="%x: !nv_tileaa.tile<4x64xf32>").op("reduce")
+    assert isinstance(op, ReduceOp)
+    assert choice_of(op).any_order and not rising_operands(op)
+
+
+ELEMENTS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("compare", ["cuTile", "plain", "negated", "the last"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_ties_of_all_types_along_both_axes(element: str, compare: str, axis: int):
+    dtype = ELEMENTS[element]
+    x = np.random.default_rng(axis).integers(-1, 2, (4, 64)).astype(dtype)
+    index = NUMBERS
+    if axis == 0:
+        index = """
+    %range = nv_tileaa.make_range {start = 0, end = 4} : tile<4xi32>
+    %column = nv_tileaa.expand_dims %range {axes = array<i64: 1>} : tile<4xi32> -> tile<4x1xi32>
+    %places = nv_tileaa.broadcast %column : tile<4x1xi32> -> tile<4x64xi32>
+    """
+    lowest = {"f16": "0xFC00", "f32": "0xFF800000", "f64": "0xFFF0000000000000"}[element]
+    body = _text(FIRES[compare], index, axis=axis).replace("f32", element)
+    body = body.replace("0xFF800000", lowest)
+    rest = (x.shape[1 - axis],)
+    value, place = on_tiles(body, [Given(element, x)], [(element, rest), ("i32", rest)])
+    last = x.shape[axis] - 1 - np.flip(x, axis).argmax(axis)
+    expected = last if compare == "the last" else x.argmax(axis)
+    assert (place == expected).all() and (value == x.max(axis)).all()

@@ -147,6 +147,36 @@ def _numbered_axis(value: SSAValue) -> int | None:
     return long_after[long_before.index(axis)] if axis in long_before else None
 
 
+def rising_operands(op: ReduceOp) -> frozenset[int]:
+    """The operands of a reduction whose elements are a range of numbers that rises along the axis, read
+    signed or unsigned. An element that comes later along it is larger there."""
+    return frozenset(
+        number
+        for number, value in enumerate(op.operands)
+        if _numbers_axis(value, op) and _rises(value)
+    )
+
+
+def _rises(value: SSAValue) -> bool:
+    """Whether a tile that repeats a range holds its numbers as they are: none wraps, and none is negative."""
+    bits: list[int] = []
+    while not isinstance(owner := value.owner, MakeRangeOp):
+        assert isinstance(owner, _REPEATING)
+        bits.append(width_of(value.type) or 0)
+        value = owner.operands[0]
+    bits.append(width_of(value.type) or 0)
+    if not {"start", "end"} <= owner.properties.keys():
+        return False
+    return int_property(owner, "start") >= 0 and int_property(owner, "end") <= 1 << min(bits) - 1
+
+
+def holds_for_later(op: arith.CmpiOp, *, later_first: bool) -> bool:
+    """What a comparison gives of two elements of a rising operand, the later one before the other or
+    behind it."""
+    name = op.NAMES[op.predicate.value.data]  # pyright: ignore[reportAttributeAccessIssue]
+    return _holds(name, "gt" if later_first else "lt", is_float=False)
+
+
 def _outcome(block: Block, case: _Case) -> list[int]:
     """From which side each result comes, in one case."""
     values: dict[SSAValue, _Found] = {

@@ -10,7 +10,7 @@ from llvmlite import ir
 from xdsl.ir import Attribute, Block, Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site, symbol_of
-from tilewright.cpu.codegen.analysis import effects, nans
+from tilewright.cpu.codegen.analysis import block_order, effects, nans
 from tilewright.cpu.codegen.analysis.plan import make_plan
 from tilewright.cpu.codegen.control import control_flow, programs
 from tilewright.cpu.codegen.coroutines import agents, queues, waiting_blocks
@@ -103,6 +103,10 @@ def emit(
         unit.origins = module.origins = Origins(module, number_of)
     ops = list(func.walk())
     unit.strands = find_strands(ops, unit.sites)
+    unit.order = block_order.order_of_blocks(ops)
+    if unit.order != block_order.ROW_BY_ROW:
+        axes = ", then ".join("xyz"[axis] for axis in unit.order)
+        unit.remarks.add("order", f"blocks follow one another along {axes}")
     body = func.body.blocks[0]
     # Checks tell of each store by itself, and what was written before a failing one stays.
     plan = make_plan(
@@ -236,7 +240,7 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
     asked = b.load_atomic(stop, "monotonic", 4, typ=I32)
     b.cbranch(b.icmp_signed("!=", asked, ir.Constant(I32, 0)), stopped, run)
     b.position_at_end(run)
-    f.frame = _at_block(b, f.frame, linear)
+    f.frame = _at_block(b, f.frame, linear, f.unit.order)
     if f.frame.cursor is not None:
         b.store(linear, f.frame.cursor)
     f.block(body)  # pyright: ignore[reportArgumentType]
@@ -266,8 +270,8 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
         f.waiting.close(b, result)
 
 
-def _at_block(b: Builder, frame: Frame, linear: Value) -> Frame:
-    block_id = block_coordinates(b, frame.grid, linear)
+def _at_block(b: Builder, frame: Frame, linear: Value, order: block_order.Order) -> Frame:
+    block_id = block_coordinates(b, frame.grid, linear, order)
     for axis, part in enumerate(block_id):
         where = b.gep(frame.place, [ir.Constant(I64, axis)], source_etype=I32)
         b.store(part, where, align=4)

@@ -21,7 +21,8 @@ class Remark:
     of them fill pipelines), ``in-flight`` (which products go on, and why others do not), ``storage`` (what shares bytes), ``hint`` (what becomes of one), ``fallback`` (the kernel is
     lowered without a schedule). Of the CPU: ``buffer`` (a tile is kept), ``gather`` (elements are loaded or
     stored apart), ``loop`` (one element after the other), ``atomic`` (updates stay ordered, or go to memory at
-    once), ``reduction`` (the order of elements is kept), ``power`` (no product or root).
+    once), ``reduction`` (the order of elements is kept), ``power`` (no product or root), ``order`` (how tile blocks follow one
+    another).
     """
 
     kind: str

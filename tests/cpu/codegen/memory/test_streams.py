@@ -9,6 +9,7 @@ import pytest
 
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
+from tilewright.builder import tile as tile_type
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.memory import access
 from tilewright.cpu.compile import CompileOptions, compile_kernel
@@ -18,18 +19,18 @@ from tilewright.lowering import lower_to_tileaa
 TILE = (16, 128)
 
 
-def _tiles(k: Builder, base: Value, columns: Value) -> Value:
+def _tiles(k: Builder, base: Value, columns: Value, tile: tuple[int, int]) -> Value:
     view = k.make_tensor_view(base, shape=[k.args.rows, columns], strides=[k.args.stride, 1])
-    return k.partition(view, tile=TILE, padding="zero")
+    return k.partition(view, tile=tile, padding="zero")
 
 
-def _double(*, reads_output: bool = False) -> Any:
+def _double(tile: tuple[int, int] = TILE, *, reads_output: bool = False) -> Any:
     """``y = 2 x``, or ``y = x + y``."""
     module = ModuleBuilder()
     sizes = dict.fromkeys(("rows", "columns", "stride"), "i32")
     with module.entry("double", {"x": ptr("f32"), "y": ptr("f32")} | sizes) as k:
         row, column, _ = k.get_tile_block_id()
-        x, y = (_tiles(k, base, k.args.columns) for base in (k.args.x, k.args.y))
+        x, y = (_tiles(k, base, k.args.columns, tile) for base in (k.args.x, k.args.y))
         values, _ = k.load_view_tko(x, [row, column])
         others = k.load_view_tko(y, [row, column])[0] if reads_output else values
         k.store_view_tko(k.addf(values, others), y, [row, column])
@@ -147,11 +148,55 @@ def test_the_second_pass_over_a_tile_fetches_that_of_the_next_block():
     # The next block is that with the next number along x, and has the next tile.
     assert not _fetches(_centred("y"))
     assert not _fetches(_centred("next"))
-    # A tile that is read once leaves no time for it, and one that is small no need.
-    assert not _fetches(_double())
+    # One that is small has no need of it.
     # What the second pass reads may be a buffer that was filled from it.
     assert _fetches(_centred("x", early=True))
     assert not _fetches(_centred("x", 256))
+
+
+def _sums(tile: tuple[int, int], axis: int) -> Any:
+    """The sums along an axis of strips of tiles, which a loop goes over."""
+    module = ModuleBuilder()
+    with module.entry("sums", {"x": ptr("f32"), "y": ptr("f32"), "n": "i32", "rounds": "i32"}) as k:
+        block, _, _ = k.get_tile_block_id()
+        x = k.make_tensor_view(k.args.x, shape=[k.args.n, k.args.n], strides=[k.args.n, 1])
+        tiles = k.partition(x, tile=tile, padding="zero")
+        rest = tile[1 - axis]
+        y = k.partition(k.make_tensor_view(k.args.y, shape=[k.args.n], strides=[1]), tile=(rest,))
+        zero, one = (k.constant(value, "i32") for value in (0, 1))
+
+        def body(k: Builder, number: Value, total: Value) -> Value:
+            where = [number, block] if axis == 0 else [block, number]
+            values, _ = k.load_view_tko(tiles, where)
+            return total + k.reduce(
+                values, axis, 0.0, lambda b, element, sum_: b.addf(element, sum_)
+            )
+
+        start = k.constant(0, tile_type((rest,), "f32"))
+        (total,) = k.for_(zero, k.args.rounds, one, [start], body)
+        k.store_view_tko(total, y, [block])
+    return module.build()
+
+
+def test_a_row_that_one_pass_reads_is_fetched_for_the_next_block():
+    assert _fetches(_double((1, 2048)))
+    assert not _fetches(_double((16, 128)))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("tile", [(64, 64), (1, 2048), (32, 128)], ids=str)
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_loop_fetches_the_tile_of_its_next_round(tile: tuple[int, int], axis: int, checked: bool):
+    module = _sums(tile, axis)
+    assert _fetches(module)
+    x = np.random.default_rng(0).integers(-8, 8, (2112, 2112)).astype(np.float32)
+    rest = tile[1 - axis]
+    y = np.zeros(x.shape[0], np.float32)
+    rounds = -(-x.shape[0] // tile[axis])
+    Program(module, options=LaunchOptions(checked=checked)).launch(
+        "sums", -(-x.shape[0] // rest), (x, y, x.shape[0], rounds)
+    )
+    assert (y == x.sum(axis)).all()
 
 
 def test_nothing_is_fetched_from_where_there_is_nothing():

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from llvmlite import ir
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -248,14 +249,21 @@ def nothing(f: FunctionEmitter, op: Operation) -> None:
         f.values[result] = None
 
 
-def is_block_number(value: SSAValue) -> bool:
-    """Whether a number is that of the tile block along the first axis of the grid."""
+def is_block_number(value: SSAValue, grid_axis: int) -> bool:
+    """Whether a number is that of the tile block along an axis of the grid."""
     while isinstance(owner := value.owner, Operation) and owner.name in CASTS:
         value = owner.operands[0]
     owner = value.owner
     if not isinstance(owner, GetProgramIdOp) or owner.program_id is not None:
         return False
-    return int_property(owner, "axis") == 0
+    return int_property(owner, "axis") == grid_axis
+
+
+def is_round_number(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether a number is that of a loop's round, which rises by one."""
+    while isinstance(owner := value.owner, Operation) and owner.name in CASTS:
+        value = owner.operands[0]
+    return value is loop.body.block.args[0] and known_number(loop.step) == 1
 
 
 # -- shapes --------------------------------------------------------------------------------------

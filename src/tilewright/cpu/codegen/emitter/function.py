@@ -15,7 +15,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.cpu.abi import Site
-from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.analysis import block_order, cost_model
 from tilewright.cpu.codegen.analysis.arena import Arena, Slot
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.coroutines.agent_memory import AgentMemory, Strands
@@ -93,6 +93,8 @@ class Unit:
     """Where the loops stand that look whether they are to stop, by their numbers from 1."""
     globals_: Mapping[str, Operation] = field(default_factory=dict)
     global_pointers: dict[str, Value] = field(default_factory=dict)
+    order: block_order.Order = block_order.ROW_BY_ROW
+    """In which order the blocks of the grid are numbered."""
     streams: bool = False
     """Whether there are stores past the caches."""
     memory: KnownMemory | None = None
@@ -572,13 +574,17 @@ def _is_elementwise(op: Operation) -> bool:
 
 
 def block_coordinates(
-    b: Builder, grid: tuple[Value, Value, Value], linear: Value
+    b: Builder,
+    grid: tuple[Value, Value, Value],
+    linear: Value,
+    order: block_order.Order = block_order.ROW_BY_ROW,
 ) -> tuple[Value, Value, Value]:
-    """The place in the grid of the block with a number."""
-    width, height = (b.zext(extent, I64) for extent in grid[:2])
-    rest = b.udiv(linear, width)
-    x, y, z = b.urem(linear, width), b.urem(rest, height), b.udiv(rest, height)
-    return b.trunc(x, I32), b.trunc(y, I32), b.trunc(z, I32)
+    """The place in the grid of the block with a number, if blocks are numbered in that order."""
+    first, second = (b.zext(grid[axis], I64) for axis in order[:2])
+    rest = b.udiv(linear, first)
+    parts = b.urem(linear, first), b.urem(rest, second), b.udiv(rest, second)
+    x, y, z = (b.trunc(parts[order.index(axis)], I32) for axis in range(3))
+    return x, y, z
 
 
 def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list[Value]:

@@ -38,14 +38,16 @@ class NextRow:
     unit: Type
     readers: list[int]
     """The work of the nests that have read this block's row, or buffers that were filled from it."""
+    turn: int = 2
+    """Which of them fetches the next one: the second, as the first waits for memory anyway, or the only one."""
 
     def is_due(self, nest: Nest) -> bool:
-        """Whether to fetch it now: in the second nest, as the first waits for memory anyway."""
+        """Whether to fetch it now."""
         if nest.masked:
             return False
         if nest.work is not None and nest.work not in self.readers:
             self.readers.append(nest.work)
-        return len(self.readers) == 2 and nest.work == self.readers[1]
+        return len(self.readers) >= self.turn and nest.work == self.readers[self.turn - 1]
 
     def fetch(self, nest: Nest, index: Index) -> None:
         """Ask for the line of the element at the first of these positions in the row."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from llvmlite import ir
+from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
-from tilewright.cpu.codegen.elementwise.operations import is_block_number
+from tilewright.cpu.codegen.elementwise.operations import is_block_number, is_round_number
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir import llvm
@@ -62,17 +63,18 @@ _LARGEST_TILE = 1 << 17
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewLoad(Tile):
     """The elements of a tile in memory; ``padding`` for those outside, ``other`` for those that the
-    mask turns off."""
+    mask turns off; ``once``: one nest reads them."""
 
     place: Place
     padding: Value
     mask: Tile | None = None
     other: Tile | None = None
+    once: bool = False
     _next: NextRow | None = field(init=False)
     """The tile of the next block, whatever its shape."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_next", _next_row(self.place))
+        object.__setattr__(self, "_next", _next_row(self.place, 1 if self.once else 2))
 
     @property
     def next_row(self) -> NextRow | None:
@@ -170,12 +172,12 @@ class ViewLoad(Tile):
         nest.emit([where], fetch)
 
 
-def _next_row(place: Place) -> NextRow | None:
+def _next_row(place: Place, turn: int) -> NextRow | None:
     """The tile that the next block of the grid reads where this one reads another, if fetching it pays."""
     size = prod(place.dims) * place.element.memory_bytes
     if place.ahead is None or not _SMALLEST_TILE <= size <= _LARGEST_TILE:
         return None
-    return NextRow(place.pointer, as_value(place.ahead), place.element.buffer, [])
+    return NextRow(place.pointer, as_value(place.ahead), place.element.buffer, [], turn)
 
 
 def passive_elements(
@@ -410,9 +412,18 @@ def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Pl
 
 
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
-    """How many elements behind a tile the next block of the grid has its own, where the number of
-    the block counts tiles along one axis."""
-    counted = [axis for axis, index in enumerate(indices_of(op)) if is_block_number(index)]
+    """How many elements behind a tile the next round of the loop around it has its own, and where there is
+    no loop the next block of the grid, if their number counts tiles along one axis."""
+    fastest, loop = f.unit.order[0], op.parent_op()
+    counted = [
+        axis
+        for axis, index in enumerate(indices_of(op))
+        if (
+            is_round_number(index, loop)
+            if isinstance(loop, scf.ForOp)
+            else is_block_number(index, fastest)
+        )
+    ]
     if len(counted) != 1:
         return None
     stride, step = view.memref.strides[view.axes[counted[0]]], view.steps[counted[0]]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
+from xdsl.dialects import scf
+
 from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.analysis.readers import is_read_once
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
@@ -39,7 +44,10 @@ def tiled_load(f: FunctionEmitter, op: M.TiledLoadOp) -> None:
     padding = padding_of(op, view_of(f, op, dims), element)
     place = place_of_tile(f, op, dims)
     mask, other = optional(f, op.mask), masked_off(f, op)
-    f.define(op.result, ViewLoad(element, dims, place, padding, mask, other))
+    # Of several rows the processor sees the streams; a round of a loop has no time to lose.
+    in_one_row = place.contiguous is not None and dims[place.contiguous] == prod(dims)
+    once = (in_one_row or isinstance(op.parent_op(), scf.ForOp)) and is_read_once(f.plan, op.result)
+    f.define(op.result, ViewLoad(element, dims, place, padding, mask, other, once))
     f.give_token(op)
 
 

@@ -21,6 +21,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, element_of
 from tilewright.cpu.codegen.ir.types import Value
+from tilewright.cpu.codegen.products import tile_registers
 from tilewright.cpu.codegen.products.accumulation import scheme_of
 from tilewright.cpu.codegen.products.factors import Entry, write_entry
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
@@ -34,6 +35,8 @@ from tilewright.dialects.nv_tileaa.ops.memory import Load
 
 #: How deep products are made: the bytes of a row of the left operand, so that some rows stay in the first cache.
 _ROW_BYTES = 2048
+#: The same where registers have two axes: all rows of a block are read at once, and for each strip again.
+_ROW_BYTES_OF_TWO_AXES = 512
 _MOST_ROUNDS = 16
 #: Products of fewer rows read the right operand where it lies.
 _FEWEST_ROWS = 32
@@ -52,7 +55,9 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
         if loop is None or scheme.row_factor or not exact or m < _FEWEST_ROWS:
             continue
         size = scheme.panel.buffer_bytes
-        most = min(_ROW_BYTES // (k * size), _MOST_ROUNDS)
+        two_axes = tile_registers.fits(target, scheme.name, m, n, k)
+        row_bytes = _ROW_BYTES_OF_TWO_AXES if two_axes else _ROW_BYTES
+        most = min(row_bytes // (k * size), _MOST_ROUNDS)
         loads = [loaded_from(factor, plan) for factor in (op.a, op.b)]
         if most < 2 or None in loads or any(map(_may_write, loop.walk())):
             continue

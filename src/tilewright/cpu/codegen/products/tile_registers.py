@@ -84,17 +84,19 @@ def _add_products(nest: Nest, entry: Entry, block: Value, strip: Value, k: int, 
     inner = nest.inner
     along = _moved(inner, first, inner.mul(step, _number(2)))
     down = _moved(inner, panel, inner.mul(step, _number(2 * COLUMNS)))
-    for part in range(parts):
-        rows = _moved(inner, along, inner.mul(_number(part * ROWS), entry.left_step))
-        _call(inner, "tileloadd64", [_register(_LEFT + part), rows, entry.left_step])
+    lefts = [
+        _moved(inner, along, inner.mul(_number(part * ROWS), entry.left_step))
+        for part in range(parts)
+    ]
     for half in range(2):
         pairs = _moved(inner, down, _number(half * _ROW_BYTES))
         _call(inner, "tileloadd64", [_register(_RIGHT + half), pairs, _number(COLUMNS * 4)])
-    for part in range(parts):
-        for half in range(2):
-            total = _register(part * 2 + half)
+        for part in range(parts):
+            if not half:
+                step_bytes = entry.left_step
+                _call(inner, "tileloadd64", [_register(_LEFT + part), lefts[part], step_bytes])
             factors = [_register(_LEFT + part), _register(_RIGHT + half)]
-            _call(inner, "tdpbf16ps", [total, *factors])
+            _call(inner, "tdpbf16ps", [_register(part * 2 + half), *factors])
     if nest.depth > depth:
         nest.close()
 

@@ -21,7 +21,7 @@ from typing import Any
 from llvmlite import ir
 from xdsl.ir import Operation
 
-from tilewright.analysis.tileaa import choice_of
+from tilewright.analysis.tileaa.choices import choice_of, rising_operands
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
@@ -104,7 +104,8 @@ class Fold:
         """The accumulated values after the elements of a round: at index 0 the elements alone."""
         if not looped:
             return list(elements)
-        after = self.step(b, elements, state)
+        # One that chooses begins with its first elements, and then takes them in the order of the axis.
+        after = self.step(b, elements, state, in_order=self.chooses)
         if self.neutral is not None or self.chooses:
             return after
         assert isinstance(index.base, Lane)
@@ -116,11 +117,19 @@ class Fold:
             for element, found in pairs
         ]
 
-    def step(self, b: Builder, elements: Sequence[Value], state: Sequence[Value]) -> list[Value]:
-        """The accumulated values after one more element."""
+    def step(
+        self,
+        b: Builder,
+        elements: Sequence[Value],
+        state: Sequence[Value],
+        *,
+        in_order: bool = False,
+    ) -> list[Value]:
+        """The accumulated values after one more element; ``in_order``: none that comes before."""
         lanes = max(llvm.lanes_of(v.type) for v in (*elements, *state))
         pairs = zip(elements, state, strict=True)
-        return self.body(b, [llvm.splat(b, v, lanes) for pair in pairs for v in pair])
+        spread = [llvm.splat(b, v, lanes) for pair in pairs for v in pair]
+        return self.body(b, spread, in_order=in_order)
 
     def across_lanes(self, b: Builder, state: Sequence[Value]) -> list[Value]:
         """The lanes combined, the lower ones first, into scalars."""
@@ -139,7 +148,8 @@ class Fold:
 
 
 def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
-    body = ElementBody(f, op.regions[0].blocks[0])
+    rising = rising_operands(op) if isinstance(op, ReduceOp) else frozenset[int]()
+    body = ElementBody(f, op.regions[0].blocks[0], rising)
     axis = int_property(op, "axis")
     neutral = _neutral(body)
     chooses = False

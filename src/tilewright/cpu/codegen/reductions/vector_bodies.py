@@ -6,24 +6,26 @@ Where every operation in them is element-wise, a body runs on many elements at o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from llvmlite import ir
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tilewright.analysis.tileaa.choices import ELEMENT, holds_for_later
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.elementwise.operations import alias_emitter, emitter_of
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import bits_constant, element_of
+from tilewright.cpu.codegen.ir.elements import I1, bits_constant, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.loops.tiles import Tile
 from tilewright.cpu.codegen.reductions.scalar_bodies import generate_each
-from tilewright.dialects.arith import ArithOp, ConstantOp
+from tilewright.dialects.arith import ArithOp, CmpiOp, ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
@@ -33,15 +35,24 @@ _ENDS = (YieldOp, scf.YieldOp)
 
 
 class ElementBody:
-    """A body, ready to be emitted at any place for any number of lanes."""
+    """A body, ready to be emitted at any place for any number of lanes.
 
-    def __init__(self, f: FunctionEmitter, block: Block):
+    ``rising``: the operands of a reduction that hold larger numbers for elements that come later.
+    """
+
+    def __init__(self, f: FunctionEmitter, block: Block, rising: frozenset[int] = frozenset()):
         self.block = block
         self._f = f
+        self._known = dict(_known_comparisons(block, rising))
 
-    def __call__(self, b: Builder, arguments: Sequence[Value]) -> list[Value]:
-        """What the body yields for these arguments."""
+    def __call__(
+        self, b: Builder, arguments: Sequence[Value], *, in_order: bool = False
+    ) -> list[Value]:
+        """What the body yields for these arguments; ``in_order``: the elements come later than what they
+        are combined with, or are the same elements."""
         values: dict[SSAValue, Value] = dict(zip(self.block.args, arguments, strict=True))
+        if in_order:
+            values.update(self._known)
         lanes = max((llvm.lanes_of(a.type) for a in arguments), default=0)
         return self._run(b, self.block, values, lanes)
 
@@ -67,6 +78,8 @@ class ElementBody:
         self, b: Builder, op: Operation, values: dict[SSAValue, Value], lanes: int
     ) -> None:
         result = op.results[0]
+        if result in values:
+            return
         if isinstance(op, ConstantOp):
             values[result] = bits_constant(element_of(result.type), op.bits()[0])
             return
@@ -87,6 +100,21 @@ class ElementBody:
         ]
         for position, result in enumerate(op.results):
             values[result] = b.select(condition, *(side[position] for side in sides))
+
+
+def _known_comparisons(block: Block, rising: frozenset[int]) -> Iterator[tuple[SSAValue, Value]]:
+    """The comparisons of a body that have one outcome for elements in order, and that."""
+    for op in block.walk() if rising else ():
+        if not isinstance(op, CmpiOp):
+            continue
+        lhs, rhs = op.operands
+        if not isinstance(lhs, BlockArgument) or not isinstance(rhs, BlockArgument):
+            continue
+        own = lhs.owner is block and rhs.owner is block
+        operand = lhs.index // 2
+        if own and lhs is not rhs and operand == rhs.index // 2 and operand in rising:
+            outcome = holds_for_later(op, later_first=lhs.index % 2 == ELEMENT)
+            yield op.results[0], ir.Constant(I1, int(outcome))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

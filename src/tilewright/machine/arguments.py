@@ -31,8 +31,10 @@ class ArrayMap:
     """Host memory that is mapped into the address space."""
 
     memory: Memory
-    _mapped: list[tuple[int, int, Allocation]] = field(default_factory=list)
-    _kept: list[Array] = field(default_factory=list)
+    _mapped: list[tuple[int, int, Allocation]] = field(
+        default_factory=list[tuple[int, int, Allocation]]
+    )
+    _kept: list[Array] = field(default_factory=list[Array])
 
     def map(self, arrays: Sequence[tuple[str, Array]]) -> list[int]:
         """Map arrays; gives the address of the first element of each.

@@ -13,7 +13,7 @@ without run as plain functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -97,19 +97,19 @@ class Translator:
     global_addresses: dict[str, int]
     arithmetic: Arithmetic = REFERENCE
     registers: Registers = field(default_factory=lambda: [None])
-    loops: list[Scope] = field(default_factory=list)
-    yields: list[Scope] = field(default_factory=list)
-    grid_slots: list[tuple[int, int]] = field(default_factory=list)
-    block_slots: list[tuple[int, int]] = field(default_factory=list)
+    loops: list[Scope] = field(default_factory=list[Scope])
+    yields: list[Scope] = field(default_factory=list[Scope])
+    grid_slots: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    block_slots: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     agents: int | None = None
     """The slot of the agents of a tile block, in kernels that start any."""
-    waits: dict[Operation, list[Nested]] = field(default_factory=dict)
+    waits: dict[Operation, list[Nested]] = field(default_factory=dict["Operation", list[Nested]])
     """What has to be done before an operation that is still to be translated."""
-    functions: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, Any] = field(default_factory=dict[str, Any])
     """The functions that the kernel calls, as far as they are translated."""
-    block_state: dict[str, int] = field(default_factory=dict)
+    block_state: dict[str, int] = field(default_factory=dict[str, int])
     """Slots of what a tile block has beside its values, by name; empty when a block begins."""
-    _slots: dict[SSAValue, int] = field(default_factory=dict)
+    _slots: dict[SSAValue, int] = field(default_factory=dict["SSAValue", int])
     _has_alloca: bool = False
     _depth: int = 0
 
@@ -157,7 +157,7 @@ class Translator:
         return self.registers[self.slot(value)] is not None
 
     @contextmanager
-    def renamed(self, slots: Mapping[SSAValue, int]) -> Iterator[None]:
+    def renamed(self, slots: Mapping[SSAValue, int]) -> Generator[None]:
         """While this lasts, these values are in other slots."""
         outer = {value: self.slot(value) for value in slots}
         self._slots.update(slots)
@@ -285,7 +285,8 @@ def _coroutine(
             for function, nested, at, switch in sequence:
                 op = at
                 if nested:
-                    signal = yield from function(regs)
+                    nest: Coroutine = function(regs)
+                    signal = yield from nest
                 else:
                     signal = function(regs)
                     if switch is not None:

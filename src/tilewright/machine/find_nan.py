@@ -9,7 +9,7 @@ Conversions are told where a value does not fit the type that it is converted to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -71,13 +71,15 @@ class NanFinder:
 
     names: Mapping[int, str]
     arrays: ArrayNames
-    _found: dict[tuple[Operation, Kind], NanFinding] = field(default_factory=dict)
-    _later: dict[Operation, int] = field(default_factory=dict)
+    _found: dict[tuple[Operation, Kind], NanFinding] = field(
+        default_factory=dict[tuple["Operation", Kind], NanFinding]
+    )
+    _later: dict[Operation, int] = field(default_factory=dict["Operation", int])
     _has_stored: bool = False
     """Whether a NaN has gone to memory."""
 
     @contextmanager
-    def raising(self) -> Iterator[None]:
+    def raising(self) -> Generator[None]:
         """Runs a launch; a NanError at its end if anything was found."""
         try:
             yield

@@ -42,15 +42,17 @@ class Machine:
     memory: Memory = field(default_factory=Memory)
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (0, 0, 0)
-    printed: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list[str])
     print_to: Callable[[str], object] | None = None
-    failures: list[AssertionFailure] = field(default_factory=list)
+    failures: list[AssertionFailure] = field(default_factory=list[AssertionFailure])
     max_iterations: int = 0
     random: Random | None = None
     """What decides about the schedule; None for the plain order."""
     take_over: Callable[[], tuple[int, int, int] | None] = lambda: None
     """Takes a tile block that has not begun out of the launch; None where there is none left."""
-    plugins: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+    plugins: Mapping[str, Callable[..., object]] = field(
+        default_factory=dict[str, Callable[..., object]]
+    )
     """What the caller has given for code that the machine does not have, by name."""
     memo: LoadMemo = field(default_factory=LoadMemo)
     names: ArrayNames = field(default_factory=ArrayNames)

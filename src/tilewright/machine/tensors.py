@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.launching.modules import KernelOp
 from tilewright.machine.memory import Allocation
-from tilewright.numerics.arrays import Array
+from tilewright.numerics.arrays import Array, is_array
 
 Box = tuple[tuple[int, int], ...]
 """Half-open index ranges, one for each dimension of a tensor."""
@@ -192,7 +192,7 @@ class ArrayNames:
     def of_launch(cls, entry: KernelOp | None, args: Sequence[object]) -> ArrayNames:
         names = () if entry is None else names_of_parameters(entry)
         found = zip(names, args, strict=False)
-        return cls(tuple((name, arg) for name, arg in found if isinstance(arg, np.ndarray)))
+        return cls(tuple((name, arg) for name, arg in found if is_array(arg)))
 
     def locate(self, allocation: Allocation, offsets: Array, size: int) -> Elements:
         """The elements that hold the ``size`` bytes at each byte offset in an allocation.

@@ -42,12 +42,14 @@ class ParseState:
 
     op_class: type[SyntaxOp]
     start: int
-    operands: dict[str, list[UnresolvedOperand]] = field(default_factory=dict)
-    types: dict[str, list[Attribute]] = field(default_factory=dict)
-    properties: dict[str, Attribute] = field(default_factory=dict)
-    attributes: dict[str, Attribute] = field(default_factory=dict)
-    regions: list[Region] = field(default_factory=list)
-    parts: dict[Part, tuple[int, int]] = field(default_factory=dict)
+    operands: dict[str, list[UnresolvedOperand]] = field(
+        default_factory=dict[str, list[UnresolvedOperand]]
+    )
+    types: dict[str, list[Attribute]] = field(default_factory=dict[str, list[Attribute]])
+    properties: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+    attributes: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+    regions: list[Region] = field(default_factory=list[Region])
+    parts: dict[Part, tuple[int, int]] = field(default_factory=dict[Part, tuple[int, int]])
 
     @property
     def op_name(self) -> str:

@@ -127,9 +127,7 @@ class _Stopper:
             raise
 
 
-def stopper(
-    given: Breakpoint, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]
-) -> _Stopper:
+def stopper(given: object, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]) -> _Stopper:
     """What stops at a breakpoint in a launch. A TileIRError where it names what there is not."""
     if not isinstance(given, Breakpoint):
         message = f"lines are breakpoints in cuTile programs only, not in launches of modules: {given!r:.60}"
@@ -205,7 +203,7 @@ def run_with(
 def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> InspectedRun:
     """:func:`run_with`, with arguments that have been checked."""
     kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "a run that looks at operations")
-    trace: Trace | None = options.trace
+    trace: object = options.trace
     if trace is not None and not isinstance(trace, Trace):
         message = f"a launch of a module records a Trace, not {trace!r:.60}"
         raise TileIRError.single(BAD_RUN_OPTION, message)

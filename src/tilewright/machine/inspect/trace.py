@@ -108,10 +108,10 @@ class Trace:
     values: Values = "summary"
     limit: int = DEFAULT_LIMIT
     element_limit: int = DEFAULT_ELEMENT_LIMIT
-    records: list[OpRecord] = field(default_factory=list)
+    records: list[OpRecord] = field(default_factory=list[OpRecord])
     left_out: int = 0
     summarised: int = 0
-    launch: dict[str, object] = field(default_factory=dict)
+    launch: dict[str, object] = field(default_factory=dict[str, object])
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ _LONG = 16
 class History:
     """A set of events: for each tile block a bit mask of its events by number."""
 
-    masks: dict[int, int] = field(default_factory=dict)
+    masks: dict[int, int] = field(default_factory=dict[int, int])
 
     def __contains__(self, event: Event) -> bool:
         return bool(self.masks.get(event.block, 0) >> event.number & 1)

@@ -158,10 +158,10 @@ class Findings:
     machine: Machine
     seed: int = 0
     names: ArrayNames = field(default_factory=ArrayNames)
-    found: list[Finding] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list[Finding])
     stray: Stray | None = None
     """What ended the run, if it was an access."""
-    _seen: set[tuple[object, ...]] = field(default_factory=set)
+    _seen: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
 
     @property
     def diagnostics(self) -> list[Diagnostic]:

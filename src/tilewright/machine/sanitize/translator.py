@@ -38,9 +38,9 @@ class SanitizingTranslator(Translator):
     is_observed: ClassVar[bool] = True
     findings: Findings = None  # pyright: ignore[reportAssignmentType]
     detector: RaceDetector | None = None
-    fresh: dict[int, Array] = field(default_factory=dict)
+    fresh: dict[int, Array] = field(default_factory=dict[int, Array])
     """For alloca memory by base address: which bytes nobody has written yet."""
-    _taints: dict[SSAValue, int] = field(default_factory=dict)
+    _taints: dict[SSAValue, int] = field(default_factory=dict["SSAValue", int])
 
     def taint(self, value: SSAValue) -> int:
         """The slot of a value's taint: None or a ``Taint``."""

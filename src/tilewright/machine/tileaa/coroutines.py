@@ -71,7 +71,7 @@ class Coroutines:
     """The coroutines of a tile block that have begun and not ended; its own is the first."""
 
     machine: Machine
-    living: list[AgentCoroutine] = field(default_factory=list)
+    living: list[AgentCoroutine] = field(default_factory=list[AgentCoroutine])
 
     def run(self, main: AgentCoroutine) -> Generator[Operation, None, Signal]:
         """Run the block's own coroutine, and the agents it starts, until it ends."""

@@ -34,7 +34,7 @@ class Queue:
 
     depth: int
     consumers: tuple[int, ...]
-    held: deque[Tuple] = field(default_factory=deque)
+    held: deque[Tuple] = field(default_factory=deque[Tuple])
     put_count: int = 0
     taken: dict[int, int] = field(init=False)
 

@@ -84,6 +84,7 @@ class ArrayMap:
             self._mapped.append((low, high, allocation))
 
     def mark(self) -> tuple[int, int]:
+        """How much is mapped so far, for :meth:`release`."""
         return len(self._mapped), len(self._kept)
 
     def release(self, mark: tuple[int, int]) -> None:

@@ -136,6 +136,7 @@ class Translator:
         return found
 
     def slots(self, values: Any) -> tuple[int, ...]:
+        """The slots of values, in their order."""
         return tuple(self.slot(value) for value in values)
 
     def flow(self, values: Any) -> tuple[int, ...]:
@@ -143,10 +144,12 @@ class Translator:
         return self.slots(values)
 
     def new_slot(self) -> int:
+        """A slot that belongs to no value; it holds None when a tile block begins."""
         self.registers.append(None)
         return len(self.registers) - 1
 
     def optional(self, value: SSAValue | None) -> int | None:
+        """The slot of an operand that may be absent; None where it is."""
         return None if value is None else self.slot(value)
 
     def preset(self, value: SSAValue, content: object) -> None:
@@ -154,6 +157,7 @@ class Translator:
         self.registers[self.slot(value)] = content
 
     def is_preset(self, value: SSAValue) -> bool:
+        """Whether a value is the same in every tile block, and known before any runs."""
         return self.registers[self.slot(value)] is not None
 
     @contextmanager
@@ -199,6 +203,11 @@ class Translator:
         return CompiledBlock(run, start, suspends)
 
     def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
+        """The step of an operation; None where its results are all preset.
+
+        A :class:`Fault` for an operation that the table refuses or does not have, and for a result
+        of more dimensions than NumPy and the checks around it can hold.
+        """
         implementation = IMPLEMENTATIONS.rule_of(op)
         if implementation is None:
             reason = IMPLEMENTATIONS.reason(op, "the machine knows no such operation at this level")
@@ -214,6 +223,7 @@ class Translator:
 
     @staticmethod
     def refusal(op: Operation | None, message: str) -> Fault:
+        """The fault ``unsupported`` at an operation."""
         fault = Fault(UNSUPPORTED, message)
         fault.op = op
         return fault

@@ -92,9 +92,11 @@ class NanFinder:
 
     @property
     def report(self) -> NanReport:
+        """What has been found so far."""
         return NanReport(tuple(self._found.values()), len(self._later), sum(self._later.values()))
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        """Looks behind an operation of ``cuda_tile``; None where nothing can be found."""
         if when != "after" or not isinstance(op, TileOp):
             return None
         if op.regions and not isinstance(op, reductions.Fold):

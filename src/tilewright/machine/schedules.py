@@ -65,6 +65,7 @@ class Schedule:
         return list(self.waiting)
 
     def count(self) -> int:
+        """How many blocks :meth:`live` gives."""
         return len(self.waiting)
 
     def next(self, version: int, *, may_begin: bool) -> Live | None:

@@ -31,6 +31,7 @@ class TimeLimit:
         return None if seconds is None else cls(seconds, monotonic() + seconds)
 
     def check(self, where: str) -> None:
+        """A fault when the time is over, which says ``where`` the launch was."""
         if monotonic() > self.deadline:
             raise Fault(TIME_LIMIT, over_message(self.seconds, where))
 
@@ -86,6 +87,7 @@ class Machine:
             raise self.endless_loop()
 
     def endless_loop(self) -> Fault:
+        """The fault of a loop that reaches ``max_iterations``."""
         return Fault(
             STEP_LIMIT, f"the loop makes more than {self.max_iterations} iterations, the limit set"
         )

@@ -74,6 +74,7 @@ def format_box(box: Box) -> str:
 
 
 def box_json(box: Box) -> list[list[int]]:
+    """A box as lists ``[first, end]``, one for each dimension."""
     return [list(extent) for extent in box]
 
 
@@ -190,6 +191,7 @@ class ArrayNames:
 
     @classmethod
     def of_launch(cls, entry: KernelOp | None, args: Sequence[object]) -> ArrayNames:
+        """The arguments that are arrays; scalars have no name in memory."""
         names = () if entry is None else names_of_parameters(entry)
         found = zip(names, args, strict=False)
         return cls(tuple((name, arg) for name, arg in found if is_array(arg)))

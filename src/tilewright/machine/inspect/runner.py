@@ -52,7 +52,11 @@ if TYPE_CHECKING:
 class Observer(Protocol):
     """Puts hooks around the operations that it wants to see."""
 
-    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None: ...
+    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        """What runs ``when`` the operation is executed, before or after it; None for nothing.
+
+        Asked once for each operation and side, when the kernel is translated.
+        """
 
 
 @dataclass(slots=True)

@@ -144,6 +144,7 @@ def format_elements(array: Array, element: str) -> str:
 
 
 def describe_place(op: Operation) -> str:
+    """``FILE:LINE`` of an operation, or the byte of bytecode that it begins at."""
     place = place_of(op)
     if place is None:
         return "(no place)"
@@ -153,6 +154,7 @@ def describe_place(op: Operation) -> str:
 
 
 def describe_source(op: Operation) -> str | None:
+    """``FILE:LINE`` in the program that the kernel was made from; None where it does not say."""
     position = source_position(op.location)
     return None if position is None else f"{position[0]}:{position[1]}"
 

@@ -170,6 +170,7 @@ class Recorder:
         trace.launch = {"format": 1, "entry": kernel.symbol, "grid": list(grid), "seed": seed}
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        """Records an operation when it ends, one with regions when it is entered and left."""
         if self._leaves_out_assumptions and isinstance(op, AssumeOp):
             return None
         nests = bool(op.regions) and not isinstance(op, Fold)

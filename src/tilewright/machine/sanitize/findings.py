@@ -84,6 +84,7 @@ class Taint:
     origins: tuple[Origin, ...]
 
     def joined(self, other: Taint) -> Taint:
+        """What either marks; masks broadcast to one another."""
         return Taint(self.mask | other.mask, merge(self.origins, other.origins))
 
     def mapped(self, function: Callable[[Array], Array]) -> Taint | None:
@@ -93,11 +94,13 @@ class Taint:
 
 
 def merge(first: tuple[Origin, ...], second: tuple[Origin, ...]) -> tuple[Origin, ...]:
+    """The origins of both, each operation once, up to a limit; the first ones stay."""
     known = {origin.op for origin in first}
     return (first + tuple(o for o in second if o.op not in known))[:_MAX_ORIGINS]
 
 
 def join(taints: Sequence[Taint | None]) -> Taint | None:
+    """What any of them marks; None where all are None."""
     found: Taint | None = None
     for taint in taints:
         if taint is not None:

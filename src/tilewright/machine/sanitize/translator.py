@@ -50,9 +50,11 @@ class SanitizingTranslator(Translator):
         return found
 
     def taints(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
+        """The slots of the taints of values, in their order."""
         return tuple(self.taint(value) for value in values)
 
     def flow(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
+        """The slots of values and then those of their taints: both are copied along."""
         values = tuple(values)
         return self.slots(values) + self.taints(values)
 

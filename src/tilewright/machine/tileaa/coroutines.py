@@ -58,11 +58,14 @@ class AgentCoroutine:
 
     @property
     def can_run(self) -> bool:
+        """Whether it waits for nothing, or what it waits for has happened."""
         return self.wait is None or self.wait.is_over()
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
+    """What the body of a block yields for an agent that begins."""
+
     coroutine: AgentCoroutine
 
 

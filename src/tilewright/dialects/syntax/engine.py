@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.builtin import i32 as builtin_i32
@@ -185,9 +185,13 @@ def fixed_type(cls: type[IRDLOperation], name: str) -> Attribute | None:
 def value_constraint(group_def: OperandDef | ResultDef) -> AttrConstraint:
     """The constraint on each value of an operand or result group, without its count."""
     constraint: object = group_def.constr
-    while not isinstance(constraint, AttrConstraint):
+    while not _is_constraint(constraint):
         constraint = getattr(constraint, "constraint", None) or getattr(constraint, "constr")  # noqa: B009
     return constraint
+
+
+def _is_constraint(value: object) -> TypeGuard[AttrConstraint]:
+    return isinstance(value, AttrConstraint)
 
 
 def type_syntax_of(cls: type[Operation]) -> TypeSyntax:
@@ -202,7 +206,7 @@ def shown_type(op: Operation, value: SSAValue) -> str:
 
 def values_of(op: Operation, name: str) -> Sequence[SSAValue]:
     """The values of an operand or result group, always as a sequence."""
-    value = getattr(op, name)
+    value: SSAValue | Sequence[SSAValue] | None = getattr(op, name)
     if value is None:
         return ()
     return (value,) if isinstance(value, SSAValue) else value

@@ -168,8 +168,10 @@ def dot(op: ops.DotOp, t: Translator) -> Step:
 
 def _product(op: ops.DotOp | S.AsyncDotOp, t: Translator) -> Step:
     lhs, rhs, acc, result = t.slots((op.a, op.b, op.c, op.result))
-    element = A.element_name(A.element_of(op.a.type))
-    acc_element = A.element_name(A.element_of(op.c.type))
+    factor, acc_type = op.a.type, op.c.type
+    assert isinstance(factor, A.TileType | TiledViewType) and isinstance(acc_type, A.TileType)
+    element = A.element_name(factor.element_type)
+    acc_element = A.element_name(acc_type.element_type)
     if FORMATS[element].is_float:
         mmaf = mmaf_of(t.arithmetic, element)
 

@@ -35,7 +35,9 @@ FLOORS: tuple[frozenset[str], ...] = (
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 #: The same inside ``dialects``.
 DIALECT_FLOORS: tuple[frozenset[str], ...] = (
-    frozenset({"versions", "source_map", "facts", "keywords", "print_formats", "backends"}),
+    frozenset(
+        {"versions", "source_map", "facts", "keywords", "print_formats", "narrowing", "backends"}
+    ),
     frozenset({"syntax"}),
     frozenset({"declare"}),
     frozenset({"upstream", "cuda_tile"}),

@@ -9,7 +9,6 @@ from typing import ClassVar, Protocol
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
-from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
@@ -23,6 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.facts import Elements, Ordering, Pointing
+from tilewright.dialects.narrowing import is_enum
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import SyntaxOp, property_of, shown_type, values_of
 
@@ -241,7 +241,7 @@ def int_property(op: IRDLOperation, name: str) -> int:
 def enum_property(op: IRDLOperation, name: str) -> str:
     """The keyword of an enumeration property; empty where it is absent."""
     found = op.properties.get(name)
-    return found.data.value if isinstance(found, EnumAttribute) else ""
+    return found.data.value if is_enum(found) else ""
 
 
 def bool_array(values: Sequence[bool]) -> DenseArrayBase:

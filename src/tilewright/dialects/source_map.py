@@ -24,7 +24,7 @@ class TextSource:
     file: SourceFile
     start: int
     end: int
-    parts: dict[Part, tuple[int, int]] = field(default_factory=dict)
+    parts: dict[Part, tuple[int, int]] = field(default_factory=dict[Part, tuple[int, int]])
 
     def place(self, part: Part | None = None) -> Place:
         start, end = (

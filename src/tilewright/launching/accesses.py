@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import atomics, memory, multimem, views
@@ -12,6 +12,21 @@ from tilewright.dialects.facts import Elements, Ordering, elements, ordering, ru
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
+
+PointerAccess: TypeAlias = (
+    memory.LoadPtrTkoOp | memory.StorePtrTkoOp | atomics.AtomicRMWTkoOp | atomics.AtomicCASTkoOp
+)
+"""An access through a tile of pointers, with or without a tile of ``i1`` as its ``mask``."""
+ViewAccess: TypeAlias = (
+    views.LoadViewTkoOp
+    | views.StoreViewTkoOp
+    | atomics.AtomicRedViewTkoOp
+    | multimem.MultimemLoadReduceViewTkoOp
+    | multimem.MultimemReduceViewTkoOp
+    | multimem.MultimemStoreViewTkoOp
+)
+"""An access to the tile of a ``view`` at an ``index`` for each dimension."""
+MemoryAccess: TypeAlias = PointerAccess | ViewAccess
 
 #: The operand that holds the pointers, for accesses without a view.
 POINTERS: Mapping[type[TileOp], str] = MappingProxyType(

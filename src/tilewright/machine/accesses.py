@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.launching import accesses
 from tilewright.launching.accesses import ACCESSES, LOADS, POINTERS, STORES
 from tilewright.launching.storage import Storage, storage_of
 from tilewright.machine.compile import Translator, pointee_of
@@ -59,10 +59,10 @@ def access_site(op: Operation, t: Translator) -> AccessSite | None:
     cls: Any = type(op)
     if cls not in ACCESSES:
         return None
-    assert isinstance(op, TileOp)
     reads, writes = cls not in STORES, cls not in LOADS
     pointers = POINTERS.get(cls)
     if pointers is None:
+        assert isinstance(op, accesses.ViewAccess)
         access, storage = access_of(op, t)
         return AccessSite(_view_elements(access), storage, reads, writes, access)
     values: SSAValue = getattr(op, pointers)

@@ -31,8 +31,10 @@ class ArrayMap:
     """Host memory that is mapped into the address space."""
 
     memory: Memory
-    _mapped: list[tuple[int, int, Allocation]] = field(default_factory=list)
-    _kept: list[Array] = field(default_factory=list)
+    _mapped: list[tuple[int, int, Allocation]] = field(
+        default_factory=list[tuple[int, int, Allocation]]
+    )
+    _kept: list[Array] = field(default_factory=list[Array])
 
     def map(self, arrays: Sequence[tuple[str, Array]]) -> list[int]:
         """Map arrays; gives the address of the first element of each.
@@ -82,6 +84,7 @@ class ArrayMap:
             self._mapped.append((low, high, allocation))
 
     def mark(self) -> tuple[int, int]:
+        """How much is mapped so far, for :meth:`release`."""
         return len(self._mapped), len(self._kept)
 
     def release(self, mark: tuple[int, int]) -> None:

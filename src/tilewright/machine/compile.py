@@ -13,7 +13,7 @@ without run as plain functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -97,19 +97,19 @@ class Translator:
     global_addresses: dict[str, int]
     arithmetic: Arithmetic = REFERENCE
     registers: Registers = field(default_factory=lambda: [None])
-    loops: list[Scope] = field(default_factory=list)
-    yields: list[Scope] = field(default_factory=list)
-    grid_slots: list[tuple[int, int]] = field(default_factory=list)
-    block_slots: list[tuple[int, int]] = field(default_factory=list)
+    loops: list[Scope] = field(default_factory=list[Scope])
+    yields: list[Scope] = field(default_factory=list[Scope])
+    grid_slots: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    block_slots: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     agents: int | None = None
     """The slot of the agents of a tile block, in kernels that start any."""
-    waits: dict[Operation, list[Nested]] = field(default_factory=dict)
+    waits: dict[Operation, list[Nested]] = field(default_factory=dict["Operation", list[Nested]])
     """What has to be done before an operation that is still to be translated."""
-    functions: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, Any] = field(default_factory=dict[str, Any])
     """The functions that the kernel calls, as far as they are translated."""
-    block_state: dict[str, int] = field(default_factory=dict)
+    block_state: dict[str, int] = field(default_factory=dict[str, int])
     """Slots of what a tile block has beside its values, by name; empty when a block begins."""
-    _slots: dict[SSAValue, int] = field(default_factory=dict)
+    _slots: dict[SSAValue, int] = field(default_factory=dict["SSAValue", int])
     _has_alloca: bool = False
     _depth: int = 0
 
@@ -136,6 +136,7 @@ class Translator:
         return found
 
     def slots(self, values: Any) -> tuple[int, ...]:
+        """The slots of values, in their order."""
         return tuple(self.slot(value) for value in values)
 
     def flow(self, values: Any) -> tuple[int, ...]:
@@ -143,10 +144,12 @@ class Translator:
         return self.slots(values)
 
     def new_slot(self) -> int:
+        """A slot that belongs to no value; it holds None when a tile block begins."""
         self.registers.append(None)
         return len(self.registers) - 1
 
     def optional(self, value: SSAValue | None) -> int | None:
+        """The slot of an operand that may be absent; None where it is."""
         return None if value is None else self.slot(value)
 
     def preset(self, value: SSAValue, content: object) -> None:
@@ -154,10 +157,11 @@ class Translator:
         self.registers[self.slot(value)] = content
 
     def is_preset(self, value: SSAValue) -> bool:
+        """Whether a value is the same in every tile block, and known before any runs."""
         return self.registers[self.slot(value)] is not None
 
     @contextmanager
-    def renamed(self, slots: Mapping[SSAValue, int]) -> Iterator[None]:
+    def renamed(self, slots: Mapping[SSAValue, int]) -> Generator[None]:
         """While this lasts, these values are in other slots."""
         outer = {value: self.slot(value) for value in slots}
         self._slots.update(slots)
@@ -199,6 +203,11 @@ class Translator:
         return CompiledBlock(run, start, suspends)
 
     def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
+        """The step of an operation; None where its results are all preset.
+
+        A :class:`Fault` for an operation that the table refuses or does not have, and for a result
+        of more dimensions than NumPy and the checks around it can hold.
+        """
         implementation = IMPLEMENTATIONS.rule_of(op)
         if implementation is None:
             reason = IMPLEMENTATIONS.reason(op, "the machine knows no such operation at this level")
@@ -214,6 +223,7 @@ class Translator:
 
     @staticmethod
     def refusal(op: Operation | None, message: str) -> Fault:
+        """The fault ``unsupported`` at an operation."""
         fault = Fault(UNSUPPORTED, message)
         fault.op = op
         return fault
@@ -285,7 +295,8 @@ def _coroutine(
             for function, nested, at, switch in sequence:
                 op = at
                 if nested:
-                    signal = yield from function(regs)
+                    nest: Coroutine = function(regs)
+                    signal = yield from nest
                 else:
                     signal = function(regs)
                     if switch is not None:

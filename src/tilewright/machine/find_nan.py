@@ -9,7 +9,7 @@ Conversions are told where a value does not fit the type that it is converted to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -71,13 +71,15 @@ class NanFinder:
 
     names: Mapping[int, str]
     arrays: ArrayNames
-    _found: dict[tuple[Operation, Kind], NanFinding] = field(default_factory=dict)
-    _later: dict[Operation, int] = field(default_factory=dict)
+    _found: dict[tuple[Operation, Kind], NanFinding] = field(
+        default_factory=dict[tuple["Operation", Kind], NanFinding]
+    )
+    _later: dict[Operation, int] = field(default_factory=dict["Operation", int])
     _has_stored: bool = False
     """Whether a NaN has gone to memory."""
 
     @contextmanager
-    def raising(self) -> Iterator[None]:
+    def raising(self) -> Generator[None]:
         """Runs a launch; a NanError at its end if anything was found."""
         try:
             yield
@@ -90,9 +92,11 @@ class NanFinder:
 
     @property
     def report(self) -> NanReport:
+        """What has been found so far."""
         return NanReport(tuple(self._found.values()), len(self._later), sum(self._later.values()))
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        """Looks behind an operation of ``cuda_tile``; None where nothing can be found."""
         if when != "after" or not isinstance(op, TileOp):
             return None
         if op.regions and not isinstance(op, reductions.Fold):

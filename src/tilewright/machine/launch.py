@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 from xdsl.ir import Operation
 
-import tilewright.machine.ops  # noqa: F401  (fills the table of implementations)
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import place_of
@@ -36,6 +35,7 @@ from tilewright.launching.options import (
 )
 from tilewright.launching.plugins import Plugin as Plugin
 from tilewright.launching.result import InspectedResult, RunResult
+from tilewright.machine import ops as ops  # fills the table of implementations
 from tilewright.machine.arguments import ArrayMap, bind
 from tilewright.machine.compile import CompiledBlock, Translator
 from tilewright.machine.described import Placements
@@ -133,7 +133,8 @@ class Program:
         self._placed = Placements(self._machine.memory)
         self._lock = threading.Lock()
         if is_tileaa(self.module):
-            import tilewright.machine.tileaa  # noqa: F401  (more of the table, at a cost in time)
+            # More of the table of implementations, at a cost in time.
+            from tilewright.machine import tileaa as tileaa
         for held in globals_of(self.module):
             self._globals[held.name] = held, self._load(held)
         self._accept(self.options)

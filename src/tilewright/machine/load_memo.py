@@ -52,9 +52,11 @@ class LoadHistory:
     keeps: bool = False
     """Whether an index has come twice; stays true from one launch to the next."""
     view: TensorView = _NO_VIEW
-    tiles: dict[Index, KeptTile | None] = field(default_factory=dict)
+    tiles: dict[Index, KeptTile | None] = field(default_factory=dict[Index, KeptTile | None])
     """Those of ``view``; None for an index that has come once."""
-    _by_view: dict[TensorView, dict[Index, KeptTile | None]] = field(default_factory=dict)
+    _by_view: dict[TensorView, dict[Index, KeptTile | None]] = field(
+        default_factory=dict[TensorView, dict[Index, KeptTile | None]]
+    )
     _seen_once: int = 0
 
     def turn_to(self, view: TensorView) -> None:
@@ -94,10 +96,10 @@ class LoadMemo:
     """All tiles that a machine keeps. ``is_off``: loads must read memory every time."""
 
     is_off: bool = False
-    wide: dict[int, Array] = field(default_factory=dict)
+    wide: dict[int, Array] = field(default_factory=dict[int, Array])
     """Tiles of the memo in f32, by ``id``; see :meth:`widened`."""
-    _tiles: dict[int, Array] = field(default_factory=dict)
-    _histories: list[LoadHistory] = field(default_factory=list)
+    _tiles: dict[int, Array] = field(default_factory=dict[int, Array])
+    _histories: list[LoadHistory] = field(default_factory=list[LoadHistory])
     _bytes: int = 0
 
     def history(self) -> LoadHistory:

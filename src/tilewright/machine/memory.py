@@ -50,7 +50,9 @@ class Allocation:
     is_live: bool = True
     writes: int = 0
     end: int = field(init=False)
-    _typed: dict[np.dtype[Any], tuple[int, Array]] = field(init=False, default_factory=dict)
+    _typed: dict[np.dtype[Any], tuple[int, Array]] = field(
+        init=False, default_factory=dict[np.dtype[Any], tuple[int, Array]]
+    )
 
     def __post_init__(self) -> None:
         self.end = self.base + self.buffer.size

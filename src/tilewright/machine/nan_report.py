@@ -77,6 +77,7 @@ class NanFinding:
     executions: int = 0
 
     def diagnostic(self, *more: Note) -> Diagnostic:
+        """The finding as an error at its operation, with ``more`` notes behind its own."""
         values = ", ".join(f"{name} = {value}" for name, value in self.operands)
         notes = [Note(values)] if values else []
         times = "" if self.executions == 1 else f" in {self.executions} executions"

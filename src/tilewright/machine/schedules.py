@@ -46,7 +46,7 @@ class Live:
     registers: Registers
     coroutine: Coroutine
     paused_at: Operation | None = None
-    taken: set[int] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set[int])
     """The addresses that it has taken and not given back."""
     idle_at: int = -1
     """The version of memory at which it had nothing to do; -1 if it may go on."""
@@ -65,6 +65,7 @@ class Schedule:
         return list(self.waiting)
 
     def count(self) -> int:
+        """How many blocks :meth:`live` gives."""
         return len(self.waiting)
 
     def next(self, version: int, *, may_begin: bool) -> Live | None:

@@ -31,6 +31,7 @@ class TimeLimit:
         return None if seconds is None else cls(seconds, monotonic() + seconds)
 
     def check(self, where: str) -> None:
+        """A fault when the time is over, which says ``where`` the launch was."""
         if monotonic() > self.deadline:
             raise Fault(TIME_LIMIT, over_message(self.seconds, where))
 
@@ -42,15 +43,17 @@ class Machine:
     memory: Memory = field(default_factory=Memory)
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (0, 0, 0)
-    printed: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list[str])
     print_to: Callable[[str], object] | None = None
-    failures: list[AssertionFailure] = field(default_factory=list)
+    failures: list[AssertionFailure] = field(default_factory=list[AssertionFailure])
     max_iterations: int = 0
     random: Random | None = None
     """What decides about the schedule; None for the plain order."""
     take_over: Callable[[], tuple[int, int, int] | None] = lambda: None
     """Takes a tile block that has not begun out of the launch; None where there is none left."""
-    plugins: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+    plugins: Mapping[str, Callable[..., object]] = field(
+        default_factory=dict[str, Callable[..., object]]
+    )
     """What the caller has given for code that the machine does not have, by name."""
     memo: LoadMemo = field(default_factory=LoadMemo)
     names: ArrayNames = field(default_factory=ArrayNames)
@@ -84,6 +87,7 @@ class Machine:
             raise self.endless_loop()
 
     def endless_loop(self) -> Fault:
+        """The fault of a loop that reaches ``max_iterations``."""
         return Fault(
             STEP_LIMIT, f"the loop makes more than {self.max_iterations} iterations, the limit set"
         )

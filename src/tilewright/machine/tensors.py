@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.launching.modules import KernelOp
 from tilewright.machine.memory import Allocation
-from tilewright.numerics.arrays import Array
+from tilewright.numerics.arrays import Array, is_array
 
 Box = tuple[tuple[int, int], ...]
 """Half-open index ranges, one for each dimension of a tensor."""
@@ -74,6 +74,7 @@ def format_box(box: Box) -> str:
 
 
 def box_json(box: Box) -> list[list[int]]:
+    """A box as lists ``[first, end]``, one for each dimension."""
     return [list(extent) for extent in box]
 
 
@@ -190,9 +191,10 @@ class ArrayNames:
 
     @classmethod
     def of_launch(cls, entry: KernelOp | None, args: Sequence[object]) -> ArrayNames:
+        """The arguments that are arrays; scalars have no name in memory."""
         names = () if entry is None else names_of_parameters(entry)
         found = zip(names, args, strict=False)
-        return cls(tuple((name, arg) for name, arg in found if isinstance(arg, np.ndarray)))
+        return cls(tuple((name, arg) for name, arg in found if is_array(arg)))
 
     def locate(self, allocation: Allocation, offsets: Array, size: int) -> Elements:
         """The elements that hold the ``size`` bytes at each byte offset in an allocation.

@@ -90,7 +90,7 @@ class ViewAccess:
         self._reach_bytes = 0
         self._byte_strides: tuple[int, ...] = ()
         promised = inbounds or (False,) * len(index_slots)
-        self._walk = tuple(
+        self._walk: tuple[tuple[int, int, int, int, int, bool], ...] = tuple(
             zip(
                 index_slots,
                 index_masks,

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 """A tile, of any rank and dtype."""
+
+
+def is_array(value: object) -> TypeGuard[Array]:
+    """Whether a value is a NumPy array; a NumPy scalar is none."""
+    return isinstance(value, np.ndarray)
+
+
+def is_numpy(value: object) -> TypeGuard[Array | np.generic[Any]]:
+    """Whether a value is a NumPy array or a NumPy scalar."""
+    return isinstance(value, np.ndarray | np.generic)
+
 
 CONSTANT_DATA_SIZE = define_code(
     "constant-data-size",

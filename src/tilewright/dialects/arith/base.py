@@ -70,7 +70,7 @@ class ElementCall:
 
     name: str
     element: str
-    keywords: Mapping[str, str | bool] = field(default_factory=dict)
+    keywords: Mapping[str, str | bool] = field(default_factory=dict[str, str | bool])
 
 
 def numeric_element(ty: Attribute) -> str:

@@ -9,8 +9,6 @@ from typing import ClassVar, NoReturn, Self
 
 from xdsl.dialects.builtin import (
     BytesAttr,
-    FloatAttr,
-    IndexType,
     IntegerAttr,
     IntegerType,
 )
@@ -38,6 +36,7 @@ from tilewright.dialects.cuda_tile.constants import (
 from tilewright.dialects.cuda_tile.types import ELEMENT_NAMES
 from tilewright.dialects.declare import Report, attr, examples
 from tilewright.dialects.facts import Elements
+from tilewright.dialects.narrowing import is_float, is_integer, is_integer_type
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.constraints import ElementKind, PropertyKind
 from tilewright.dialects.nv_tileaa.signature import Dictionary
@@ -132,7 +131,7 @@ def scalar_value(ty: Attribute, bits: int) -> Attribute:
     assert fmt is not None, ty
     if fmt.is_float:
         return FloatBitsAttr(ty, bits)
-    assert isinstance(ty, IntegerType | IndexType)
+    assert is_integer_type(ty)
     return IntegerAttr(int(bits_to_value(bits, fmt.name)), ty)
 
 
@@ -150,7 +149,7 @@ def bits_of_value(value: Attribute) -> list[int]:
         return value.bits()
     if isinstance(value, FloatBitsAttr):
         return [value.bits_value]
-    assert isinstance(value, IntegerAttr)
+    assert is_integer(value)
     fmt = format_of(value.type)
     assert fmt is not None
     return [value.value.data & fmt.mask]
@@ -158,7 +157,7 @@ def bits_of_value(value: Attribute) -> list[int]:
 
 def type_of_value(value: Attribute) -> Attribute:
     """The type of the constant that has this value."""
-    assert isinstance(value, ElementsAttr | FloatBitsAttr | IntegerAttr)
+    assert isinstance(value, ElementsAttr | FloatBitsAttr) or is_integer(value)
     return value.type
 
 
@@ -232,7 +231,7 @@ def _bad_type(parser: AttrParser, ty: Attribute, start: int, help: str) -> NoRet
 
 def _exact(value: Attribute) -> Attribute:
     """Floats of MLIR's own attribute as bit patterns."""
-    if isinstance(value, FloatAttr) and (fmt := format_of(value.type)) is not None:
+    if is_float(value) and (fmt := format_of(value.type)) is not None:
         return FloatBitsAttr(value.type, float_to_bits(value.value.data, fmt))
     return value
 
@@ -245,7 +244,7 @@ class ConstantValue(Directive):
         start = token_start(parser)
         value = parse_value(parser)
         end = previous_end(parser)
-        if not isinstance(value, ElementsAttr | FloatBitsAttr | IntegerAttr):
+        if not (isinstance(value, ElementsAttr | FloatBitsAttr) or is_integer(value)):
             fail(parser, f"expected a constant, found {value}", start, end, code=BAD_CONSTANT)
         state.properties["value"] = value
         state.types["result"] = [type_of_value(value)]
@@ -291,7 +290,7 @@ class ConstantOp(ArithOp):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(value := self.properties.get("value"), FloatAttr):
+        if is_float(value := self.properties.get("value")):
             self.properties["value"] = _exact(value)
 
     @classmethod

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     DictionaryAttr,
-    FloatAttr,
     IntAttr,
     IntegerAttr,
     IntegerType,
@@ -21,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.types import DimsAttr
+from tilewright.dialects.narrowing import is_float, is_int, is_integer
 from tilewright.dialects.syntax.tokens import (
     consume,
     fail,
@@ -133,7 +133,7 @@ def _narrow(target: DictionaryAttr) -> DictionaryAttr:
     return DictionaryAttr(
         {
             key: IntegerAttr(value.value.data, 32)
-            if isinstance(value, IntegerAttr)
+            if is_integer(value)
             and value.type == IntegerType(64)
             and -(2**31) <= value.value.data < 2**31
             else value
@@ -157,9 +157,9 @@ def _print_hint_value(printer: Printer, entry: Attribute) -> None:
         printer.print_string(", " if index else "")
         printer.print_identifier_or_string_literal(key)
         printer.print_string(" = ")
-        if isinstance(value, IntegerAttr) and value.type != IntegerType(1):
+        if is_integer(value) and value.type != IntegerType(1):
             printer.print_string(str(value.value.data))
-        elif isinstance(value, FloatAttr):
+        elif is_float(value):
             value.print_without_type(printer)
         else:
             printer.print_attribute(value)
@@ -177,7 +177,7 @@ def optional_int(value: int | None) -> Attribute:
 
 def number_of(value: Attribute) -> int | None:
     """The number that ``optional_int`` was given."""
-    return value.data if isinstance(value, IntAttr) else None
+    return value.data if is_int(value) else None
 
 
 def parse_int_list(parser: AttrParser) -> DimsAttr:
@@ -251,7 +251,7 @@ class DivByAttr(AssumePredicateAttr):
     @property
     def group(self) -> tuple[int, int] | None:
         """``(every, along)`` where given."""
-        if isinstance(self.every, IntAttr) and isinstance(self.along, IntAttr):
+        if is_int(self.every) and is_int(self.along):
             return self.every.data, self.along.data
         return None
 

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     BytesAttr,
     FloatAttr,
-    IntegerAttr,
     IntegerType,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute
@@ -26,8 +25,10 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling, format_type, parse_type
 from tilewright.dialects.cuda_tile.types import ELEMENT_TYPES, NUMBER_NAMES, TileType, element_name
+from tilewright.dialects.narrowing import is_float, is_integer
 from tilewright.dialects.syntax.tokens import (
     consume,
+    current_token,
     fail,
     previous_end,
     token_start,
@@ -218,7 +219,7 @@ class Literal:
         self.tokens: list[tuple[str, int]] = []
         self.shape: tuple[int, ...] | None = None
         self.hex_data: bytes | None = None
-        if parser._current_token.kind is MLIRTokenKind.STRING_LIT:
+        if current_token(parser).kind is MLIRTokenKind.STRING_LIT:
             self._parse_hex_string(parser)
         else:
             self.shape = self._parse(parser)
@@ -339,7 +340,7 @@ class Literal:
 def parse_scalar(parser: AttrParser) -> str:
     """The text of one number, ``true`` or ``false``, with its sign."""
     negative = parser.parse_optional_punctuation("-") is not None
-    token = parser._current_token
+    token = current_token(parser)
     is_bool = token.kind is MLIRTokenKind.BARE_IDENT and token.text in ("true", "false")
     if not is_bool and token.kind not in (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT):
         found = token.text or "the end of the file"
@@ -409,10 +410,10 @@ def scalar_bits(attribute: Attribute) -> tuple[str, int] | None:
     """(element name, bit pattern) of a typed scalar attribute, or None for any other."""
     if isinstance(attribute, FloatBitsAttr):
         return element_name(attribute.type), attribute.bits_value
-    if isinstance(attribute, IntegerAttr) and isinstance(attribute.type, IntegerType):
+    if is_integer(attribute) and isinstance(attribute.type, IntegerType):
         name = element_name(attribute.type)
         return (name, attribute.value.data & FORMATS[name].mask) if name in FORMATS else None
-    if isinstance(attribute, FloatAttr):
+    if is_float(attribute):
         name = element_name(attribute.type)
         if name in FORMATS:
             return name, float_to_bits(attribute.value.data, FORMATS[name])

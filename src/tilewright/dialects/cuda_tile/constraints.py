@@ -24,6 +24,7 @@ from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.declare import NamedConstraint
+from tilewright.dialects.narrowing import is_dense_array, is_integer
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,9 @@ class FieldKind(NamedConstraint):
     def accepts(self, attr: Attribute) -> bool:
         if not isinstance(attr, self.classes):
             return False
-        if isinstance(attr, IntegerAttr):
+        if is_integer(attr):
             return attr.type == IntegerType(self.width)
-        if isinstance(attr, DenseArrayBase):
+        if is_dense_array(attr):
             return attr.elt_type == IntegerType(self.width)
         return True
 

@@ -30,6 +30,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import quote
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 
@@ -46,7 +47,8 @@ class DIAttr(ParametrizedAttribute):
         object.__setattr__(self, "_hash", hash((type(self), self.parameters)))
 
     def __hash__(self) -> int:
-        return self._hash  # pyright: ignore[reportAttributeAccessIssue]
+        found: int = self.__dict__["_hash"]
+        return found
 
     def __eq__(self, other: object) -> bool:
         """Structural equality; each pair of parts is compared once, however often it is shared."""
@@ -57,17 +59,17 @@ class DIAttr(ParametrizedAttribute):
             if a is b or (id(a), id(b)) in seen:
                 continue
             seen.add((id(a), id(b)))
-            if isinstance(a, ArrayAttr) and isinstance(b, ArrayAttr):
+            if is_array(a) and is_array(b):
                 if len(a.data) != len(b.data):
                     return False
                 pairs += zip(a.data, b.data, strict=True)
             elif not isinstance(a, DIAttr):
                 if a != b:
                     return False
-            elif type(a) is not type(b) or hash(a) != hash(b):
+            elif not isinstance(b, DIAttr) or type(a) is not type(b) or hash(a) != hash(b):
                 return False
             else:
-                pairs += zip(a.parameters, b.parameters, strict=True)  # pyright: ignore[reportAttributeAccessIssue]
+                pairs += zip(a.parameters, b.parameters, strict=True)
         return True
 
 
@@ -375,7 +377,7 @@ FUSED = (FusedLocAttr, FusedLoc)
 def fused_parts(location: FusedLoc | FusedLocAttr) -> tuple[Attribute, ...]:
     """The locations that a fused one is made of."""
     parts = location.locations
-    assert isinstance(parts, ArrayAttr)
+    assert is_array(parts)
     return tuple(parts.data)
 
 

@@ -319,7 +319,9 @@ class Product(TileAAOp):
             report.error(RESIDENCY, "the right operand of wgmma lies in smem", type_of("b"))
         if atom_of(self) == "mma_sync_f16":
             for name, value in (("a", self.a), ("b", self.b)):
-                element = T.element_name(value.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+                ty = value.type
+                assert isinstance(ty, T.TileType | S.TiledViewType)
+                element = T.element_name(ty.element_type)
                 if element not in ("f8E4M3FN", "f8E5M2"):
                     message = f"mma_sync_f16 takes floats of 8 bits, got {element}"
                     report.error(LAYOUT, message, type_of(name))

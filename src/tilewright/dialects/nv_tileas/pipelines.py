@@ -371,7 +371,8 @@ def _closing(
     if not isinstance(loop, scf.ForOp):
         return found, (block,)
     place = yields[0].index
-    closed, where = [], (loop.body.block, loop.parent_block())
+    closed: list[Operation] = []
+    where = (loop.body.block, loop.parent_block())
     for value in (loop.body.block.args[1 + place], loop.results[place]):
         closed += [use.operation for use in value.uses if isinstance(use.operation, closes)]
     return closed, where
@@ -467,9 +468,10 @@ class AsyncTiledTmaLoadOp(TileAAOp):
                 attr("tx_count"),
             )
         made = self.desc.owner
-        if isinstance(made, MakeTiledTmaDescOp) and len(self.indices) != len(made.base.type.dims):  # pyright: ignore[reportAttributeAccessIssue]
+        view = made.base.type if isinstance(made, MakeTiledTmaDescOp) else None
+        if isinstance(view, T.TiledViewType) and len(self.indices) != len(view.dims):
             report.error(
                 VIEW_SHAPE,
-                f"expects {len(made.base.type.dims)} coordinates, but got {len(self.indices)}",  # pyright: ignore[reportAttributeAccessIssue]
+                f"expects {len(view.dims)} coordinates, but got {len(self.indices)}",
                 type_of("desc"),
             )

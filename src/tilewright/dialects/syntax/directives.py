@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, UnitAttr
-from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.keywords import KeywordAttr
+from tilewright.dialects.narrowing import is_enum
 from tilewright.dialects.syntax.engine import (
     Directive,
     ParseState,
@@ -299,7 +299,7 @@ class EnumKeyword(Directive):
         parse_enum_keyword(parser, state, self.name, self.attribute, what=self.what)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string(f" {property_of(op, self.name, EnumAttribute).data.value}")
+        printer.print_string(f" {property_of(op, self.name, self.attribute).data.value}")
 
     def grammar(self) -> str:
         return "(" + " | ".join(f"`{m.value}`" for m in self.attribute.enum_type) + ")"
@@ -334,7 +334,7 @@ class EnumSlot(Directive):
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         attribute = op.properties.get(self.name)
-        value = attribute.data.value if isinstance(attribute, EnumAttribute) else self.default
+        value = attribute.data.value if is_enum(attribute) else self.default
         if value != self.default:
             printer.print_string(f" {self.word}<{value}>")
         elif self.keeps_space:

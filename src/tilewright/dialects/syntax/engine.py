@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.builtin import i32 as builtin_i32
@@ -42,12 +42,14 @@ class ParseState:
 
     op_class: type[SyntaxOp]
     start: int
-    operands: dict[str, list[UnresolvedOperand]] = field(default_factory=dict)
-    types: dict[str, list[Attribute]] = field(default_factory=dict)
-    properties: dict[str, Attribute] = field(default_factory=dict)
-    attributes: dict[str, Attribute] = field(default_factory=dict)
-    regions: list[Region] = field(default_factory=list)
-    parts: dict[Part, tuple[int, int]] = field(default_factory=dict)
+    operands: dict[str, list[UnresolvedOperand]] = field(
+        default_factory=dict[str, list[UnresolvedOperand]]
+    )
+    types: dict[str, list[Attribute]] = field(default_factory=dict[str, list[Attribute]])
+    properties: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+    attributes: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+    regions: list[Region] = field(default_factory=list[Region])
+    parts: dict[Part, tuple[int, int]] = field(default_factory=dict[Part, tuple[int, int]])
 
     @property
     def op_name(self) -> str:
@@ -183,9 +185,13 @@ def fixed_type(cls: type[IRDLOperation], name: str) -> Attribute | None:
 def value_constraint(group_def: OperandDef | ResultDef) -> AttrConstraint:
     """The constraint on each value of an operand or result group, without its count."""
     constraint: object = group_def.constr
-    while not isinstance(constraint, AttrConstraint):
+    while not _is_constraint(constraint):
         constraint = getattr(constraint, "constraint", None) or getattr(constraint, "constr")  # noqa: B009
     return constraint
+
+
+def _is_constraint(value: object) -> TypeGuard[AttrConstraint]:
+    return isinstance(value, AttrConstraint)
 
 
 def type_syntax_of(cls: type[Operation]) -> TypeSyntax:
@@ -200,7 +206,7 @@ def shown_type(op: Operation, value: SSAValue) -> str:
 
 def values_of(op: Operation, name: str) -> Sequence[SSAValue]:
     """The values of an operand or result group, always as a sequence."""
-    value = getattr(op, name)
+    value: SSAValue | Sequence[SSAValue] | None = getattr(op, name)
     if value is None:
         return ()
     return (value,) if isinstance(value, SSAValue) else value

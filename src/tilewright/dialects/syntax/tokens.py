@@ -10,9 +10,10 @@ import re
 from typing import NoReturn
 
 from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
-from xdsl.utils.mlir_lexer import MLIRTokenKind
+from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind
 
 from tilewright.diagnostics import define_code
 
@@ -22,6 +23,30 @@ SYNTAX = define_code(
     "The parser met something else than what the grammar allows at the marked place. "
     "`tilewright explain OP` shows the syntax of an operation.",
 )
+
+
+class _Inside(AttrParser):
+    """What xDSL's parser gives to its subclasses only."""
+
+    @staticmethod
+    def token(parser: AttrParser) -> MLIRToken:
+        return parser._current_token
+
+    @staticmethod
+    def take(parser: AttrParser) -> MLIRToken:
+        return parser._consume_token()
+
+    @staticmethod
+    def resume(parser: AttrParser, offset: int) -> None:
+        parser._resume_from(offset)
+
+
+class _Lines(Printer):
+    """What xDSL's printer gives to its subclasses only."""
+
+    @staticmethod
+    def end(printer: Printer) -> None:
+        printer._print_new_line()
 
 
 class CodedParseError(ParseError):
@@ -56,24 +81,34 @@ def fail(
     help: str = "",
 ) -> NoReturn:
     """Raise a coded parse error over [start, end), by default over the current token."""
-    current = parser._current_token.span
+    current = _Inside.token(parser).span
     begin = current.start if start is None else start
     stop = (current.end if start is None else begin) if end is None else end
     span = Span(begin, stop, parser.lexer.input)
     raise CodedParseError(span, code, message, notes, help)
 
 
+def current_token(parser: AttrParser) -> MLIRToken:
+    """The token that is read next, with its kind."""
+    return _Inside.token(parser)
+
+
+def new_line(printer: Printer) -> None:
+    """End the line and begin the next one at the indentation of the printer."""
+    _Lines.end(printer)
+
+
 def token_text(parser: AttrParser) -> str:
     """The current token as written; empty at the end of the file."""
-    return parser._current_token.text
+    return _Inside.token(parser).text
 
 
 def token_start(parser: AttrParser) -> int:
-    return parser._current_token.span.start
+    return _Inside.token(parser).span.start
 
 
 def token_end(parser: AttrParser) -> int:
-    return parser._current_token.span.end
+    return _Inside.token(parser).span.end
 
 
 def content(parser: AttrParser) -> str:
@@ -81,15 +116,15 @@ def content(parser: AttrParser) -> str:
 
 
 def resume_at(parser: AttrParser, offset: int) -> None:
-    parser._resume_from(offset)
+    _Inside.resume(parser, offset)
 
 
 def is_identifier(parser: AttrParser) -> bool:
-    return parser._current_token.kind is MLIRTokenKind.BARE_IDENT
+    return _Inside.token(parser).kind is MLIRTokenKind.BARE_IDENT
 
 
 def is_value_name(parser: AttrParser) -> bool:
-    return parser._current_token.kind is MLIRTokenKind.PERCENT_IDENT
+    return _Inside.token(parser).kind is MLIRTokenKind.PERCENT_IDENT
 
 
 def begins_operation(parser: AttrParser) -> bool:
@@ -107,7 +142,7 @@ def _names_then_equals(rest: str) -> bool:
 
 def consume(parser: AttrParser) -> str:
     """Take the current token whatever it is; returns its text."""
-    return parser._consume_token().text
+    return _Inside.take(parser).text
 
 
 def previous_end(parser: AttrParser) -> int:

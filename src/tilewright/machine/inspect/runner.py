@@ -52,7 +52,11 @@ if TYPE_CHECKING:
 class Observer(Protocol):
     """Puts hooks around the operations that it wants to see."""
 
-    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None: ...
+    def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        """What runs ``when`` the operation is executed, before or after it; None for nothing.
+
+        Asked once for each operation and side, when the kernel is translated.
+        """
 
 
 @dataclass(slots=True)
@@ -127,9 +131,7 @@ class _Stopper:
             raise
 
 
-def stopper(
-    given: Breakpoint, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]
-) -> _Stopper:
+def stopper(given: object, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]) -> _Stopper:
     """What stops at a breakpoint in a launch. A TileIRError where it names what there is not."""
     if not isinstance(given, Breakpoint):
         message = f"lines are breakpoints in cuTile programs only, not in launches of modules: {given!r:.60}"
@@ -205,7 +207,7 @@ def run_with(
 def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> InspectedRun:
     """:func:`run_with`, with arguments that have been checked."""
     kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "a run that looks at operations")
-    trace: Trace | None = options.trace
+    trace: object = options.trace
     if trace is not None and not isinstance(trace, Trace):
         message = f"a launch of a module records a Trace, not {trace!r:.60}"
         raise TileIRError.single(BAD_RUN_OPTION, message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.source_map import place_of
 from tilewright.machine.inspect.stats import DEFAULT_BINS, TileStats, numbers_of, tile_stats
 from tilewright.machine.values import TensorView
-from tilewright.numerics.arrays import PTR, Array
+from tilewright.numerics.arrays import PTR, Array, is_numpy
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation, SSAValue
@@ -100,7 +100,7 @@ def look_at(value: object) -> Value | None:
     """A register as it may be shown; None for a token."""
     if isinstance(value, TensorView):
         return value
-    if not isinstance(value, np.ndarray | np.generic):
+    if not is_numpy(value):
         return None
     # Tiles may share memory with others in the machine, which must not change.
     array = np.asarray(value).view()
@@ -126,11 +126,14 @@ def describe_value(value: Value, ty: Attribute) -> str:
     return f"{shown} {tile_stats(value, element=element)}"
 
 
+_Numbers: TypeAlias = "int | float | list[_Numbers]"
+
+
 def format_elements(array: Array, element: str) -> str:
     """All elements in brackets; pointers in hexadecimal."""
     numbers = numbers_of(array, element)
 
-    def layout(part: object) -> str:
+    def layout(part: _Numbers) -> str:
         if isinstance(part, list):
             return "[" + ", ".join(map(layout, part)) + "]"
         if isinstance(part, float):
@@ -141,6 +144,7 @@ def format_elements(array: Array, element: str) -> str:
 
 
 def describe_place(op: Operation) -> str:
+    """``FILE:LINE`` of an operation, or the byte of bytecode that it begins at."""
     place = place_of(op)
     if place is None:
         return "(no place)"
@@ -150,6 +154,7 @@ def describe_place(op: Operation) -> str:
 
 
 def describe_source(op: Operation) -> str | None:
+    """``FILE:LINE`` in the program that the kernel was made from; None where it does not say."""
     position = source_position(op.location)
     return None if position is None else f"{position[0]}:{position[1]}"
 

@@ -108,10 +108,10 @@ class Trace:
     values: Values = "summary"
     limit: int = DEFAULT_LIMIT
     element_limit: int = DEFAULT_ELEMENT_LIMIT
-    records: list[OpRecord] = field(default_factory=list)
+    records: list[OpRecord] = field(default_factory=list[OpRecord])
     left_out: int = 0
     summarised: int = 0
-    launch: dict[str, object] = field(default_factory=dict)
+    launch: dict[str, object] = field(default_factory=dict[str, object])
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -170,6 +170,7 @@ class Recorder:
         trace.launch = {"format": 1, "entry": kernel.symbol, "grid": list(grid), "seed": seed}
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
+        """Records an operation when it ends, one with regions when it is entered and left."""
         if self._leaves_out_assumptions and isinstance(op, AssumeOp):
             return None
         nests = bool(op.regions) and not isinstance(op, Fold)

@@ -12,8 +12,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops import atomics, multimem
+from tilewright.launching import accesses
 from tilewright.launching.storage import Storage
 from tilewright.machine.compile import Step, SwitchPoint, Translator, implements, tile_type
 from tilewright.machine.memory import Memory
@@ -224,7 +225,9 @@ def multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> Swit
     return _reduce_into_view(op, t, enum_property(op, "reduction"), t.slot(op.tile))
 
 
-def _reduce_into_view(op: TileOp, t: Translator, mode: str, argument: int) -> SwitchPoint:
+def _reduce_into_view(
+    op: accesses.ViewAccess, t: Translator, mode: str, argument: int
+) -> SwitchPoint:
     access, storage = access_of(op, t)
     combine = combination(mode, storage.element, t.arithmetic)
     t.preset(op.results[0], TOKEN)

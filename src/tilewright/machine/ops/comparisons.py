@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dialects.cuda_tile.base import enum_property
-from tilewright.dialects.cuda_tile.enums import ComparisonPredicate, Signedness
+from tilewright.dialects.cuda_tile.enums import ComparisonPredicate
 from tilewright.dialects.cuda_tile.ops.floating_point import CmpFOp
 from tilewright.dialects.cuda_tile.ops.integer import CmpIOp
 from tilewright.machine.compile import tile_type
@@ -50,10 +50,7 @@ def _shown(comparison: CmpIOp | CmpFOp, left: Array, right: Array) -> str:
     from tilewright.machine.inspect.stops import format_elements
 
     sides = [np.asarray(left), np.asarray(right)]
-    if (
-        isinstance(comparison, CmpIOp)
-        and enum_property(comparison, "signedness") == Signedness.UNSIGNED
-    ):
+    if isinstance(comparison, CmpIOp) and enum_property(comparison, "signedness") == "unsigned":
         sides = [s.view(f"u{s.itemsize}") if s.dtype.kind == "i" else s for s in sides]
     one, two = (format_elements(side, tile_type(comparison.lhs).element) for side in sides)
     symbol = _SYMBOLS[enum_property(comparison, "comparison_predicate")]

@@ -59,7 +59,7 @@ def assert_step(op: Operation, t: Translator, value: SSAValue) -> Step:
         holds = regs[condition]
         if not holds.all():
             # argwhere of a rank-0 array is not defined the way it is for others.
-            where = np.argwhere(~holds).tolist() if holds.ndim else [[]]
+            where: list[list[int]] = np.argwhere(~holds).tolist() if holds.ndim else [[]]
             for index in map(tuple, where):
                 # All elements are counted, but only the first ones are shown.
                 is_shown = len(machine.failures) < MAX_SHOWN_FAILURES

@@ -85,6 +85,7 @@ def attributes_of(op: TileOp) -> dict[str, Any]:
 
 
 def element_of(op: TileOp) -> str:
+    """The element type that decides which arithmetic an operation does, such as ``bf16``."""
     return tile_type(op.operands[_ELEMENT_OPERAND.get(op.mnemonic(), 0)]).element
 
 
@@ -99,6 +100,11 @@ def function_of(op: Operation, arithmetic: Arithmetic = REFERENCE) -> Callable[.
 
 
 def translate(op: Operation, t: Translator) -> Step:
+    """The step of an element-wise operation; its results have the shape of its operands.
+
+    A :class:`Fault` for an ``offset`` of pointers to half a byte; the step faults where Tile IR
+    leaves the result undefined, as in a division by 0.
+    """
     call = call_of(op)
     if call.attributes.get("pointee") == "f4E2M1FN":
         raise Translator.refusal(

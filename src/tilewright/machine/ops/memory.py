@@ -31,6 +31,7 @@ _MAX_ALLOCA_BYTES = 1 << 30
 
 
 def is_weak(op: TileOp) -> bool:
+    """Whether an access is ordered by nothing but its tokens (memory model, weak accesses)."""
     return enum_property(op, "memory_ordering_semantics") == "weak"
 
 

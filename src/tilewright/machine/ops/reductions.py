@@ -70,6 +70,10 @@ class Folding:
     reverse: bool = False
 
     def rows(self, regs: Registers) -> list[Array]:
+        """The operands with the folded dimension in front, in the order in which they are folded.
+
+        Views of the tiles in the registers, not copies.
+        """
         axis = self.axis
         found = [
             regs[slot] if not axis else np.moveaxis(regs[slot], axis, 0) for slot in self.operands

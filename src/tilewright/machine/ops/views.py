@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp, bool_values
 from tilewright.dialects.cuda_tile.ops import multimem, views
+from tilewright.launching import accesses
 from tilewright.launching.storage import Storage, storage_of
 from tilewright.machine.compile import Step, SwitchPoint, Translator, implements, tile_type
 from tilewright.machine.faults import EXTENT_TOO_LARGE, Fault
@@ -136,31 +137,32 @@ def padding_of(name: str, dims: tuple[int, ...], element: str) -> Array:
     return np.full(dims, one[0], dtype_of(element))
 
 
-def access_of(op: TileOp, t: Translator) -> tuple[ViewAccess, Storage]:
+def access_of(op: accesses.ViewAccess, t: Translator) -> tuple[ViewAccess, Storage]:
     """Where the tile of a view access lies."""
-    view = op.view  # pyright: ignore[reportAttributeAccessIssue]
-    ty = view.type
+    ty = op.view.type
     assert isinstance(ty, T.TileViewType)
     storage = storage_of(ty.tile_type.element)
-    indices: Any = op.index  # pyright: ignore[reportAttributeAccessIssue]
     access = ViewAccess(
         t.machine.memory,
         ty.cut,
         storage,
-        t.slot(view),
-        t.slots(indices),
-        tuple(FORMATS[tile_type(value).element].mask for value in indices),
+        t.slot(op.view),
+        t.slots(op.index),
+        tuple(FORMATS[tile_type(value).element].mask for value in op.index),
         bool_values(op.properties.get("inbounds")),
     )
     return access, storage
 
 
 @implements(views.LoadViewTkoOp, multimem.MultimemLoadReduceViewTkoOp)
-def load_view(op: TileOp, t: Translator) -> Step | SwitchPoint:
+def load_view(
+    op: views.LoadViewTkoOp | multimem.MultimemLoadReduceViewTkoOp, t: Translator
+) -> Step | SwitchPoint:
     """A multimem load reads and reduces one replica: the memory there is."""
     access, _ = access_of(op, t)
     t.preset(op.results[1], TOKEN)
-    ty = op.view.type  # pyright: ignore[reportAttributeAccessIssue]
+    ty = op.view.type
+    assert isinstance(ty, T.TileViewType)
     weak = is_weak(op)
     step = load_step(t, access, t.slot(op.results[0]), padding_tile(ty), is_weak=weak)
     return step if weak else SwitchPoint(step)
@@ -233,10 +235,12 @@ def _keeping(
 
 
 @implements(views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp)
-def store_view(op: TileOp, t: Translator) -> Step | SwitchPoint:
+def store_view(
+    op: views.StoreViewTkoOp | multimem.MultimemStoreViewTkoOp, t: Translator
+) -> Step | SwitchPoint:
     """A multimem store writes the one replica."""
     access, _ = access_of(op, t)
-    tile = t.slot(op.tile)  # pyright: ignore[reportAttributeAccessIssue]
+    tile = t.slot(op.tile)
     t.preset(op.results[0], TOKEN)
     return scheduled(op, store_step(t, access, tile))
 

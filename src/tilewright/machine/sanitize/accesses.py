@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops import atomics, memory, misc, multimem, views
+from tilewright.launching import accesses
 from tilewright.machine.accesses import access_site
 from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.areas import Area, area_finder
@@ -37,7 +38,7 @@ _NO_ATOMIC = "elements are masked off"
 class _Event:
     """What happens around every dynamic execution of one memory operation."""
 
-    def __init__(self, op: TileOp, t: SanitizingTranslator):
+    def __init__(self, op: accesses.MemoryAccess, t: SanitizingTranslator):
         site = access_site(op, t)
         assert site is not None
         self.op, self.t, self.storage = op, t, site.storage
@@ -46,7 +47,7 @@ class _Event:
         self.reads, self.writes = site.reads, site.writes
         self.ordering = enum_property(op, "memory_ordering_semantics")
         self.scope = enum_property(op, "memory_scope")
-        self.token = t.optional(op.token)  # pyright: ignore[reportAttributeAccessIssue]
+        self.token = t.optional(op.token)
         token = op.results[-1]
         self.result_token = None if token.first_use is None else t.slot(token)
         # Lanes of one operation that share a byte by halves do not meet.
@@ -112,8 +113,10 @@ def _load_hook(
         if lanes is not None:
             if reason is not None:
                 taints.append(Taint(~lanes, (Origin(op, reason),)))
-            elif padding_taint is not None and regs[padding_taint] is not None:
-                taints.append(regs[padding_taint].mapped(lambda mask: mask & ~lanes))
+            elif padding_taint is not None:
+                padded: Taint | None = regs[padding_taint]
+                if padded is not None:
+                    taints.append(padded.mapped(lambda mask: mask & ~lanes))
         if t.fresh and (unwritten := area.unwritten(t.fresh)) is not None:
             taints.append(Taint(unwritten, (Origin(op, _FRESH),)))
         regs[slot] = join(taints) if taints else None
@@ -176,13 +179,14 @@ def _multimem_load(op: TileOp, t: SanitizingTranslator) -> Hook:
 
 @after(views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp)
 def _store_view(op: TileOp, t: SanitizingTranslator) -> Hook:
-    value = op.tile  # pyright: ignore[reportAttributeAccessIssue]
-    return _store_hook(_Event(op, t), value, "a stored value")
+    assert isinstance(op, views.StoreViewTkoOp | multimem.MultimemStoreViewTkoOp)
+    return _store_hook(_Event(op, t), op.tile, "a stored value")
 
 
 @after(atomics.AtomicRedViewTkoOp, multimem.MultimemReduceViewTkoOp)
 def _reduce_view(op: TileOp, t: SanitizingTranslator) -> Hook:
-    value = op.value if isinstance(op, atomics.AtomicRedViewTkoOp) else op.tile  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(op, atomics.AtomicRedViewTkoOp | multimem.MultimemReduceViewTkoOp)
+    value = op.value if isinstance(op, atomics.AtomicRedViewTkoOp) else op.tile
     event = _Event(op, t)
     return _store_hook(event, value, "an operand of an atomic")
 
@@ -262,7 +266,8 @@ def _join(op: TileOp, t: SanitizingTranslator) -> Hook:
 )
 def _pass_on(op: TileOp, t: SanitizingTranslator) -> Hook:
     """Ordered by tokens, but touching no memory."""
-    token = t.optional(op.token)  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(op, memory.TokenOrdered | memory.MemoryFenceAliasTkoOp)
+    token = t.optional(op.token)
     result = t.slot(op.results[-1])
 
     def hook(regs: Registers) -> None:

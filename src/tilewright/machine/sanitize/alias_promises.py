@@ -104,7 +104,7 @@ def _element_strides(region: Array) -> list[int]:
 
 def _aliases_itself(region: Array) -> bool:
     """Whether two indices are one element; False where there are too many to tell."""
-    steps = sorted(
+    steps: list[tuple[int, int]] = sorted(
         (abs(stride), extent)
         for stride, extent in zip(_element_strides(region), region.shape, strict=True)
         if extent > 1

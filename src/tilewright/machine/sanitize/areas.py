@@ -71,6 +71,7 @@ class StridedArea:
         return mask
 
     def mark_written(self, unwritten: Unwritten) -> None:
+        """Note that the bytes of these elements have been written."""
         content = unwritten.get(self._elements.allocation.base)
         if content is not None:
             self._elements.over(content, 1, within=self._size)[...] = False
@@ -92,6 +93,7 @@ class LaneArea:
         return LaneArea(self._memory, self._addresses, lanes, self._size, packed=self._packed)
 
     def taking_part(self) -> Array | None:
+        """Which elements of the tile are accessed, a mask of its shape; None for all."""
         lanes = self._lanes
         return None if lanes is None or lanes.all() else lanes
 
@@ -104,6 +106,10 @@ class LaneArea:
         may_repeat: bool,
         wrote: Array | None,
     ) -> History:
+        """Tell the detector, once for each allocation; gives the history with what the event acquires.
+
+        ``wrote`` marks, in the shape of the tile, the lanes in which a compare-and-swap has stored.
+        """
         addresses = chosen_lanes(self._addresses, self._lanes)
         if wrote is not None:
             wrote = chosen_lanes(wrote, self._lanes)
@@ -122,6 +128,7 @@ class LaneArea:
         return history
 
     def unwritten(self, unwritten: Unwritten) -> Array | None:
+        """Which elements of the tile hold bytes that nobody wrote; None where none do."""
         addresses = chosen_lanes(self._addresses, self._lanes)
         found = np.zeros(addresses.shape, np.bool_)
         for some, content, bytes_of in self._contents(addresses, unwritten):
@@ -135,6 +142,7 @@ class LaneArea:
         return mask
 
     def mark_written(self, unwritten: Unwritten) -> None:
+        """Note that the bytes of the elements that take part have been written."""
         addresses = chosen_lanes(self._addresses, self._lanes)
         for _, content, bytes_of in self._contents(addresses, unwritten):
             content[bytes_of] = False

@@ -54,7 +54,11 @@ def _truncation(op: TileOp, t: SanitizingTranslator) -> Hook | None:
     if flag in ("", "none"):
         return None
     element, to = tile_type(op.operands[0]).element, tile_type(op.results[0]).element
-    return _flagged(op, t, flag, lambda source: convert.trunci_wraps(source, element, to=to))
+
+    def wraps(source: Array) -> tuple[Array, Array]:
+        return convert.trunci_wraps(source, element, to=to)
+
+    return _flagged(op, t, flag, wraps)
 
 
 def _flagged(
@@ -182,7 +186,8 @@ def _same_elements(predicate: SameElementsAttr) -> Broken:
         reference = numbers
         for axis, size in enumerate(sizes):
             if size > 1:
-                starts = np.arange(numbers.shape[axis]) // size * size
+                extent: int = numbers.shape[axis]
+                starts = np.arange(extent) // size * size
                 reference = np.take(reference, starts, axis)
         lanes = np.asarray(numbers != reference)
         return (
@@ -208,14 +213,17 @@ def _divisible(predicate: DivByAttr, ty: T.TileType) -> Broken:
         expected = numbers
         if group is not None and group[0] > 1:
             every, along = group
-            within = np.arange(numbers.shape[along]) % every
+            extent: int = numbers.shape[along]
+            within = np.arange(extent) % every
             shape = [1] * numbers.ndim
             shape[along] = -1
             expected = numbers - (within * step).astype(numbers.dtype).reshape(shape)
         lanes = np.asarray(expected & numbers.dtype.type(divisor - 1)) != 0
         if group is not None and group[0] > 1:
-            starts = np.arange(numbers.shape[group[1]]) // group[0] * group[0]
-            lanes = lanes | (np.take(expected, starts, group[1]) != expected)
+            every, along = group
+            extent: int = numbers.shape[along]
+            starts = np.arange(extent) // every * every
+            lanes = lanes | (np.take(expected, starts, along) != expected)
         return (
             np.asarray(lanes),
             lambda found: (

@@ -25,12 +25,13 @@ _LONG = 16
 class History:
     """A set of events: for each tile block a bit mask of its events by number."""
 
-    masks: dict[int, int] = field(default_factory=dict)
+    masks: dict[int, int] = field(default_factory=dict[int, int])
 
     def __contains__(self, event: Event) -> bool:
         return bool(self.masks.get(event.block, 0) >> event.number & 1)
 
     def including(self, event: Event) -> History:
+        """This history with one event more."""
         if not self.masks:
             return History({event.block: 1 << event.number})
         masks = dict(self.masks)
@@ -82,17 +83,24 @@ class Event:
 
     @property
     def is_strong(self) -> bool:
+        """Whether the memory model counts it as a strong operation: every ordering but weak."""
         return self.ordering != "weak"
 
     @property
     def acquires(self) -> bool:
+        """Whether it may synchronise with a release that it reads from."""
         return self.reads and self.ordering in ("acquire", "acq_rel")
 
     @property
     def releases(self) -> bool:
+        """Whether a later acquire that reads what it wrote may synchronise with it."""
         return self.writes and self.ordering in ("release", "acq_rel")
 
     def covers(self, other: Event) -> bool:
+        """Whether the tile block of another event lies in the scope of this one.
+
+        All tile blocks of a launch run on one device, so every scope but ``tl_blk`` has them all.
+        """
         return self.block == other.block or self.scope != _TILE_BLOCK
 
     def may_meet(self, other: Event) -> bool:
@@ -167,6 +175,7 @@ class CellState:
     readers: Chain | None = None
 
     def remembers(self, event: Event) -> bool:
+        """Whether a later access would be compared with an event."""
         return any(event in chain for chain in (self.writers, self.readers) if chain is not None)
 
     def opponents(self, event: Event, history: History, *, writes: bool) -> list[Event]:

@@ -84,6 +84,7 @@ class Taint:
     origins: tuple[Origin, ...]
 
     def joined(self, other: Taint) -> Taint:
+        """What either marks; masks broadcast to one another."""
         return Taint(self.mask | other.mask, merge(self.origins, other.origins))
 
     def mapped(self, function: Callable[[Array], Array]) -> Taint | None:
@@ -93,11 +94,13 @@ class Taint:
 
 
 def merge(first: tuple[Origin, ...], second: tuple[Origin, ...]) -> tuple[Origin, ...]:
+    """The origins of both, each operation once, up to a limit; the first ones stay."""
     known = {origin.op for origin in first}
     return (first + tuple(o for o in second if o.op not in known))[:_MAX_ORIGINS]
 
 
 def join(taints: Sequence[Taint | None]) -> Taint | None:
+    """What any of them marks; None where all are None."""
     found: Taint | None = None
     for taint in taints:
         if taint is not None:
@@ -158,10 +161,10 @@ class Findings:
     machine: Machine
     seed: int = 0
     names: ArrayNames = field(default_factory=ArrayNames)
-    found: list[Finding] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list[Finding])
     stray: Stray | None = None
     """What ended the run, if it was an access."""
-    _seen: set[tuple[object, ...]] = field(default_factory=set)
+    _seen: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
 
     @property
     def diagnostics(self) -> list[Diagnostic]:

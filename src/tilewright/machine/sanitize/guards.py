@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp, bool_values
 from tilewright.dialects.cuda_tile.ops import atomics, memory, multimem, views
+from tilewright.launching import accesses
 from tilewright.launching.accesses import LOADS, POINTERS
 from tilewright.machine.fused_blocks import inline
 from tilewright.machine.hooks import Hook
@@ -53,14 +54,17 @@ class Guard:
 def guard_of(op: TileOp, t: SanitizingTranslator) -> Guard:
     """The guard of a memory operation."""
     pointers = POINTERS.get(type(op))
-    return _view_guard(op, t) if pointers is None else _pointer_guard(op, t, pointers)
+    if pointers is None:
+        assert isinstance(op, accesses.ViewAccess)
+        return _view_guard(op, t)
+    assert isinstance(op, accesses.PointerAccess)
+    return _pointer_guard(op, t, pointers)
 
 
-def _pointer_guard(op: TileOp, t: SanitizingTranslator, pointers: str) -> Guard:
+def _pointer_guard(op: accesses.PointerAccess, t: SanitizingTranslator, pointers: str) -> Guard:
     address = t.taint(getattr(op, pointers))
-    mask_value = op.mask  # pyright: ignore[reportAttributeAccessIssue]
-    mask = t.optional(mask_value)
-    mask_taint = None if mask_value is None else t.taint(mask_value)
+    mask = t.optional(op.mask)
+    mask_taint = None if op.mask is None else t.taint(op.mask)
 
     def whether(regs: Registers) -> Taint | None:
         return None if mask_taint is None else _some(regs[mask_taint])
@@ -79,9 +83,9 @@ def _pointer_guard(op: TileOp, t: SanitizingTranslator, pointers: str) -> Guard:
     return Guard(operands, whether, where, ("a mask of an access", "an address"))
 
 
-def _view_guard(op: TileOp, t: SanitizingTranslator) -> Guard:
-    view, indices = op.view, list(op.index)  # pyright: ignore[reportAttributeAccessIssue]
-    ty = view.type
+def _view_guard(op: accesses.ViewAccess, t: SanitizingTranslator) -> Guard:
+    indices = list(op.index)
+    ty = op.view.type
     assert isinstance(ty, T.TileViewType)
     dims = ty.tile_dims
     promised = bool_values(op.properties.get("inbounds")) or [False] * len(indices)
@@ -113,7 +117,7 @@ def _view_guard(op: TileOp, t: SanitizingTranslator) -> Guard:
         return join((of_tile(regs), None if is_free else of_rows(regs)))
 
     operands = scalars if rows is None else (*scalars, rows)
-    return Guard(operands, whether, where, ("an index", "an index"), t.taint(view))
+    return Guard(operands, whether, where, ("an index", "an index"), t.taint(op.view))
 
 
 def _some(taint: Taint | None) -> Taint | None:

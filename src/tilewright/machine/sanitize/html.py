@@ -45,7 +45,7 @@ class _Party:
 class _Page:
     report: SanitizeReport
     listings: Listings
-    parties: list[list[_Party]] = field(default_factory=list)
+    parties: list[list[_Party]] = field(default_factory=list[list[_Party]])
     """Those of each finding."""
 
     def party(self, key: str, side: int, says: str, op: Operation | None) -> _Party:

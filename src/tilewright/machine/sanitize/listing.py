@@ -40,8 +40,8 @@ class Listings:
     module: SourceFile
     sources: dict[str, SourceFile]
     is_printed: bool
-    _op_at: dict[object, Operation] = field(default_factory=dict)
-    _spans: dict[Operation, Span] = field(default_factory=dict)
+    _op_at: dict[object, Operation] = field(default_factory=dict[object, "Operation"])
+    _spans: dict[Operation, Span] = field(default_factory=dict["Operation", Span])
 
     @classmethod
     def of(cls, module: Operation, sources: Mapping[str, str]) -> Listings:

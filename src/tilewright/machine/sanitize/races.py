@@ -166,7 +166,7 @@ class RaceDetector:
 
         def footprints() -> tuple[Array, Array]:
             shadow.spread()
-            present = np.unique(shadow.numbers).tolist()
+            present: list[int] = np.unique(shadow.numbers).tolist()
             remembering = [n for n in present if self._states[n].remembers(first)]
             earlier = np.isin(shadow.numbers, remembering).nonzero()[0]
             return earlier * unit, np.unique(index) * unit

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, TileIRError
@@ -25,6 +24,7 @@ from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.sanitize.translator import SanitizingTranslator
 from tilewright.machine.tensors import names_of_parameters
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
+from tilewright.numerics.arrays import is_array
 
 #: The modules that fill the tables of hooks.
 _RULES = (accesses, guards, assumptions, taint)
@@ -204,6 +204,6 @@ def _describe_launch(entry: EntryOp, given: Given) -> Launch:
 
 
 def _describe_argument(value: object) -> str:
-    if isinstance(value, np.ndarray) and value.ndim:
+    if is_array(value) and value.ndim:
         return f"array of {value.dtype}, {' x '.join(map(str, value.shape))}"
     return str(value)

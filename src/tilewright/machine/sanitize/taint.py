@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -73,7 +74,8 @@ def _select(op: TileOp, t: SanitizingTranslator) -> Hook:
     arms = t.taints((op.cond, op.val_if_true, op.val_if_false))
 
     def hook(regs: Registers) -> None:
-        choice, chosen, other = (regs[slot] for slot in arms)
+        found: list[Taint | None] = [regs[slot] for slot in arms]
+        choice, chosen, other = found
         if choice is None and chosen is None and other is None:
             regs[result] = None
             return
@@ -97,7 +99,8 @@ def _masked(op: TileOp, t: SanitizingTranslator) -> Hook:
     deciding = 0 if isinstance(op, integer.AndIOp) else 1 if width == 1 else -1
 
     def hook(regs: Registers) -> None:
-        lhs, rhs = regs[taints[0]], regs[taints[1]]
+        lhs: Taint | None = regs[taints[0]]
+        rhs: Taint | None = regs[taints[1]]
         if lhs is None and rhs is None:
             regs[result] = None
             return
@@ -108,10 +111,20 @@ def _masked(op: TileOp, t: SanitizingTranslator) -> Hook:
             decided = np.asarray(regs[other_value] == deciding)
             if other is not None:
                 decided = decided & ~other.mask
-            parts.append(own.mapped(lambda mask, d=decided: mask & ~d))
+            parts.append(own.mapped(partial(_outside, decided)))
         regs[result] = join(parts)
 
     return hook
+
+
+def _lines(shape: tuple[int, ...], axis: int, dims: tuple[int, ...], mask: Array) -> Array:
+    """The elements of a product whose row (axis -1) or column (axis -2) of a factor is marked."""
+    marked = np.broadcast_to(mask, shape).any(axis=axis, keepdims=True)
+    return np.broadcast_to(marked, dims)
+
+
+def _outside(decided: Array, mask: Array) -> Array:
+    return mask & ~decided
 
 
 def _with_own(
@@ -185,7 +198,7 @@ def _mapped(
     dims = tile_type(op.operands[0]).dims
 
     def hook(regs: Registers) -> None:
-        taint = regs[source]
+        taint: Taint | None = regs[source]
         if taint is not None:
             taint = taint.mapped(lambda mask: function(regs, np.broadcast_to(mask, dims)))
         regs[result] = taint
@@ -333,15 +346,10 @@ def _product(op: TileOp, t: SanitizingTranslator) -> Hook:
     def hook(regs: Registers) -> None:
         parts: list[Taint | None] = []
         for name, slot in slots.items():
-            taint = regs[slot]
+            taint: Taint | None = regs[slot]
             if taint is not None and name != "acc":
                 axis = -1 if name.startswith("lhs") else -2
-                shape = shapes[name]
-                taint = taint.mapped(
-                    lambda mask, a=axis, s=shape: np.broadcast_to(
-                        np.broadcast_to(mask, s).any(axis=a, keepdims=True), dims
-                    )
-                )
+                taint = taint.mapped(partial(_lines, shapes[name], axis, dims))
             parts.append(taint)
         regs[result] = join(parts)
 

@@ -38,9 +38,9 @@ class SanitizingTranslator(Translator):
     is_observed: ClassVar[bool] = True
     findings: Findings = None  # pyright: ignore[reportAssignmentType]
     detector: RaceDetector | None = None
-    fresh: dict[int, Array] = field(default_factory=dict)
+    fresh: dict[int, Array] = field(default_factory=dict[int, Array])
     """For alloca memory by base address: which bytes nobody has written yet."""
-    _taints: dict[SSAValue, int] = field(default_factory=dict)
+    _taints: dict[SSAValue, int] = field(default_factory=dict["SSAValue", int])
 
     def taint(self, value: SSAValue) -> int:
         """The slot of a value's taint: None or a ``Taint``."""
@@ -50,9 +50,11 @@ class SanitizingTranslator(Translator):
         return found
 
     def taints(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
+        """The slots of the taints of values, in their order."""
         return tuple(self.taint(value) for value in values)
 
     def flow(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
+        """The slots of values and then those of their taints: both are copied along."""
         values = tuple(values)
         return self.slots(values) + self.taints(values)
 

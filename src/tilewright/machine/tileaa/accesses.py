@@ -58,6 +58,8 @@ class Parts:
 
     @classmethod
     def of(cls, op: Access) -> Parts:
+        """The parts of an operation that has its own base; absent groups are None or empty."""
+
         def group(name: str) -> tuple[SSAValue, ...]:
             return tuple(values_of(op, name)) if hasattr(op, name) else ()
 
@@ -67,10 +69,12 @@ class Parts:
 
     @property
     def storage(self) -> Storage:
+        """How an element is held in memory."""
         return storage_of(self.moved.element)
 
     @property
     def is_through_pointers(self) -> bool:
+        """Whether the base is a tile of pointers; else it is a memref or a view."""
         return not isinstance(self.base.type, A.MemrefType | A.TiledViewType)
 
     @property

@@ -58,11 +58,14 @@ class AgentCoroutine:
 
     @property
     def can_run(self) -> bool:
+        """Whether it waits for nothing, or what it waits for has happened."""
         return self.wait is None or self.wait.is_over()
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
+    """What the body of a block yields for an agent that begins."""
+
     coroutine: AgentCoroutine
 
 
@@ -71,7 +74,7 @@ class Coroutines:
     """The coroutines of a tile block that have begun and not ended; its own is the first."""
 
     machine: Machine
-    living: list[AgentCoroutine] = field(default_factory=list)
+    living: list[AgentCoroutine] = field(default_factory=list[AgentCoroutine])
 
     def run(self, main: AgentCoroutine) -> Generator[Operation, None, Signal]:
         """Run the block's own coroutine, and the agents it starts, until it ends."""

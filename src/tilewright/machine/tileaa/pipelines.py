@@ -42,7 +42,9 @@ class Ring:
     buffers: list[Array]
     states: list[str]
     rounds: list[int]
-    started: list[list[tuple[Array, Array]]] = field(default_factory=list)
+    started: list[list[tuple[Array, Array]]] = field(
+        default_factory=list[list[tuple[Array, Array]]]
+    )
 
     def is_ready(self, number: int, wanted: str) -> bool:
         """Whether the stage of an iterator is as wanted."""
@@ -164,7 +166,8 @@ def consumer_wait(op: P.ConsumerWaitOp, t: Translator) -> Step | Nested:
 @implements(P.ProducerWriteOp, P.ConsumerReadOp)
 def open_stage(op: P.ProducerWriteOp | P.ConsumerReadOp, t: Translator) -> Step:
     ring, stage, *results = t.slots((op.pipeline, op.stage, *op.views))
-    shapes = [value.type.dims for value in op.views]  # pyright: ignore[reportAttributeAccessIssue]
+    types = [value.type for value in op.views]
+    shapes = [ty.dims for ty in types if isinstance(ty, TiledViewType)]
 
     def step(regs: Registers) -> None:
         held: Ring = regs[ring]
@@ -234,6 +237,7 @@ def async_tiled_tma_load(op: P.AsyncTiledTmaLoadOp, t: Translator) -> Step | Swi
         held: Ring = regs[ring]
         array: Array = regs[target]
         array[...] = noise(target_type)
-        held.started[regs[stage]].append((array, np.array(regs[scratch])))
+        started: int = regs[stage]
+        held.started[started].append((array, np.array(regs[scratch])))
 
     return step

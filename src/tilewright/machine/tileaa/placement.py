@@ -61,8 +61,8 @@ def noise(ty: TiledViewType) -> Array:
 class Copies:
     """The asynchronous copies of a block: those in no group yet, and those of each group."""
 
-    open: list[tuple[Array, Array]] = field(default_factory=list)
-    groups: list[list[tuple[Array, Array]]] = field(default_factory=list)
+    open: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
+    groups: list[list[tuple[Array, Array]]] = field(default_factory=list[list[tuple[Array, Array]]])
     done: int = 0
 
     def group(self) -> int:
@@ -168,8 +168,10 @@ def dot(op: ops.DotOp, t: Translator) -> Step:
 
 def _product(op: ops.DotOp | S.AsyncDotOp, t: Translator) -> Step:
     lhs, rhs, acc, result = t.slots((op.a, op.b, op.c, op.result))
-    element = A.element_name(op.a.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
-    acc_element = A.element_name(op.c.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    factor, acc_type = op.a.type, op.c.type
+    assert isinstance(factor, A.TileType | TiledViewType) and isinstance(acc_type, A.TileType)
+    element = A.element_name(factor.element_type)
+    acc_element = A.element_name(acc_type.element_type)
     if FORMATS[element].is_float:
         mmaf = mmaf_of(t.arithmetic, element)
 
@@ -190,7 +192,9 @@ class Products:
     when they were started."""
 
     started: int = 0
-    going: list[tuple[tuple[Array, Array], ...]] = field(default_factory=list)
+    going: list[tuple[tuple[Array, Array], ...]] = field(
+        default_factory=list[tuple[tuple[Array, Array], ...]]
+    )
 
     def start(self, operands: Sequence[Array]) -> int:
         """Start a product; its number, from 1."""

@@ -34,7 +34,7 @@ class Queue:
 
     depth: int
     consumers: tuple[int, ...]
-    held: deque[Tuple] = field(default_factory=deque)
+    held: deque[Tuple] = field(default_factory=deque[Tuple])
     put_count: int = 0
     taken: dict[int, int] = field(init=False)
 
@@ -42,16 +42,20 @@ class Queue:
         self.taken = dict.fromkeys(self.consumers, 0)
 
     def has_room(self) -> bool:
+        """Whether a producer need not wait: fewer than ``depth`` entries some consumer has not had."""
         return len(self.held) < self.depth
 
     def has_more(self, consumer: int) -> bool:
+        """Whether there is an entry that a consumer has not had."""
         return self.taken[consumer] < self.put_count
 
     def put(self, values: Tuple) -> None:
+        """Add an entry; the caller has asked for room."""
         self.held.append(values)
         self.put_count += 1
 
     def get(self, consumer: int) -> Tuple:
+        """The next entry of a consumer; one that all consumers have had makes room."""
         first = self.put_count - len(self.held)
         found = self.held[self.taken[consumer] - first]
         self.taken[consumer] += 1

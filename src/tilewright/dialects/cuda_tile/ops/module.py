@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import ClassVar
 
@@ -44,6 +45,7 @@ from tilewright.dialects.cuda_tile.ops.regions import (
     print_typed_arguments,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import ATTR_DICT, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import (
@@ -94,7 +96,8 @@ class ModuleSyntax(Directive):
         else:
             fail(parser, f"expected a symbol name for the module, found '{token_text(parser)}'")
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        for key, value in (attributes.data if attributes else {}).items():
+        given: Mapping[str, Attribute] = attributes.data if attributes else {}
+        for key, value in given.items():
             target = state.properties if key == "producer" else state.attributes
             target[key] = value
         parse_body(parser, state, None, None)
@@ -316,7 +319,7 @@ class Function(TileOp):
             ("res_attrs", "result", signature.outputs.data),
         ):
             array = self.properties.get(name)
-            if not isinstance(array, ArrayAttr):
+            if not is_array(array):
                 continue
             if len(array.data) != len(values):
                 report.error(

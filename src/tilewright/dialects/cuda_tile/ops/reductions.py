@@ -51,6 +51,7 @@ from tilewright.dialects.cuda_tile.ops.regions import (
     print_typed_arguments,
 )
 from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling, format_type, parse_type
+from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import (
     ARROW,
     ATTR_DICT,
@@ -60,7 +61,13 @@ from tilewright.dialects.syntax.directives import (
     TypesOf,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.tokens import (
+    fail,
+    new_line,
+    previous_end,
+    token_start,
+    token_text,
+)
 from tilewright.numerics.element_types import FORMATS
 
 GROUP = "core"
@@ -93,7 +100,7 @@ class Identities(Directive):
 
     def print(self, printer: Printer, op: TileOp) -> None:
         array = op.properties["identities"]
-        assert isinstance(array, ArrayAttr)
+        assert is_array(array)
         printer.print_string(f" identities=[{', '.join(map(format_identity, array.data))}]")
 
     def grammar(self) -> str:
@@ -159,7 +166,7 @@ class BodyWithArguments(Directive):
 
     def print(self, printer: Printer, op: TileOp) -> None:
         printer.print_string(" ")
-        printer._print_new_line()
+        new_line(printer)
         print_typed_arguments(printer, op.regions[0].blocks[0])
         print_body(printer, op.regions[0])
 
@@ -190,7 +197,7 @@ class Fold(TileOp):
             )
             return
         types = tile_types(*operands)
-        if types is None or not isinstance(identities, ArrayAttr):
+        if types is None or not is_array(identities):
             return
         if any(ty.element == "f4E2M1FN" for ty in types):
             report.error(SUB_BYTE, "cannot operate on sub-byte type F4E2M1FN")

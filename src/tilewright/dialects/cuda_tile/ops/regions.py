@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from tilewright.dialects.cuda_tile.base import TileOp, ensure_terminator
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import is_value_name, previous_end, token_start, token_text
@@ -67,15 +68,16 @@ def print_typed_arguments(
     printer: Printer, block: Block, dictionaries: Attribute | None = None
 ) -> None:
     """``(%a: T, %b: T)``, with a dictionary behind each type where there are some."""
-    shown = dictionaries.data if isinstance(dictionaries, ArrayAttr) else ()
+    shown = dictionaries.data if is_array(dictionaries) else ()
     print_location = getattr(printer, "print_argument_location", None)
     printer.print_string("(")
     for index, argument in enumerate(block.args):
         printer.print_string(", " if index else "")
         printer.print_ssa_value(argument)
         printer.print_string(f": {format_type(argument.type)}")
-        if index < len(shown) and isinstance(shown[index], DictionaryAttr):
-            printer.print_op_attributes(shown[index].data)
+        entry = shown[index] if index < len(shown) else None
+        if isinstance(entry, DictionaryAttr):
+            printer.print_op_attributes(entry.data)
         if print_location is not None:
             print_location(argument)
     printer.print_string(")")

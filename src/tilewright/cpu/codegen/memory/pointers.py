@@ -260,8 +260,8 @@ def _load_at_indices(f: FunctionEmitter, op: M.LoadOp, mask: Tile | None) -> Non
     if dims:
         f.define(op.result, ViewLoad(element, dims, place, zero_of(element), mask, other))
     else:
-        spread = [None if t is None else _of_one_element(t, place) for t in (mask, other)]
-        tile = ViewLoad(element, place.dims, place, zero_of(element), *spread)
+        mask, other = (None if t is None else _of_one_element(t, place) for t in (mask, other))
+        tile = ViewLoad(element, place.dims, place, zero_of(element), mask, other)
         f.values[op.result] = f.element(tile, whole(place.dims))
     f.give_token(op)
 

@@ -51,7 +51,8 @@ def check(kernel: CorpusKernel, version: str) -> None:
 @pytest.mark.skipif(not KERNELS, reason=CUTILE_MISSING)
 @pytest.mark.parametrize("kernel", KERNELS[::SAMPLE_STRIDE], ids=lambda k: k.name)
 def test_sampled_kernels_assemble_alike(kernel: CorpusKernel) -> None:
-    check(kernel, kernel.versions[-2])
+    # The newest version but one, where a kernel has so many.
+    check(kernel, kernel.versions[-2:][0])
 
 
 @pytest.mark.long

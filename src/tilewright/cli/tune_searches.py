@@ -279,8 +279,8 @@ def _finished(
 
 def _axes(asked: Searching) -> tuple[list[Axis], list[Axis], list[Axis]]:
     """What the command line gives values: constants, hints, decisions."""
+    from tilewright.model.tables import TARGETS
     from tilewright.passes.tileas.decisions import Decisions
-    from tilewright.profiling.launch import TARGETS
     from tilewright.tuning.hints import check_axis
     from tilewright.tuning.space import axis_of
 

@@ -19,6 +19,8 @@ from tilewright.model.codes import BAD_TABLE, UNKNOWN_GPU
 
 #: The version of the model: a change of its rules or numbers changes what it says.
 MODEL_VERSION = "4"
+#: What machine code is made for a GPU, by its compute capability times ten.
+TARGETS = {80: "sm_80", 89: "sm_89", 90: "sm_90a", 100: "sm_100a", 120: "sm_120a"}
 #: What is known of its error; there has been no hardware to compare with.
 KNOWN_ERROR = (
     "not measured; published times of like kernels differ by 11 % in the median and 27 % on average of 28 (docs/model.md); ratios of like "

@@ -19,7 +19,7 @@ from tilewright.gpu.tools import disassemble_to_json
 from tilewright.launching.modules import is_tile_ir
 from tilewright.model.profile import BlockFacts, Options, Origin, Profile
 from tilewright.model.sass import Kernel, kernel_named, read_kernels
-from tilewright.model.tables import Gpu, gpu_named
+from tilewright.model.tables import TARGETS, Gpu, gpu_named
 from tilewright.model.timing import profile
 from tilewright.model.walk import LaunchShape, parameter_words
 from tilewright.numerics.arrays import Array
@@ -28,8 +28,6 @@ from tilewright.profiling.codes import BLOCK_OF_THREADS
 from tilewright.profiling.origins import origins_of
 from tilewright.profiling.running import Found, run_blocks
 
-#: What machine code is made for a GPU, by its compute capability times ten.
-TARGETS = {80: "sm_80", 89: "sm_89", 90: "sm_90a", 100: "sm_100a", 120: "sm_120a"}
 #: Where the arrays of a modelled launch begin: far from each other, and well aligned.
 _FIRST_ADDRESS, _APART = 1 << 36, 1 << 36
 #: Seconds that a block may be run for: far more than it takes, unless a loop does not end.
@@ -244,4 +242,4 @@ def _field(what: str, size: int, value: Any, at: Any) -> int | float | None:
     return None
 
 
-__all__ = ["RUN_SECONDS", "TARGETS", "Asked", "BlockFacts", "Profiler", "profile_launch"]
+__all__ = ["RUN_SECONDS", "Asked", "BlockFacts", "Profiler", "profile_launch"]

@@ -15,9 +15,8 @@ from typing import Any
 from tilewright.campaign.runner import Executor
 from tilewright.campaign.store import Store
 from tilewright.diagnostics import TileIRError
-from tilewright.model.tables import MODEL_VERSION, Gpu
+from tilewright.model.tables import MODEL_VERSION, TARGETS, Gpu
 from tilewright.passes.tileas.decisions import Decisions
-from tilewright.profiling.launch import TARGETS
 from tilewright.tuning.codes import BAD_RECORD
 from tilewright.tuning.ranking import Candidate, Ranked, Ranking, Told, rank
 

@@ -162,7 +162,9 @@ def test_products_that_are_waited_for(arch: str, tile: tuple[int, int, int]) -> 
 def test_the_pipeline_by_name(target: str) -> None:
     """An option of a pipeline goes to the passes that have it."""
     passes = (
-        f"tileas-assign-layouts{{target={target}}},tileas-tma{{target={target}}},tileas-pipeline"
+        f"tileas-order-blocks{{target={target}}},tileas-assign-layouts{{target={target}}},"
+        "tileas-avoid-conflicts,tileas-remove-conversions,"
+        f"tileas-tma{{target={target}}},tileas-pipeline"
     )
     passes += f",tileas-schedule,tileas-tma-stores,tileas-specialize{{target={target}}},tileas-allocate,tileas-insert-barriers"
     text = product(*TILE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -21,8 +19,8 @@ from tilewright.passes.tileas.assign_layouts import goes_by_element, operand_lay
 
 #: Instructions for which a load stands: its address, and its wait.
 _LOAD = 4
-#: The bytes of a tile that may be loaded twice, and in a layout in which it does not come as whole sectors.
-FEW_BYTES = 2048
+#: What a thread may load of a tile that is loaded twice, or in a layout in which it does not come as whole sectors, in bytes.
+FEW_BYTES = 32
 #: The operations that are computed again at most.
 _MOST = 16
 
@@ -89,8 +87,8 @@ class Again:
             return None
         dims, size = T.dims_of(value.type), element_bytes(value.type)
         shape = access_shape(self.facts, op)
-        if prod(dims) * size > FEW_BYTES and not (
-            moves and fills_sectors(layout, dims, shape, size)
+        if layout.registers * size > FEW_BYTES and not (
+            moves and not layout.is_replicated and fills_sectors(layout, dims, shape, size)
         ):
             return None
         accesses = [

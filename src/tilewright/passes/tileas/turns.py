@@ -117,7 +117,8 @@ def operands_loaded(op: DotOp) -> tuple[bool, bool]:
 
 
 def is_loaded(value: SSAValue, block: Block | None = None) -> bool:
-    """Whether a tile is loaded, in a block if one is given, or computed from tiles as large of which one is."""
+    """Whether a tile is loaded, in a block if one is given, or computed, not by a product, from tiles as large of which
+    one is."""
     size, waiting, seen = size_of(value), [value], {value}
     while waiting:
         owner = waiting.pop().owner
@@ -125,7 +126,7 @@ def is_loaded(value: SSAValue, block: Block | None = None) -> bool:
             if block is None or owner.parent is block:
                 return True
             continue
-        if isinstance(owner, Operation) and not owner.regions:
+        if isinstance(owner, Operation) and not owner.regions and not isinstance(owner, DotOp):
             found = [other for other in owner.operands if size_of(other) == size]
             waiting += [other for other in found if other not in seen]
             seen.update(found)

@@ -102,7 +102,7 @@ def wrong(call: Callable[[Builder], Any]) -> str:
             if first.file != __file__ or not first.message:
                 return "no line, or no words"
             return first.message if any(map(first.message.__contains__, PYTHONS_WORDS)) else ""
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001 (any but ours is what is looked for)
             return f"{type(error).__name__}: {error}"
     return ""
 
@@ -216,7 +216,7 @@ def test_nonsense_for_modules(what: str) -> None:
             except BuilderError as error:
                 first = error.diagnostics[0]
                 assert first.file == __file__ and first.message.startswith(what), name
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001 (any but ours is what is looked for)
                 found[f"{name}={value!r:.20}"] = f"{type(error).__name__}: {error}"
     assert not found
 

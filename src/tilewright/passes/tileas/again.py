@@ -124,10 +124,21 @@ class Again:
             new.operands[position] = self.make(op.operands[position], each)
         inherit_place(new, op)
         Rewriter.insert_op(new, InsertPoint.after(op))
+        if isinstance(op, Load) and isinstance(new, Load):
+            _follow(op, new)
         made = new.results[list(op.results).index(value)]  # pyright: ignore[reportArgumentType]
         retype(made, layout)
         made.name_hint = value.name_hint
         return made
+
+
+def _follow(op: Load, again: Load) -> None:
+    """Let a load that is made again come behind the first one, and what is ordered behind that one behind both."""
+    if op.result_token is None or again.result_token is None:
+        return
+    op.result_token.replace_all_uses_with(again.result_token)
+    if again.token is not None:
+        again.operands[list(again.operands).index(again.token)] = op.result_token
 
 
 def _keeps_layouts(op: Operation) -> bool:

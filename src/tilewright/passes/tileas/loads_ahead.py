@@ -301,7 +301,9 @@ class LoopLoads:
 
     def _may_come_early(self, op: Operation) -> bool:
         """Whether an operation is a load that gives the same in an earlier round, for the indices of this one."""
-        if not isinstance(op, Load) or goes_by_element(op) or self._waits(op):
+        if not isinstance(op, Load) or goes_by_element(op):
+            return False
+        if self._waits(op) or self.leads_access(op):
             return False
         return all(not is_within(token, self.loop) for token in values_of(op, "token"))
 

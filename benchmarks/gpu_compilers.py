@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import multiprocessing
@@ -83,6 +84,7 @@ def ours(bytecode: bytes, target: str, runs: int = 1) -> Compiled:
         from tilewright.diagnostics import TileIRError
         from tilewright.gpu.tiles import TileProgram
 
+        gc.freeze()  # What this process got from its parent, no collection walks.
         started = time.process_time()
         try:
             program = TileProgram(tilewright.read(bytecode), target)

@@ -81,6 +81,7 @@ def ours(bytecode: bytes, target: str, runs: int = 1) -> Compiled:
 
     def job() -> Compiled:
         import tilewright
+        import tilewright.bytecode
         from tilewright.diagnostics import TileIRError
         from tilewright.gpu.tiles import TileProgram
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from tilewright.gpu.codegen import ir
@@ -69,6 +70,8 @@ _APPROXIMATE = {
     "math.sin": "sin.approx.f32",
     "math.tanh": "tanh.approx.f32",
 }
+#: What is computed by those.
+_BY_OTHERS = frozenset({"math.exp", "math.log", "math.log10", "math.powf"})
 _LOG2_E, _LN_2, _LOG10_2 = 1.4426950408889634, 0.6931471805599453, 0.3010299956639812
 
 
@@ -102,7 +105,7 @@ def _count_bits(f: Function, op: Operation) -> None:
 @lowers(*_LIBRARY)
 def _function(f: Function, op: Operation) -> None:
     check_arithmetic(f, op, op.operands[0])
-    chosen = _approximate(f, op) if f.unit.approximate_math else None
+    chosen = _approximate(f, op) if f.unit.approximate_math or _says_approximate(f, op) else None
     map_parts(f, op, by_element(f, chosen or (lambda *args: _library_call(f, op, args))))
 
 
@@ -195,10 +198,20 @@ def _library_call(f: Function, op: Operation, args: tuple[Value, ...]) -> Value:
     return _narrow(f, f.code.call(name, wide[0].type, wide), args[0].type)
 
 
+def _says_approximate(f: Function, op: Operation) -> bool:
+    """Whether a flag of the operation allows an approximation, and f32 has one."""
+    flags = op.properties.get("fastmath")
+    allowed = (
+        isinstance(flags, arith.FastMathFlagsAttr) and arith.FastMathFlag.APPROX_FUNC in flags.data
+    )
+    is_known = op.name in _APPROXIMATE or op.name in _BY_OTHERS
+    return allowed and is_known and element_of(f.parts(op.operands[0])[0].type) == ir.F32
+
+
 def _approximate(f: Function, op: Operation) -> Callable[..., Value]:
     """The function by approximate instructions; a TileIRError where there are none."""
     name = op.name
-    if name not in _APPROXIMATE and name not in ("math.exp", "math.log", "math.log10", "math.powf"):
+    if name not in _APPROXIMATE and name not in _BY_OTHERS:
         raise f.refuse(
             op, "has no approximate instructions", help="compile without approximate math"
         )

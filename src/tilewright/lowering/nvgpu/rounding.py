@@ -1,9 +1,8 @@
 """Operations that round in another way than to nearest, or flush subnormals.
 
-Directed rounding is that of NVVM's intrinsics, which are instructions for f32 and f64; f16 and bf16 go
-through f32. Flushing is
-written out: operands and result lose their fraction where the exponent is zero. What may be
-approximate is computed in full.
+Directed rounding, flushing and what may be approximate are NVVM's intrinsics, which are single instructions
+for f32 and f64, but for divisions and square roots that are rounded once; f16 and bf16 go through f32.
+Exponential functions and hyperbolic tangents that may be approximate say so by a flag.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
+from xdsl.dialects import math as M
 from xdsl.dialects import vector
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -20,8 +20,10 @@ from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.arithmetic import (
     AddFOp,
     DivFOp,
+    Exp2Op,
     FmaOp,
     MulFOp,
+    RsqrtOp,
     SqrtOp,
     SubFOp,
 )
@@ -37,11 +39,12 @@ from tilewright.lowering.nvgpu.state import Threads
 from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, vector_like
 
 _HALF_UNIT, _KEPT = 1 << 12, -(1 << 13)
-_SIGN, _MAGNITUDE, _SMALLEST_NORMAL = -(1 << 31), (1 << 31) - 1, 1 << 23
+_MAGNITUDE = (1 << 31) - 1
 _INFINITY = 0x7F800000
 #: The modes that a computation to nearest, in full, is right for.
 _NEAREST = frozenset({"", "nearest_even", "full", "approx"})
 _DIRECTIONS = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
+#: Intrinsics for every direction.
 _INTRINSICS = {
     AddFOp.name: "add",
     SubFOp.name: "add",
@@ -50,6 +53,23 @@ _INTRINSICS = {
     FmaOp.name: "fma",
     SqrtOp.name: "sqrt",
 }
+#: Those for f32 that are near, by operation and mode: what stands in front of, and behind, the word for flushing.
+_NEAR = {
+    (DivFOp.name, "full"): ("div.full", ""),
+    (DivFOp.name, "approx"): ("div.approx", ".f"),
+    (SqrtOp.name, "approx"): ("sqrt.approx", ".f"),
+    (RsqrtOp.name, ""): ("rsqrt.approx", ".f"),
+    (Exp2Op.name, ""): ("ex2.approx", ".f"),
+}
+#: Those of the larger or smaller number, which have a word for NaN between.
+_CHOSEN = {
+    "arith.maximumf": ("fmax", ".nan.f"),
+    "arith.minimumf": ("fmin", ".nan.f"),
+    "arith.maxnumf": ("fmax", ".f"),
+    "arith.minnumf": ("fmin", ".f"),
+}
+#: Functions that have an approximate form.
+_FUNCTIONS = frozenset({M.ExpOp.name, M.TanhOp.name})
 _HALVES = (b.Float16Type(), b.BFloat16Type())
 
 Compute = Callable[[Sequence[SSAValue]], SSAValue]
@@ -57,20 +77,53 @@ Compute = Callable[[Sequence[SSAValue]], SSAValue]
 
 def direction(op: Operation) -> str:
     """How an operation rounds, in the spelling of PTX; empty for to nearest."""
-    mode = enum_property(op, "rounding_mode")  # pyright: ignore[reportArgumentType]
+    mode = _mode(op)
     return "" if mode in _NEAREST else _DIRECTIONS.get(mode, mode)
+
+
+def _mode(op: Operation) -> str:
+    return enum_property(op, "rounding_mode")  # pyright: ignore[reportArgumentType]
 
 
 def computed(low: Threads, op: Operation, operands: Sequence[SSAValue], plain: Compute) -> SSAValue:
     """The operation on these operands, with the rounding and flushing that it asks for; ``plain``
     rounds to nearest and flushes nothing."""
     given = list(operands)
-    flushes = is_set(op, "flush_to_zero")
-    if flushes:
-        given = [flushed(low, value) for value in given]
+    if is_set(op, "flush_to_zero") or (
+        _mode(op) in ("full", "approx") and op.name not in _FUNCTIONS
+    ):
+        return _by_intrinsic(low, op, given)
     mode = direction(op)
     found = _directed(low, op, given, mode) if mode else plain(given)
-    return flushed(low, found) if flushes else found
+    if _mode(op) == "approx" and isinstance(made := found.owner, Operation):
+        made.properties["fastmath"] = A.FastMathFlagsAttr([A.FastMathFlag.APPROX_FUNC])
+    return found
+
+
+def _by_intrinsic(low: Threads, op: Operation, operands: list[SSAValue]) -> SSAValue:
+    """An operation of f32 that flushes, or may be approximate. Of both operands and result subnormal numbers
+    become zeros of the same sign where an instruction has `.ftz`."""
+    ty = operands[0].type
+    if not isinstance(scalar_of(ty), b.Float32Type):
+        raise low.refuse("only f32 is flushed, or approximate")
+    flush = ".ftz" if is_set(op, "flush_to_zero") else ""
+    near = _CHOSEN.get(op.name) or _NEAR.get((op.name, _mode(op).replace("nearest_even", "")))
+    if near is not None:
+        stem, behind = near
+    elif op.name in _INTRINSICS:
+        stem, behind = f"{_INTRINSICS[op.name]}.{direction(op) or 'rn'}", ".f"
+        operands = _of_sum(low, op, operands)
+    else:
+        raise low.refuse(f"'{op.name}' has no instruction that flushes")
+    return intrinsic(low, f"llvm.nvvm.{stem}{flush}{behind}", operands, ty)
+
+
+def _of_sum(low: Threads, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
+    """The operands of an addition that is a difference."""
+    if not isinstance(op, SubFOp):
+        return operands
+    left, right = operands
+    return [left, low.one(A.NegfOp, (right,), right.type)]
 
 
 def _directed(low: Threads, op: Operation, operands: list[SSAValue], mode: str) -> SSAValue:
@@ -86,10 +139,8 @@ def _directed(low: Threads, op: Operation, operands: list[SSAValue], mode: str) 
     letters = {b.Float32Type(): "f", b.Float64Type(): "d"}
     if stem is None or mode not in ("rz", "rm", "rp") or element not in letters:
         raise low.refuse(f"'{mode}' has no instruction for '{element}'")
-    if isinstance(op, SubFOp):
-        operands[1] = low.one(A.NegfOp, (operands[1],), operands[1].type)
     name = f"llvm.nvvm.{stem}.{mode}.{letters[element]}"
-    return intrinsic(low, name, operands, operands[0].type)
+    return intrinsic(low, name, _of_sum(low, op, operands), operands[0].type)
 
 
 def intrinsic(low: Threads, name: str, operands: Sequence[SSAValue], ty: Attribute) -> SSAValue:
@@ -145,17 +196,6 @@ def _compare(low: Threads, predicate: str, left: SSAValue, right: SSAValue) -> S
     number = V.FLOAT_PREDICATES.index(predicate)
     ty = V.truth_like(left.type)
     return low.one(V.CmpfOp, (left, right), ty, {"predicate": b.IntegerAttr(number, I64)})
-
-
-def flushed(low: Threads, value: SSAValue) -> SSAValue:
-    """Numbers of f32 with zeros of the same sign in place of subnormals."""
-    if not isinstance(scalar_of(value.type), b.Float32Type):
-        raise low.refuse("only f32 is flushed")
-    words = vector_like(value.type, I32)
-    bits = low.one(A.BitcastOp, (value,), words)
-    small = low.compare("ult", low.binary(A.AndIOp, bits, _MAGNITUDE), _SMALLEST_NORMAL)
-    zero = low.binary(A.AndIOp, bits, _SIGN)
-    return low.one(A.BitcastOp, (low.select(small, zero, bits),), value.type)
 
 
 def to_odd(low: Threads, source: SSAValue, ty: Attribute) -> SSAValue:

@@ -36,7 +36,7 @@ from tilewright.passes.tileas.turns import registers_of, turn_of_product
 _REGISTERS, _RESERVED = 1 << 16, 1 << 10
 #: The registers of a thread: the most that it has, and takes; what is left to one that fills pipelines; what
 #: it holds beside sums.
-_MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 40, 88, 64
+_MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 24, 104, 64
 #: The registers that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
 _OPERANDS = 16
 _WARPGROUP = 4

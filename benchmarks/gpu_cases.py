@@ -371,6 +371,7 @@ def _product_cases() -> list[Case]:
 def _attention_cases() -> list[Case]:
     return [
         _attention_case("attention f16 d64 128x64", k.attention, 64, 4096, 128, 64),
+        _attention_case("attention f16 d64 128x64 flushed", k.attention_flushed, 64, 4096, 128, 64),
         _attention_case("attention f16 d128 128x128", k.attention, 128, 4096, 128, 128),
         _attention_case("attention causal f16 d64 128x64", k.attention_causal, 64, 4096, 128, 64),
         _backward_case(64, 2048, 64, 64),

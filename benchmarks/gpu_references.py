@@ -147,13 +147,14 @@ REFERENCES: Mapping[str, Reference] = {
     "product_split_k": Reference(_on(np.matmul), (2,), (0, None, 0), True),
     "convolution": Reference(_on(_convolution), (2,), (0, None, 0)),
     "attention": Reference(_attention(False), (3,), (0, 0, 0, 0)),
+    "attention_flushed": Reference(_attention(False), (3,), (0, 0, 0, 0)),
     "attention_causal": Reference(_attention(True), (3,), (0, 0, 0, 0)),
     "attention_backward": Reference(
         _attention_backward, (6, 7), (0, 0, 0, 0, 0, 0, 0, 0), bound=4e-3
     ),
 }
 #: How much of an axis is checked.
-_PART = {"attention": 1, "attention_causal": 1, "attention_backward": 1, "convolution": 2}
+_PART = {"attention": 1, "attention_flushed": 1, "attention_causal": 1, "attention_backward": 1, "convolution": 2}
 
 
 def few_of(case: Case) -> tuple[Sequence[Any], tuple[int, int, int]]:

@@ -11,7 +11,8 @@ from xdsl.traits import is_side_effect_free
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import int_list
+from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.ops.arithmetic import Exp2Op
 from tilewright.dialects.nv_tileaa.ops.memory import GatherLoadOp, LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
@@ -27,6 +28,9 @@ from tilewright.passes.tileas.warpgroup_products import ROWS, WARPS
 
 #: The registers of a multiprocessor, the most of a thread, and what a round needs beside the tiles that it holds.
 _REGISTERS, _MOST, _BESIDE = 1 << 16, 255, 16
+#: What the assembler takes for powers of two that are one instruction each: it moves them together. Those that are
+#: scaled for subnormal numbers it leaves where they are.
+_POWERS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ class Candidate:
             # one block of rows have been begun.
             blocks = max(T.dims_of(self.dot.c.type)[-2] // ROWS * WARPS // _warps_down(self.dot), 1)
             needed += _held(self.going.dot.a) - sums + sums // blocks + addresses
+            if any(
+                op.name == Exp2Op.name and is_set(op, "flush_to_zero") for op in self.loop.walk()
+            ):
+                needed += _POWERS
             self.overlaps = needed <= given and not any(
                 fills(op) for op in self.loop.body.block.ops
             )

@@ -36,7 +36,9 @@ from tilewright.passes.tileas.turns import registers_of, turn_of_product
 _REGISTERS, _RESERVED = 1 << 16, 1 << 10
 #: The registers of a thread: the most that it has, and takes; what is left to one that fills pipelines; what
 #: it holds beside sums.
-_MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 24, 104, 64
+_MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 24, 88, 64
+#: What threads that fill would have to leave beside that, for those that compute to count on it.
+_SPARE = 16
 #: The registers that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
 _OPERANDS = 16
 _WARPGROUP = 4
@@ -74,8 +76,11 @@ def agents_for(warps: int, sums: int, shared_bytes: int, target: Target) -> Agen
     share = _REGISTERS // (32 * blocks * all_warps) // 8 * 8
     if share >= _MOST or warps % _WARPGROUP:
         return Agents((warps, 1))
-    taken = min((share * all_warps - _LEFT * _WARPGROUP) // warps // 8 * 8, _MOST_TAKEN)
-    if not target.trades_registers or taken < sums + _BESIDE_SUMS or share < _LEFT:
+    taken, sure = (
+        min((share * all_warps - left * _WARPGROUP) // warps // 8 * 8, _MOST_TAKEN)
+        for left in (_LEFT, _LEFT + _SPARE)
+    )
+    if not target.trades_registers or sure < sums + _BESIDE_SUMS or share < _LEFT:
         return None
     return Agents((warps, _WARPGROUP), (taken, _LEFT))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import cuda.tile as ct
 import numpy as np
@@ -134,9 +135,7 @@ def _largest(tile: tuple[int, int], dtype: torch.dtype) -> Row:
     )
 
 
-def _sums(
-    kernel: object, rows: int, columns: int, tile: tuple[int, int], dtype: torch.dtype
-) -> Row:
+def _sums(kernel: Any, rows: int, columns: int, tile: tuple[int, int], dtype: torch.dtype) -> Row:
     kind = torch.float64 if dtype == torch.float64 else torch.float32
     a, out = normal(rows, columns, dtype=dtype), torch.empty(columns, dtype=kind)
     name = {sums_of_columns: "in a loop", sums_of_tiles: "by a tile", sums_of_strips: "at once"}

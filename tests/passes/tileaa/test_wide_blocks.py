@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.wide_kernels import CASES, COLUMNS, REFUSED, ROWS, Strip, kernel
+from xdsl.rewriter import Rewriter
 
 import tilewright
 from tilewright.analysis.verifier import verify
@@ -29,8 +30,7 @@ def _made_wide(module: Any, axis: int, factor: int) -> Any:
     ((_, func),) = kernels_of(copy).items()
     wide, origin = widened(func, widths(func, axis), factor)
     assert {*wide.walk()} <= {*origin}
-    func.parent.insert_op_before(wide, func)
-    func.detach()
+    Rewriter.replace_op(func, wide, [])
     verify(copy)
     return copy
 

@@ -100,8 +100,9 @@ def emit(
     symbol = symbol_of("kernel", func.symbol)
     module = llvm.TargetModule(symbol, target)
     unit = Unit(module, target, checked, globals_=globals_, plugins=plugins)
+    origin: dict[Operation, Operation] = {}
     if number_of is not None:
-        unit.origins = module.origins = Origins(module, number_of)
+        unit.origins = module.origins = Origins(module, lambda op: number_of(origin.get(op, op)))
     ops = list(func.walk())
     unit.strands = find_strands(ops, unit.sites)
     unit.order = block_order.order_of_blocks(ops)
@@ -159,6 +160,7 @@ def emit(
     f.deferred = deferred.find_deferred(ops, plan, target)
     wide = None if checked or may_wait else strips.find_strips(func, ops, plan)
     if wide is not None:
+        origin |= wide.origin
         width = f"{wide.factor} tile blocks side by side run as one, so that pieces of rows have"
         unit.remarks.add(
             "strip", f"{width} {wide.factor * wide.row_bytes} bytes, not {wide.row_bytes}"

@@ -219,7 +219,7 @@ def _is_plain(op: Operation) -> bool:
     return not op.regions and is_side_effect_free(op)
 
 
-def _is_weak(op: Operation) -> bool:
+def _is_weak(op: Load | TiledStoreOp) -> bool:
     return enum_property(op, "mem_semantic") in ("", "weak") and "volatile" not in op.properties
 
 
@@ -283,6 +283,7 @@ def _permuted(op: Operation, side: dict[SSAValue, int]) -> _Step:
 
 
 def _folded(op: Operation, side: dict[SSAValue, int]) -> _Step:
+    assert isinstance(op, ReduceOp | ScanOp)
     axis, along = _common(op, side), int_property(op, "axis")
     if axis == along:
         raise CannotWidenError("a reduction goes along the axis on which blocks lie side by side")

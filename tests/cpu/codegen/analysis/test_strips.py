@@ -73,13 +73,13 @@ def test_left_as_it_is(case: Callable[[Strip], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "columns", "bytes_"), [("f32", 8, 512), ("f64", 32, 1024), ("i8", 512, 1024)]
+    ("dtype", "columns", "bytes_"), [("f32", 8, 512), ("f64", 64, 4096), ("i8", 2048, 4096)]
 )
 def test_how_wide_they_get(dtype: str, columns: int, bytes_: int) -> None:
     row = columns * FORMATS[dtype].bits // 8
     assert f"have {bytes_} bytes, not {row}" in _remark(kernel(sums, dtype, columns=columns))
 
 
-@pytest.mark.parametrize(("dtype", "columns"), [("f32", 256), ("f64", 128), ("f16", 1024)])
+@pytest.mark.parametrize(("dtype", "columns"), [("f32", 1024), ("f64", 512), ("f16", 2048)])
 def test_rows_that_are_long_enough(dtype: str, columns: int) -> None:
     assert not _remark(kernel(sums, dtype, columns=columns))

@@ -27,7 +27,7 @@ from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.passes.tileaa.wide_blocks import CannotWidenError, Widths, widened, widths
 
 #: Rows of so many bytes are read about as fast as memory gives them.
-ROW_BYTES = 1024
+ROW_BYTES = 4096
 _MOST_BLOCKS = 16
 #: What the tiles of a wide block that are held in buffers may take: most of the first cache.
 _BUFFER_BYTES = 32 << 10

@@ -143,16 +143,10 @@ def kernel_function(
     else:
         row_bytes = _number(shape.columns * scheme.group * scheme.panel.buffer_bytes)
         right_step = arguments.get("right_step", row_bytes)
-        few = there is not None and _goes_along_rows(scheme, shape)
-        (_AlongRows if few else _Kernel)(
-            builder,
-            scheme,
-            replace(shape, vectors=1) if few else shape,
-            there,
-            source,
-            right_step,
-            sums,
-        ).emit()
+        kind = _Kernel
+        if there is not None and _goes_along_rows(scheme, shape):
+            kind, shape = _AlongRows, replace(shape, vectors=1)
+        kind(builder, scheme, shape, there, source, right_step, sums).emit()
     builder.ret_void()
     return function
 

@@ -46,6 +46,15 @@ def test_the_same_bits_as_alone(case: Callable[[Strip], None], threads: int) -> 
         assert _launched(module, blocks, x, {"threads": threads}) == alone
 
 
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "generic"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_other_processors(case: Callable[[Strip], None], cpu: str) -> None:
+    module = kernel(case)
+    x = np.random.default_rng(2).standard_normal((ROWS, COLUMNS * 33)).astype(np.float32)
+    alone = _launched(module, 33, x, {"checked": True, "cpu": cpu})
+    assert _launched(module, 33, x, {"threads": 1, "cpu": cpu}) == alone
+
+
 @pytest.mark.parametrize("axis", [1, 2])
 def test_other_axes_of_the_grid(axis: int) -> None:
     module = kernel(sums, axis=axis)

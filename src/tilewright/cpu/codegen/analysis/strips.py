@@ -31,6 +31,8 @@ ROW_BYTES = 4096
 _MOST_BLOCKS = 16
 #: What the tiles of a wide block that are held in buffers may take: most of the first cache.
 _BUFFER_BYTES = 32 << 10
+#: Kernels of more operations are not compiled twice.
+_LONGEST = 500
 #: Products of more rows read their right operand from packed panels.
 _FEW_ROWS = 16
 
@@ -53,7 +55,7 @@ class Strips:
 
 def find_strips(function: FuncOp, ops: Sequence[Operation], plan: Plan) -> Strips | None:
     """How blocks of a kernel are better taken together, if they are."""
-    if not any(isinstance(op, DotOp | ReduceOp) for op in ops):
+    if len(ops) > _LONGEST or not any(isinstance(op, DotOp | ReduceOp) for op in ops):
         return None
     if any(isinstance(op, DotOp) and T.dims_of(op.c.type)[0] > _FEW_ROWS for op in ops):
         return None

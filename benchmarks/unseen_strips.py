@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import cuda.tile as ct
 import numpy as np
 import torch
 
-from benchmarks.unseen_rows import Row, array, normal
+from benchmarks.unseen_rows import Job, Row, array, normal
 
 
 @ct.kernel
@@ -40,6 +41,30 @@ def largest_of_columns(a, out, tk: ct.Constant[int], tn: ct.Constant[int]):
     for k in range(ct.num_tiles(a, 0, (tk, tn))):
         most = ct.maximum(most, ct.max(ct.load(a, (k, j), (tk, tn)), axis=0))
     ct.store(out, (j,), most)
+
+
+@ct.kernel
+def sums_of_columns(a, out, tk: ct.Constant[int], tn: ct.Constant[int]):
+    j = ct.bid(0)
+    total = ct.zeros((tn,), dtype=out.dtype)
+    for k in range(ct.num_tiles(a, 0, (tk, tn))):
+        total = total + ct.sum(ct.astype(ct.load(a, (k, j), (tk, tn)), out.dtype), axis=0)
+    ct.store(out, (j,), total)
+
+
+@ct.kernel
+def sums_of_tiles(a, out, tk: ct.Constant[int], tn: ct.Constant[int]):
+    j = ct.bid(0)
+    total = ct.zeros((tk, tn), dtype=out.dtype)
+    for k in range(ct.num_tiles(a, 0, (tk, tn))):
+        total = total + ct.astype(ct.load(a, (k, j), (tk, tn)), out.dtype)
+    ct.store(out, (j,), ct.sum(total, axis=0))
+
+
+@ct.kernel
+def sums_of_strips(a, out, tk: ct.Constant[int], tn: ct.Constant[int]):
+    held = ct.astype(ct.load(a, (0, ct.bid(0)), (tk, tn)), out.dtype)
+    ct.store(out, (ct.bid(0),), ct.sum(held, axis=0))
 
 
 def _kind(dtype: torch.dtype) -> str:
@@ -110,6 +135,26 @@ def _largest(tile: tuple[int, int], dtype: torch.dtype) -> Row:
     )
 
 
+def _sums(kernel: Any, rows: int, columns: int, tile: tuple[int, int], dtype: torch.dtype) -> Row:
+    kind = torch.float64 if dtype == torch.float64 else torch.float32
+    a, out = normal(rows, columns, dtype=dtype), torch.empty(columns, dtype=kind)
+    name = {sums_of_columns: "in a loop", sums_of_tiles: "by a tile", sums_of_strips: "at once"}
+    peers: dict[str, Job] = {"torch": lambda: torch.sum(a, 0, dtype=kind, out=out)}
+    if dtype == kind:
+        peers["NumPy"] = lambda: np.sum(array(a), 0, out=array(out))
+    size = f"{rows} x {columns} {_kind(dtype)}, tiles {'x'.join(map(str, tile))}"
+    return Row(
+        f"sums of columns {name[kernel]}, {size}",
+        kernel,
+        (columns // tile[1],),
+        (a, out, *tile),
+        (out,),
+        lambda: (a.double().sum(0),),
+        peers,
+        bound=1e-5,
+    )
+
+
 def rows() -> list[Callable[[], Row]]:
     f16, f32, f64 = torch.float16, torch.float32, torch.float64
     return [
@@ -122,4 +167,11 @@ def rows() -> list[Callable[[], Row]]:
         lambda: _times_vector((16, 256)),
         lambda: _largest((64, 64), f32),
         lambda: _largest((64, 512), f64),
+        lambda: _sums(sums_of_columns, 4096, 4096, (64, 64), f32),
+        lambda: _sums(sums_of_columns, 4096, 1024, (128, 32), f32),
+        lambda: _sums(sums_of_columns, 4096, 1024, (32, 128), f16),
+        lambda: _sums(sums_of_tiles, 4096, 4096, (32, 128), f32),
+        lambda: _sums(sums_of_tiles, 2048, 2048, (64, 128), f64),
+        lambda: _sums(sums_of_strips, 4096, 1024, (4096, 16), f32),
+        lambda: _sums(sums_of_strips, 1024, 4096, (1024, 64), f32),
     ]

@@ -12,7 +12,7 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   access, ``{i64 count, [count x {i64 first, i64 behind}]}``, the address of the first byte and that
   behind the last one of each array and global. The first entries are those of the pointer
   parameters, in order; that of a bare address may hold all memory.
-* ``%grid``: the extents, ``[3 x i32]``.
+* ``%grid``: the extents, and how many threads the launch may have, ``[4 x i32]``.
 * ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr range, ptr finished, ptr signals, ptr where,
   i64 alone}``.
   ``arena`` is memory of the calling

@@ -73,7 +73,7 @@ class Loaded:
         host = ctypes.cast(host_call, ctypes.c_void_p).value
         runtime = (ctypes.c_void_p * 9)(base, host, None, ctypes.addressof(stop))
         runtime[RT_WHERE] = ctypes.addressof(where)
-        shape = (ctypes.c_int32 * 3)(*extents)
+        shape = (ctypes.c_int32 * 4)(*extents, 1)  # for one thread
         function = _KERNEL(self.library.address(self.compiled.symbol))
         count = extents[0] * extents[1] * extents[2]
         return function(

@@ -10,8 +10,9 @@ from llvmlite import ir
 from xdsl.ir import Attribute, Block, Operation
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site, symbol_of
-from tilewright.cpu.codegen.analysis import block_order, effects, nans
-from tilewright.cpu.codegen.analysis.plan import make_plan
+from tilewright.cpu.codegen.analysis import block_order, effects, nans, strips
+from tilewright.cpu.codegen.analysis.plan import Plan, make_plan
+from tilewright.cpu.codegen.analysis.strips import Strips
 from tilewright.cpu.codegen.control import control_flow, programs
 from tilewright.cpu.codegen.coroutines import agents, queues, waiting_blocks
 from tilewright.cpu.codegen.coroutines.agent_memory import find_strands
@@ -99,8 +100,9 @@ def emit(
     symbol = symbol_of("kernel", func.symbol)
     module = llvm.TargetModule(symbol, target)
     unit = Unit(module, target, checked, globals_=globals_, plugins=plugins)
+    origin: dict[Operation, Operation] = {}
     if number_of is not None:
-        unit.origins = module.origins = Origins(module, number_of)
+        unit.origins = module.origins = Origins(module, lambda op: number_of(origin.get(op, op)))
     ops = list(func.walk())
     unit.strands = find_strands(ops, unit.sites)
     unit.order = block_order.order_of_blocks(ops)
@@ -108,14 +110,18 @@ def emit(
         axes = ", then ".join("xyz"[axis] for axis in unit.order)
         unit.remarks.add("order", f"blocks follow one another along {axes}")
     body = func.body.blocks[0]
-    # Checks tell of each store by itself, and what was written before a failing one stays.
-    plan = make_plan(
-        body,
-        distinct_arguments=distinct_arguments,
-        groups=not checked and unit.strands is None,
-        # Half of the registers; the others hold what is being computed.
-        run_bytes=target.vector_registers * target.vector_bits // 16,
-    )
+
+    def plan_of(body: Block) -> Plan:
+        # Checks tell of each store by itself, and what was written before a failing one stays.
+        return make_plan(
+            body,
+            distinct_arguments=distinct_arguments,
+            groups=not checked and unit.strands is None,
+            # Half of the registers; the others hold what is being computed.
+            run_bytes=target.vector_registers * target.vector_bits // 16,
+        )
+
+    plan = plan_of(body)
     may_wait = any(effects.waits(op) for op in ops)
     function = _function(module, symbol, may_wait=may_wait)
     unit.prepare(function)
@@ -152,7 +158,19 @@ def emit(
     f.canonical = nans.find_canonical(func.walk())
     f.quiet = nans.find_quiet(func.walk())
     f.deferred = deferred.find_deferred(ops, plan, target)
-    _blocks(f, function, body)
+    wide = None if checked or may_wait else strips.find_strips(func, ops, plan)
+    if wide is not None:
+        origin |= wide.origin
+        width = f"{wide.factor} tile blocks side by side run as one, so that pieces of rows have"
+        unit.remarks.add(
+            "strip", f"{width} {wide.factor * wide.row_bytes} bytes, not {wide.row_bytes}"
+        )
+    _blocks(
+        f,
+        function,
+        body,
+        None if wide is None else _Wide(wide, plan_of(wide.function.body.blocks[0])),
+    )
     outlining.outline(unit.parts, target)
     asks = unit.memory is not None
     size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
@@ -224,7 +242,15 @@ def _frame(b: Builder, function: ir.Function, place: Value, cursor: Value | None
     return Frame(arena, runtime, extents, extents, place, arena, cursor, function.args[4])  # pyright: ignore[reportArgumentType]
 
 
-def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
+@dataclass(frozen=True, slots=True)
+class _Wide:
+    """What one block does for several side by side, and its plan."""
+
+    strips: Strips
+    plan: Plan
+
+
+def _blocks(f: FunctionEmitter, function: ir.Function, body: Block, wide: _Wide | None) -> None:
     """The loop over the blocks of the range."""
     b = f.builder
     _, _, runtime, begin, end = function.args
@@ -243,7 +269,10 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
     f.frame = _at_block(b, f.frame, linear, f.unit.order)
     if f.frame.cursor is not None:
         b.store(linear, f.frame.cursor)
-    f.block(body)  # pyright: ignore[reportArgumentType]
+    if wide is None:
+        f.block(body)
+    else:
+        _alone_or_together(f, function, body, wide)
     b.branch(leave)
     b.position_at_end(leave)
     last = linear if f.frame.cursor is None else b.load(f.frame.cursor, typ=I64)
@@ -268,6 +297,53 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: object) -> None:
         b.ret(result)
     else:
         f.waiting.close(b, result)
+
+
+def _alone_or_together(f: FunctionEmitter, function: ir.Function, body: Block, wide: _Wide) -> None:
+    """A block: by itself, or, where its group is complete and there are groups enough for all threads,
+    the whole group if it is the first one of it, and else nothing."""
+    b, frame, axis = f.builder, f.frame, wide.strips.axis
+    factor, bits = wide.strips.factor, wide.strips.factor.bit_length() - 1
+    here, extent = frame.block_id[axis], frame.grid[axis]
+    group = b.lshr(here, ir.Constant(I32, bits))
+    first = b.shl(group, ir.Constant(I32, bits))
+    behind = b.add(b.zext(first, I64), ir.Constant(I64, factor))
+    complete = b.icmp_unsigned("<=", behind, b.zext(extent, I64))
+    x, y, z = (b.zext(each, I64) for each in frame.grid)
+    groups = b.lshr(b.mul(b.mul(x, y), z), ir.Constant(I64, bits))
+    where = b.gep(function.args[1], [ir.Constant(I64, 3)], source_etype=I32)
+    threads = b.zext(b.load(where, typ=I32, align=4), I64)
+    enough = b.icmp_unsigned(">", b.add(groups, ir.Constant(I64, 2)), b.add(threads, threads))
+    names = ("group", "together", "alone", "rest")
+    of_group, together, alone, rest = (b.append_basic_block(name) for name in names)
+    b.cbranch(b.and_(complete, enough), of_group, alone)
+    b.position_at_end(alone)
+    f.block(body)
+    b.branch(rest)
+    b.position_at_end(of_group)
+    b.cbranch(b.icmp_signed("==", here, first), together, rest)
+    b.position_at_end(together)
+    place = tuple(group if each == axis else part for each, part in enumerate(frame.block_id))
+    g = _wide_emitter(f, body, wide, replace(frame, block_id=place))
+    g.block(wide.strips.function.body.blocks[0])
+    b.branch(rest)
+    b.position_at_end(rest)
+    f.arena.size = g.arena.size
+
+
+def _wide_emitter(f: FunctionEmitter, narrow: Block, wide: _Wide, frame: Frame) -> FunctionEmitter:
+    """What makes the code of a group, behind that of a block; panels that blocks keep stay."""
+    function, target = wide.strips.function, f.unit.target
+    ops, body = list(function.walk()), function.body.blocks[0]
+    g = FunctionEmitter(f.unit, wide.plan, f.builder, frame)
+    g.stopped = f.stopped
+    g.arena.size = f.arena.size
+    for number, argument in enumerate(body.args):
+        g.values[argument] = f.values[narrow.args[number]]
+    g.sums = running_sums.find_sums(ops, wide.plan, target, checked=False)
+    g.canonical, g.quiet = nans.find_canonical(ops), nans.find_quiet(ops)
+    g.deferred = deferred.find_deferred(ops, wide.plan, target)
+    return g
 
 
 def _at_block(b: Builder, frame: Frame, linear: Value, order: block_order.Order) -> Frame:

@@ -8,8 +8,6 @@ bits come out on every processor.
 
 from __future__ import annotations
 
-import math
-
 from tilewright.cpu.mathlib.lanes import Formulas, Value, declare
 from tilewright.launching.native_code import ir
 
@@ -24,20 +22,15 @@ def reciprocal_root(f: Formulas, x: Value) -> Value:
     width = f.lanes * f.bits
     if width in _ESTIMATES and _ESTIMATES[width] in f.features:
         end = _estimate_by_14_bits(f, x, width)
-        first = _corrected(f, end, f.fma(-(x * end), end, 1.0))
+        first = f.fma(end * f.fma(-(x * end), end, 1.0), 0.5, end)
     else:
         end = first = 1.0 / f.sqrt(x)
     root, rest = f.two_product(x, first)
     lacks = f.fma(-rest, first, f.fma(-root, first, 1.0))
-    found = _corrected(f, first, lacks)
-    # The reciprocals of zeros and infinities need no correction, and would become NaN.
-    magnitude = f.absolute(end)
-    return f.select((magnitude > 0.0) & (magnitude < math.inf), found, end)
-
-
-def _corrected(f: Formulas, y: Value, lacks: Value) -> Value:
-    """``1 / sqrt(x)`` for a near value ``y``, with ``lacks`` = ``1 - x y**2``."""
-    return f.fma(y * lacks, f.fma(lacks, f.number(0.375), 0.5), y)
+    # The square of what lacks decides some results that lie near the middle of two numbers.
+    found = f.fma(first * lacks, f.fma(lacks, f.number(0.375), 0.5), first)
+    # Correcting the reciprocals of zeros and infinities gives NaN; others only if they are NaN.
+    return f.select(found.is_nan(), end, found)
 
 
 def _estimate_by_14_bits(f: Formulas, x: Value, width: int) -> Value:

@@ -381,14 +381,19 @@ class LaunchState:
     expired = False
 
     def __init__(
-        self, kernel: int, slots: Sequence[int], grid: tuple[int, int, int], keep: object = None
+        self,
+        kernel: int,
+        slots: Sequence[int],
+        grid: tuple[int, int, int],
+        keep: object = None,
+        threads: int = 1,
     ) -> None:
         # In the order of ``%launch``.
         x, y, z = grid
         total = x * y * z
         steady = kernel, 0, 0, total, 1, 0, 0, 0, next(_serials), 0, 0, 0, 0, 0, 0, 0
         changing = 0, total, 0, 0, 0, 0, 0, 0
-        words = (*steady, *changing, *_NO_RANGES, x | y << 32, z, *slots)
+        words = (*steady, *changing, *_NO_RANGES, x | y << 32, z | threads << 32, *slots)
         self.words = array(_UNSIGNED, words)
         self.address = self.words.buffer_info()[0]
         self.keep = keep

@@ -213,7 +213,7 @@ class Program:
             return None
         if options.time_limit is not None or options.progress is not None:
             return None
-        state = LaunchState(kernel.address, packed.slots, packed.grid, kernel)
+        state = LaunchState(kernel.address, packed.slots, packed.grid, kernel, settings.threads)
         arrays = entry.packer.arrays
         return WarmLaunch(kernel, native, state, grid, given, settings.threads, arrays)
 
@@ -281,7 +281,7 @@ class Program:
             table = c_array(_UNSIGNED, self._known_memory(kernel, entry.packer, packed, settings))
             slots = [*slots, table.buffer_info()[0]]
         keep = table, packed.keep, packed.copies, kernel
-        state = LaunchState(kernel.address, slots, packed.grid, keep)
+        state = LaunchState(kernel.address, slots, packed.grid, keep, settings.threads)
         reports = SILENCE
         if compiled.sites:
             reports = Reports(compiled.sites, state, options.print_to, options.plugins or {})

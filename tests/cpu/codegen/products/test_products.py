@@ -143,6 +143,23 @@ def test_products_of_few_rows(element: str, dims: Tiles, cpu: str):
 
 
 @pytest.mark.parametrize("begin", [0, 3])
+@pytest.mark.parametrize(
+    "dims", [(1, 32, 16), (2, 64, 64), (8, 32, 32), (1, 512, 32), (2, 256, 4), (4, 256, 8)], ids=str
+)
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "i8"])
+def test_few_rows_times_long_ones(element: str, dims: Tiles, begin: int):
+    """Blocks side by side run together, and go along rows of the right operand."""
+    m, n, k = dims[0] * 2 - dims[0] // 2, dims[1] * 35 // 2 + 5, 150
+    rng = np.random.default_rng(n)
+    wide = [rng.integers(-8, 9, s).astype(np.float64) for s in ((m, k), (k, n))]
+    a, b = (array.astype(dtype_of(element)) for array in wide)
+    result = {"f64": "f64", "i8": "i32"}.get(element, "f32")
+    c = np.full((m, n), 99, dtype_of(result))
+    launch(product(element, result, dims, begin=begin), dims, (a, b, c), k)
+    assert (c == begin + wide[0] @ wide[1]).all()
+
+
+@pytest.mark.parametrize("begin", [0, 3])
 @pytest.mark.parametrize("dims", [(16, 32, 32), (32, 64, 128), (64, 128, 32)], ids=str)
 def test_whole_bf16_tiles(dims: Tiles, begin: int):
     """Tiles that fit registers of two axes, where there are any; sums that begin with something."""
@@ -376,9 +393,9 @@ def _kept(module: Any) -> bool:
 
 
 def test_which_products_keep_their_panels():
-    dims = (16, 16, 16)
+    dims = (32, 16, 16)  # more rows than are read where they lie
     assert _kept(product("f32", "f32", dims))
     assert _kept(product("f32", "f32", dims, transposed=(False, True)))
     module = lower_to_tileaa(product("f32", "f32", dims)).module
     alone = compile_kernel(module, None, CompileOptions(distinct_arguments=False))
-    assert alone.arena_bytes < 8 * 16 * 16 * 4
+    assert alone.arena_bytes < 16 * 16 * 4 * packed_operands.MOST_SLOTS // 4

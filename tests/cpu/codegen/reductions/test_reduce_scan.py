@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.cpu.codegen.support import Given, on_tiles, tile
 
-SHAPES = ((64,), (4, 64), (64, 4), (2, 8, 32), (1, 256), (256, 1))
+SHAPES = ((64,), (4, 64), (64, 4), (2, 8, 32), (1, 256), (256, 1), (32, 128), (2, 16, 256))
 
 
 def _cases() -> list[tuple[tuple[int, ...], int]]:

@@ -12,7 +12,8 @@ strips of ``columns`` columns, in each of which k goes from top to bottom:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -20,7 +21,7 @@ from tilewright.cpu.codegen.emitter.function import Unit
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Index
+from tilewright.cpu.codegen.loops.indices import Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.products import tile_registers
@@ -34,6 +35,12 @@ _UNROLL = 4
 _CACHE_LINE = 64
 #: How many rows of a right operand that is read where it lies are asked for before their turn.
 _ROWS_AHEAD = 64
+#: Products of at most so many rows go along rows of a right operand that is read where it lies, so many of them at once.
+_FEWEST_ROWS = 2
+_ROWS_AT_ONCE = 8
+#: Rounds of the loop over k, there, if more rows than this are to be addressed: with more of them LLVM loads
+#: elements long before their turn, to have addresses out of its registers, and puts them on the stack.
+_MANY_ROWS, _SHORT_UNROLL = 4, 2
 #: How many lines are asked for before a strip.
 _MOST_FETCHES = 32
 #: How many vectors of sums stay in registers, and in how many columns of them, on a processor with few and
@@ -136,7 +143,10 @@ def kernel_function(
     else:
         row_bytes = _number(shape.columns * scheme.group * scheme.panel.buffer_bytes)
         right_step = arguments.get("right_step", row_bytes)
-        _Kernel(builder, scheme, shape, there, source, right_step, sums).emit()
+        kind = _Kernel
+        if there is not None and _goes_along_rows(scheme, shape):
+            kind, shape = _AlongRows, replace(shape, vectors=1)
+        kind(builder, scheme, shape, there, source, right_step, sums).emit()
     builder.ret_void()
     return function
 
@@ -314,7 +324,8 @@ class _Kernel:
     def _sum_over_k(self, rows: list[Value], strip: Value, start: list[Value]) -> list[Value]:
         """The accumulators after all of k."""
         nest, scheme, shape = self.nest, self.scheme, self.shape
-        unroll = min(_UNROLL, self.groups)
+        near = self.there is None or len(rows) <= _MANY_ROWS
+        unroll = min(_UNROLL if near else _SHORT_UNROLL, self.groups)
         depth = nest.depth
         step = nest.loop(self.groups, unroll)
         looped = nest.depth > depth
@@ -354,6 +365,54 @@ class _Kernel:
         ty = llvm.vector(there.buffer, lanes if lanes > 1 else 0)
         found = loaded(b, b.load(where, typ=ty, align=there.buffer_bytes), there)
         return widening(there, scheme.panel)(b, found)
+
+
+def _goes_along_rows(scheme: Scheme, shape: Shape) -> bool:
+    """Whether few rows are multiplied by long ones of a right operand that is read where it lies."""
+    few = shape.m <= _FEWEST_ROWS and shape.n >= 2 * shape.columns
+    return few and shape.k % _ROWS_AT_ONCE == 0 and scheme.group == 1 and not scheme.row_factor
+
+
+class _AlongRows(_Kernel):
+    """The product of a few rows: it waits for the right operand, of which some rows at once are read from
+    one end to the other, as processors expect. The sums lie in the first cache meanwhile."""
+
+    def emit(self) -> None:
+        nest, shape, source = self.nest, self.shape, self.source
+        assert isinstance(source, Entry)
+        size, top = self.scheme.accumulator.buffer_bytes, fixed(0)
+        strip = nest.loop(shape.n, shape.columns)
+        start = self._start(_number(shape.n * size), strip, top, shape.m, None)
+        self._put(strip, start)
+        nest.close_all()
+        step = nest.loop(shape.k, _ROWS_AT_ONCE)
+        b = nest.inner
+        rows = [
+            _advance(b, row, _value(step), self.group_bytes)
+            for row in self._rows(source, top, shape.m)
+        ]
+        factors = [
+            [self.scheme.load_left(b, row, k, shape.lanes) for k in range(_ROWS_AT_ONCE)]
+            for row in rows
+        ]
+        right = _further(b, source.right, _value(step), self.right_step)
+        strip = nest.loop(shape.n, shape.columns)
+        b = nest.inner
+        assert self.there is not None
+        corner = _advance(b, right, _value(strip), self.there.buffer_bytes)
+        places = self._places(self.target, self.target_step, strip, top, shape.m)
+        totals: list[Value] = [b.load(place, typ=self.vector, align=size) for place in places]
+        for k in range(_ROWS_AT_ONCE):
+            column = self._column(b, _further(b, corner, _number(k), self.right_step), 0)
+            for row, of_row in enumerate(factors):
+                totals[row] = self.scheme.multiply(b, totals[row], of_row[k], column)
+        self._put(strip, totals)
+        nest.close_all()
+
+    def _put(self, strip: Index, values: Sequence[Value]) -> None:
+        places = self._places(self.target, self.target_step, strip, fixed(0), self.shape.m)
+        for place, value in zip(places, values, strict=True):
+            self.nest.inner.store(value, place, align=self.scheme.accumulator.buffer_bytes)
 
 
 def _number(value: int) -> Value:

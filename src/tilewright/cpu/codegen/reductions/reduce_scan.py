@@ -23,7 +23,12 @@ from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa.choices import choice_of, rising_operands
 from tilewright.cpu.codegen.analysis import cost_model
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, vector_axis
+from tilewright.cpu.codegen.emitter.function import (
+    FunctionEmitter,
+    loops,
+    unroll_of,
+    vector_axis,
+)
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, Element, bits_constant, element_of
@@ -59,6 +64,8 @@ _NEUTRAL_FLOATS = {
     MulFOp.name: 1.0,
 }
 _ACCUMULATORS = 4
+#: How many rows at once are added to sums in memory: streams that the processor still sees.
+_ROWS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +215,8 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         ]
     inner = all(extent == 1 for extent in fold.dims[fold.axis + 1 :])
     make = _along_rows if inner and fold.dims[fold.axis] > 1 else _across_rows
+    if make is _across_rows and _has_wide_rows(f, fold, rest):
+        make = _row_by_row
     found = f.versions(guards(*fold.tiles), lambda masked: make(f, fold, rest, targets, masked))
     for position, result in enumerate(op.results):
         f.values[result] = targets[position] if rest else found[position]
@@ -281,6 +290,50 @@ def _across_rows(
     loops(nest, rest, along, lanes, rounds, collect)
     nest.close_all()
     return found
+
+
+def _has_wide_rows(f: FunctionEmitter, fold: Fold, rest: tuple[int, ...]) -> bool:
+    """Whether the elements that each step takes fill more registers than there are accumulators."""
+    if not rest or not fold.commutes or fold.dims[fold.axis] <= _ROWS_AT_ONCE:
+        return False
+    along = vector_axis(rest)
+    below = along >= fold.axis  # else each step would take elements that do not lie side by side
+    cheap = unroll_of(fold.tiles) > 1
+    return below and cheap and rest[along] > _ACCUMULATORS * f.lanes(fold.tiles, rest[along])
+
+
+def _row_by_row(
+    f: FunctionEmitter,
+    fold: Fold,
+    rest: tuple[int, ...],
+    targets: Sequence[Strided],
+    masked: bool,
+) -> list[Value]:
+    """Each lane is a row, and some steps are made along whole rows of memory, from one end to the
+    other, before the next ones: what is accumulated lies in the buffers of the results meanwhile."""
+    nest = Nest(f.builder, masked=masked, work=f.now)
+    along = vector_axis(rest)
+    lanes = f.lanes(fold.tiles, rest[along])
+    width = lanes if lanes > 1 else 0
+    run = tuple(range(lanes)) if width else None
+
+    def begin(nest: Nest, coords: Coords) -> None:
+        first = _elements(nest, fold, coords, fixed(0)) if fold.chooses else fold.start(width)
+        _put(nest, targets, coords, first)
+
+    loops(nest, rest, along, lanes, 1, begin)
+    nest.close_all()
+    coords = [nest.loop(n) if axis != along else fixed(0) for axis, n in enumerate(rest)]
+    first = nest.loop(fold.dims[fold.axis], _ROWS_AT_ONCE)
+    column = nest.loop(rest[along], lanes)
+    coords[along] = Index(column.base, run, column.align)
+    state = [nest.vector(target, tuple(coords)) for target in targets]
+    for number in range(_ROWS_AT_ONCE):
+        elements = _elements(nest, fold, coords, nest.shift(first, number))
+        state = fold.step(nest.inner, elements, state, in_order=fold.chooses)
+    _put(nest, targets, tuple(coords), state)
+    nest.close_all()
+    return []
 
 
 def _along_rows(

@@ -1,0 +1,100 @@
+"""Strips: kernels whose blocks read short pieces of long rows, so that neighbours are better run as one.
+
+A tile block that goes down some columns of a matrix reads a few cache lines of each row. The processor
+fetches ahead within rows and pages, so memory is read at a part of its speed. Where blocks side by side
+read the pieces side by side, several of them are made one (``passes.tileaa.wide_blocks``), as wide as
+``ROW_BYTES``. The kernel has both forms: groups of blocks that are complete run wide, if there are enough of
+them for all threads, the others run one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.analysis.tileaa.geometry import view_axes
+from tilewright.cpu.codegen.analysis.plan import Plan
+from tilewright.cpu.codegen.ir.elements import element_of
+from tilewright.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.passes.tileaa.wide_blocks import CannotWidenError, Widths, widened, widths
+
+#: Rows of so many bytes are read about as fast as memory gives them.
+ROW_BYTES = 4096
+_MOST_BLOCKS = 16
+#: What the tiles of a wide block that are held in buffers may take: most of the first cache.
+_BUFFER_BYTES = 32 << 10
+#: Kernels of more operations are not compiled twice.
+_LONGEST = 500
+#: Products of more rows read their right operand from packed panels.
+_FEW_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """How blocks are taken together."""
+
+    function: FuncOp
+    """What one block does for all of a group."""
+    origin: dict[Operation, Operation]
+    """Of which operation of the kernel each of its is."""
+    axis: int
+    """The axis of the grid."""
+    factor: int
+    """The blocks of a group."""
+    row_bytes: int
+    """The piece of a row that one of them reads."""
+
+
+def find_strips(function: FuncOp, ops: Sequence[Operation], plan: Plan) -> Strips | None:
+    """How blocks of a kernel are better taken together, if they are."""
+    if len(ops) > _LONGEST or not any(isinstance(op, DotOp | ReduceOp) for op in ops):
+        return None
+    if any(isinstance(op, DotOp) and T.dims_of(op.c.type)[0] > _FEW_ROWS for op in ops):
+        return None
+    axes = {int_property(op, "axis") for op in ops if isinstance(op, GetProgramIdOp)}
+    for axis in sorted(axes):
+        try:
+            found = widths(function, axis)
+        except CannotWidenError:
+            continue
+        row = _row_bytes(found)
+        if not row:
+            continue
+        factor = min(ROW_BYTES // row, _MOST_BLOCKS, _room(ops, plan, found))
+        if factor > 1:
+            function, origin = widened(function, found, factor)
+            return Strips(function, origin, axis, factor, row)
+    return None
+
+
+def _row_bytes(found: Widths) -> int:
+    """The bytes of the pieces of rows that a block reads; 0 if it does not go down a strip."""
+    if not found.loads:
+        return 0
+    load = max(found.loads, key=lambda each: prod(T.dims_of(each.result.type)))
+    dims, axis = T.dims_of(load.result.type), found.side[load.result]
+    axes = view_axes(load.base, dims)
+    if axes is None or axes[axis].stride != 1 or prod(dims) == dims[axis]:
+        return 0
+    return dims[axis] * element_of(load.result.type).memory_bytes
+
+
+def _room(ops: Sequence[Operation], plan: Plan, found: Widths) -> int:
+    """How many times as wide tiles may be."""
+    held: set[SSAValue] = {*plan.kept}
+    for op in ops:
+        if op.name == "scf.for":
+            held.update(op.regions[0].blocks[0].args)
+    tiles = [value for value in held if value in found.side]
+    size = sum(prod(T.dims_of(v.type)) * element_of(v.type).buffer_bytes for v in tiles)
+    largest = max(prod(T.dims_of(value.type)) for value in found.side)
+    room = min(MAX_TILE_ELEMENTS // largest, _BUFFER_BYTES // size if size else _MOST_BLOCKS)
+    return 1 << (room.bit_length() - 1) if room else 0

@@ -1,0 +1,462 @@
+"""Neighbouring tile blocks as one: a kernel with tiles several times as wide.
+
+``widened`` gives the kernel that does in one tile block what ``factor`` blocks do that follow one another
+along an axis of the grid. It is no pass of a pipeline, as the grid must be that much smaller.
+
+It can be done where the number of the block along the axis does nothing but pick tiles of views, and
+where every tile that comes of such a load has one axis along which the tiles of neighbours lie side by
+side. Then each element is computed by the same operations, in the same order, as before.
+
+Proof. A view's tile ``g`` of ``factor * E`` elements holds its tiles ``factor * g`` and following of ``E``
+elements, edges included. By induction over the operations, the wide value of each tile has those of the
+neighbours side by side: operations on elements and reductions and scans along other axes work on each
+row by itself, products on each column of their right factor, and a tile that is the same for all
+neighbours is repeated. Only weak accesses are admitted, and every store is to the block's own tile, so
+that blocks which would meet in memory have a race anyway; and nothing else has effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator, is_side_effect_free
+
+from tilewright.analysis.tileaa.geometry import cut_by, int_array
+from tilewright.analysis.tileaa.integers import is_splat
+from tilewright.dialects import facts
+from tilewright.dialects.arith import ConstantOp, IndexCastOp, IndexCastUIOp
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.facts import Elements
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
+from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp, CreateMemTokenOp, JoinMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BlockTileOp,
+    BroadcastOp,
+    PermuteOp,
+    SplatOp,
+)
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.passes.base import inherit_place
+
+_CASTS = (IndexCastOp, IndexCastUIOp)
+_PLAIN = (CreateMemTokenOp, JoinMemTokenOp, AssumeOp)
+
+
+class CannotWidenError(Exception):
+    """Says why blocks of a kernel cannot be taken together."""
+
+
+@dataclass(slots=True)
+class Widths:
+    """Along which axis the tiles of neighbouring blocks lie side by side, for each tile that differs
+    from block to block."""
+
+    axis: int
+    """The axis of the grid."""
+    side: dict[SSAValue, int] = field(default_factory=dict)
+    numbers: set[SSAValue] = field(default_factory=set)
+    """The number of the block along the axis."""
+    loads: list[TiledLoadOp] = field(default_factory=list)
+    """Loads of tiles that differ from block to block."""
+
+
+def widths(function: FuncOp, axis: int) -> Widths:
+    """How a kernel can be widened along an axis of the grid; ``CannotWidenError`` if it cannot."""
+    found = Widths(axis)
+    _Analysis(found).block(function.body.blocks[0])
+    found.loads = [
+        op for op in function.walk() if isinstance(op, TiledLoadOp) and op.result in found.side
+    ]
+    return found
+
+
+def widened(
+    function: FuncOp, found: Widths, factor: int
+) -> tuple[FuncOp, dict[Operation, Operation]]:
+    """The kernel that does the work of ``factor`` blocks, and of which operation each of its is."""
+    copy = function.clone()
+    origin = dict(zip(copy.walk(), function.walk(), strict=True))
+    values = dict(zip(_values(function), _values(copy), strict=True))
+    for new, old in tuple(origin.items()):
+        inherit_place(new, old)
+    side = {values[value]: axis for value, axis in found.side.items()}
+    numbers = {values[value] for value in found.numbers}
+    _Rewriting(factor, side, numbers, origin).function(copy)
+    return copy, origin
+
+
+def _values(function: FuncOp) -> Iterable[SSAValue]:
+    for op in function.walk():
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What an operation does to wide tiles: along which axis each operand must be wide, and each result
+    is; None for what is the same in all blocks."""
+
+    needs: Sequence[int | None]
+    gives: Sequence[int | None]
+
+
+class _Analysis:
+    def __init__(self, found: Widths) -> None:
+        self.side, self.numbers, self.axis = found.side, found.numbers, found.axis
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        if isinstance(op, GetProgramIdOp):
+            if op.program_id is not None:
+                raise CannotWidenError("it looks up numbers of other blocks")
+            if int_property(op, "axis") == self.axis:
+                self.numbers.add(op.result)
+            return
+        if isinstance(op, scf.ForOp):
+            self._loop(op)
+            return
+        if isinstance(op, scf.YieldOp):
+            return
+        if isinstance(op, _CASTS) and op.operands[0] in self.numbers:
+            self.numbers.add(op.results[0])
+            return
+        step = step_of(op, self.side, self.numbers)
+        if step is None:
+            return
+        for operand, axis in zip(op.operands, step.needs, strict=True):
+            if axis is not None:
+                self.require(operand, axis)
+        for result, axis in zip(op.results, step.gives, strict=True):
+            if axis is None:
+                self.side.pop(result, None)
+            else:
+                self.side[result] = axis
+
+    def require(self, value: SSAValue, axis: int) -> None:
+        if self.side.get(value, axis) != axis:
+            raise CannotWidenError("tiles meet that lie side by side along different axes")
+        if value in self.side:
+            return
+        if _is_carried(value):
+            self.side[value] = axis  # then the loop asks for it at its begin and at its end
+        elif not can_repeat(value, axis):
+            raise CannotWidenError(
+                "a tile that is the same in all blocks would have to be repeated"
+            )
+
+    def _loop(self, op: scf.ForOp) -> None:
+        block = op.body.blocks[0]
+        if any(value in self.numbers for value in op.operands):
+            raise CannotWidenError("a loop depends on the number of the block")
+        end = block.last_op
+        assert end is not None
+        for argument, begin in zip(block.args[1:], op.iter_args, strict=True):
+            if begin in self.side:
+                self.side[argument] = self.side[begin]
+        while True:
+            before = len(self.side.keys() & set(block.args))
+            self.block(block)
+            for argument, value in zip(block.args[1:], end.operands, strict=True):
+                if value in self.side:
+                    self.side.setdefault(argument, self.side[value])
+            if len(self.side.keys() & set(block.args)) == before:
+                break
+        groups = zip(block.args[1:], op.iter_args, end.operands, op.results, strict=True)
+        for argument, begin, value, result in groups:
+            if argument in self.side:
+                self.require(begin, self.side[argument])
+                self.require(value, self.side[argument])
+                self.side[result] = self.side[argument]
+
+
+def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) -> _Step | None:
+    """What an operation does to wide tiles, None where it is the same in all blocks."""
+    if isinstance(op, TiledLoadOp | TiledStoreOp) and any(v in numbers for v in op.operands):
+        return _access(op, numbers)
+    if any(value in numbers for value in op.operands):
+        raise CannotWidenError(f"the number of the block goes into '{op.name}'")
+    if not any(value in side for value in op.operands):
+        if not _is_plain(op):
+            raise CannotWidenError(f"'{op.name}' may have effects")
+        return None
+    for kind, rule in _RULES:
+        if isinstance(op, kind):
+            return rule(op, side)
+    if op.regions or not is_side_effect_free(op):
+        raise CannotWidenError(f"'{op.name}' takes tiles of several blocks")
+    if facts.elements(op) is Elements.AT_PLACE:
+        return _at_place(op, side)
+    if facts.elements(op) is Elements.RESHAPED:
+        return _reshaped(op, side)
+    raise CannotWidenError(f"'{op.name}' takes tiles of several blocks")
+
+
+def _is_plain(op: Operation) -> bool:
+    """Whether an operation is done once for all blocks as for each."""
+    if op.has_trait(IsTerminator) or isinstance(op, (*_PLAIN, ReturnOp)):
+        return True
+    if isinstance(op, Load):
+        return _is_weak(op)
+    if isinstance(op, ReduceOp | ScanOp):
+        return all(
+            is_side_effect_free(inner) or inner.has_trait(IsTerminator) for inner in op.walk()
+        )
+    return not op.regions and is_side_effect_free(op)
+
+
+def _is_weak(op: Load | TiledStoreOp) -> bool:
+    return enum_property(op, "mem_semantic") in ("", "weak") and "volatile" not in op.properties
+
+
+def _access(op: TiledLoadOp | TiledStoreOp, numbers: set[SSAValue]) -> _Step:
+    indices = values_of(op, "indices")
+    places = [place for place, index in enumerate(indices) if index in numbers]
+    cutter = cut_by(op.base)
+    cut = None if cutter is None else cutter.cut
+    if cutter is not op.base.owner or cut is None or cut.sparse_dim is not None or len(places) != 1:
+        raise CannotWidenError(
+            "the number of the block picks something other than a tile of a view"
+        )
+    if op.mask is not None or "multimem" in op.properties or not _is_weak(op):
+        raise CannotWidenError("an access is masked, or not weak")
+    (place,) = places
+    moved = op.result if isinstance(op, TiledLoadOp) else values_of(op, "value")[0]
+    if cut.steps[place] != cut.tile_dims[place] or T.dims_of(moved.type) != tuple(cut.tile_dims):
+        raise CannotWidenError("the tiles of a view overlap, or leave gaps")
+    needs = [place if value is moved else None for value in op.operands]
+    gives = [place if value is moved else None for value in op.results]
+    return _Step(needs, gives)
+
+
+def _common(op: Operation, side: dict[SSAValue, int]) -> int:
+    found = {side[value] for value in op.operands if value in side}
+    if len(found) != 1:
+        raise CannotWidenError("tiles meet that lie side by side along different axes")
+    return found.pop()
+
+
+def _at_place(op: Operation, side: dict[SSAValue, int]) -> _Step:
+    axis = _common(op, side)
+    tiles = [isinstance(value.type, T.TileType) for value in op.operands]
+    dims = {T.dims_of(v.type) for v in (*op.operands, *op.results) if T.dims_of(v.type)}
+    if len(dims) != 1:
+        raise CannotWidenError(f"'{op.name}' takes tiles of several shapes")
+    return _Step([axis if tile else None for tile in tiles], [axis] * len(op.results))
+
+
+def _reshaped(op: Operation, side: dict[SSAValue, int]) -> _Step:
+    axis = _common(op, side)
+    source, result = (T.dims_of(v.type) for v in (op.operands[0], op.results[0]))
+    before, extent = prod(source[:axis]), source[axis]
+    for place, other in enumerate(result):
+        if other == extent and prod(result[:place]) == before:
+            return _Step([axis], [place])
+    raise CannotWidenError("the axis along which blocks lie side by side is cut")
+
+
+def _broadcast(op: Operation, side: dict[SSAValue, int]) -> _Step:
+    axis = _common(op, side)
+    source, result = (T.dims_of(v.type) for v in (op.operands[0], op.results[0]))
+    if source[axis] != result[axis]:
+        raise CannotWidenError("the axis along which blocks lie side by side is repeated")
+    return _Step([axis], [axis])
+
+
+def _permuted(op: Operation, side: dict[SSAValue, int]) -> _Step:
+    axis = _common(op, side)
+    return _Step([axis], [int_array(op.properties["permutation"]).index(axis)])
+
+
+def _folded(op: Operation, side: dict[SSAValue, int]) -> _Step:
+    assert isinstance(op, ReduceOp | ScanOp)
+    axis, along = _common(op, side), int_property(op, "axis")
+    if axis == along:
+        raise CannotWidenError("a reduction goes along the axis on which blocks lie side by side")
+    if not _is_plain(op):
+        raise CannotWidenError("the body of a reduction may have effects")
+    behind = axis - (along < axis) if isinstance(op, ReduceOp) else axis
+    return _Step([axis] * len(op.operands), [behind] * len(op.results))
+
+
+def _product(op: Operation, side: dict[SSAValue, int]) -> _Step:
+    assert isinstance(op, DotOp)
+    plain = op.sfa is None and len(T.dims_of(op.c.type)) == 2
+    if not plain or op.a in side or side.get(op.b) != 1 or side.get(op.c, 1) != 1:
+        raise CannotWidenError("a product has blocks side by side elsewhere than in its columns")
+    return _Step([None, 1, 1], [1])
+
+
+_RULES = (
+    (BroadcastOp, _broadcast),
+    (PermuteOp, _permuted),
+    ((ReduceOp, ScanOp), _folded),
+    (DotOp, _product),
+)
+
+
+def _is_carried(value: SSAValue) -> bool:
+    """Whether a loop hands a tile from round to round."""
+    if not isinstance(value, BlockArgument) or not isinstance(value.type, T.TileType):
+        return False
+    return isinstance(value.block.parent_op(), scf.ForOp)
+
+
+def can_repeat(value: SSAValue, axis: int) -> bool:
+    """Whether a tile that is the same in all blocks can be made to lie side by side with itself."""
+    dims = T.dims_of(value.type)
+    if dims[axis] == 1:
+        return True
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return False
+    if is_splat(owner) or isinstance(owner, SplatOp):
+        return True
+    if isinstance(owner, BroadcastOp):
+        return T.dims_of(owner.source.type)[axis] == 1 or can_repeat(owner.source, axis)
+    if facts.elements(owner) is not Elements.AT_PLACE or not is_side_effect_free(owner):
+        return False
+    tiles = [v for v in owner.operands if isinstance(v.type, T.TileType)]
+    return all(T.dims_of(v.type) == dims and can_repeat(v, axis) for v in tiles)
+
+
+class _Rewriting:
+    """Makes a copy of a kernel wide, in place."""
+
+    def __init__(
+        self,
+        factor: int,
+        side: dict[SSAValue, int],
+        numbers: set[SSAValue],
+        origin: dict[Operation, Operation],
+    ) -> None:
+        self.factor, self.side, self.numbers, self.origin = factor, side, numbers, origin
+        self._repeated: dict[tuple[SSAValue, int], SSAValue] = {}
+        self._views: dict[tuple[SSAValue, int], SSAValue] = {}
+
+    def function(self, function: FuncOp) -> None:
+        ops = list(function.walk())
+        steps = {op: self._step(op) for op in ops}
+        for op in ops:
+            step = steps[op]
+            if step is not None:
+                self._needs(op, step.needs)
+                if isinstance(op, TiledLoadOp | TiledStoreOp):
+                    place = next(axis for axis in (*step.needs, *step.gives) if axis is not None)
+                    op.operands[0] = self._view(op.operands[0], place)
+        for value, axis in self.side.items():
+            _retype(value, self._wide(value, axis))
+
+    def _step(self, op: Operation) -> _Step | None:
+        if isinstance(op, scf.ForOp):
+            gives = [self.side.get(value) for value in op.results]
+            return _Step([*[None] * (len(op.operands) - len(gives)), *gives], gives)
+        if isinstance(op, scf.YieldOp) and isinstance(loop := op.parent_op(), scf.ForOp):
+            gives = [self.side.get(value) for value in loop.results]
+            return _Step(gives, ())
+        if isinstance(op, FuncOp | GetProgramIdOp) or _is_inside_fold(op):
+            return None
+        if isinstance(op, _CASTS) and op.operands[0] in self.numbers:
+            return None
+        return step_of(op, self.side, self.numbers)
+
+    def _needs(self, op: Operation, needs: Sequence[int | None]) -> None:
+        for place, axis in enumerate(needs):
+            value = op.operands[place]
+            if axis is not None and value not in self.side:
+                op.operands[place] = self._repeat(value, axis)
+
+    def _wide(self, value: SSAValue, axis: int) -> T.TileType:
+        ty = value.type
+        assert isinstance(ty, T.TileType)
+        dims = list(ty.dims)
+        dims[axis] *= self.factor
+        return T.TileType(dims, ty.element_type)
+
+    def _view(self, view: SSAValue, place: int) -> SSAValue:
+        """The same view with tiles as wide as those of all neighbours."""
+        found = self._views.get((view, place))
+        if found is None:
+            owner = view.owner
+            assert isinstance(owner, BlockTileOp) and isinstance(view.type, T.TiledViewType)
+            copy = owner.clone()
+            for name in ("tileSizes", "traversalStrides"):
+                if name in copy.properties:
+                    sizes = list(int_array(copy.properties[name]))
+                    sizes[place] *= self.factor
+                    copy.properties[name] = DenseArrayBase.from_list(i64, sizes)
+            dims = list(view.type.dims)
+            dims[place] *= self.factor
+            _retype(copy.result, T.TiledViewType(dims, view.type.source))
+            found = self._views[view, place] = self._insert(copy, owner).results[0]
+        return found
+
+    def _repeat(self, value: SSAValue, axis: int) -> SSAValue:
+        """A tile that is the same in all blocks, as often as there are blocks."""
+        found = self._repeated.get((value, axis))
+        if found is None:
+            found = self._repeated[value, axis] = self._make_repeated(value, axis)
+        return found
+
+    def _make_repeated(self, value: SSAValue, axis: int) -> SSAValue:
+        owner, wide = value.owner, self._wide(value, axis)
+        if not isinstance(owner, Operation):
+            return self._broadcast(value, wide)
+        if is_splat(owner):
+            assert isinstance(owner, ConstantOp)
+            return self._insert(ConstantOp.from_bits(wide, owner.bits()), owner).results[0]
+        copy = owner.clone()
+        if isinstance(owner, BroadcastOp):
+            if T.dims_of(owner.source.type)[axis] > 1:
+                copy.operands[0] = self._repeat(owner.source, axis)
+        elif T.dims_of(value.type)[axis] == 1 and not isinstance(owner, SplatOp):
+            return self._broadcast(value, wide)
+        else:
+            for place, operand in enumerate(owner.operands):
+                if isinstance(operand.type, T.TileType):
+                    copy.operands[place] = self._repeat(operand, axis)
+        _retype(copy.results[0], wide)
+        return self._insert(copy, owner).results[0]
+
+    def _broadcast(self, value: SSAValue, wide: T.TileType) -> SSAValue:
+        made = BroadcastOp.create(operands=[value], result_types=[wide])
+        owner = value.owner
+        if isinstance(owner, Operation):
+            return self._insert(made, owner).results[0]
+        assert isinstance(value, BlockArgument)
+        Rewriter.insert_op(made, InsertPoint.at_start(value.block))
+        return made.result
+
+    def _insert(self, made: Operation, behind: Operation) -> Operation:
+        inherit_place(made, behind)
+        if behind in self.origin:
+            self.origin[made] = self.origin[behind]
+        Rewriter.insert_op(made, InsertPoint.after(behind))
+        return made
+
+
+def _is_inside_fold(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp | scf.ForOp):
+        if isinstance(parent, ReduceOp | ScanOp):
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _retype(value: SSAValue, ty: T.TileType | T.TiledViewType) -> None:
+    value._type = ty  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,94 @@
+"""Blocks that go down strips of columns run together, with the results that they have alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.wide_kernels import CASES, COLUMNS, REFUSED, ROWS, Strip, kernel, sums
+
+import tilewright
+from tilewright import LaunchOptions
+from tilewright.cpu import Program
+from tilewright.cpu.compile import compile_kernel
+from tilewright.lowering import lower_to_tileaa
+from tilewright.numerics.arrays import dtype_of
+from tilewright.numerics.element_types import FORMATS
+
+
+def _remark(module: Any) -> str:
+    found = compile_kernel(lower_to_tileaa(module).module).remarks
+    return "".join(remark.message for remark in found if remark.kind == "strip")
+
+
+def _launched(module: Any, blocks: int, x: Any, options: dict[str, Any], axis: int = 0) -> bytes:
+    y = np.zeros_like(x)
+    grid = [1, 1, 1]
+    grid[axis] = blocks
+    program = Program(module, LaunchOptions(**options))
+    for _ in range(2):
+        program.launch("k", tuple(grid), (x, y, *x.shape))
+    return y.tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_same_bits_as_alone(case: Callable[[Strip], None], threads: int) -> None:
+    module = kernel(case)
+    assert "tile blocks side by side run as one" in _remark(module)
+    # Checked code runs all blocks one by one. Grids with and without complete groups, and a rest.
+    for blocks in (1, 16, 37):
+        shape = ROWS - 3 if case is not sums else 5 * ROWS - 3, COLUMNS * blocks - 5
+        x = np.random.default_rng(blocks).standard_normal(shape).astype(np.float32)
+        alone = _launched(module, blocks, x, {"checked": True})
+        assert _launched(module, blocks, x, {"threads": threads}) == alone
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "generic"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_other_processors(case: Callable[[Strip], None], cpu: str) -> None:
+    module = kernel(case)
+    x = np.random.default_rng(2).standard_normal((ROWS, COLUMNS * 33)).astype(np.float32)
+    alone = _launched(module, 33, x, {"checked": True, "cpu": cpu})
+    assert _launched(module, 33, x, {"threads": 1, "cpu": cpu}) == alone
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_other_axes_of_the_grid(axis: int) -> None:
+    module = kernel(sums, axis=axis)
+    x = np.random.default_rng(0).standard_normal((40, COLUMNS * 33)).astype(np.float32)
+    alone = _launched(module, 33, x, {"checked": True}, axis)
+    assert _launched(module, 33, x, {"threads": 2}, axis) == alone
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f64", "i8", "i16", "i32", "i64"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_element_types(case: Callable[[Strip], None], dtype: str) -> None:
+    module = kernel(case, dtype)
+    x = np.random.default_rng(1).integers(-1, 2, (ROWS, COLUMNS * 35 - 3))
+    x = x.astype(dtype_of(dtype))
+    alone = _launched(module, 35, x, {"checked": True})
+    assert _launched(module, 35, x, {"threads": 1}) == alone
+    y = np.zeros_like(x)
+    tilewright.run(module, "k", (35,), (x, y, *x.shape), machine="reference")
+    assert y.tobytes() == alone
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_left_as_it_is(case: Callable[[Strip], None]) -> None:
+    assert not _remark(kernel(case, "i32"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "bytes_"), [("f32", 8, 512), ("f64", 64, 4096), ("i8", 2048, 4096)]
+)
+def test_how_wide_they_get(dtype: str, columns: int, bytes_: int) -> None:
+    row = columns * FORMATS[dtype].bits // 8
+    assert f"have {bytes_} bytes, not {row}" in _remark(kernel(sums, dtype, columns=columns))
+
+
+@pytest.mark.parametrize(("dtype", "columns"), [("f32", 1024), ("f64", 512), ("f16", 2048)])
+def test_rows_that_are_long_enough(dtype: str, columns: int) -> None:
+    assert not _remark(kernel(sums, dtype, columns=columns))

@@ -1,0 +1,108 @@
+"""Several tile blocks as one: which kernels allow it, and that the wide kernel gives the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.wide_kernels import CASES, COLUMNS, REFUSED, ROWS, Strip, kernel
+from xdsl.rewriter import Rewriter
+
+import tilewright
+from tilewright.analysis.verifier import verify
+from tilewright.builder import ModuleBuilder, ptr
+from tilewright.cpu.compile import kernels_of
+from tilewright.lowering import lower_to_tileaa
+from tilewright.passes.tileaa.wide_blocks import CannotWidenError, widened, widths
+
+_BLOCKS = 8
+
+
+def _lowered(case: Callable[[Strip], None], axis: int = 0, dtype: str = "f32") -> Any:
+    return lower_to_tileaa(kernel(case, dtype, axis)).module
+
+
+def _made_wide(module: Any, axis: int, factor: int) -> Any:
+    """A module whose kernel does what several blocks of the given one do."""
+    copy = module.clone()
+    ((_, func),) = kernels_of(copy).items()
+    wide, origin = widened(func, widths(func, axis), factor)
+    assert {*wide.walk()} <= {*origin}
+    Rewriter.replace_op(func, wide, [])
+    verify(copy)
+    return copy
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("factor", [2, 8])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_wide_block_gives_what_its_blocks_give(
+    case: Callable[[Strip], None], factor: int, axis: int
+) -> None:
+    module = _lowered(case, axis)
+    # The last tiles reach beyond the array, along both axes.
+    m, n = ROWS - 3, COLUMNS * _BLOCKS - 5
+    x = np.random.default_rng(0).standard_normal((m, n)).astype(np.float32)
+    results: list[bytes] = []
+    for each, blocks in ((module, _BLOCKS), (_made_wide(module, axis, factor), _BLOCKS // factor)):
+        y = np.zeros((m, n), np.float32)
+        grid = [1, 1, 1]
+        grid[axis] = blocks
+        tilewright.run(each, "k", tuple(grid), (x, y, m, n), machine="reference")
+        results.append(y.tobytes())
+    assert results[0] == results[1]
+    assert any(results[0])
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case: Callable[[Strip], None]) -> None:
+    ((_, func),) = kernels_of(_lowered(case, dtype="i32")).items()
+    with pytest.raises(CannotWidenError):
+        widths(func, 0)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_other_axes_of_the_grid_stay(case: Callable[[Strip], None]) -> None:
+    ((_, func),) = kernels_of(_lowered(case)).items()
+    for axis in (1, 2):
+        with pytest.raises(CannotWidenError):
+            widths(func, axis)
+
+
+def _product(swapped: bool) -> Any:
+    """``y = a x`` over columns of x, or ``y = x a``, with x on the wrong side."""
+    module = ModuleBuilder()
+    with module.entry("k", dict.fromkeys(("a", "x", "y"), ptr("f32")) | {"n": "i32"}) as k:
+        here, _, _ = k.get_tile_block_id()
+        left = k.load_view_tko(
+            k.partition(k.make_tensor_view(k.args.a, [8, 8], [8, 1]), tile=(8, 8)), [0, 0]
+        )[0]
+        x = k.partition(k.make_tensor_view(k.args.x, [8, k.args.n], [k.args.n, 1]), tile=(8, 8))
+        y = k.partition(k.make_tensor_view(k.args.y, [8, k.args.n], [k.args.n, 1]), tile=(8, 8))
+        with k.for_(2, total=k.zeros((8, 8), "f32")) as loop:
+            right = k.load_view_tko(x, [0, here])[0]
+            pair = (right, left) if swapped else (left, right)
+            loop.total = k.mma(*pair, loop.total)
+        k.store_view_tko(loop.total, y, [0, here])
+    return lower_to_tileaa(module.build()).module
+
+
+def test_products_are_wide_in_their_columns() -> None:
+    module, n = _product(False), 8 * _BLOCKS
+    a, x = (np.random.default_rng(s).standard_normal((8, k)) for s, k in ((0, 8), (1, n)))
+    a, x = a.astype(np.float32), x.astype(np.float32)
+    results: list[Any] = []
+    for each, blocks in ((module, _BLOCKS), (_made_wide(module, 0, 4), _BLOCKS // 4)):
+        y = np.zeros((8, n), np.float32)
+        tilewright.run(each, "k", (blocks,), (a, x, y, n), machine="reference")
+        results.append(y)
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-6)
+    np.testing.assert_allclose(results[0], 2 * (a @ x), rtol=1e-4, atol=1e-5)
+
+
+def test_products_with_blocks_along_their_sums_are_refused() -> None:
+    ((_, func),) = kernels_of(_product(True)).items()
+    with pytest.raises(CannotWidenError):
+        widths(func, 0)

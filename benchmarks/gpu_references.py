@@ -154,7 +154,13 @@ REFERENCES: Mapping[str, Reference] = {
     ),
 }
 #: How much of an axis is checked.
-_PART = {"attention": 1, "attention_flushed": 1, "attention_causal": 1, "attention_backward": 1, "convolution": 2}
+_PART = {
+    "attention": 1,
+    "attention_flushed": 1,
+    "attention_causal": 1,
+    "attention_backward": 1,
+    "convolution": 2,
+}
 
 
 def few_of(case: Case) -> tuple[Sequence[Any], tuple[int, int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects import arith
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
 from tilewright.gpu.codegen import ir
@@ -201,9 +202,7 @@ def _library_call(f: Function, op: Operation, args: tuple[Value, ...]) -> Value:
 def _says_approximate(f: Function, op: Operation) -> bool:
     """Whether a flag of the operation allows an approximation, and f32 has one."""
     flags = op.properties.get("fastmath")
-    allowed = (
-        isinstance(flags, arith.FastMathFlagsAttr) and arith.FastMathFlag.APPROX_FUNC in flags.data
-    )
+    allowed = isinstance(flags, arith.FastMathFlagsAttr) and FastMathFlag.APPROX_FUNC in flags.data
     is_known = op.name in _APPROXIMATE or op.name in _BY_OTHERS
     return allowed and is_known and element_of(f.parts(op.operands[0])[0].type) == ir.F32
 

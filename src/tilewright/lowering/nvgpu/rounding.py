@@ -13,6 +13,7 @@ from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
 from xdsl.dialects import math as M
 from xdsl.dialects import vector
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import enum_property
@@ -96,7 +97,7 @@ def computed(low: Threads, op: Operation, operands: Sequence[SSAValue], plain: C
     mode = direction(op)
     found = _directed(low, op, given, mode) if mode else plain(given)
     if _mode(op) == "approx" and isinstance(made := found.owner, Operation):
-        made.properties["fastmath"] = A.FastMathFlagsAttr([A.FastMathFlag.APPROX_FUNC])
+        made.properties["fastmath"] = A.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
     return found
 
 

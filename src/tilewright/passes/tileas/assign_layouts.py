@@ -60,7 +60,7 @@ from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.part_layouts import static_part
-from tilewright.passes.tileas.product_grids import P, arranged
+from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -448,8 +448,28 @@ class _Assigner:
         self._product(op, operands, sums, plan.warps, properties)
 
     def _arranged(self, op: DotOp, plan: P) -> P:
-        is_chained = op in self.chained
-        return arranged(op, plan, is_chained, self.target, self.remarks, self.decisions.grid)
+        """A plan with the grid of warps that is best; where sums of another product go on in this one, with theirs."""
+        is_chained, grid = op in self.chained, self.decisions.grid
+        if grid is None and not is_chained and (own := self.layouts.get(op.c)) is not None:
+            for each in (plan, *other_grids(plan)):
+                if each.sums == own:
+                    return each
+        return arranged(op, plan, is_chained, self.target, self.remarks, grid)
+
+    def _planned_sums(self, op: DotOp) -> Layout | None:
+        """The layout that the sums of a product will have, which is that of the product whose sums go on in it; None where
+        it depends on how operands lie."""
+        while isinstance(before := op.c.owner, DotOp) and before.parent is op.parent:
+            op = before
+        warps, is_chained = self.threads // 32, op in self.chained
+        plan: Plan | WarpgroupPlan | None = None
+        if self.target.has_wgmma:
+            plan = plan_warpgroups(op, warps)
+        if plan is None:
+            plan = plan_product(op, warps, is_chained, self.target)
+        if plan is None or plan.bits != 16:
+            return None
+        return arranged(op, plan, is_chained, self.target, Remarks(), self.decisions.grid).sums
 
     def _turned(self, op: DotOp, plan: Plan) -> tuple[bool, bool]:
         """Which operands of 8 bits stay along the rows or columns of the result, as they come."""
@@ -616,9 +636,15 @@ class _Assigner:
         assert isinstance(op, scf.ForOp)
         body = op.body.block
         carried = body.args[1:]
-        self.block(body)
         end = body.last_op
         assert end is not None
+        for argument, yielded in zip(carried, end.operands, strict=True):
+            # What adds up products is held as these are, also where a round first uses it for something else.
+            made = yielded.owner
+            sums = self._planned_sums(made) if isinstance(made, DotOp) else None
+            if sums is not None and made.parent is body:
+                self.settle(argument, sums, 3)
+        self.block(body)
         for number, argument in enumerate(carried):
             if not is_tile(argument):
                 continue

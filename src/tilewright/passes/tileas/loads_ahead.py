@@ -18,6 +18,7 @@ from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, BroadcastOp, SplatOp
@@ -96,11 +97,6 @@ class LoadAhead:
     def users(self) -> set[Operation]:
         """What reads the tile from storage."""
         return {user for reader in self.readers for user in reader.users}
-
-    @property
-    def storage_bytes(self) -> int:
-        """What the tile takes in storage now, which a ring replaces."""
-        return self.bytes * len(self.readers)
 
     @property
     def bytes(self) -> int:
@@ -191,7 +187,7 @@ class LoopLoads:
                 if isinstance(op, S.CopyOp | S.DotOp):
                     if op.parent is self.body:
                         return True
-                elif op not in seen and not op.regions and is_side_effect_free(op):
+                elif op not in seen and _computes(op):
                     seen.add(op)
                     waiting += op.results
         return False
@@ -306,6 +302,11 @@ class LoopLoads:
         if self._waits(op) or self.leads_access(op):
             return False
         return all(not is_within(token, self.loop) for token in values_of(op, "token"))
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an operation makes its results from its operands alone."""
+    return is_side_effect_free(op) and (not op.regions or isinstance(op, ReduceOp | ScanOp))
 
 
 def _has_tile(op: Operation) -> bool:

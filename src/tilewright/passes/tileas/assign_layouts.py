@@ -447,29 +447,26 @@ class _Assigner:
             properties["atom"] = b.StringAttr(plan.atom)
         self._product(op, operands, sums, plan.warps, properties)
 
-    def _arranged(self, op: DotOp, plan: P) -> P:
+    def _arranged(self, op: DotOp, plan: P, remarks: Remarks | None = None) -> P:
         """A plan with the grid of warps that is best; where sums of another product go on in this one, with theirs."""
         is_chained, grid = op in self.chained, self.decisions.grid
         if grid is None and not is_chained and (own := self.layouts.get(op.c)) is not None:
             for each in (plan, *other_grids(plan)):
                 if each.sums == own:
                     return each
-        return arranged(op, plan, is_chained, self.target, self.remarks, grid)
+        told = self.remarks if remarks is None else remarks
+        return arranged(op, plan, is_chained, self.target, told, grid)
 
     def _planned_sums(self, op: DotOp) -> Layout | None:
         """The layout that the sums of a product will have, which is that of the product whose sums go on in it; None where
         it depends on how operands lie."""
         while isinstance(before := op.c.owner, DotOp) and before.parent is op.parent:
             op = before
-        warps, is_chained = self.threads // 32, op in self.chained
-        plan: Plan | WarpgroupPlan | None = None
-        if self.target.has_wgmma:
-            plan = plan_warpgroups(op, warps)
-        if plan is None:
-            plan = plan_product(op, warps, is_chained, self.target)
-        if plan is None or plan.bits != 16:
-            return None
-        return arranged(op, plan, is_chained, self.target, Remarks(), self.decisions.grid).sums
+        warps = self.threads // 32
+        if self.target.has_wgmma and (groups := plan_warpgroups(op, warps)) is not None:
+            return self._arranged(op, groups, Remarks()).sums if groups.bits == 16 else None
+        plan = plan_product(op, warps, op in self.chained, self.target)
+        return None if plan is None or plan.bits != 16 else self._arranged(op, plan, Remarks()).sums
 
     def _turned(self, op: DotOp, plan: Plan) -> tuple[bool, bool]:
         """Which operands of 8 bits stay along the rows or columns of the result, as they come."""

@@ -34,7 +34,13 @@ from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts.conversions import plan_exchange
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas import kinds
-from tilewright.passes.tileas.access_layouts import access_shape, coalesced, element_bytes
+from tilewright.passes.tileas.access_layouts import (
+    Shape,
+    access_shape,
+    coalesced,
+    copied,
+    element_bytes,
+)
 from tilewright.passes.tileas.assign_layouts import goes_by_element
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -266,6 +272,10 @@ class LoopLoads:
         dims = T.dims_of(load.result.type)
         if isinstance(load, TiledLoadOp):
             layout = coalesced(dims, layout.threads, shape)
+            # Copies cannot be as narrow as loads.
+            least = min(LEAST_BYTES // element_bytes(load.result.type), shape.width)
+            if layout.run(dims, shape.axis) < least:
+                layout = copied(dims, layout.threads, Shape(shape.axis, least))
         width = min(shape.width, layout.run(dims, shape.axis))
         return min(width, target.shared.vector(layout, width))
 

@@ -51,7 +51,7 @@ from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
     Shape,
     access_shape,
-    coalesced,
+    copied,
     element_bytes,
 )
 from tilewright.passes.tileas.allocate import peak
@@ -78,7 +78,7 @@ def copy_layout(op: CopyAhead, threads: int) -> Layout:
     target = op.target.type
     assert isinstance(target, TiledViewType)
     shape = Shape(inner_axis(target), int_property(op, "vector"))
-    return coalesced(target.dims, threads, shape)
+    return copied(target.dims, threads, shape)
 
 
 def inner_axis(target: TiledViewType) -> int:

@@ -11,9 +11,11 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp
 from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
 from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.left_operands import computed_left
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
 from tilewright.passes.tileas.products import WIDER, chained_products
 from tilewright.passes.tileas.remarks import Remarks
@@ -57,6 +59,9 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
             if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2
                 why = "the sums meet a tile of their size that is loaded"
+            elif any(_has_computed_left(op) for op in products):
+                warps *= 2
+                why = "threads compute a left operand beside the sums"
             else:
                 return _asked(func, products, (warps, 2 * warps), target, remarks)
     if warps != default:
@@ -168,6 +173,13 @@ def _meets_loaded_tile(op: DotOp) -> bool:
             waiting += [value for value in found if value not in seen]
             seen.update(found)
     return False
+
+
+def _has_computed_left(op: DotOp) -> bool:
+    """Whether threads compute the left operand of a product from a tile that its round loads."""
+    block = op.parent
+    assert block is not None
+    return any(isinstance(load, Load) and op in computed_left(load) for load in block.ops)
 
 
 def _is_persistent(op: Operation) -> bool:

@@ -130,3 +130,24 @@ def test_threads_agree(arch: str, columns: int, direct: bool) -> None:
         assert not result.errors and not program.fallbacks
         assert result.counters.bank_conflicts == 0
         np.testing.assert_allclose(found[3], expected[3], rtol=1e-6)
+
+
+def test_factors_that_are_rounded_only_leave_the_warps_as_they_are() -> None:
+    """f32 that becomes tf32 behind ``ldmatrix`` is no operand that threads compute beside the sums."""
+    a, b, c = (128, 32, "f32"), (32, 128, "f32"), (128, 128, "f32")
+    sums = "tile<128x128xf32>"
+    text = K.entry(
+        {"a": a, "b": b, "c": c},
+        f"  %nothing = constant <f32: 0.0> : {sums}\n"
+        "  %sum = for %s in (%zero to %steps, step %one) : tile<i32> "
+        f"iter_values(%acc = %nothing) -> ({sums}) {{\n"
+        + K.load("l", "a", "%zero, %s", a)
+        + K.load("r", "b", "%s, %zero", b)
+        + "    %x = ftof %l : tile<128x32xf32> -> tile<128x32xtf32>\n"
+        "    %y = ftof %r : tile<32x128xf32> -> tile<32x128xtf32>\n"
+        f"    %next = mmaf %x, %y, %acc : tile<128x32xtf32>, tile<32x128xtf32>, {sums}\n"
+        f"    continue %next : {sums}\n  }}\n" + K.store("sum", "c", "%zero, %zero", c),
+    )
+    for arch in ("sm_80", "sm_90a"):
+        remarks = GpuProgram(parse(text), arch).remarks()
+        assert not [found for found in remarks if "left operand" in found.message]

@@ -324,9 +324,7 @@ class _Assigner:
         result, shape = op.moved, self.shapes[op]
         dims, size = T.dims_of(result.type), element_bytes(result.type)
         plans = [self._planned(product) for product in computed_left(op)]
-        fragments = {
-            None if plan is None or plan.bits != 16 or size != 2 else plan.a for plan in plans
-        }
+        fragments = {None if plan is None else plan.a for plan in plans}
         fragment = fragments.pop() if len(fragments) == 1 else None
         if fragment is None or fragment.is_replicated or shape.axis != len(dims) - 1:
             return

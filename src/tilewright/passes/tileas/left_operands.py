@@ -8,14 +8,21 @@ from xdsl.ir import SSAValue
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.turns import size_of
+
+#: The bytes of an element whose fragments have as many neighbours as ``ldmatrix`` hands out.
+HALF = 2
 
 
 def computed_left(load: Access) -> list[DotOp]:
-    """The products of a loop's round that take as their left operand what is computed, element by element, from a tile that
-    the round loads. None where a product takes the tile otherwise, or where it is stored: it has another place then."""
+    """The products of halves in a loop's round that take as their left operand what is computed, element by element, from a
+    tile of halves that the round loads. None where a product takes the tile otherwise, or where it is stored: it has another
+    place then."""
     block = load.parent
     if block is None or not isinstance(block.parent_op(), scf.ForOp):
+        return []
+    if element_bytes(load.moved.type) != HALF:
         return []
     found: list[DotOp] = []
     size = size_of(load.moved)
@@ -29,7 +36,7 @@ def computed_left(load: Access) -> list[DotOp]:
             if op.parent is not block or isinstance(op, Access):
                 return []
             if isinstance(op, DotOp):
-                if use.index != 0:
+                if use.index != 0 or element_bytes(value.type) != HALF:
                     return []
                 found.append(op)
                 is_computed |= changed[value]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import TypeAlias
 
 from xdsl.dialects import scf
@@ -31,7 +31,8 @@ from tilewright.dialects.nv_tileas.types import (
     permuted_view,
 )
 from tilewright.dialects.syntax.engine import values_of
-from tilewright.layouts.conversions import plan_exchange
+from tilewright.layouts import Layout, SharedLayout
+from tilewright.layouts.conversions import WIDEST, ordered_for, plan_exchange
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
@@ -199,12 +200,21 @@ class LoopLoads:
         return False
 
     def _whole(self, load: TileLoad) -> TiledViewType:
-        """Storage that a thread fills and reads in the layout of the load, without conflicts."""
+        """Storage that threads fill as copies come, and read in the layout of the load, without conflicts."""
         layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
         assert layout is not None
-        element = T.element_of(load.result.type)
+        element, size = T.element_of(load.result.type), element_bytes(load.result.type)
         own = layout.without_copies()
-        shared = plan_exchange(own, own, element_bytes(load.result.type)).shared
+        shared = plan_exchange(own, own, size).shared
+        if isinstance(load, TiledLoadOp):
+            filled = coalesced(
+                dims, layout.threads, access_shape(self.facts, load)
+            ).without_copies()
+            both = plan_exchange(filled, own, size).shared
+            if _waves(shared, filled, size) > max(
+                _waves(both, each, size) for each in (filled, own)
+            ):
+                shared = both
         return TiledViewType(dims, element, "smem", SharedAttr.of(shared))
 
     def _obstacle(self, load: TileLoad) -> str:
@@ -312,6 +322,16 @@ class LoopLoads:
         if self._waits(op) or self.leads_access(op):
             return False
         return all(not is_within(token, self.loop) for token in values_of(op, "token"))
+
+
+def _waves(shared: SharedLayout, layout: Layout, size: int) -> float:
+    """What an access of threads takes of shared memory, in waves for the data that it needs; without end where it is
+    narrower than threads could access."""
+    ordered, _ = ordered_for(layout, shared, size)
+    width = shared.vector(ordered, WIDEST // size)
+    if width * size < min(WIDEST, layout.registers * size):
+        return inf
+    return shared.waves(ordered, width, size)
 
 
 def _computes(op: Operation) -> bool:
